@@ -1,0 +1,41 @@
+/* limit.h - the parameters of one limit, as rules and inline requests state them.
+ *
+ * A limit is a rate (count per window) kept by an algorithm. It is what a request carries to
+ * the key's decider; the state it is applied to lives in a slot (node/limit) and never
+ * contains these parameters, so a changed rate keeps what has been consumed.
+ */
+#ifndef BASE_LIMIT_H
+#define BASE_LIMIT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/vocabulary.h"
+
+struct limit {
+    uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX */
+    uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS */
+    uint64_t burst;     /* token_bucket: capacity (0 = count); else 0 */
+    uint8_t algorithm;  /* enum algorithm */
+    uint8_t ordinal;    /* position among the limits of one rule with the same algorithm */
+};
+
+#define LIMIT_COUNT_MAX     1000000000000000ULL            /* 10^15: 10^9/s over ten days */
+#define LIMIT_RATE_MAX      1000000000ULL                  /* per second */
+#define LIMIT_WINDOW_MIN_NS 1000000ULL                     /* 1 ms */
+#define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
+#define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
+
+/* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
+ * the offending field and what was expected: ranges above, known algorithm, burst only with
+ * token_bucket, count <= LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
+MUST_USE int limit_validate(const struct limit *limit, char *error);
+
+/* The capacity a user sees as "limit": burst (or count) for token_bucket, else count. */
+static inline uint64_t limit_capacity(const struct limit *limit)
+{
+    return limit->algorithm == ALGORITHM_TOKEN_BUCKET && limit->burst != 0 ? limit->burst
+                                                                           : limit->count;
+}
+
+#endif
