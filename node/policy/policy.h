@@ -1,0 +1,182 @@
+/* policy.h - from the rules file and the attributes of a request to the limits that apply to it.
+ *
+ * A rules file is compiled whole or refused whole: `policy_compile` gives an immutable policy
+ * or the place and the reason. `policy_resolve` then answers, for one request, which rules act.
+ *
+ *   attributes --> [index: few candidates] --> rules by priority, then file order
+ *        allow  ends the search: rules below it do not apply, limits found above it stay
+ *        block  ends the search: nothing is charged, the request is blocked
+ *        throttle  adds one part: its limits, counted under its key attributes' values
+ *
+ * Rules of one group: only the first that applies (the highest priority) counts. A rule whose key
+ * attribute is absent does not apply under `missing: skip` (it leaves its group open), and ends the
+ * search under `missing: deny`. Shadow rules never change what the others do: they neither
+ * close a group for an enforced rule, nor end the search, nor count as a match of `unmatched`.
+ *
+ * A policy is immutable after compilation: any number of threads may resolve with it.
+ */
+#ifndef NODE_POLICY_POLICY_H
+#define NODE_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limit.h"
+#include "base/quantity.h"
+
+enum {
+    POLICY_FILE_LEN_MAX = 16 * 1024 * 1024,
+    POLICY_RULES_MAX = 10000,
+    POLICY_NAME_LEN_MAX = 128,          /* of a rule or a group */
+    POLICY_ATTRIBUTE_NAME_LEN_MAX = 64, /* [a-z0-9_.-]+ */
+    POLICY_VALUE_LEN_MAX = 1024,        /* of an attribute value or a match pattern */
+    POLICY_MESSAGE_LEN_MAX = 256,       /* of response.message */
+    POLICY_KEY_ATTRIBUTES_MAX = 8,
+    POLICY_LIMITS_MAX = 8,         /* of one rule */
+    POLICY_MATCH_MAX = 16,         /* attributes matched by one rule */
+    POLICY_MATCH_VALUES_MAX = 256, /* alternatives of one matched attribute */
+    POLICY_PARTS_MAX = 8,          /* throttle rules that act on one request */
+    POLICY_ATTRIBUTES_MAX = 32,    /* of one request */
+    POLICY_IP_TEXT_LEN = 52,       /* the longest IPv6 text, "/128" and NUL */
+    POLICY_IPV6_PREFIX_DEFAULT = 64
+};
+
+/* Bytes that are not NUL-terminated unless the function that gives them says so. */
+struct policy_text {
+    const char *data;
+    size_t len;
+};
+
+/* Where and why a rules file was refused. line and column count from 1; 0 = no place (out of
+ * memory). `message` says what was found and what was expected, without the file's name. */
+struct policy_error {
+    uint32_t line;
+    uint32_t column;
+    char message[256];
+};
+
+enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
+enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
+enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
+
+/* One attribute to match: any of the alternatives. */
+struct policy_match {
+    struct policy_text attribute;
+    const struct policy_text *values; /* sorted; patterns as written, ip in canonical text */
+    uint32_t value_count;
+};
+
+/* One rule, as compiled. All texts are NUL-terminated and live as long as the policy. */
+struct policy_rule {
+    struct policy_text name;
+    struct policy_text group; /* len 0 = none */
+    const struct policy_match *matches;
+    const struct policy_text *key;            /* attribute names, in the order of the file */
+    const struct limit *limits;               /* ordinals set among equal algorithms */
+    const char (*windows)[QUANTITY_TEXT_LEN]; /* limits[i] written shortest: "5/h" */
+    struct policy_text message;               /* response.message, "" by default */
+    uint64_t retry_after_ns;                  /* response.retry_after, 0 = as computed */
+    int32_t priority;                         /* higher acts first */
+    uint32_t line;                            /* of the rule in the file, from 1 */
+    uint16_t status;                          /* response.status; 429, 403 for block */
+    uint8_t match_count;
+    uint8_t key_count;           /* 1.. for throttle, else 0 */
+    uint8_t limit_count;         /* 1.. for throttle, else 0 */
+    uint8_t act;                 /* enum policy_act */
+    uint8_t class;               /* enum policy_class */
+    uint8_t on_failure;          /* enum policy_failure */
+    uint8_t local_share_percent; /* with POLICY_FAILURE_LOCAL: 1..100 */
+    uint8_t ipv6_prefix;         /* 1..128: how much of an IPv6 `ip` in the key counts */
+    bool enabled;
+    bool shadow;       /* decide and record, never deny */
+    bool count_denied; /* a denied request consumes as well */
+    bool missing_deny; /* an absent key attribute denies (else the rule is skipped) */
+};
+
+struct policy;
+
+/* Compiles `len` bytes of YAML (or JSON). On 0 `*out` holds the policy, to be given to policy_free
+ * with the same allocator still alive. Otherwise *out is NULL, `error` is filled, and the result is
+ * TG_EINVALID (the file is wrong) or TG_ENOMEM. The text need not outlive the call. Not for the
+ * check path: it allocates. */
+MUST_USE int policy_compile(const char *text, size_t len, const struct allocator *allocator,
+                            struct policy **out, struct policy_error *error);
+/* Releases the policy and sets the pointer to NULL; a NULL policy is allowed, and so is the one of
+ * policy_empty, which is not released. */
+void policy_free(struct policy **policy);
+/* The policy without rules that allows everything as unmatched. Static storage, any thread. */
+const struct policy *policy_empty(void);
+
+/* A hash of what the policy means: equal for two files that differ only in comments, layout or the
+ * order of independent entries; the same on every machine. */
+uint64_t policy_digest(const struct policy *policy);
+/* Whether a request that no rule matches is denied (`unmatched: deny`). */
+bool policy_unmatched_deny(const struct policy *policy);
+/* Rules in acting order (priority, then file order), the disabled ones included. */
+size_t policy_rule_count(const struct policy *policy);
+const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index);
+/* The rule of that name, or NULL. A linear search: for the admin path. */
+const struct policy_rule *policy_rule_find(const struct policy *policy, const char *name,
+                                           size_t len);
+/* Writes the rule as one flow-style YAML (and JSON) mapping that compiles to the same rule, and a
+ * NUL. Returns its length, or TG_ETOOBIG if it does not fit into `capacity`. */
+MUST_USE int policy_format_rule(const struct policy_rule *rule, char *out, size_t capacity);
+
+const char *policy_act_name(unsigned act);
+const char *policy_class_name(unsigned class);
+const char *policy_failure_name(unsigned failure);
+
+/* One attribute of a request. Bytes in place, not NUL-terminated. */
+struct policy_attribute {
+    const char *name;
+    size_t name_len;
+    const char *value;
+    size_t value_len;
+};
+
+enum policy_action {
+    POLICY_UNMATCHED, /* no rule matches: outcome no_rule; `allowed` says which way */
+    POLICY_LIMITS,    /* charge all parts: the request is allowed iff all enforced parts allow */
+    POLICY_ALLOW,     /* an allow rule bypasses all limits: outcome allow */
+    POLICY_BLOCK,     /* a block rule denies at once: outcome blocked */
+    POLICY_MISSING,   /* a key attribute of a `missing: deny` rule is absent: outcome deny */
+    POLICY_OVERFLOW /* more than POLICY_PARTS_MAX rules match: outcome error, never a lost limit */
+};
+
+/* One throttle rule that acts on the request. */
+struct policy_part {
+    const struct policy_rule *rule;
+    struct policy_text
+        values[POLICY_KEY_ATTRIBUTES_MAX]; /* rule->key_count, in rule->key's order */
+};
+
+/* Everything in it points into the policy, the request's attributes or the result itself: it must
+ * not be copied or outlive them. */
+struct policy_result {
+    enum policy_action action;
+    bool allowed;                     /* UNMATCHED, ALLOW: true unless `unmatched: deny` */
+    const struct policy_rule *rule;   /* ALLOW, BLOCK, MISSING: the rule that decided */
+    const struct policy_rule *shadow; /* the first shadow rule that would have blocked, or NULL */
+    struct policy_text missing;       /* MISSING: the absent attribute's name */
+    uint32_t part_count;              /* LIMITS: 1.., by priority; else 0 */
+    struct policy_part parts[POLICY_PARTS_MAX];
+    char ip_full[POLICY_IP_TEXT_LEN]; /* scratch: the request's ip in canonical text */
+    char ip_key[POLICY_PARTS_MAX][POLICY_IP_TEXT_LEN]; /* scratch: ip cut for each part's key */
+};
+
+/* Finds what applies to a request. Allocates nothing; its cost depends on the rules that may match,
+ * not on how many there are. The first of two attributes of the same name counts. Returns 0, or
+ * TG_EINVALID when there are more than POLICY_ATTRIBUTES_MAX attributes or a name or value is
+ * empty or longer than its maximum (the result is then POLICY_UNMATCHED, not allowed). */
+MUST_USE int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
+                            size_t count, struct policy_result *out);
+
+/* Writes the canonical text of an IP address cut to `ipv6_prefix` bits ("2001:db8::/64"; 128 gives
+ * the plain address), IPv4 and IPv4-mapped addresses whole ("10.1.2.3"). Returns the length, or 0
+ * if `text` is not an address. `out` has POLICY_IP_TEXT_LEN bytes. */
+size_t policy_ip_format(const char *text, size_t len, unsigned ipv6_prefix, char *out);
+
+#endif
