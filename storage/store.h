@@ -1,0 +1,242 @@
+/* store.h - what survives a crash: limiter state, promises, identity, in two LMDB environments.
+ *
+ *     DIR/LOCK             held (flock) by the one process that has the store open
+ *     DIR/meta/data.mdb    small, durable at once: identity, incarnation, key -> value
+ *     DIR/state/data.mdb   limiter slots in packed chunks, written back every flush interval
+ *
+ * I1  A write function that returned 0 is on disk (full sync); one that failed changed nothing.
+ * I2  A vnode's header and its records are of the same write: they change in one transaction.
+ * I3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
+ * I4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is named
+ *     by store_last_error.
+ * I5  No pointer into the database leaves a call, but for the arguments of a callback while it
+ * runs.
+ *
+ * Threads. The store starts none and never calls back from another one. State writes (store_write,
+ * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,
+ * store_vnode_header) may come from any other threads at the same time, and so may the meta
+ * functions: they have their own environment and never wait for a state write. store_open and
+ * store_close are alone.
+ *
+ * Ephemeral mode: the caller runs with no store at all (a NULL pointer that it never passes here).
+ */
+#ifndef STORAGE_STORE_H
+#define STORAGE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+enum {
+    STORE_ERROR_LEN = 512, /* an error text with its NUL */
+    STORE_FORMAT = 1,      /* the on-disk format that this release writes and reads */
+    STORE_CLUSTER_ID_LEN = 16,
+    STORE_META_KEY_MAX = 256,        /* bytes of a meta key, without NUL */
+    STORE_META_VALUE_MAX = 16 << 20, /* bytes of a meta value */
+    STORE_STATE_MAX = 1 << 19,       /* bytes of one record's state (a large log: ~300 KB) */
+    STORE_IDS_MAX = 1024,            /* ids of one call of store_purge's callback */
+};
+
+/* store_scan: every vnode of the store. */
+#define STORE_VNODE_ALL UINT32_MAX
+/* expires_ms of a record that never expires. Times from 2^44 - 1 ms (year 2527) on mean the same.
+ */
+#define STORE_EXPIRES_NEVER UINT64_MAX
+
+struct store;
+
+struct store_options {
+    const struct allocator *allocator; /* NULL: the heap */
+    uint64_t state_map_bytes;          /* address space of state/ at open (sparse); 0: 16 GiB */
+    uint64_t state_map_bytes_max;      /* growth ends here with TG_EFULL; 0: no bound */
+    uint64_t meta_map_bytes;           /* the same for meta/; 0: 1 GiB */
+};
+
+/* Opens the store in `dir`, creating directory and environments when there are none.
+ * `options` may be NULL for defaults. On failure *out is NULL and `error` names the directory, what
+ * is wrong and what was expected: TG_EEXISTS   another process (or this one) has the store open
+ *   TG_ECORRUPT  not a store, truncated, a page outside the file, or identity damaged or missing
+ *   TG_EVERSION  another on-disk format
+ *   TG_EFULL TG_EIO TG_ENOMEM TG_EINVALID (path too long)
+ * Dead readers of an earlier crash are cleared. */
+int store_open(const char *dir, const struct store_options *options, struct store **out,
+               char error[STORE_ERROR_LEN]) MUST_USE;
+/* Closes and frees, and sets *store to NULL. NULL is allowed. No other call may be running. */
+void store_close(struct store **store);
+
+/* Copies the text of the most recent failure ("" if there was none): directory, operation, vnode.
+ */
+void store_last_error(struct store *store, char error[STORE_ERROR_LEN]);
+
+/* Moves the contents of `dir` that belong to a store (LOCK aside) into a fresh sibling folder
+ * DIR.set-aside-N, so that a new store can start in `dir`; nothing is deleted.
+ * `moved_to` gets the folder's path (capacity bytes). `*node_id` gets the node id if it was
+ * readable, else 0. TG_EEXISTS if the store is open somewhere, TG_ENOTFOUND if there is nothing to
+ * move, TG_EIO, TG_EINVALID. */
+int store_set_aside(const char *dir, uint64_t *node_id, char *moved_to, size_t capacity,
+                    char error[STORE_ERROR_LEN]) MUST_USE;
+
+/* Writes a consistent, compact copy of both environments into the existing, empty directory `dir`,
+ * while the store serves. The copy opens as a store. Blocks for as long as the copy takes and keeps
+ * pages of the moment from reuse; any thread but the reader's. TG_EIO, TG_EFULL, TG_EEXISTS (not
+ * empty). */
+int store_backup(struct store *store, const char *dir) MUST_USE;
+
+/* ---- meta: small values, durable when the call returns ------------------------------------ */
+
+struct store_identity {
+    uint8_t cluster_id[STORE_CLUSTER_ID_LEN];
+    uint64_t node_id;          /* non-zero */
+    struct hash_key secret;    /* of slot ids; never leaves the nodes */
+    struct hash_key route_key; /* of vnodes; clients learn it */
+    uint32_t vnodes;           /* V: power of two, 1..65536 */
+    uint32_t replicas;         /* R: 1.. */
+};
+
+/* The identity; TG_ENOTFOUND in a new store. */
+int store_identity_get(struct store *store, struct store_identity *out) MUST_USE;
+/* Sets the identity. It is written once: the same one again is 0, a different one TG_ECONFLICT.
+ * TG_EINVALID for node id 0 or a V or R out of range. */
+int store_identity_put(struct store *store, const struct store_identity *identity) MUST_USE;
+
+/* Raises the incarnation by one, durably, and returns it: 1 in a new store; never one twice. */
+int store_next_incarnation(struct store *store, uint64_t *incarnation) MUST_USE;
+/* Makes the stored incarnation at least `at_least`, durably (after a refutation). */
+int store_raise_incarnation(struct store *store, uint64_t at_least) MUST_USE;
+
+/* Copies the value of `key` into `buffer`; *len gets its length, even if it is TG_ETOOBIG for
+ * `capacity` (then nothing is copied). TG_ENOTFOUND, TG_EINVALID (key), TG_EIO. */
+int store_meta_get(struct store *store, const char *key, void *buffer, size_t capacity,
+                   size_t *len) MUST_USE;
+/* Sets one value; data NULL removes the key. TG_EINVALID, TG_ETOOBIG, TG_EFULL, TG_EIO. */
+int store_meta_put(struct store *store, const char *key, const void *data, size_t len) MUST_USE;
+
+struct store_meta_item {
+    const char *key;  /* 1..STORE_META_KEY_MAX bytes */
+    const void *data; /* NULL removes the key */
+    size_t len;
+};
+/* Sets all or none: one transaction, one sync (group commit). */
+int store_meta_put_many(struct store *store, const struct store_meta_item *items,
+                        size_t count) MUST_USE;
+/* Calls `item` for every key that begins with `prefix`, in byte order; key and value live during
+ * the call. A non-zero return ends the scan and is returned. `item` must not call the store. */
+int store_meta_scan(struct store *store, const char *prefix,
+                    int (*item)(void *context, const char *key, const void *data, size_t len),
+                    void *context) MUST_USE;
+
+/* ---- state: limiter slots by vnode --------------------------------------------------------- */
+
+struct store_record {
+    struct hash128 id;
+    uint64_t expires_ms;  /* Unix ms; at or before now_ms of a write or purge it is dropped */
+    const uint8_t *state; /* opaque here */
+    uint32_t len;         /* bytes of state, 0..STORE_STATE_MAX */
+};
+
+/* Whose stream the vnode's records are: the term (epoch, number, writer) and the place in it. */
+struct store_vnode_header {
+    uint64_t epoch;
+    uint64_t number;
+    uint64_t writer;
+    uint64_t seq;
+};
+
+struct store_vnode_batch {
+    uint32_t vnode;                          /* < 65536 */
+    bool drop_all;                           /* first forget header and records of the vnode */
+    const struct store_vnode_header *header; /* NULL: leave the header as it is */
+    const struct store_record *records;      /* any order; of one id twice the last counts */
+    size_t count;
+};
+
+/* Writes all batches in ONE transaction: per vnode drop_all, then header, then every record put in
+ * its place. A record that has expired by `now_ms` removes what was stored under its id (that is
+ * how a slot is reset). Expired neighbours in a touched chunk go as well. A vnode may occur in
+ * several batches; they apply in order. Keep a call's states within ~8 MiB. TG_EFULL (disk or map
+ * bound), TG_EIO, TG_ECORRUPT, TG_ETOOBIG, TG_EINVALID, TG_ENOMEM: nothing was written. Writer
+ * thread. Blocks for the sync. */
+int store_write(struct store *store, const struct store_vnode_batch *batches, size_t count,
+                uint64_t now_ms) MUST_USE;
+
+/* The vnode's header; TG_ENOTFOUND if it has none. */
+int store_vnode_header(struct store *store, uint32_t vnode,
+                       struct store_vnode_header *out) MUST_USE;
+
+struct store_slot_read {
+    uint32_t vnode; /* in */
+    struct hash128 id;
+    int result; /* out: 0, TG_ENOTFOUND, TG_ETOOBIG (no room left in the buffer), TG_ECORRUPT */
+    struct store_record record; /* valid if result is 0; state points into the buffer */
+};
+
+/* Fetches `count` slots in one read transaction; states are copied one after the other into
+ * `buffer`. Sorting by (vnode, id) makes it faster, not different. Expired slots are returned as
+ * they are stored. 0 if the transaction ran (look at each result), else TG_EIO, TG_ENOMEM. */
+int store_read_slots(struct store *store, struct store_slot_read *reads, size_t count, void *buffer,
+                     size_t capacity) MUST_USE;
+/* One slot: 0, TG_ENOTFOUND, TG_ETOOBIG, TG_ECORRUPT, TG_EIO. out->state points into `buffer`. */
+int store_read_slot(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
+                    size_t capacity, struct store_record *out) MUST_USE;
+
+/* Gets the records of one vnode in id order, a chunk a call. `header` is NULL if the vnode has
+ * none. `last` marks the final call of the vnode (count may be 0 then). Header and records live
+ * during the call only. A non-zero return ends the scan and is returned. It must not call the
+ * store. */
+typedef int store_scan_callback(void *context, uint32_t vnode,
+                                const struct store_vnode_header *header,
+                                const struct store_record *records, size_t count, bool last);
+
+/* Streams `vnode`, or every vnode that has a header or records (STORE_VNODE_ALL), in ascending
+ * order, each in one read transaction of its own. TG_ECORRUPT ends it. */
+int store_scan(struct store *store, uint32_t vnode, store_scan_callback *callback,
+               void *context) MUST_USE;
+
+/* Gets the ids that are left in a vnode after a purge passed it, in order, at most STORE_IDS_MAX a
+ * call, so that a filter can be rebuilt; `last` marks the vnode's final call (count may be 0). */
+typedef void store_left_callback(void *context, uint32_t vnode, const struct hash128 *ids,
+                                 size_t count, bool last);
+
+struct store_purge_result {
+    uint32_t chunks;     /* looked at by this call */
+    uint64_t removed;    /* expired records removed */
+    bool round_complete; /* the end was reached: the next call begins at the first vnode */
+};
+
+/* Removes expired records and joins small neighbouring chunks, in at most about `chunks_max` chunks
+ * and one transaction, continuing where the last call stopped. For every vnode finished by this
+ * call `left` (may be NULL) gets what remains, after the commit. The same errors as store_write.
+ * Writer thread. */
+int store_purge(struct store *store, uint64_t now_ms, uint32_t chunks_max,
+                store_left_callback *left, void *context, struct store_purge_result *out) MUST_USE;
+
+/* ---- upkeep --------------------------------------------------------------------------------- */
+
+/* Clears readers left by dead processes; call it each minute on the writer thread. */
+int store_maintain(struct store *store) MUST_USE;
+
+struct store_stats {
+    uint64_t state_map_bytes;
+    uint64_t state_used_bytes; /* pages ever used x page size: the file's extent */
+    uint64_t state_free_bytes; /* of those, free for reuse */
+    uint64_t meta_map_bytes;
+    uint64_t meta_used_bytes;
+    uint64_t commits;        /* successful state commits since open */
+    uint64_t commit_fails;   /* failed ones */
+    uint64_t chunks_written; /* since open */
+    uint64_t bytes_written;  /* of chunks, since open */
+    uint64_t records_written;
+    uint64_t records_expired; /* dropped by writes and purges */
+    uint64_t growths;         /* times the map was enlarged */
+    int64_t last_commit_ns;   /* monotonic duration of the last state commit, sync included */
+    uint64_t meta_commits;
+};
+
+/* Any thread. */
+void store_stats(struct store *store, struct store_stats *out);
+
+#endif
