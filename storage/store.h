@@ -187,20 +187,20 @@ int store_read_slot(struct store *store, uint32_t vnode, struct hash128 id, void
  * none. `last` marks the final call of the vnode (count may be 0 then). Header and records live
  * during the call only. A non-zero return ends the scan and is returned. It must not call the
  * store. */
-typedef int store_scan_callback(void *context, uint32_t vnode,
-                                const struct store_vnode_header *header,
-                                const struct store_record *records, size_t count, bool last);
-
 /* Streams `vnode`, or every vnode that has a header or records (STORE_VNODE_ALL), in ascending
- * order, each in one read transaction of its own. TG_ECORRUPT ends it. */
-int store_scan(struct store *store, uint32_t vnode, store_scan_callback *callback,
+ * order, each in one read transaction of its own. TG_ECORRUPT ends it.
+ *
+ * `records` gets those of one vnode in id order, a chunk a call; `header` is NULL if the vnode has
+ * none; `last` marks the vnode's final call (count may be 0 then). What it gets lives during the
+ * call only. A non-zero return ends the scan and is returned. It must not call the store. */
+int store_scan(struct store *store, uint32_t vnode,
+               int (*records)(void *context, uint32_t vnode,
+                              const struct store_vnode_header *header,
+                              const struct store_record *records, size_t count, bool last),
                void *context) MUST_USE;
 
 /* Gets the ids that are left in a vnode after a purge passed it, in order, at most STORE_IDS_MAX a
  * call, so that a filter can be rebuilt; `last` marks the vnode's final call (count may be 0). */
-typedef void store_left_callback(void *context, uint32_t vnode, const struct hash128 *ids,
-                                 size_t count, bool last);
-
 struct store_purge_result {
     uint32_t chunks;     /* looked at by this call */
     uint64_t removed;    /* expired records removed */
@@ -209,10 +209,13 @@ struct store_purge_result {
 
 /* Removes expired records and joins small neighbouring chunks, in at most about `chunks_max` chunks
  * and one transaction, continuing where the last call stopped. For every vnode finished by this
- * call `left` (may be NULL) gets what remains, after the commit. The same errors as store_write.
- * Writer thread. */
+ * call `left` (may be NULL) gets the ids that remain, after the commit, in order, at most
+ * STORE_IDS_MAX a call, so that a filter can be rebuilt; `last` marks the vnode's final call (count
+ * may be 0). The same errors as store_write. Writer thread. */
 int store_purge(struct store *store, uint64_t now_ms, uint32_t chunks_max,
-                store_left_callback *left, void *context, struct store_purge_result *out) MUST_USE;
+                void (*left)(void *context, uint32_t vnode, const struct hash128 *ids, size_t count,
+                             bool last),
+                void *context, struct store_purge_result *out) MUST_USE;
 
 /* ---- upkeep --------------------------------------------------------------------------------- */
 
