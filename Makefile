@@ -1,0 +1,257 @@
+# Makefile - builds, tests and installs Tidegate.
+#
+# One make for the whole tree: each folder adds its sources in a module.mk, and this file
+# turns them into objects and products. Output goes to build/<variant>/; the release
+# variant's products are also linked at build/. `make help` lists the targets.
+#
+# 1. Reading this file needs nothing but make: compilers and pkg-config are asked only
+#    when a recipe runs, so that `make deps` works on a machine that has neither.
+# 2. A folder without sources and a program without a main are left out, never an error.
+# 3. Objects depend on the compiler and flags that made them (build/<variant>/flags).
+#
+#    make V=1          shows the commands          make CC=clang    another compiler
+#    make VARIANT=asan another variant             make BUILD=DIR   another place for output
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VERSION   := 0.1.0
+SO_NUMBER := 0
+
+VARIANT ?= release
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+SEEDS   ?= 300
+SEED    ?=
+SECONDS ?= 60
+PYTHON  ?= /usr/bin/python3
+JOBS    ?= $(shell nproc)
+V       ?= 0
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR      ?= ar
+OBJCOPY ?= objcopy
+
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+
+# --- variants: the same sources, other flags --------------------------------------------
+
+variants := release debug asan ubsan tsan coverage fuzz
+ifeq ($(filter $(VARIANT),$(variants)),)
+$(error VARIANT=$(VARIANT) is none of: $(variants))
+endif
+
+no_recover := -fno-sanitize-recover=all
+flags.release  := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+flags.debug    := -O0 -g3
+flags.asan     := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined $(no_recover)
+flags.ubsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined $(no_recover)
+flags.tsan     := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+flags.coverage := -O0 -g --coverage
+flags.fuzz     := -O1 -g -fno-omit-frame-pointer \
+                  -fsanitize=fuzzer-no-link,address,undefined $(no_recover)
+
+# Optimisers under a sanitizer warn about code they made themselves, so a warning is an
+# error only where the code is compiled as written.
+WERROR ?= $(if $(filter release debug,$(VARIANT)),-Werror)
+
+warnings := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes $(WERROR)
+all_cflags = -std=c11 -D_GNU_SOURCE $(flags.$(VARIANT)) $(warnings) -I. -pthread $(CFLAGS)
+all_ldflags = $(flags.$(VARIANT)) -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
+
+# --- libraries: asked of pkg-config once, and only when a recipe needs the answer --------
+
+msgpack = $(eval msgpack := $$(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack))$(msgpack)
+pkg_cflags = $(eval pkg_cflags := $$(shell pkg-config --cflags $$(packages.tests)))$(pkg_cflags)
+pkg_libs = $(shell pkg-config --libs $(packages.$(1))) -lm
+
+# --- sources -----------------------------------------------------------------------------
+
+include base/module.mk ring/module.mk gossip/module.mk storage/module.mk
+include client/module.mk node/module.mk tests/module.mk
+
+out := $(BUILD)/$(VARIANT)
+objects = $(patsubst %.c,$(out)/obj/%.o,$(1))
+pic_objects = $(patsubst %.c,$(out)/pic/%.o,$(1))
+
+floor_sources := $(sources.base) $(sources.protocol)
+lib_sources   := $(floor_sources) $(sources.lib)
+node_sources  := $(floor_sources) $(sources.ring) $(sources.gossip) $(sources.storage) $(sources.node)
+core_sources  := $(sort $(node_sources) $(lib_sources) $(sources.cli))
+
+core_objects := $(call objects,$(core_sources))
+test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
+                               $(sources.bench) $(sources.fuzz))
+main_objects := $(call objects,$(main.node) $(main.cli))
+all_pic      := $(call pic_objects,$(lib_sources))
+
+daemon     := $(if $(main.node),$(out)/tidegated)
+cli        := $(if $(main.cli),$(if $(sources.lib),$(out)/tidegate))
+static_lib := $(if $(sources.lib),$(out)/libtidegate.a)
+shared_lib := $(if $(sources.lib),$(out)/libtidegate.so.$(SO_NUMBER) $(out)/libtidegate.so)
+products   := $(daemon) $(cli) $(static_lib) $(shared_lib)
+core       := $(if $(core_sources),$(out)/core.a)
+unit_programs  := $(patsubst %.c,$(out)/%,$(sources.unit))
+bench_programs := $(patsubst %.c,$(out)/%,$(sources.bench))
+fuzz_programs  := $(patsubst %.c,$(out)/%,$(sources.fuzz))
+sim_program    := $(if $(main.sim),$(out)/tests/sim)
+links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(products)))
+
+# --- targets -----------------------------------------------------------------------------
+
+.PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
+.PHONY: cluster programs core fuzz-programs bench-programs toolchain FORCE
+
+all: $(products) $(links) ## Builds the daemon, the command line and the client library (the default).
+
+deps: ## Installs the Debian packages that are missing, by apt, asking for root once.
+	@deploy/deps all
+
+demo: ## Installs what is missing, builds, and shows a 3-node cluster at work on this machine.
+	@deploy/deps build
+	@$(MAKE) all
+	@deploy/demo $(BUILD)
+
+test: ## Installs what is missing and runs every test that needs no special machine.
+	@deploy/deps all
+	@tests/run all
+
+unit: ## Runs the unit tests.
+	@tests/run unit
+
+lint: ## Checks layers, purity, banned calls, sizes, comments and format, and the checker itself.
+	@tests/run lint
+
+sim: ## Runs SEEDS=n seeded simulations of whole clusters, or only SEED=s.
+	@SEEDS=$(SEEDS) SEED=$(SEED) tests/run sim
+
+cluster: ## Runs the tests that start real clusters of processes.
+	@tests/run cluster
+
+bench: ## Measures the promised figures, each beside its yardstick.
+	@tests/run bench
+
+fuzz: ## Fuzzes each parser for SECONDS=n (default 60), with clang's libFuzzer.
+	@SECONDS_EACH=$(SECONDS) tests/run fuzz
+
+asan: ## Runs unit and cluster tests under the address and undefined-behaviour sanitizers.
+	@tests/run asan
+
+ubsan: ## Runs unit and cluster tests under the undefined-behaviour sanitizer alone.
+	@tests/run ubsan
+
+tsan: ## Runs unit and cluster tests under the thread sanitizer.
+	@tests/run tsan
+
+coverage: ## Runs the unit tests instrumented and prints the line coverage of each folder.
+	@tests/run coverage
+
+install: all ## Installs programs, library, header and service; DESTDIR= and PREFIX= say where.
+	@deploy/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" "$(VERSION)" "$(SO_NUMBER)"
+
+clean: ## Removes everything that was built.
+	rm -rf $(BUILD)
+
+help: ## Lists these targets.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+# What tests/run asks for; not meant to be typed.
+programs: $(unit_programs) $(sim_program)
+core: $(core_objects) $(main_objects)
+bench-programs: $(bench_programs)
+fuzz-programs: $(fuzz_programs)
+
+# --- rules -------------------------------------------------------------------------------
+
+ifeq ($(V),0)
+say = @printf '  %-5s %s\n' $(1) $(2);
+else
+say =
+endif
+
+# Names the missing tool and the way out before the compiler says something obscure.
+toolchain:
+	@for tool in $(firstword $(CC)) $(firstword $(AR)) pkg-config; do \
+	    command -v $$tool >/dev/null || { echo "$$tool is missing: run 'make deps'" >&2; exit 1; }; \
+	done
+	@pkg-config --exists $(packages.tests) || \
+	    { pkg-config --print-errors --exists $(packages.tests); echo "run 'make deps'" >&2; exit 1; }
+
+# Rewritten only when its content changes, so that a changed flag rebuilds and nothing else does.
+define write_if_changed
+@mkdir -p $(@D)
+@printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) > $@
+endef
+
+$(out)/flags: FORCE | toolchain
+	$(call write_if_changed,'$(CC) $(all_cflags) $(pkg_cflags) $(LDFLAGS)')
+
+$(out)/core.list: FORCE
+	$(call write_if_changed,$(core_sources))
+
+$(out)/obj/%.o: %.c $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(all_cflags) $(pkg_cflags) -MMD -MP -c $< -o $@
+
+$(out)/pic/%.o: %.c $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,"$< (shared)")$(CC) $(all_cflags) $(pkg_cflags) -fPIC -fvisibility=hidden \
+	    -MMD -MP -c $< -o $@
+
+$(core): $(core_objects) $(out)/core.list
+	$(call say,AR,$@)rm -f $@.new && $(AR) rcs $@.new $(core_objects) && mv $@.new $@
+
+# The library is one object whose hidden symbols are made local, so that a program that
+# links it statically meets no name but tg_*.
+$(out)/libtidegate.a: $(all_pic) $(out)/core.list
+	$(call say,AR,$@)$(CC) -r -nostdlib $(all_pic) \
+	    -o $(out)/libtidegate.o && \
+	    $(OBJCOPY) --localize-hidden $(out)/libtidegate.o && \
+	    rm -f $@ && $(AR) rcs $@ $(out)/libtidegate.o
+
+$(out)/libtidegate.so.$(SO_NUMBER): $(all_pic) $(out)/core.list
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,libtidegate.so.$(SO_NUMBER) $(all_ldflags) \
+	    $(all_pic) -o $@ $(call pkg_libs,lib)
+
+$(out)/libtidegate.so: $(out)/libtidegate.so.$(SO_NUMBER)
+	@ln -sf $(<F) $@
+
+$(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(out)/core.list
+	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) -o $@ $(call pkg_libs,node)
+
+# The command line uses the library as any program would; base comes beside it because
+# the library keeps its own copy to itself.
+$(out)/tidegate: $(call objects,$(main.cli) $(sources.cli)) $(out)/libtidegate.a \
+                 $(call objects,$(floor_sources)) $(out)/core.list
+	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o %.a,$^) -o $@ $(call pkg_libs,cli)
+
+$(unit_programs): $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o \
+                  $(call objects,$(sources.support)) $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) $(core) -o $@ $(call pkg_libs,tests)
+
+$(bench_programs): $(out)/tests/bench/%: $(out)/obj/tests/bench/%.o $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $< $(core) -o $@ $(call pkg_libs,tests)
+
+$(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) -fsanitize=fuzzer $< $(core) -o $@ $(call pkg_libs,tests)
+
+$(sim_program): $(call objects,$(sources.sim)) $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
+
+$(links): $(BUILD)/%: $(out)/%
+	@ln -sf $(VARIANT)/$* $@
+
+FORCE:
+
+-include $(core_objects:.o=.d) $(main_objects:.o=.d) $(test_objects:.o=.d) $(all_pic:.o=.d)

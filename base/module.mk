@@ -1,0 +1,2 @@
+# The floor. Everything else stands on it.
+sources.base := $(wildcard base/*.c)

@@ -1,0 +1,9 @@
+# What users link and run: the wire protocol (pure), the C library, the command line.
+sources.protocol := $(wildcard client/protocol/*.c)
+sources.lib      := $(wildcard client/lib/*.c)
+sources.cli      := $(filter-out client/cli/main.c,$(wildcard client/cli/*.c))
+main.cli         := $(wildcard client/cli/main.c)
+
+# The library's own needs. The command line adds what it prints and reads files with.
+packages.lib  = libzmq $(msgpack) libsodium
+packages.cli  = $(packages.lib) jansson yaml-0.1

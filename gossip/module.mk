@@ -1,0 +1,2 @@
+# Who is alive. Pure.
+sources.gossip := $(wildcard gossip/*.c)

@@ -1,0 +1,2 @@
+# Who owns a key. Pure.
+sources.ring := $(wildcard ring/*.c)

@@ -1,0 +1,12 @@
+# Test programs. Each tests/unit/test_*.c is one executable, linked with everything that is
+# not a main; support_*.c are helpers linked into each of them.
+sources.unit    := $(wildcard tests/unit/test_*.c)
+sources.support := $(wildcard tests/unit/support_*.c)
+sources.bench   := $(wildcard tests/bench/bench_*.c)
+sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
+
+# The simulator is one program of all its files; it exists once one of them has a main.
+sources.sim := $(wildcard tests/sim/*.c)
+main.sim    := $(if $(sources.sim),$(shell grep -ls '^int main' $(sources.sim)))
+
+packages.tests = $(packages.node) cmocka
