@@ -32,6 +32,9 @@ enum mp_type {
     MP_MAP
 };
 
+/* Containers within containers; msgpack-c's parser has this much stack. */
+enum { MP_DEPTH_MAX = 32 };
+
 struct mp_token {
     enum mp_type type;
     uint32_t count; /* ARRAY: elements, MAP: pairs, STR/BIN/EXT: bytes */
@@ -65,7 +68,7 @@ bool mp_get_bool(struct mp_cursor *cursor);
 double mp_get_real(struct mp_cursor *cursor); /* FLOAT, UINT or INT */
 const char *mp_get_str(struct mp_cursor *cursor, size_t *len);
 const uint8_t *mp_get_bin(struct mp_cursor *cursor, size_t *len);
-/* A BIN of exactly `len` bytes, else fails. */
+/* A BIN of exactly `len` bytes, else NULL (and failed): test for it before reading there. */
 const uint8_t *mp_get_bin_exact(struct mp_cursor *cursor, size_t len);
 /* Copies a STR into a NUL-terminated buffer; fails if it does not fit or holds a NUL. */
 void mp_copy_str(struct mp_cursor *cursor, char *out, size_t capacity);
@@ -76,7 +79,7 @@ struct mp_writer {
     uint8_t *data;
     size_t len;
     size_t capacity;
-    bool failed; /* sticky: the bound was reached */
+    bool failed; /* sticky: the bound was reached, and what was written is of no use */
 };
 
 void mp_writer_init(struct mp_writer *writer, void *data, size_t capacity);
