@@ -1,0 +1,232 @@
+/* swim.h - who is alive: SWIM membership with Lifeguard's refinements, as a pure core.
+ *
+ * Every node probes one other member per interval, directly and then through three helpers;
+ * who does not answer is *suspected* first, may refute, and is declared dead only when the
+ * suspicion has run out. News travel as rumours on the back of every message; a periodic
+ * exchange of digests (push/pull) repairs what rumours missed and rejoins healed splits.
+ *
+ *   time, bytes --> swim_receive / swim_tick --> struct swim_effects (sends, events, persist)
+ *
+ * Nothing here reads a clock, opens a socket or allocates after swim_new. `now_ns` is the
+ * node's Unix time that never goes back; all calls of one instance come from one thread.
+ * A pointer to a member lives until the next call that takes a non-const swim.
+ *
+ * What the caller owes:
+ *   1. give every received gossip message to swim_receive,
+ *   2. call swim_tick at swim_next_deadline or soon after it,
+ *   3. after each call carry out the effects: FIRST make persist_incarnation durable, then
+ *      send, then look at the events; then swim_effects_clear.
+ */
+#ifndef GOSSIP_SWIM_H
+#define GOSSIP_SWIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum {
+    SWIM_MEMBERS_MAX = 2048, /* bound of options.members_max, this node included */
+    SWIM_SEEDS_MAX = 128,
+    SWIM_MESSAGE_MAX = 8192, /* bytes of one gossip message */
+    SWIM_SENDS_MAX = 64,     /* messages in one effects buffer */
+    SWIM_SEND_BYTES_MAX = 8 * SWIM_MESSAGE_MAX,
+    SWIM_EVENTS_MAX = 64,
+    SWIM_MET_MAX = 4,
+    SWIM_CLUSTER_ID_LEN = 16,
+    SWIM_NAME_LEN = 64, /* these lengths include the terminating NUL */
+    SWIM_PLACE_LEN = 32,
+    SWIM_ADDRESS_LEN = 64,
+    SWIM_VERSION_LEN = 24
+};
+
+/* The order is the order of precedence within one incarnation. */
+enum swim_state { SWIM_ALIVE, SWIM_SUSPECT, SWIM_DEAD, SWIM_LEFT };
+
+/* What a node says about itself; only its owner changes it. (incarnation, version) orders two
+ * records of one node. Addresses are "HOST:PORT". */
+struct swim_record {
+    uint64_t id; /* random, never 0 */
+    uint64_t incarnation;
+    uint64_t version; /* of the content within the incarnation; kept by swim_update_self */
+    uint64_t rules_digest;
+    uint64_t ring_epoch;
+    uint64_t settled_epoch;
+    uint32_t weight;
+    uint32_t vnodes; /* how many virtual nodes it carries now */
+    uint32_t flags;  /* meaning belongs to node/cluster; unknown bits are carried along */
+    uint16_t shards;
+    uint16_t protocol_min;
+    uint16_t protocol_max;
+    char name[SWIM_NAME_LEN];
+    char region[SWIM_PLACE_LEN];
+    char zone[SWIM_PLACE_LEN];
+    char gossip[SWIM_ADDRESS_LEN];
+    char peer[SWIM_ADDRESS_LEN];
+    char client[SWIM_ADDRESS_LEN];
+    char software[SWIM_VERSION_LEN];
+};
+
+/* A member as this node sees it. */
+struct swim_member {
+    struct swim_record record;
+    enum swim_state state;
+    uint64_t incarnation; /* at which `state` holds; >= record.incarnation */
+    int64_t since_ns;     /* when `state` began, as far as this node knows */
+    int64_t rtt_ns;       /* smoothed; 0 = not measured yet */
+    int64_t skew_ns;      /* smoothed: its clock minus ours; valid if rtt_ns > 0 */
+};
+
+/* All durations in ns. swim_options_default fills in what the architecture promises. */
+struct swim_options {
+    int64_t probe_interval_ns;    /* 500 ms */
+    int64_t ack_timeout_ns;       /* 200 ms, raised to 3 round trips of the member probed */
+    int64_t gossip_interval_ns;   /* 100 ms, only while there are rumours */
+    int64_t push_pull_ns;         /* 30 s */
+    int64_t join_retry_ns;        /* 500 ms: every seed is tried this often while alone */
+    int64_t rejoin_ns;            /* 2 s: one dead member or unreached seed is tried */
+    int64_t tombstone_ns;         /* 24 h */
+    int64_t stall_ns;             /* 100 ms: a tick later than this is this node's own fault */
+    uint32_t gossip_peers;        /* 3 */
+    uint32_t indirect_peers;      /* 3 */
+    uint32_t retransmit_factor;   /* 4, times ceil(log10(n + 1)) */
+    uint32_t suspicion_factor;    /* 6, times max(1, log10 n) probe intervals */
+    uint32_t suspicion_max_ratio; /* 6: longest suspicion over shortest */
+    uint32_t confirmations;       /* k = 2 */
+    uint32_t health_max;          /* 8 */
+    uint32_t members_max;         /* SWIM_MEMBERS_MAX */
+};
+
+enum swim_event_kind {
+    SWIM_EVENT_JOINED,   /* a member that was not known */
+    SWIM_EVENT_ALIVE,    /* was suspect, dead or left; or came back with a new incarnation */
+    SWIM_EVENT_SUSPECT,  /* still counts as a member; may refute */
+    SWIM_EVENT_DEAD,     /* also the first event of a member only ever heard of as dead */
+    SWIM_EVENT_LEFT,     /* said good-bye */
+    SWIM_EVENT_UPDATED,  /* its record changed: look it up */
+    SWIM_EVENT_FORGOTTEN /* its tombstone expired: swim_find no longer knows it */
+};
+
+/* Events tell that something changed; the truth is what swim_find says now. Two changes of one
+ * member between two looks at the effects may be told as the last one. Never about this node. */
+struct swim_event {
+    enum swim_event_kind kind;
+    uint64_t id;
+};
+
+struct swim_send {
+    char address[SWIM_ADDRESS_LEN];
+    uint32_t offset; /* into effects.bytes */
+    uint32_t len;
+};
+
+/* Someone met while one of the two had no cluster yet; cluster_id all zero = has none either. */
+struct swim_met {
+    uint8_t cluster_id[SWIM_CLUSTER_ID_LEN];
+    struct swim_record record;
+};
+
+/* What one or several calls want done; calls append. About 75 KB: keep one per loop. When it
+ * fills, replies are dropped (counted: SWIM repairs lost messages), and periodic work, pages
+ * and events wait: swim_next_deadline is then "at once". */
+struct swim_effects {
+    uint64_t persist_incarnation; /* non-zero: make it durable before anything is sent */
+    size_t sends_count;
+    size_t events_count;
+    size_t met_count;
+    size_t bytes_len;
+    struct swim_send sends[SWIM_SENDS_MAX];
+    struct swim_event events[SWIM_EVENTS_MAX];
+    struct swim_met met[SWIM_MET_MAX];
+    uint8_t bytes[SWIM_SEND_BYTES_MAX];
+};
+
+struct swim_stats {
+    uint64_t received;
+    uint64_t received_bytes;
+    uint64_t sent;
+    uint64_t sent_bytes;
+    uint64_t malformed;   /* dropped: not a message of any known release */
+    uint64_t foreign;     /* dropped: another cluster's */
+    uint64_t misdirected; /* dropped: meant for another node */
+    uint64_t probes;
+    uint64_t probes_indirect; /* needed helpers */
+    uint64_t probes_failed;
+    uint64_t suspicions;
+    uint64_t deaths;          /* members this node saw become dead */
+    uint64_t refutations;     /* of claims against this node */
+    uint64_t stalls;          /* calls that came more than stall_ns late */
+    uint64_t push_pulls;      /* exchanges started */
+    uint64_t replies_dropped; /* effects were full */
+    uint64_t jobs_dropped;    /* relay, sync or met table was full */
+    uint64_t members_refused; /* table full of living members */
+    uint32_t local_health;    /* 0 = well .. health_max */
+    uint32_t alive;           /* members by state, this node included */
+    uint32_t suspect;
+    uint32_t dead;
+    uint32_t left;
+};
+
+struct swim;
+
+void swim_options_default(struct swim_options *options);
+
+/* Creates the membership of the node described by `self` (id, incarnation > every earlier one of
+ * this id, gossip address; version is ignored). `cluster_id`: SWIM_CLUSTER_ID_LEN bytes; all zero
+ * = no cluster yet: the node only greets its seeds, and effects.met says whom it met, until
+ * swim_set_cluster. `seed` seeds the random numbers. Takes all memory there will ever be.
+ * 0, TG_EINVALID (options or record out of bounds) or TG_ENOMEM. */
+MUST_USE int swim_new(struct swim **out, const struct allocator *allocator,
+                      const struct swim_options *options, const struct swim_record *self,
+                      const uint8_t *cluster_id, uint64_t seed);
+/* Frees and nulls; NULL inside is allowed. */
+void swim_free(struct swim **swim);
+
+/* Adds a gossip address that is tried for ever until a member answers there; one's own is
+ * recognised and left alone. 0 (also when known), TG_EINVALID or TG_EFULL. */
+MUST_USE int swim_add_seed(struct swim *swim, const char *address);
+/* Gives a node without a cluster its cluster. 0, or TG_ECONFLICT if it has another one. */
+MUST_USE int swim_set_cluster(struct swim *swim, const uint8_t *cluster_id);
+
+/* Takes one message. 0, TG_EPROTOCOL / TG_ETOOBIG / TG_EVERSION (malformed), TG_ECONFLICT
+ * (another cluster's); errors are counted and change nothing, the caller need not act on them. */
+int swim_receive(struct swim *swim, int64_t now_ns, const void *bytes, size_t len,
+                 struct swim_effects *out);
+/* Does whatever is due at `now_ns`. */
+void swim_tick(struct swim *swim, int64_t now_ns, struct swim_effects *out);
+/* When swim_tick is due next; may lie in the past (at once). */
+int64_t swim_next_deadline(const struct swim *swim);
+
+/* Replaces what this node says about itself and spreads it; id, incarnation and version of
+ * `record` are ignored. 0, or TG_EINVALID for a bad record. Nothing is sent if nothing changed. */
+MUST_USE int swim_update_self(struct swim *swim, const struct swim_record *record);
+/* Says good-bye: others record this node as left. Keep ticking until swim_leave_done. */
+void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out);
+/* Whether the good-bye has been sent often enough (or there is nobody to tell). */
+bool swim_leave_done(const struct swim *swim);
+/* Evidence from the data plane (a closed connection): the next tick, due at once, probes this
+ * member. Unknown, dead or own ids are ignored. */
+void swim_probe_now(struct swim *swim, uint64_t id);
+
+/* This node's own member. */
+const struct swim_member *swim_self(const struct swim *swim);
+/* The member `id` (this node's own included) or NULL. */
+const struct swim_member *swim_find(const struct swim *swim, uint64_t id);
+/* Walks all members in no order, this node and the dead included: start with *cursor = 0; NULL
+ * at the end. */
+const struct swim_member *swim_next(const struct swim *swim, size_t *cursor);
+/* Counters since swim_new and gauges of now. */
+void swim_stats(const struct swim *swim, struct swim_stats *out);
+/* The largest |skew_ns| of a living member, 0 if none was measured. */
+int64_t swim_skew_max_ns(const struct swim *swim);
+/* "alive", "suspect", "dead" or "left". Static storage. */
+const char *swim_state_name(enum swim_state state);
+
+void swim_effects_clear(struct swim_effects *effects);
+
+/* Asserts every invariant of the state; for tests and the simulator, O(members). */
+void swim_check_invariants(const struct swim *swim);
+
+#endif
