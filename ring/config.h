@@ -1,0 +1,101 @@
+/* config.h - the ring configuration: the value that the cluster's register agrees on.
+ *
+ *      stable              transition                 stable
+ *   from = to = {a,b} --> from {a,b}, to {a,b,c} --> from = to = {a,b,c}
+ *      epoch 7   add          epoch 8        settle      epoch 9
+ *
+ * One transition at a time: while `from` and `to` differ, add, remove and reweigh answer
+ * TG_ECONFLICT; each vnode belongs to `from` until its own cutover (node/cluster's business).
+ * Each change makes a new value with epoch + 1 out of an old one, which stays untouched, as a
+ * compare-and-swap wants it.
+ *
+ * Size: the struct is some 300 KB, because it bounds both lists; keep it on the heap or in a
+ * long-lived struct, never on a stack. Only the members in use are read or written by these
+ * functions, so untouched pages cost nothing and ring_config_copy is cheap. The encoded form is
+ * small (about 20 bytes and the two names for each member).
+ */
+#ifndef RING_CONFIG_H
+#define RING_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/mp.h"
+#include "ring/ring.h"
+
+enum {
+    RING_VOTERS_MAX = 5,
+    RING_CONFIG_VERSION = 1,
+    /* Bytes that hold any encoded configuration, and tokens that hold any decoded one. */
+    RING_CONFIG_BYTES_MAX = 2 * RING_MEMBERS_MAX * (2 * RING_NAME_LEN + 20) + 256,
+    RING_CONFIG_TOKENS_MAX = 2 * RING_MEMBERS_MAX * 5 + RING_VOTERS_MAX + 16,
+    RING_SENTENCE_LEN = 160 /* bytes of an error sentence, NUL included */
+};
+
+struct ring_config {
+    uint64_t epoch;    /* >= 1, grows by 1 with each change */
+    uint32_t vnodes;   /* fixed when the cluster is created */
+    uint32_t replicas; /* positions of a vnode, owner included */
+    uint32_t voters_count;
+    uint32_t from_count;
+    uint32_t to_count;
+    uint64_t voters[RING_VOTERS_MAX];          /* ids ascending; 1, 2 (while changing), 3, 4 or 5 */
+    struct ring_member from[RING_MEMBERS_MAX]; /* ascending by id */
+    struct ring_member to[RING_MEMBERS_MAX];   /* ascending by id */
+};
+
+/* The first configuration of a cluster: epoch 1, one member, which is the only voter, stable.
+ * Returns 0 or TG_EINVALID. */
+MUST_USE int ring_config_init(struct ring_config *config, const struct ring_member *first,
+                              uint32_t vnodes, uint32_t replicas);
+
+/* 0 if the configuration keeps every rule, else TG_EINVALID with a sentence that names the place
+ * and what was expected in sentence[RING_SENTENCE_LEN] (may be NULL). Rules: epoch >= 1; vnodes
+ * and replicas in range; 1..RING_MEMBERS_MAX members on both sides, ascending by id, ids not 0,
+ * weights in range, zone = hash of zone_name, names terminated and not repeated within a side
+ * (an empty name may repeat); 1..RING_VOTERS_MAX distinct voters, ascending, not 0, each a
+ * member of `from` or `to`. */
+MUST_USE int ring_config_validate(const struct ring_config *config,
+                                  char sentence[RING_SENTENCE_LEN]);
+
+/* True when from = to: no transition is under way. */
+bool ring_config_is_stable(const struct ring_config *config);
+/* True when both are equal in every field that counts. */
+bool ring_config_equal(const struct ring_config *a, const struct ring_config *b);
+/* Copies only what is in use. */
+void ring_config_copy(struct ring_config *out, const struct ring_config *in);
+/* The member `id` of `to`, else of `from`, else NULL. Lives as long as `config`. */
+const struct ring_member *ring_config_find(const struct ring_config *config, uint64_t id);
+
+/* Changes. `out` may not be `in`; on failure `out` is unspecified. Each returns 0 or
+ *   TG_ECONFLICT  a transition is under way (add, remove, reweigh) or none is (settle),
+ *   TG_EEXISTS    add: the id, or the non-empty name, is a member already,
+ *   TG_ENOTFOUND  remove, reweigh: no such member; set_voters: a voter is no member,
+ *   TG_EFULL      add: RING_MEMBERS_MAX reached,
+ *   TG_EINVALID   add: a bad member; remove: the last member or the only voter; a bad weight
+ *                 or set of voters.
+ * remove also takes the node out of the voters; choosing another is the caller's decision. */
+MUST_USE int ring_config_add(struct ring_config *out, const struct ring_config *in,
+                             const struct ring_member *member);
+MUST_USE int ring_config_remove(struct ring_config *out, const struct ring_config *in, uint64_t id);
+MUST_USE int ring_config_reweigh(struct ring_config *out, const struct ring_config *in, uint64_t id,
+                                 uint32_t weight);
+/* Ends a transition: epoch + 1, from = to. Fails with TG_EINVALID if a voter is not in `to`. */
+MUST_USE int ring_config_settle(struct ring_config *out, const struct ring_config *in);
+/* Replaces the voters (any order, distinct); epoch + 1. Allowed during a transition. */
+MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_config *in,
+                                    const uint64_t *voters, uint32_t voters_count);
+
+/* Writes the msgpack form: [version, epoch, vnodes, replicas, [voters], [from], [to]] where a
+ * member is [id, weight, name, zone_name]; `to` is nil when stable. Equal configurations give
+ * equal bytes. Returns the number of bytes or TG_ETOOBIG (`capacity` too small). */
+MUST_USE int ring_config_encode(const struct ring_config *config, void *data, size_t capacity);
+/* Reads it back and validates it. `tokens` is scratch of tokens_max (RING_CONFIG_TOKENS_MAX holds
+ * any). Returns 0, TG_EPROTOCOL (malformed or against a rule), TG_ETOOBIG or TG_EVERSION (a version
+ * this code does not know); on failure *config is unspecified. */
+MUST_USE int ring_config_decode(struct ring_config *config, const void *data, size_t len,
+                                struct mp_token *tokens, size_t tokens_max);
+
+#endif

@@ -1,0 +1,138 @@
+/* ring.h - who owns a key: virtual nodes, their owner and replicas, and what moves on a change.
+ *
+ *   hash of an identity --ring_vnode_of--> vnode --ring_table--> owner, replica, replica ...
+ *
+ * A table is computed from a member set and from nothing else: every node of the cluster that
+ * holds the same configuration (ring/config.h) computes the same table, to the bit, on any
+ * machine. Who happens to answer pings plays no part.
+ *
+ * Positions: position 0 of a vnode's list is its owner, the others are its replicas in order of
+ * preference. "replicas" R counts all positions, the owner included (R = 3: owner + 2).
+ *
+ * Threads: a table and a plan are read-only after init, so any thread may read them.
+ */
+#ifndef RING_RING_H
+#define RING_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum {
+    RING_MEMBERS_MAX = 1024,
+    RING_NAME_LEN = 64, /* bytes of a member's or zone's name, the closing NUL included */
+    RING_WEIGHT_MIN = 1,
+    RING_WEIGHT_MAX = 1000,
+    RING_WEIGHT_DEFAULT = 100,
+    RING_VNODES_MIN = 16,
+    RING_VNODES_MAX = 65536,
+    RING_VNODES_DEFAULT = 4096,
+    RING_REPLICAS_MAX = 7,
+    RING_REPLICAS_DEFAULT = 3
+};
+
+/* One node as the ring sees it. `zone` is always ring_zone_hash(zone_name). */
+struct ring_member {
+    uint64_t id;     /* random, never 0 */
+    uint32_t zone;   /* members of equal zone fail together */
+    uint32_t weight; /* RING_WEIGHT_MIN..MAX; twice the weight owns twice the vnodes */
+    char name[RING_NAME_LEN];
+    char zone_name[RING_NAME_LEN];
+};
+
+/* Fills a member. `name` and `zone_name` may be "" but not NULL. Returns 0, TG_EINVALID (id 0 or a
+ * weight out of range) or TG_ETOOBIG (a name of RING_NAME_LEN bytes or more). */
+MUST_USE int ring_member_init(struct ring_member *member, uint64_t id, const char *name,
+                              const char *zone_name, uint32_t weight);
+
+/* The number that stands for a zone's name; the same on every machine. */
+uint32_t ring_zone_hash(const char *zone_name);
+
+/* True for a power of two within RING_VNODES_MIN..RING_VNODES_MAX. */
+bool ring_vnodes_valid(uint64_t vnodes);
+
+/* The vnode of a 64-bit hash: its top log2(vnodes) bits, so that all arcs are equal.
+ * `vnodes` must satisfy ring_vnodes_valid. */
+static inline uint32_t ring_vnode_of(uint64_t hash, uint32_t vnodes)
+{
+    return (uint32_t)(hash >> (64 - __builtin_ctz(vnodes)));
+}
+
+/* The table. Fields are for the ring; read it with the functions below. */
+struct ring_table {
+    const struct allocator *allocator;
+    uint32_t vnodes;
+    uint32_t replicas;      /* positions a vnode has: min(asked, members) */
+    uint32_t members_count; /* 0: an empty table, which no reader may ask */
+    uint64_t *ids;          /* [members_count], in the caller's order */
+    uint32_t *weights;      /* [members_count], likewise */
+    uint16_t *positions;    /* [vnodes * replicas], indices into ids */
+};
+
+/* Computes the table of `count` members (1..RING_MEMBERS_MAX, ids distinct and not 0, weights in
+ * range) for `vnodes` arcs and `replicas` positions (1..RING_REPLICAS_MAX). The order of `members`
+ * does not matter to who owns what; indices handed out by the readers refer to that order.
+ * Returns 0, TG_EINVALID or TG_ENOMEM; on failure nothing is kept and the table is empty.
+ * The table keeps `allocator` but not `members`. Cost: see ring/README.md (ms, not us). */
+MUST_USE int ring_table_init(struct ring_table *table, const struct allocator *allocator,
+                             const struct ring_member *members, uint32_t count, uint32_t vnodes,
+                             uint32_t replicas);
+
+/* Gives the memory back and empties the table; an already empty (zeroed) one is allowed. */
+void ring_table_fini(struct ring_table *table);
+
+/* Index of the owner of `vnode` (< table->vnodes) in the members array given at init. */
+uint16_t ring_owner(const struct ring_table *table, uint32_t vnode);
+/* Id of the owner of `vnode`. */
+uint64_t ring_owner_id(const struct ring_table *table, uint32_t vnode);
+/* All positions of `vnode`, owner first; sets *count. Lives as long as the table. */
+const uint16_t *ring_replicas(const struct ring_table *table, uint32_t vnode, uint32_t *count);
+/* Id of the member at `index` (< members_count). */
+uint64_t ring_member_id(const struct ring_table *table, uint32_t index);
+/* Position of member `id` in the list of `vnode` (0 = owner), or -1 if it is not in it. */
+int ring_position_of(const struct ring_table *table, uint32_t vnode, uint64_t id);
+/* Index of member `id`, or -1. Linear in the members; not for the check path. */
+int ring_index_of(const struct ring_table *table, uint64_t id);
+/* Number of vnodes that the member at `index` owns (position 0). Linear in vnodes. */
+uint32_t ring_owned_count(const struct ring_table *table, uint32_t index);
+
+/* The whole rendezvous order of `vnode`: writes up to `max` member indices, highest score first,
+ * over all members (loads and zones play no part, so out[0] need not be the owner). Returns how
+ * many were written, min(max, members). Linear-logarithmic in the members; allocates nothing. */
+uint32_t ring_order(const struct ring_table *table, uint32_t vnode, uint16_t *out, uint32_t max);
+
+/* What changes for one vnode between two tables. Members are named by id, since the indices
+ * of the two tables differ. */
+struct ring_move {
+    uint32_t vnode;
+    uint64_t from_owner;
+    uint64_t to_owner;
+    bool owner_changes;
+    uint32_t gain_count; /* members that must receive the vnode: in the new list, not in the old */
+    uint32_t drop_count; /* members that may drop it afterwards: in the old list, not in the new */
+    uint64_t gain[RING_REPLICAS_MAX];
+    uint64_t drop[RING_REPLICAS_MAX];
+};
+
+/* An iterator over the vnodes whose list changes; borrows both tables, owns nothing. */
+struct ring_plan {
+    const struct ring_table *from;
+    const struct ring_table *to;
+    uint32_t next_vnode;
+};
+
+/* Starts a plan. Both tables must have the same number of vnodes (asserted). */
+void ring_plan_init(struct ring_plan *plan, const struct ring_table *from,
+                    const struct ring_table *to);
+/* Fills *move with the next vnode whose owner or set of replicas changes, in vnode order; false
+ * when there is none left. A mere change of order behind the same owner is no move. */
+bool ring_plan_next(struct ring_plan *plan, struct ring_move *move);
+/* What changes for one vnode, whether anything does or not. */
+void ring_plan_at(const struct ring_plan *plan, uint32_t vnode, struct ring_move *move);
+/* Number of vnodes whose owner changes. Linear in vnodes. */
+uint32_t ring_plan_owner_changes(const struct ring_plan *plan);
+
+#endif
