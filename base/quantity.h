@@ -23,7 +23,8 @@ struct quantity_rate {
 enum { QUANTITY_ERROR_LEN = 160, QUANTITY_TEXT_LEN = 48 };
 
 /* Each returns 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes) that says
- * what was found and what was expected. `text` is NUL-terminated. */
+ * what was found and what was expected; the value is then unspecified. `text` is NUL-terminated.
+ * A duration is at most INT64_MAX ns (292 years), so that it fits any time; it may be 0. */
 MUST_USE int quantity_parse_duration(const char *text, uint64_t *ns, char *error);
 MUST_USE int quantity_parse_size(const char *text, uint64_t *bytes, char *error);
 MUST_USE int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *error);

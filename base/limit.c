@@ -1,0 +1,79 @@
+/* limit.c - whether a limit's parameters can be decided upon.
+ *
+ * Rules and inline requests come from outside, so everything the algorithms rely on is
+ * checked here, once, and they may then compute without looking back:
+ *
+ * I1  count, window_ns and the capacity are >= 1 and bounded, so count * window_ns fits 128 bits
+ *     and a window added to a time of today fits int64_t nanoseconds.
+ * I2  One event takes at least 1 ns of its window (LIMIT_RATE_MAX), so no algorithm divides
+ *     time into pieces of zero length.
+ * I3  A sliding log keeps one entry an event, so its count is what its memory is bounded by.
+ */
+#include "base/limit.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/quantity.h"
+#include "base/sat.h"
+
+#define NS_PER_S 1000000000ULL
+static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
+static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
+static_assert(LIMIT_COUNT_MAX < INT64_MAX, "a count fits in an int64_t");
+
+__attribute__((format(printf, 2, 3))) static int refuse(char *error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(error, QUANTITY_ERROR_LEN, format, arguments);
+    va_end(arguments);
+    return TG_EINVALID;
+}
+
+static int validate_window(const struct limit *limit, char *error)
+{
+    char text[QUANTITY_TEXT_LEN];
+
+    if (limit->window_ns >= LIMIT_WINDOW_MIN_NS && limit->window_ns <= LIMIT_WINDOW_MAX_NS)
+        return TG_OK;
+    quantity_format_duration(limit->window_ns, text);
+    return refuse(error, "window %s: expected 1 ms to 10 years", text);
+}
+
+static int validate_burst(const struct limit *limit, char *error)
+{
+    if (limit->burst != 0 && limit->algorithm != ALGORITHM_TOKEN_BUCKET)
+        return refuse(error, "burst %" PRIu64 ": only token_bucket has a burst, not %s",
+                      limit->burst, algorithm_name(limit->algorithm));
+    if (limit->burst > LIMIT_COUNT_MAX)
+        return refuse(error, "burst %" PRIu64 ": expected at most %llu", limit->burst,
+                      LIMIT_COUNT_MAX);
+    return TG_OK;
+}
+
+int limit_validate(const struct limit *limit, char *error)
+{
+    if (limit->algorithm >= ALGORITHM_COUNT)
+        return refuse(error, "algorithm %u: expected a number from 0 to %d", limit->algorithm,
+                      ALGORITHM_COUNT - 1);
+    if (limit->count < 1 || limit->count > LIMIT_COUNT_MAX)
+        return refuse(error, "count %" PRIu64 ": expected 1 to %llu", limit->count,
+                      LIMIT_COUNT_MAX);
+    int result = validate_window(limit, error);
+    if (result != TG_OK)
+        return result;
+    result = validate_burst(limit, error);
+    if (result != TG_OK)
+        return result;
+    if (limit->algorithm == ALGORITHM_SLIDING_LOG && limit->count > LIMIT_LOG_COUNT_MAX)
+        return refuse(error, "count %" PRIu64 ": sliding_log keeps every event, at most %llu",
+                      limit->count, LIMIT_LOG_COUNT_MAX);
+    if (sat_muldiv_up(limit->count, NS_PER_S, limit->window_ns) > LIMIT_RATE_MAX)
+        return refuse(error, "count %" PRIu64 ": more than %llu per second of its window",
+                      limit->count, LIMIT_RATE_MAX);
+    return TG_OK;
+}
