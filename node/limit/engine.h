@@ -1,0 +1,90 @@
+/* engine.h - decides columns of requests against a slot table.
+ *
+ * A step takes a batch of rows and one time for all, and fills columns of decisions. Rows are
+ * decided in order, so two rows of one key see each other's effect; adjacent rows of one group
+ * are decided all or nothing. It never allocates, locks, blocks or asks for the time.
+ *
+ * Thread: that of the table.
+ */
+#ifndef NODE_LIMIT_ENGINE_H
+#define NODE_LIMIT_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/limit.h"
+#include "node/limit/table.h"
+
+/* Flags of a row. */
+enum limit_flag {
+    LIMIT_AT_MOST = 1,      /* take what there is, up to cost; `granted` says how many */
+    LIMIT_LOADED = 2,       /* the disk was asked: a key absent from the table is new */
+    LIMIT_COUNT_DENIED = 4, /* a denied check is charged all the same, as a hit would be */
+};
+
+enum limit_status {
+    LIMIT_DECIDED = 0,
+    LIMIT_ABSENT = 1,  /* the key may be on disk: load it, then ask again with LIMIT_LOADED */
+    LIMIT_NO_ROOM = 2, /* neither room for the key nor anything that may leave: on_failure */
+};
+
+#define LIMIT_RETRY_NEVER (-1) /* this cost can never be admitted */
+
+/* `count` rows. Columns stay the caller's and are only read. operations NULL = all checks,
+ * flags NULL = 0, groups NULL = every row on its own. A group is a run of equal numbers; its rows
+ * are the limits that one request meets (distinct ids; LIMIT_GROUP_MAX rows at most). */
+struct limit_batch {
+    size_t count;
+    const struct hash128 *ids;
+    const uint32_t *vnodes; /* each below the table's number of vnodes */
+    const struct limit *const *limits; /* each valid by limit_validate */
+    const uint64_t *costs;
+    const uint8_t *operations; /* enum operation */
+    const uint8_t *flags;      /* enum limit_flag */
+    const uint32_t *groups;
+};
+
+enum { LIMIT_GROUP_MAX = 32 };
+
+/* One row's decision. `allowed` is the row's own verdict: a group's request is allowed iff all its
+ * rows are, and only then was anything taken (COUNT_DENIED apart). The other fields describe the
+ * limit after the operation; for a peek, as the check would have left it.
+ * For a status other than LIMIT_DECIDED nothing was taken in the whole group, and all its rows
+ * carry that status; the other fields are then 0. */
+struct limit_decision {
+    uint8_t status;  /* enum limit_status */
+    uint8_t allowed; /* 0 or 1 */
+    uint64_t limit;
+    uint64_t used; /* above `limit` when in debt */
+    uint64_t remaining;
+    uint64_t granted;       /* tokens taken (peek: that would be taken); 0 if denied */
+    int64_t reset_after_ns; /* until nothing is used any more */
+    int64_t retry_after_ns; /* 0 if allowed, else exact; LIMIT_RETRY_NEVER */
+    int64_t delay_ns;       /* leaky_bucket only, else 0 */
+};
+
+/* The caller's columns, each of at least batch->count elements. */
+struct limit_decisions {
+    uint8_t *status;
+    uint8_t *allowed;
+    uint64_t *limit;
+    uint64_t *used;
+    uint64_t *remaining;
+    uint64_t *granted;
+    int64_t *reset_after_ns;
+    int64_t *retry_after_ns;
+    int64_t *delay_ns;
+};
+
+/* Decides all rows at `now_ns` (Unix epoch; a time that goes back never admits more). */
+void engine_step(struct table *table, const struct limit_batch *batch, int64_t now_ns,
+                 struct limit_decisions *out);
+
+/* Decides one row on its own. */
+void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
+                uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,
+                struct limit_decision *out);
+
+#endif

@@ -1,0 +1,170 @@
+/* table.h - the bounded table of limiter states of one shard: all that a decider remembers.
+ *
+ * All memory is taken at init inside one byte budget and touched only as keys come. A key costs a
+ * 32-byte slot and ~5 bytes of index; states too big for a slot (logs, huge counts) live in an
+ * arena of the same budget. What must be written or replicated is a set of dirty bits in the
+ * slots plus a short ring of recently changed slots with one cursor per target: a slow target
+ * costs nothing, it only has to sweep the table when it comes back.
+ *
+ *   region   | slots 0 .. n, growing up -->            <-- arena, growing down |
+ *   slot     | id 16 | state 12 | vnode 2 | kind 1 | dirty 1 |
+ *
+ *   life of a slot on disk (bits of `dirty`):
+ *
+ *     change --> DISK ------ table_write_begin ----> WRITING
+ *                 ^                                     |
+ *                 |  (change, or write failed)          | table_write_done(ok)
+ *                 +-------------------------------------+--> ON_DISK: may leave for the filter
+ *
+ * I1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
+ *     or the slot's vnode is behind for t. (t being in the vnode's targets.)
+ * I2  A slot leaves memory only if it is expired, or on disk and clean and not being written;
+ *     otherwise its loss is counted in `forgotten`.
+ * I3  Every id in the index is that of exactly one live slot; a slot's number never changes.
+ * I4  A key that left for the disk is a "maybe" of its vnode's filter.
+ *
+ * One thread, no clock: the time is an argument. Bytes of exports are versioned and little-endian.
+ */
+#ifndef NODE_LIMIT_TABLE_H
+#define NODE_LIMIT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/vocabulary.h"
+
+struct table; /* opaque; table_private.h is for node/limit alone */
+
+#define TABLE_NONE UINT32_MAX
+
+/* Targets of a change: the disk and up to five replica positions. */
+enum {
+    TABLE_DISK = 0,
+    TABLE_REPLICA_1 = 1, /* replica position p is target p */
+    TABLE_TARGETS = 6,
+    TABLE_REPLICAS_MAX = TABLE_TARGETS - 1,
+    TABLE_VNODES_MAX = 65536,
+    /* Bytes of the largest export: a full sliding_log. */
+    TABLE_EXPORT_MAX = 48 + 4 * 65536,
+    /* Slots one call looks at while a target sweeps. */
+    TABLE_SWEEP_SLOTS = 2048,
+};
+#define TABLE_MEMORY_MIN ((size_t)4 << 20)
+#define TABLE_TARGET_BIT(target) ((uint8_t)(1u << (target)))
+
+struct table_stats {
+    uint64_t used;      /* live slots */
+    uint64_t capacity;  /* slots, if no arena were needed */
+    uint64_t evicted;   /* left memory for the disk */
+    uint64_t forgotten; /* dropped for want of room though not expired and not on disk */
+    uint64_t expired;   /* dropped because they were as good as new */
+    uint64_t refused;   /* changes that found no room */
+    uint64_t bytes;     /* of memory in use, everything included */
+    uint64_t bytes_max; /* the budget */
+    uint64_t arena_bytes; /* of which in blocks of the arena */
+};
+
+/* A table within `memory_bytes` (>= TABLE_MEMORY_MIN) for vnodes 0 .. vnodes - 1 (<=
+ * TABLE_VNODES_MAX). *table is NULL on failure. 0, TG_EINVALID or TG_ENOMEM. */
+MUST_USE int table_new(struct table **table, const struct allocator *allocator,
+                       size_t memory_bytes, uint32_t vnodes);
+void table_free(struct table **table);
+void table_stats(const struct table *table, struct table_stats *stats);
+
+/* -- vnodes ------------------------------------------------------------------------------ */
+
+/* Which targets a change in `vnode` concerns from now on (bits TABLE_TARGET_BIT). Starts as 0.
+ * Dirty bits of targets that are not in the mask are void. Does not mark old slots: see mark. */
+void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask);
+uint8_t table_targets(const struct table *table, uint32_t vnode);
+/* The vnode's sequence: +1 per change decided here; imports leave it (set it to follow a stream). */
+uint64_t table_vnode_seq(const struct table *table, uint32_t vnode);
+void table_set_vnode_seq(struct table *table, uint32_t vnode, uint64_t seq);
+/* Live slots of the vnode. */
+uint32_t table_count(const struct table *table, uint32_t vnode);
+/* Starts dropping all slots of `vnode` and empties its filter slice; the slots are out of every
+ * lookup by the time table_step has done it. Do not decide for the vnode before
+ * table_count(vnode) == 0. Marks, deferrals and targets of the vnode are cleared at once. */
+void table_remove_vnode(struct table *table, uint32_t vnode);
+/* One bounded portion of background work: removals, expired slots. Call once a turn. Returns true
+ * while removals are unfinished. */
+bool table_step(struct table *table, int64_t now_ns);
+
+/* -- changes, one reader per target ------------------------------------------------------- */
+
+/* The next slot that is dirty for `target`, or TABLE_NONE: then nothing is pending, or (not
+ * table_target_idle) a bounded portion of a sweep found none yet: ask again next turn. The caller
+ * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK:
+ * table_write_begin), or table_defer. */
+uint32_t table_next_dirty(struct table *table, unsigned target);
+/* The slot's state has been handed to the target. */
+void table_clear_dirty(struct table *table, uint32_t slot, unsigned target);
+/* The target cannot take it now: the bit stays and the slot's vnode is behind for the target;
+ * its slots are passed over until table_resume_vnode. */
+void table_defer(struct table *table, uint32_t slot, unsigned target);
+/* The vnode is no longer behind: a sweep brings up what is still dirty. */
+void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target);
+/* Full resync: the bit is set on ALL slots of the vnode, by a sweep that serves all marked vnodes
+ * at once. Adds the target to the vnode's targets; ends being behind. */
+void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target);
+/* True while slots of a mark of this vnode for `target` are still to be visited. */
+bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target);
+bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target);
+/* True if table_next_dirty has nothing more: ring drained and no sweep pending. */
+bool table_target_idle(const struct table *table, unsigned target);
+
+/* The state has been copied for the disk writer (after table_export): DISK -> WRITING. */
+void table_write_begin(struct table *table, uint32_t slot);
+/* The writer's answer, once per begin: on success the slot is on disk, else it is dirty again. */
+void table_write_done(struct table *table, uint32_t slot, bool ok);
+
+/* -- slots -------------------------------------------------------------------------------- */
+
+/* The slot of `id`, or TABLE_NONE. */
+uint32_t table_lookup(const struct table *table, struct hash128 id);
+struct hash128 table_slot_id(const struct table *table, uint32_t slot);
+uint32_t table_slot_vnode(const struct table *table, uint32_t slot);
+enum algorithm table_slot_algorithm(const struct table *table, uint32_t slot);
+/* From this time on the slot is equal to a new one (never too early). */
+int64_t table_expires_ns(const struct table *table, uint32_t slot);
+/* Forgets the slot (it was handed to another owner, say), disk copy and all. */
+void table_drop(struct table *table, uint32_t slot);
+
+/* Bytes that table_export will write for the slot. */
+size_t table_export_len(const struct table *table, uint32_t slot);
+/* Writes the slot's algorithm and state. Returns the length, or TG_ETOOBIG. */
+MUST_USE int table_export(const struct table *table, uint32_t slot, void *buffer, size_t capacity);
+
+enum table_import_flag {
+    TABLE_FROM_DISK = 1, /* the bytes are what the disk holds: clean; a slot in memory wins */
+};
+/* Creates or overwrites the slot of `id` from exported bytes. From a stream (no flag) it marks the
+ * vnode's targets dirty. A state that is expired at `now_ns` and has no slot is not stored.
+ * 0, TG_ECORRUPT (malformed, or another algorithm than the slot's), TG_EVERSION, TG_EFULL. */
+MUST_USE int table_import(struct table *table, uint32_t vnode, struct hash128 id, const void *bytes,
+                          size_t len, int64_t now_ns, unsigned flags);
+/* When an exported state expires, without storing it (a purge of the disk): 0, or as import. */
+MUST_USE int table_export_expires_ns(const void *bytes, size_t len, int64_t *expires_ns);
+
+/* -- what may be on disk ------------------------------------------------------------------ */
+
+/* The key is on disk and not in memory (found when listing the disk). */
+void table_filter_add(struct table *table, uint32_t vnode, struct hash128 id);
+int table_filter_maybe(const struct table *table, uint32_t vnode, struct hash128 id);
+/* Nothing of the vnode is on disk / anything may be (the disk was not listed yet). */
+void table_filter_reset(struct table *table, uint32_t vnode);
+void table_filter_saturate(struct table *table, uint32_t vnode);
+uint32_t table_filter_fill_permille(const struct table *table, uint32_t vnode);
+/* Rebuild beside the live slice; see filter.h. begin: 0 or TG_EBUSY. */
+MUST_USE int table_filter_rebuild_begin(struct table *table, uint32_t vnode);
+void table_filter_rebuild_add(struct table *table, struct hash128 id);
+void table_filter_rebuild_end(struct table *table);
+
+/* Walks everything and asserts I1-I4 and the books. O(slots): for tests and the simulator. */
+void table_check_invariants(const struct table *table);
+
+#endif
