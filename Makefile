@@ -106,13 +106,15 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 
 # --- targets -----------------------------------------------------------------------------
 
+run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
+
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
 .PHONY: cluster programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) ## Builds the daemon, the command line and the client library (the default).
 
 deps: ## Installs the Debian packages that are missing, by apt, asking for root once.
-	@deploy/deps all
+	@deploy/deps test
 
 demo: ## Installs what is missing, builds, and shows a 3-node cluster at work on this machine.
 	@deploy/deps build
@@ -120,38 +122,41 @@ demo: ## Installs what is missing, builds, and shows a 3-node cluster at work on
 	@deploy/demo $(BUILD)
 
 test: ## Installs what is missing and runs every test that needs no special machine.
-	@deploy/deps all
-	@tests/run all
+	@deploy/deps test
+	@$(run) all
 
 unit: ## Runs the unit tests.
-	@tests/run unit
+	@$(run) unit
 
 lint: ## Checks layers, purity, banned calls, sizes, comments and format, and the checker itself.
-	@tests/run lint
+	@$(run) lint
 
 sim: ## Runs SEEDS=n seeded simulations of whole clusters, or only SEED=s.
-	@SEEDS=$(SEEDS) SEED=$(SEED) tests/run sim
+	@SEEDS=$(SEEDS) SEED=$(SEED) $(run) sim
 
 cluster: ## Runs the tests that start real clusters of processes.
-	@tests/run cluster
+	@$(run) cluster
 
 bench: ## Measures the promised figures, each beside its yardstick.
-	@tests/run bench
+	@deploy/deps all
+	@$(run) bench
 
 fuzz: ## Fuzzes each parser for SECONDS=n (default 60), with clang's libFuzzer.
-	@SECONDS_EACH=$(SECONDS) tests/run fuzz
+	@deploy/deps all
+	@SECONDS_EACH=$(SECONDS) $(run) fuzz
 
 asan: ## Runs unit and cluster tests under the address and undefined-behaviour sanitizers.
-	@tests/run asan
+	@$(run) asan
 
 ubsan: ## Runs unit and cluster tests under the undefined-behaviour sanitizer alone.
-	@tests/run ubsan
+	@$(run) ubsan
 
 tsan: ## Runs unit and cluster tests under the thread sanitizer.
-	@tests/run tsan
+	@$(run) tsan
 
 coverage: ## Runs the unit tests instrumented and prints the line coverage of each folder.
-	@tests/run coverage
+	@deploy/deps all
+	@$(run) coverage
 
 install: all ## Installs programs, library, header and service; DESTDIR= and PREFIX= say where.
 	@deploy/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" "$(VERSION)" "$(SO_NUMBER)"
