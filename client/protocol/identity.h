@@ -29,7 +29,7 @@ enum {
     IDENTITY_KEY_MAX = 1024,   /* bytes of an inline key */
     IDENTITY_VALUE_MAX = 1024, /* bytes of one attribute value */
     IDENTITY_VALUES_MAX = 16,  /* attributes counted together */
-    IDENTITY_NAME_MAX = 64,    /* bytes of a rule's name */
+    IDENTITY_NAME_MAX = 128,   /* bytes of a rule's name */
     IDENTITY_SUFFIX_LEN = 2,   /* room for algorithm and ordinal behind the bytes */
     IDENTITY_LEN_MAX =
         1 + 2 + IDENTITY_NAME_MAX + 1 + IDENTITY_VALUES_MAX * (2 + IDENTITY_VALUE_MAX),

@@ -51,23 +51,27 @@ enum wire_type {
 enum {
     WIRE_VERSION = 1,
     WIRE_MESSAGE_MAX = 1 << 20, /* bytes of a frame */
+    WIRE_MESSAGE_MIN = 1024,    /* the least message_max that a node may offer */
     WIRE_ERROR_LEN = 256,       /* a sentence with its NUL */
 
     WIRE_CHECKS_MAX = 4096,   /* items of one CHECKS */
     WIRE_TEMPLATES_MAX = 256, /* templates of one CHECKS */
-    WIRE_ATTRIBUTES_MAX = 16, /* attribute names of one template */
+    WIRE_ATTRIBUTES_MAX = 32, /* attribute names of one template */
     WIRE_ATTRIBUTE_LEN_MAX = 64,
     WIRE_VALUE_MAX = 1024, /* bytes of an attribute value or an inline key */
     WIRE_TIMEOUT_MS_MAX = 3600 * 1000,
 
-    WIRE_NAME_MAX = 64,          /* bytes of a rule, node, command name */
+    WIRE_TEMPLATES_LEN_MAX = 1 << 16, /* bytes of the encoded templates that a builder makes */
+
+    WIRE_NAME_MAX = 64,          /* bytes of a node or command name */
+    WIRE_RULE_MAX = 128,         /* bytes of a rule's name */
     WIRE_AGENT_MAX = 128,        /* bytes of a software description */
     WIRE_WINDOW_MAX = 48,        /* bytes of a window as text, "5/h" */
-    WIRE_TEXT_MAX = 128,         /* bytes of a rule's message */
+    WIRE_TEXT_MAX = 256,         /* bytes of a rule's message */
     WIRE_SOURCES_MAX = 1024,     /* distinct sources of one DECISIONS */
     WIRE_SOURCE_NONE = 0xffff,   /* no source: the table was full, or there is none */
-    WIRE_EXPLAIN_ITEMS_MAX = 64, /* items of a CHECKS that asks EXPLAIN */
-    WIRE_EXPLAIN_ROWS_MAX = 16,  /* limits explained per item */
+    WIRE_EXPLAIN_ITEMS_MAX = 16, /* items of a CHECKS that asks EXPLAIN */
+    WIRE_EXPLAIN_ROWS_MAX = 64,  /* limits explained per item */
 
     WIRE_MEMBERS_MAX = 1024,   /* members of one RING */
     WIRE_SHARDS_MAX = 64,      /* endpoints of one member */
@@ -99,7 +103,7 @@ enum wire_decision_flags { WIRE_ALLOWED = 1, WIRE_DEGRADED = 2 };
 static_assert(WIRE_VALUE_MAX <= UINT16_MAX, "value lengths travel as u16");
 static_assert((int)WIRE_VALUE_MAX == (int)IDENTITY_VALUE_MAX, "what travels can be counted");
 static_assert((int)WIRE_VALUE_MAX == (int)IDENTITY_KEY_MAX, "what travels can be counted");
-static_assert((int)WIRE_NAME_MAX == (int)IDENTITY_NAME_MAX, "what is counted can be named");
+static_assert((int)WIRE_RULE_MAX == (int)IDENTITY_NAME_MAX, "what is counted can be named");
 static_assert(WIRE_SOURCES_MAX < WIRE_SOURCE_NONE, "an index is never mistaken for none");
 static_assert(WIRE_MEMBERS_MAX < WIRE_MEMBER_NONE, "an index is never mistaken for none");
 
@@ -249,7 +253,7 @@ enum {
     WIRE_CHECKS_TOKENS_MAX = 16 + WIRE_TEMPLATES_MAX * (2 + WIRE_ATTRIBUTES_MAX) + WIRE_EXTRA_TOKENS
 };
 
-struct wire_checks_space { /* ~ 190 KiB; one per receiving thread */
+struct wire_checks_space { /* ~ 300 KiB; one per receiving thread */
     struct mp_token tokens[WIRE_CHECKS_TOKENS_MAX];
     struct wire_template templates[WIRE_TEMPLATES_MAX];
     uint32_t value_offset[WIRE_CHECKS_MAX + 1];
@@ -278,7 +282,7 @@ uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct
  * seq, flags and time-out at encode, so that one builder serves many messages.
  *
  *   init -> (template -> append)* -> encode [-> encode again for a retry] -> reset -> ... */
-struct wire_checks_builder { /* ~ 330 KiB + the values */
+struct wire_checks_builder { /* ~ 115 KiB + the values */
     uint32_t count;
     uint32_t template_count;
     uint32_t template_last; /* the index that `template` found last: batches repeat one */
@@ -291,8 +295,7 @@ struct wire_checks_builder { /* ~ 330 KiB + the values */
     uint8_t operations[WIRE_CHECKS_MAX];
     uint8_t template_index[WIRE_CHECKS_MAX * 2];
     uint8_t costs[WIRE_CHECKS_MAX * 8];
-    uint8_t
-        templates[WIRE_TEMPLATES_MAX * (WIRE_ATTRIBUTES_MAX * (WIRE_ATTRIBUTE_LEN_MAX + 2) + 8)];
+    uint8_t templates[WIRE_TEMPLATES_LEN_MAX];
 };
 
 /* `values` (capacity bytes, at least one largest item for progress) stays the caller's. */
@@ -321,7 +324,7 @@ MUST_USE int wire_checks_builder_encode(const struct wire_checks_builder *builde
 /* What many decisions of a batch have in common: the rule and window that decided, the status and
  * message it asks for, and the node that decided. */
 struct wire_source {
-    struct wire_text rule;    /* "" for an inline limit; <= WIRE_NAME_MAX */
+    struct wire_text rule;    /* "" for an inline limit; <= WIRE_RULE_MAX */
     struct wire_text window;  /* "5/h"; <= WIRE_WINDOW_MAX */
     uint16_t status;          /* as HTTP: 200, 429 */
     struct wire_text message; /* <= WIRE_TEXT_MAX */

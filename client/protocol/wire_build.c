@@ -1,0 +1,206 @@
+/* wire_build.c - CHECKS as a client writes it, item by item.
+ *
+ * The columns grow in the builder, since a msgpack `bin` states its length before its bytes;
+ * encode then copies each column once. Templates are kept in their encoded form, so that "is this
+ * template here already?" is a comparison of bytes.
+ *
+ *   EMPTY --append--> FILLING --append: TG_EFULL--> encode, reset --> EMPTY
+ *
+ * I1  Whatever was appended fits: wire_checks_builder_len() <= WIRE_MESSAGE_MAX at all times.
+ * I2  A refused append or template leaves the builder as it was.
+ * I3  What the builder accepts, wire_decode_checks accepts.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/quantity.h"
+#include "client/protocol/wire_field.h"
+
+enum {
+    CHECKS_FIELDS = 12,
+    ITEM_COLUMNS_LEN = 1 + 8 + 2, /* operation, cost, template index */
+    /* Heads: array, version, type, three u64, timeout, n, four bins and the templates' array. */
+    OVERHEAD_LEN = 5 + 1 + 1 + 9 + 9 + 5 + 5 + 3 + 3 + 4 * 5,
+    TEMPLATE_LEN_MAX = WIRE_ATTRIBUTES_MAX * (WIRE_ATTRIBUTE_LEN_MAX + 2) + 8
+};
+
+void wire_checks_builder_init(struct wire_checks_builder *builder, void *values, size_t capacity)
+{
+    builder->values = values;
+    builder->values_capacity = capacity;
+    wire_checks_builder_reset(builder);
+}
+
+void wire_checks_builder_reset(struct wire_checks_builder *builder)
+{
+    builder->count = 0;
+    builder->template_count = 0;
+    builder->template_last = 0;
+    builder->templates_len = 0;
+    builder->values_len = 0;
+    builder->template_offset[0] = 0;
+}
+
+size_t wire_checks_builder_len(const struct wire_checks_builder *builder)
+{
+    return OVERHEAD_LEN + builder->templates_len + (size_t)builder->count * ITEM_COLUMNS_LEN +
+           builder->values_len;
+}
+
+static bool template_equal(const struct wire_checks_builder *builder, uint32_t index,
+                           const uint8_t *encoded, size_t len)
+{
+    const uint32_t at = builder->template_offset[index];
+
+    return builder->template_offset[index + 1] - at == len &&
+           memcmp(builder->templates + at, encoded, len) == 0;
+}
+
+/* The index of the template with these encoded bytes, adding it if it is new. */
+static int template_index(struct wire_checks_builder *builder, const uint8_t *encoded, size_t len,
+                          uint32_t value_count)
+{
+    const uint32_t count = builder->template_count;
+
+    if (count != 0 && template_equal(builder, builder->template_last, encoded, len))
+        return (int)builder->template_last;
+    for (uint32_t i = 0; i < count; i++) {
+        if (template_equal(builder, i, encoded, len)) {
+            builder->template_last = i;
+            return (int)i;
+        }
+    }
+    if (count == WIRE_TEMPLATES_MAX || len > WIRE_TEMPLATES_LEN_MAX - builder->templates_len ||
+        wire_checks_builder_len(builder) + len > WIRE_MESSAGE_MAX)
+        return TG_EFULL;
+    memcpy(builder->templates + builder->templates_len, encoded, len);
+    builder->templates_len += len;
+    builder->template_offset[count + 1] = (uint32_t)builder->templates_len;
+    builder->template_values[count] = value_count;
+    builder->template_count = count + 1;
+    builder->template_last = count;
+    return (int)count;
+}
+
+int wire_checks_builder_inline(struct wire_checks_builder *builder, const struct limit *limit)
+{
+    uint8_t encoded[TEMPLATE_LEN_MAX];
+    char sentence[QUANTITY_ERROR_LEN];
+    struct mp_writer writer;
+
+    if (limit_validate(limit, sentence) != 0)
+        return TG_EINVALID;
+    mp_writer_init(&writer, encoded, sizeof encoded);
+    mp_put_array(&writer, 5);
+    mp_put_uint(&writer, WIRE_TEMPLATE_INLINE);
+    mp_put_uint(&writer, limit->algorithm);
+    mp_put_uint(&writer, limit->count);
+    mp_put_uint(&writer, limit->window_ns);
+    mp_put_uint(&writer, limit->burst);
+    ASSERT(!writer.failed);
+    return template_index(builder, encoded, writer.len, 1);
+}
+
+static bool names_valid(const struct wire_text *names, uint32_t name_count)
+{
+    for (uint32_t i = 0; i < name_count; i++) {
+        if (!wire_text_valid(names[i], 1, WIRE_ATTRIBUTE_LEN_MAX))
+            return false;
+        for (uint32_t k = 0; k < i; k++) {
+            if (names[k].len == names[i].len &&
+                memcmp(names[k].data, names[i].data, names[i].len) == 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+int wire_checks_builder_attributes(struct wire_checks_builder *builder,
+                                   const struct wire_text *names, uint32_t name_count)
+{
+    uint8_t encoded[TEMPLATE_LEN_MAX];
+    struct mp_writer writer;
+
+    if (name_count == 0 || name_count > WIRE_ATTRIBUTES_MAX || !names_valid(names, name_count))
+        return TG_EINVALID;
+    mp_writer_init(&writer, encoded, sizeof encoded);
+    mp_put_array(&writer, name_count + 1);
+    mp_put_uint(&writer, WIRE_TEMPLATE_ATTRIBUTES);
+    for (uint32_t i = 0; i < name_count; i++)
+        wire_put_text(&writer, names[i]);
+    ASSERT(!writer.failed);
+    return template_index(builder, encoded, writer.len, name_count);
+}
+
+static bool operation_valid(uint8_t operation)
+{
+    const unsigned number = operation & WIRE_OPERATION_MASK;
+
+    if (number >= OPERATION_COUNT ||
+        (operation & ~(unsigned)(WIRE_OPERATION_MASK | WIRE_AT_MOST)) != 0)
+        return false;
+    return (operation & WIRE_AT_MOST) == 0 || number == OPERATION_CHECK || number == OPERATION_PEEK;
+}
+
+int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
+                               uint8_t operation, uint64_t cost, const struct wire_text *values,
+                               uint32_t value_count)
+{
+    const uint32_t item = builder->count;
+    size_t need = 0;
+
+    if (index >= builder->template_count || value_count != builder->template_values[index] ||
+        !operation_valid(operation) || cost > WIRE_COST_MAX)
+        return TG_EINVALID;
+    for (uint32_t i = 0; i < value_count; i++) {
+        if (values[i].len > WIRE_VALUE_MAX)
+            return TG_EINVALID;
+        need += 2 + values[i].len;
+    }
+    if (item == WIRE_CHECKS_MAX || need > builder->values_capacity - builder->values_len ||
+        wire_checks_builder_len(builder) + ITEM_COLUMNS_LEN + need > WIRE_MESSAGE_MAX)
+        return TG_EFULL;
+    builder->operations[item] = operation;
+    wire_set_u64(builder->costs, item, cost);
+    wire_set_u16(builder->template_index, item, (uint16_t)index);
+    for (uint32_t i = 0; i < value_count; i++) {
+        uint8_t *out = builder->values + builder->values_len;
+
+        wire_set_u16(out, 0, (uint16_t)values[i].len);
+        if (values[i].len != 0)
+            memcpy(out + 2, values[i].data, values[i].len);
+        builder->values_len += 2 + values[i].len;
+    }
+    builder->count = item + 1;
+    return (int)item;
+}
+
+int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64_t session,
+                               uint64_t seq, uint32_t flags, uint32_t timeout_ms, void *out,
+                               size_t capacity)
+{
+    struct mp_writer writer;
+
+    if (session == 0 || builder->count == 0 || timeout_ms == 0 ||
+        timeout_ms > WIRE_TIMEOUT_MS_MAX ||
+        ((flags & WIRE_FLAG_EXPLAIN) != 0 && builder->count > WIRE_EXPLAIN_ITEMS_MAX))
+        return TG_EINVALID;
+    mp_writer_init(&writer, out, capacity);
+    wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS);
+    mp_put_uint(&writer, session);
+    mp_put_uint(&writer, seq);
+    mp_put_uint(&writer, flags);
+    mp_put_uint(&writer, timeout_ms);
+    mp_put_array(&writer, builder->template_count);
+    if (writer.failed || builder->templates_len > writer.capacity - writer.len)
+        return TG_ETOOBIG;
+    memcpy(writer.data + writer.len, builder->templates, builder->templates_len);
+    writer.len += builder->templates_len;
+    mp_put_uint(&writer, builder->count);
+    mp_put_bin(&writer, builder->operations, builder->count);
+    mp_put_bin(&writer, builder->costs, (size_t)builder->count * 8);
+    mp_put_bin(&writer, builder->template_index, (size_t)builder->count * 2);
+    mp_put_bin(&writer, builder->values, builder->values_len);
+    return wire_put_end(&writer);
+}

@@ -1,0 +1,271 @@
+/* wire_checks.c - CHECKS as a node reads it: validated once, then used unchecked.
+ *
+ *   item      0          1          2
+ *   operations|u8        |u8        |u8        |        enum operation, bit 7 = at_most
+ *   costs     |u64       |u64       |u64       |
+ *   template  |u16       |u16       |u16       | --> templates[...]: what the values mean
+ *   values    |len|bytes |len|bytes|len|bytes |len|bytes |
+ *             ^offset[0] ^offset[1]           ^offset[2] ^offset[3] = values_len
+ *                         (a template with two names: two values)
+ *
+ * I1  Each column has exactly `count` elements, and the values column ends where the last item's
+ *     last value ends: offset[count] == values_len.
+ * I2  Every template index is below template_count; every operation is known; every cost is at
+ *     most WIRE_COST_MAX; every inline limit passed limit_validate.
+ * I3  The cost of a decode is one pass over each column and some twenty tokens.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/quantity.h"
+#include "client/protocol/wire_field.h"
+
+enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5 };
+
+static_assert((int)QUANTITY_ERROR_LEN + 64 <= (int)WIRE_ERROR_LEN, "a limit's sentence fits");
+
+static void read_inline(struct wire_reader *reader, uint32_t index, uint32_t fields,
+                        struct wire_template *template)
+{
+    char sentence[QUANTITY_ERROR_LEN];
+
+    if (fields < INLINE_FIELDS) {
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "templates[%" PRIu32 "]: found %" PRIu32 " elements, expected at least %d",
+                         index, fields, INLINE_FIELDS);
+        return;
+    }
+    template->kind = WIRE_TEMPLATE_INLINE;
+    template->value_count = 1;
+    template->limit = (struct limit){
+        .algorithm = (uint8_t)wire_read_uint(reader, "template.algorithm", 0, UINT8_MAX),
+    };
+    template->limit.count = wire_read_uint(reader, "template.count", 0, UINT64_MAX);
+    template->limit.window_ns = wire_read_uint(reader, "template.window_ns", 0, UINT64_MAX);
+    template->limit.burst = wire_read_uint(reader, "template.burst", 0, UINT64_MAX);
+    if (reader->status == 0 && limit_validate(&template->limit, sentence) != 0)
+        wire_reader_fail(reader, TG_EINVALID, "templates[%" PRIu32 "]: %s", index, sentence);
+    if (reader->status == 0)
+        wire_read_extra(reader, fields - INLINE_FIELDS);
+}
+
+static bool name_repeated(const struct wire_template *template, uint32_t at)
+{
+    const struct wire_text name = template->names[at];
+
+    for (uint32_t i = 0; i < at; i++) {
+        if (template->names[i].len == name.len &&
+            memcmp(template->names[i].data, name.data, name.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void read_attributes(struct wire_reader *reader, uint32_t index, uint32_t fields,
+                            struct wire_template *template)
+{
+    const uint32_t names = fields - 1;
+
+    if (fields < 2 || names > WIRE_ATTRIBUTES_MAX) {
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "templates[%" PRIu32 "]: found %" PRIu32 " attribute names, expected 1 to "
+                         "%d",
+                         index, fields - 1, WIRE_ATTRIBUTES_MAX);
+        return;
+    }
+    template->kind = WIRE_TEMPLATE_ATTRIBUTES;
+    template->value_count = names;
+    for (uint32_t i = 0; i < names && reader->status == 0; i++) {
+        template->names[i] =
+            wire_read_text(reader, "template.attribute", 1, WIRE_ATTRIBUTE_LEN_MAX);
+        if (reader->status == 0 && name_repeated(template, i))
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "templates[%" PRIu32 "]: attribute %" PRIu32
+                             " repeats a name, expected distinct names",
+                             index, i);
+    }
+}
+
+static void read_templates(struct wire_reader *reader, struct wire_checks_space *space,
+                           struct wire_checks *checks)
+{
+    checks->template_count = wire_read_array(reader, "templates", 1, WIRE_TEMPLATES_MAX);
+    checks->templates = space->templates;
+    for (uint32_t i = 0; i < checks->template_count && reader->status == 0; i++) {
+        const uint32_t fields = wire_read_array(reader, "template", 1, UINT32_MAX);
+        const uint64_t kind =
+            wire_read_uint(reader, "template.kind", WIRE_TEMPLATE_INLINE, WIRE_TEMPLATE_ATTRIBUTES);
+
+        if (reader->status != 0)
+            return;
+        if (kind == WIRE_TEMPLATE_INLINE)
+            read_inline(reader, i, fields, &space->templates[i]);
+        else
+            read_attributes(reader, i, fields, &space->templates[i]);
+    }
+}
+
+static void check_operations(struct wire_reader *reader, const struct wire_checks *checks)
+{
+    for (uint32_t i = 0; i < checks->count; i++) {
+        const uint32_t byte = checks->operations[i];
+        const uint32_t operation = byte & WIRE_OPERATION_MASK;
+
+        if (operation >= OPERATION_COUNT ||
+            (byte & ~(uint32_t)(WIRE_OPERATION_MASK | WIRE_AT_MOST)) != 0) {
+            wire_reader_fail(reader, TG_EUNSUPPORTED,
+                             "operations[%" PRIu32 "]: found %" PRIu32
+                             ", expected an operation 0 to %d, with or without 128 (at_most)",
+                             i, byte, OPERATION_COUNT - 1);
+            return;
+        }
+        if ((byte & WIRE_AT_MOST) != 0 && operation != OPERATION_CHECK &&
+            operation != OPERATION_PEEK) {
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "operations[%" PRIu32 "]: found at_most with %s, expected it only "
+                             "with check and peek",
+                             i, operation_name(operation));
+            return;
+        }
+    }
+}
+
+static void check_costs(struct wire_reader *reader, const struct wire_checks *checks)
+{
+    for (uint32_t i = 0; i < checks->count; i++) {
+        const uint64_t cost = bytes_u64_at(checks->costs, i);
+
+        if (cost > WIRE_COST_MAX) {
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "costs[%" PRIu32 "]: found %" PRIu64 ", expected at most %" PRIu64, i,
+                             cost, (uint64_t)WIRE_COST_MAX);
+            return;
+        }
+    }
+}
+
+static void check_template_index(struct wire_reader *reader, const struct wire_checks *checks)
+{
+    for (uint32_t i = 0; i < checks->count; i++) {
+        const uint32_t index = bytes_u16_at(checks->template_index, i);
+
+        if (index >= checks->template_count) {
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "template_index[%" PRIu32 "]: found %" PRIu32
+                             ", expected below the %" PRIu32 " templates",
+                             i, index, checks->template_count);
+            return;
+        }
+    }
+}
+
+/* Walks the values column once, noting where each item starts (I1). */
+static void walk_values(struct wire_reader *reader, const struct wire_checks *checks,
+                        uint32_t *offset)
+{
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < checks->count; i++) {
+        const uint32_t values =
+            checks->templates[bytes_u16_at(checks->template_index, i)].value_count;
+
+        offset[i] = (uint32_t)at;
+        for (uint32_t k = 0; k < values; k++) {
+            size_t value_len;
+
+            if (checks->values_len - at < 2) {
+                wire_reader_fail(reader, TG_EPROTOCOL,
+                                 "values: found %zu bytes, expected more for item %" PRIu32,
+                                 checks->values_len, i);
+                return;
+            }
+            value_len = bytes_u16_at(checks->values + at, 0);
+            at += 2;
+            if (value_len > WIRE_VALUE_MAX || value_len > checks->values_len - at) {
+                wire_reader_fail(reader, TG_EPROTOCOL,
+                                 "values: item %" PRIu32 " has a value of %zu bytes, expected at "
+                                 "most %d and inside the column",
+                                 i, value_len, WIRE_VALUE_MAX);
+                return;
+            }
+            at += value_len;
+        }
+    }
+    offset[checks->count] = (uint32_t)at;
+    if (at != checks->values_len)
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "values: found %zu bytes, expected %zu for %" PRIu32 " items",
+                         checks->values_len, at, checks->count);
+}
+
+static void read_columns(struct wire_reader *reader, struct wire_checks_space *space,
+                         struct wire_checks *checks)
+{
+    checks->count = (uint32_t)wire_read_uint(reader, "n", 1, WIRE_CHECKS_MAX);
+    if ((checks->flags & WIRE_FLAG_EXPLAIN) != 0 && checks->count > WIRE_EXPLAIN_ITEMS_MAX)
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "n: found %" PRIu32 ", expected at most %d with the explain flag",
+                         checks->count, WIRE_EXPLAIN_ITEMS_MAX);
+    checks->operations = wire_read_bin(reader, "operations", checks->count);
+    checks->costs = wire_read_bin(reader, "costs", (size_t)checks->count * 8);
+    checks->template_index = wire_read_bin(reader, "template_index", (size_t)checks->count * 2);
+    checks->values = wire_read_blob(reader, "values", &checks->values_len);
+    checks->value_offset = space->value_offset;
+    if (reader->status == 0)
+        check_operations(reader, checks);
+    if (reader->status == 0)
+        check_costs(reader, checks);
+    if (reader->status == 0)
+        check_template_index(reader, checks);
+    if (reader->status == 0)
+        walk_values(reader, checks, space->value_offset);
+}
+
+int wire_decode_checks(const void *frame, size_t len, struct wire_checks_space *space,
+                       struct wire_checks *checks, char *error)
+{
+    struct wire_reader reader;
+
+    if (wire_reader_open(&reader, frame, len, WIRE_CHECKS, CHECKS_FIELDS, space->tokens,
+                         WIRE_CHECKS_TOKENS_MAX, error) != 0)
+        return reader.status;
+    checks->session = wire_read_uint(&reader, "session", 1, UINT64_MAX);
+    checks->seq = wire_read_uint(&reader, "seq", 0, UINT64_MAX);
+    checks->flags = (uint32_t)wire_read_uint(&reader, "flags", 0, UINT32_MAX) &
+                    (WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN);
+    checks->timeout_ms = (uint32_t)wire_read_uint(&reader, "timeout_ms", 1, WIRE_TIMEOUT_MS_MAX);
+    read_templates(&reader, space, checks);
+    read_columns(&reader, space, checks);
+    return reader.status;
+}
+
+uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
+{
+    return bytes_u64_at(checks->costs, i);
+}
+
+const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i)
+{
+    return &checks->templates[bytes_u16_at(checks->template_index, i)];
+}
+
+struct wire_text wire_checks_key(const struct wire_checks *checks, uint32_t i)
+{
+    const uint8_t *value = checks->values + checks->value_offset[i];
+
+    return (struct wire_text){.data = (const char *)value + 2, .len = bytes_u16_at(value, 0)};
+}
+
+uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct wire_text *values)
+{
+    const uint32_t count = wire_checks_template(checks, i)->value_count;
+    const uint8_t *at = checks->values + checks->value_offset[i];
+
+    for (uint32_t k = 0; k < count; k++) {
+        values[k].len = bytes_u16_at(at, 0);
+        values[k].data = (const char *)at + 2;
+        at += 2 + values[k].len;
+    }
+    return count;
+}

@@ -1,0 +1,359 @@
+/* wire_decisions.c - DECISIONS: columns of answers, and a table of what many answers share.
+ *
+ *   item           0     1     2     ...
+ *   outcomes       |u8   |u8   |u8   |
+ *   flags          |u8   |u8   |u8   |       1 allowed, 2 degraded
+ *   limit, used, remaining, granted, reset_after_ms, retry_after_ms, delay_ms   8 bytes each
+ *   source_index   |u16  |u16  |u16  | --> sources: [rule, window, status, message, node]
+ *   vnode          |u32  |u32  |u32  |
+ *
+ * I1  Each column has exactly head.count elements; each source index is below source_count or
+ *     WIRE_SOURCE_NONE; the explanation has head.count entries of at most WIRE_EXPLAIN_ROWS_MAX.
+ * I2  A message within its bounds always fits: see the static_assert.
+ * I3  An outcome that only a newer node knows is read as allow or deny, as the allowed flag says;
+ *     a negative time is read as never.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "client/protocol/wire_field.h"
+
+enum {
+    DECISIONS_FIELDS = 19,
+    SOURCE_FIELDS = 5,
+    EXPLAIN_FIELDS = 8,
+    ITEM_LEN = 1 + 1 + 7 * 8 + 2 + 4,
+    SOURCE_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX + 4 * 2 + 3,
+    EXPLAIN_ROW_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + 2 * 2 + 5 * 9 + 1
+};
+
+static_assert(256 + WIRE_CHECKS_MAX * ITEM_LEN + WIRE_SOURCES_MAX * SOURCE_LEN +
+                      WIRE_EXPLAIN_ITEMS_MAX * (3 + WIRE_EXPLAIN_ROWS_MAX * EXPLAIN_ROW_LEN) <=
+                  WIRE_MESSAGE_MAX,
+              "I2: decisions within their bounds fit in one message");
+
+/* At most `max` bytes, never ending inside a UTF-8 character. */
+static struct wire_text cut(struct wire_text text, size_t max)
+{
+    if (text.len <= max)
+        return text;
+    text.len = max;
+    while (text.len > 0 && ((uint8_t)text.data[text.len] & 0xc0) == 0x80)
+        text.len--;
+    return text;
+}
+
+static bool text_equal(struct wire_text a, struct wire_text b)
+{
+    return a.len == b.len && (a.data == b.data || a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static bool source_equal(const struct wire_source *a, const struct wire_source *b)
+{
+    return a->status == b->status && text_equal(a->rule, b->rule) &&
+           text_equal(a->window, b->window) && text_equal(a->node, b->node) &&
+           text_equal(a->message, b->message);
+}
+
+/* Length and last bytes: enough to spread real rules, windows and nodes over the chains. */
+static uint64_t text_mix(uint64_t hash, struct wire_text text)
+{
+    uint64_t tail = text.len;
+
+    for (size_t i = text.len > 6 ? text.len - 6 : 0; i < text.len; i++)
+        tail = tail << 8 | (uint8_t)text.data[i];
+    return hash_mix64(hash ^ tail);
+}
+
+void wire_sources_init(struct wire_sources *sources)
+{
+    sources->count = 0;
+    sources->last = 0;
+    memset(sources->head, 0xff, sizeof sources->head); /* WIRE_SOURCE_NONE ends a chain */
+}
+
+uint16_t wire_sources_add(struct wire_sources *sources, const struct wire_source *source)
+{
+    const struct wire_source kept = {
+        .rule = cut(source->rule, WIRE_RULE_MAX),
+        .window = cut(source->window, WIRE_WINDOW_MAX),
+        .status = source->status,
+        .message = cut(source->message, WIRE_TEXT_MAX),
+        .node = cut(source->node, WIRE_NAME_MAX),
+    };
+    uint64_t hash;
+    uint16_t *head;
+
+    if (sources->count != 0 && source_equal(&sources->table[sources->last], &kept))
+        return sources->last;
+    hash = text_mix(text_mix(text_mix(kept.status, kept.rule), kept.window), kept.node);
+    head = &sources->head[hash & (WIRE_SOURCE_BUCKETS - 1)];
+    for (uint16_t i = *head; i != WIRE_SOURCE_NONE; i = sources->next[i]) {
+        if (source_equal(&sources->table[i], &kept)) {
+            sources->last = i;
+            return i;
+        }
+    }
+    if (sources->count == WIRE_SOURCES_MAX)
+        return WIRE_SOURCE_NONE;
+    sources->last = (uint16_t)sources->count++;
+    sources->table[sources->last] = kept;
+    sources->next[sources->last] = *head;
+    *head = sources->last;
+    return sources->last;
+}
+
+static bool decisions_valid(const struct wire_decisions_head *head,
+                            const struct wire_decision_columns *columns,
+                            const struct wire_sources *sources, const struct wire_explain *explain)
+{
+    uint32_t end = 0;
+
+    if (head->session == 0 || head->count == 0 || head->count > WIRE_CHECKS_MAX ||
+        sources->count > WIRE_SOURCES_MAX ||
+        (explain != NULL && head->count > WIRE_EXPLAIN_ITEMS_MAX))
+        return false;
+    for (uint32_t i = 0; i < head->count; i++) {
+        if (columns->source_index[i] >= sources->count &&
+            columns->source_index[i] != WIRE_SOURCE_NONE)
+            return false;
+    }
+    for (uint32_t i = 0; explain != NULL && i < head->count; i++) {
+        if (explain->end[i] < end || explain->end[i] - end > WIRE_EXPLAIN_ROWS_MAX)
+            return false;
+        end = explain->end[i];
+    }
+    return true;
+}
+
+static void put_u64_column(struct mp_writer *writer, const uint64_t *column, uint32_t count)
+{
+    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
+
+    for (uint32_t i = 0; out != NULL && i < count; i++)
+        wire_set_u64(out, i, column[i]);
+}
+
+static void put_i64_column(struct mp_writer *writer, const int64_t *column, uint32_t count)
+{
+    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
+
+    for (uint32_t i = 0; out != NULL && i < count; i++)
+        wire_set_u64(out, i, (uint64_t)column[i]);
+}
+
+static void put_columns(struct mp_writer *writer, const struct wire_decision_columns *columns,
+                        uint32_t count)
+{
+    uint8_t *out;
+
+    mp_put_bin(writer, columns->outcomes, count);
+    mp_put_bin(writer, columns->flags, count);
+    put_u64_column(writer, columns->limit, count);
+    put_u64_column(writer, columns->used, count);
+    put_u64_column(writer, columns->remaining, count);
+    put_u64_column(writer, columns->granted, count);
+    put_i64_column(writer, columns->reset_after_ms, count);
+    put_i64_column(writer, columns->retry_after_ms, count);
+    put_i64_column(writer, columns->delay_ms, count);
+    out = mp_reserve_bin(writer, (size_t)count * 2);
+    for (uint32_t i = 0; out != NULL && i < count; i++)
+        wire_set_u16(out, i, columns->source_index[i]);
+    out = mp_reserve_bin(writer, (size_t)count * 4);
+    for (uint32_t i = 0; out != NULL && i < count; i++)
+        wire_set_u32(out, i, columns->vnode[i]);
+}
+
+static void put_explain_row(struct mp_writer *writer, const struct wire_explain_row *row)
+{
+    mp_put_array(writer, EXPLAIN_FIELDS);
+    wire_put_text(writer, cut(row->rule, WIRE_RULE_MAX));
+    wire_put_text(writer, cut(row->window, WIRE_WINDOW_MAX));
+    mp_put_uint(writer, row->limit);
+    mp_put_uint(writer, row->used);
+    mp_put_uint(writer, row->remaining);
+    mp_put_bool(writer, row->allowed);
+    mp_put_int(writer, row->reset_after_ms);
+    mp_put_int(writer, row->retry_after_ms);
+}
+
+static void put_explain(struct mp_writer *writer, const struct wire_explain *explain,
+                        uint32_t count)
+{
+    uint32_t row = 0;
+
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        mp_put_array(writer, explain->end[i] - row);
+        for (; row < explain->end[i]; row++)
+            put_explain_row(writer, &explain->rows[row]);
+    }
+}
+
+int wire_encode_decisions(const struct wire_decisions_head *head,
+                          const struct wire_decision_columns *columns,
+                          const struct wire_sources *sources, const struct wire_explain *explain,
+                          void *out, size_t capacity)
+{
+    struct mp_writer writer;
+
+    if (!decisions_valid(head, columns, sources, explain))
+        return TG_EINVALID;
+    mp_writer_init(&writer, out, capacity);
+    wire_put_head(&writer, WIRE_DECISIONS, DECISIONS_FIELDS);
+    mp_put_uint(&writer, head->session);
+    mp_put_uint(&writer, head->seq);
+    mp_put_uint(&writer, head->view_version);
+    mp_put_uint(&writer, head->count);
+    put_columns(&writer, columns, head->count);
+    mp_put_array(&writer, sources->count);
+    for (uint32_t i = 0; i < sources->count; i++) {
+        const struct wire_source *source = &sources->table[i];
+
+        mp_put_array(&writer, SOURCE_FIELDS);
+        wire_put_text(&writer, source->rule);
+        wire_put_text(&writer, source->window);
+        mp_put_uint(&writer, source->status);
+        wire_put_text(&writer, source->message);
+        wire_put_text(&writer, source->node);
+    }
+    if (explain != NULL)
+        put_explain(&writer, explain, head->count);
+    else
+        mp_put_nil(&writer);
+    return wire_put_end(&writer);
+}
+
+static void read_columns(struct wire_reader *reader, struct wire_decisions *decisions)
+{
+    const size_t count = decisions->head.count;
+
+    decisions->outcomes = wire_read_bin(reader, "outcomes", count);
+    decisions->flags = wire_read_bin(reader, "flags", count);
+    decisions->limit = wire_read_bin(reader, "limit", count * 8);
+    decisions->used = wire_read_bin(reader, "used", count * 8);
+    decisions->remaining = wire_read_bin(reader, "remaining", count * 8);
+    decisions->granted = wire_read_bin(reader, "granted", count * 8);
+    decisions->reset_after_ms = wire_read_bin(reader, "reset_after_ms", count * 8);
+    decisions->retry_after_ms = wire_read_bin(reader, "retry_after_ms", count * 8);
+    decisions->delay_ms = wire_read_bin(reader, "delay_ms", count * 8);
+    decisions->source_index = wire_read_bin(reader, "source_index", count * 2);
+    decisions->vnode = wire_read_bin(reader, "vnode", count * 4);
+}
+
+static void read_sources(struct wire_reader *reader, struct wire_decisions_space *space,
+                         struct wire_decisions *decisions)
+{
+    decisions->source_count = wire_read_array(reader, "sources", 0, WIRE_SOURCES_MAX);
+    decisions->sources = space->sources;
+    for (uint32_t i = 0; i < decisions->source_count && reader->status == 0; i++) {
+        struct wire_source *source = &space->sources[i];
+        const uint32_t fields = wire_read_array(reader, "source", SOURCE_FIELDS, UINT32_MAX);
+
+        source->rule = wire_read_text(reader, "source.rule", 0, WIRE_RULE_MAX);
+        source->window = wire_read_text(reader, "source.window", 0, WIRE_WINDOW_MAX);
+        source->status = (uint16_t)wire_read_uint(reader, "source.status", 0, UINT16_MAX);
+        source->message = wire_read_text(reader, "source.message", 0, WIRE_TEXT_MAX);
+        source->node = wire_read_text(reader, "source.node", 0, WIRE_NAME_MAX);
+        if (reader->status == 0)
+            wire_read_extra(reader, fields - SOURCE_FIELDS);
+    }
+    for (uint32_t i = 0; reader->status == 0 && i < decisions->head.count; i++) {
+        const uint32_t index = bytes_u16_at(decisions->source_index, i);
+
+        if (index >= decisions->source_count && index != WIRE_SOURCE_NONE)
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "source_index[%" PRIu32 "]: found %" PRIu32
+                             ", expected below the %" PRIu32 " sources or 65535",
+                             i, index, decisions->source_count);
+    }
+}
+
+static void read_explain_row(struct wire_reader *reader, struct wire_explain_row *row)
+{
+    const uint32_t fields = wire_read_array(reader, "explain row", EXPLAIN_FIELDS, UINT32_MAX);
+
+    row->rule = wire_read_text(reader, "explain.rule", 0, WIRE_RULE_MAX);
+    row->window = wire_read_text(reader, "explain.window", 0, WIRE_WINDOW_MAX);
+    row->limit = wire_read_uint(reader, "explain.limit", 0, UINT64_MAX);
+    row->used = wire_read_uint(reader, "explain.used", 0, UINT64_MAX);
+    row->remaining = wire_read_uint(reader, "explain.remaining", 0, UINT64_MAX);
+    row->allowed = wire_read_bool(reader, "explain.allowed");
+    row->reset_after_ms = wire_read_int(reader, "explain.reset_after_ms", WIRE_NEVER_MS, INT64_MAX);
+    row->retry_after_ms = wire_read_int(reader, "explain.retry_after_ms", WIRE_NEVER_MS, INT64_MAX);
+    if (reader->status == 0)
+        wire_read_extra(reader, fields - EXPLAIN_FIELDS);
+}
+
+static void read_explain(struct wire_reader *reader, struct wire_explain *explain,
+                         struct wire_decisions *decisions)
+{
+    uint32_t row = 0;
+
+    decisions->explain = NULL;
+    if (reader->status != 0 || mp_peek_type(&reader->cursor) == MP_NIL)
+        return;
+    if (decisions->head.count > WIRE_EXPLAIN_ITEMS_MAX) {
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "explain: found it with %" PRIu32 " items, expected at most %d",
+                         decisions->head.count, WIRE_EXPLAIN_ITEMS_MAX);
+        return;
+    }
+    (void)wire_read_array(reader, "explain", decisions->head.count, decisions->head.count);
+    for (uint32_t i = 0; i < decisions->head.count && reader->status == 0; i++) {
+        const uint32_t rows = wire_read_array(reader, "explain item", 0, WIRE_EXPLAIN_ROWS_MAX);
+
+        for (uint32_t k = 0; k < rows && reader->status == 0; k++)
+            read_explain_row(reader, &explain->rows[row++]);
+        explain->end[i] = row;
+    }
+    decisions->explain = explain;
+}
+
+int wire_decode_decisions(const void *frame, size_t len, struct wire_decisions_space *space,
+                          struct wire_decisions *decisions, char *error)
+{
+    struct wire_reader reader;
+
+    if (wire_reader_open(&reader, frame, len, WIRE_DECISIONS, DECISIONS_FIELDS, space->tokens,
+                         WIRE_DECISIONS_TOKENS_MAX, error) != 0)
+        return reader.status;
+    decisions->head.session = wire_read_uint(&reader, "session", 1, UINT64_MAX);
+    decisions->head.seq = wire_read_uint(&reader, "seq", 0, UINT64_MAX);
+    decisions->head.view_version = wire_read_uint(&reader, "view_version", 0, UINT64_MAX);
+    decisions->head.count = (uint32_t)wire_read_uint(&reader, "n", 1, WIRE_CHECKS_MAX);
+    read_columns(&reader, decisions);
+    read_sources(&reader, space, decisions);
+    read_explain(&reader, &space->explain, decisions);
+    return reader.status;
+}
+
+static int64_t time_at(const uint8_t *column, uint32_t i)
+{
+    const int64_t ms = (int64_t)bytes_u64_at(column, i);
+
+    return ms < 0 ? WIRE_NEVER_MS : ms; /* I3 */
+}
+
+void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct wire_decision *out)
+{
+    const uint32_t source = bytes_u16_at(decisions->source_index, i);
+    const uint8_t outcome = decisions->outcomes[i];
+
+    out->allowed = (decisions->flags[i] & WIRE_ALLOWED) != 0;
+    out->degraded = (decisions->flags[i] & WIRE_DEGRADED) != 0;
+    if (outcome < OUTCOME_COUNT)
+        out->outcome = (enum outcome)outcome;
+    else
+        out->outcome = out->allowed ? OUTCOME_ALLOW : OUTCOME_DENY; /* I3 */
+    out->limit = bytes_u64_at(decisions->limit, i);
+    out->used = bytes_u64_at(decisions->used, i);
+    out->remaining = bytes_u64_at(decisions->remaining, i);
+    out->granted = bytes_u64_at(decisions->granted, i);
+    out->reset_after_ms = time_at(decisions->reset_after_ms, i);
+    out->retry_after_ms = time_at(decisions->retry_after_ms, i);
+    out->delay_ms = time_at(decisions->delay_ms, i);
+    out->vnode = bytes_u32_at(decisions->vnode, i);
+    out->source = source == WIRE_SOURCE_NONE ? NULL : &decisions->sources[source];
+}
