@@ -1,0 +1,139 @@
+"""test_lint.py - proves that each rule of lint.py catches what it is for.
+
+Each case plants one violation in a tree that is otherwise clean and expects exactly the
+rule named to object, at the file planted; a rule without a case fails the last test.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+LINT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lint.py")
+FORMAT = os.path.join(os.path.dirname(LINT), "../../.clang-format")
+
+CLEAN = {
+    "Makefile": "all:\n",
+    "README.md": "# map\n",
+    "base/README.md": "# base\n",
+    "base/error.h": "/* error.h - errors. */\n#ifndef E\n#define E\nint error_of(int code);\n#endif\n",
+    "ring/README.md": "# ring\n",
+    "ring/ring.h": '/* ring.h - the ring. */\n#ifndef R\n#define R\n#include "base/error.h"\n#endif\n',
+    "ring/ring.c": '/* ring.c - no call of malloc() or sleep() here. */\n#include "ring/ring.h"\n\n'
+                   "int error_of(int code)\n{\n    return code;\n}\n",
+}
+
+
+def lint(*arguments):
+    """Returns (status, output)."""
+    done = subprocess.run([sys.executable, LINT, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plant(root, files, built=True):
+    """Writes CLEAN and `files` (None: removed) below `root` and compiles what is to be looked at by nm."""
+    with open(FORMAT, encoding="utf-8") as style:
+        contents = {".clang-format": style.read(), **CLEAN, **files}
+    for path, text in contents.items():
+        full = root / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        readme = full.parent / "README.md"
+        if text is None:
+            continue
+        if full.suffix in (".c", ".h") and not readme.exists():
+            readme.write_text("# folder\n")
+        full.write_text(text)
+    for path in (p for p, text in contents.items() if text is None):
+        (root / path).unlink(missing_ok=True)
+    for path in contents if built else ():
+        if path.endswith(".c"):
+            out = root / "build/release/obj" / (path[:-2] + ".o")
+            out.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["gcc", "-w", "-I.", "-c", path, "-o", str(out)], cwd=root, check=False,
+                           capture_output=True)
+
+
+def c_file(name, *lines):
+    return "\n".join([f"/* {name} - a file. */", *lines, ""])
+
+
+def function_of(lines):
+    return c_file("long.c", "void f(int *x);", "void f(int *x)", "{", *["    *x += 1;"] * (lines - 2), "}")
+
+
+CASES = [
+    ("layers", {"base/up.h": c_file("up.h", '#include "ring/ring.h"')}, "base/up.h:2", "base may not include ring"),
+    ("layers", {"gossip/swim.h": c_file("swim.h", '#include "ring/ring.h"')}, "gossip/swim.h:2",
+     "gossip may not include ring"),
+    ("layers", {"ring/x.h": c_file("x.h", '#include "gossip/swim.h"'), "gossip/swim.h": c_file("swim.h")},
+     "ring/x.h:2", "ring may not include gossip"),
+    ("layers", {"node/limit/l.h": c_file("l.h", '#include "node/cluster/c.h"'), "node/cluster/c.h": c_file("c.h")},
+     "node/limit/l.h:2", "node/limit may not include node/cluster"),
+    ("layers", {"client/lib/l.h": c_file("l.h", '#include "node/cluster/c.h"'), "node/cluster/c.h": c_file("c.h")},
+     "client/lib/l.h:2", "client/lib may not include node/cluster"),
+    ("layers", {"extra/x.h": c_file("x.h")}, "extra/x.h:1", "no folder of the architecture"),
+    ("layers", {"ring/x.h": c_file("x.h", '#include "ring.h"')}, "ring/x.h:2", "write includes from the root"),
+    ("include-exists", {"ring/x.h": c_file("x.h", '#include "base/gone.h"')}, "ring/x.h:2", "no file from the root"),
+    ("acyclic", {"ring/a.h": c_file("a.h", '#include "ring/b.h"'), "ring/b.h": c_file("b.h", '#include "ring/a.h"')},
+     "ring/a.h:1", "ring/a.h -> ring/b.h -> ring/a.h"),
+    ("acyclic", {"base/a.h": c_file("a.h", '#include "ring/ring.h"')}, "base:1", "base -> ring -> base"),
+    ("libraries", {"ring/x.h": c_file("x.h", "#include <zmq.h>")}, "ring/x.h:2", "know ZeroMQ"),
+    ("libraries", {"node/cluster/x.h": c_file("x.h", "#include <czmq.h>")}, "node/cluster/x.h:2", "know ZeroMQ"),
+    ("libraries", {"node/runtime/x.h": c_file("x.h", "#include <lmdb.h>")}, "node/runtime/x.h:2", "know LMDB"),
+    *[("purity", {"ring/impure.c": c_file("impure.c", f"#include <{header}>", "int f(void);", "int f(void)", "{",
+                                          f"    return (int)(long){call};", "}")}, "ring/impure.c:1", symbol)
+      for header, call, symbol in [
+          ("stdlib.h", "malloc(8)", "malloc"), ("stdlib.h", "getenv(\"A\")", "getenv"),
+          ("stdlib.h", "rand()", "rand"), ("time.h", "time(0)", "time"), ("sys/socket.h", "socket(1, 1, 0)", "socket"),
+          ("stdio.h", "fopen(\"a\", \"r\")", "fopen"), ("stdio.h", "printf(\"%d\", 1)", "printf"),
+          ("pthread.h", "pthread_self()", "pthread_self"), ("unistd.h", "read(0, 0, 0)", "read"),
+          ("stdlib.h", "(abort(), 1)", "abort")]],
+    *[("banned", {"base/call.c": c_file("call.c", "void f(char *a);", "void f(char *a)", "{", f"    {call};", "}")},
+       "base/call.c:5", f"{call.split('(')[0]} is banned")
+      for call in ["strcpy(a, a)", "strcat(a, a)", "sprintf(a, a)", "gets(a)", "strtok(a, a)", "atoi(a)", "atol(a)",
+                   "alloca(8)", "system(a)", "popen(a, a)", "rand()", "usleep(1)", "sleep(1)", "setjmp(a)"]],
+    ("file-length", {"ring/long.h": c_file("long.h", *["int a;"] * 1001)}, "ring/long.h:1000", "at most 1000"),
+    ("function-length", {"ring/long.c": function_of(71)}, "ring/long.c:4", "f has 71 lines"),
+    ("opening-comment", {"ring/x.h": "int x;\n"}, "ring/x.h:1", "opens without a comment"),
+    ("opening-comment", {"ring/x.h": "/* y.h - other. */\n"}, "ring/x.h:1", "does not name x.h"),
+    ("header-alone", {"ring/x.h": c_file("x.h", "uint32_t f(void);")}, "ring/x.h:1", "does not compile alone"),
+    ("format", {"ring/x.h": c_file("x.h", "int  f(void);")}, "ring/x.h:2", "clang-format would change it"),
+    *[("finished", {"deploy/notes.txt": f"a\n{word}: later\n", "deploy/README.md": "#\n"}, "deploy/notes.txt:2", word)
+      for word in ("TODO", "FIXME", "XXX")],
+    ("top-level", {"notes.txt": "a\n"}, "notes.txt:1", "does not belong in the root"),
+    ("readme", {"ring/README.md": None}, "ring/README.md:1", "is missing"),
+]
+
+
+@pytest.mark.parametrize("rule,files,place,message", CASES)
+def test_a_rule_catches_its_violation(tmp_path, rule, files, place, message):
+    plant(tmp_path, files)
+    status, output = lint("--root", str(tmp_path), "--only", rule)
+    assert status == 1, output
+    assert any(line.startswith(f"{place}: {rule}: ") and message in line for line in output.splitlines()), output
+
+
+def test_a_clean_tree_passes_every_rule(tmp_path):
+    plant(tmp_path, {"ring/edge.c": function_of(70).replace("long.c", "edge.c")})
+    status, output = lint("--root", str(tmp_path))
+    assert status == 0, output
+    assert "FAILED" not in output and "not run" not in output
+
+
+def test_a_pure_source_without_an_object_is_not_passed_over(tmp_path):
+    plant(tmp_path, {}, built=False)
+    status, output = lint("--root", str(tmp_path), "--only", "purity")
+    assert status == 1 and "has no object" in output
+
+
+def test_a_rule_left_out_is_named(tmp_path):
+    plant(tmp_path, {})
+    status, output = lint("--root", str(tmp_path), "--only", "banned")
+    assert status == 0 and "not run: layers" in output
+
+
+def test_every_rule_has_a_case():
+    _, output = lint("--list")
+    rules = {line.split()[0] for line in output.splitlines()}
+    assert rules == {case[0] for case in CASES}
