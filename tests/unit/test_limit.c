@@ -1,0 +1,167 @@
+/* test_limit.c - which parameters of a limit can be decided upon, and what refusals say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/limit.h"
+#include "base/quantity.h"
+
+#define SECOND_NS 1000000000ULL
+
+static const struct limit plain = {
+    .count = 5, .window_ns = 60 * SECOND_NS, .algorithm = ALGORITHM_TOKEN_BUCKET};
+
+/* Checks that `limit` is refused with a sentence that contains `words`. */
+static void refused_with(struct limit limit, const char *words)
+{
+    char error[QUANTITY_ERROR_LEN] = "";
+
+    assert_int_equal(limit_validate(&limit, error), TG_EINVALID);
+    if (strstr(error, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error, words);
+}
+
+static void accepted(struct limit limit)
+{
+    char error[QUANTITY_ERROR_LEN] = "";
+
+    if (limit_validate(&limit, error) != TG_OK)
+        fail_msg("refused: %s", error);
+}
+
+/* An ordinary limit is fine with each algorithm. */
+static void ordinary_limits_are_accepted(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    for (uint8_t i = 0; i < ALGORITHM_COUNT; i++) {
+        limit.algorithm = i;
+        accepted(limit);
+    }
+}
+
+/* The ends of each range are in, and one step further is out. */
+static void ranges_include_their_ends(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.count = 0;
+    refused_with(limit, "count 0: expected 1 to 1000000000000000");
+    limit.count = 1;
+    accepted(limit);
+    limit.window_ns = LIMIT_WINDOW_MIN_NS;
+    accepted(limit);
+    limit.window_ns--;
+    refused_with(limit, "window 999999ns: expected 1 ms to 10 years");
+    limit.window_ns = LIMIT_WINDOW_MAX_NS;
+    accepted(limit);
+    limit.count = LIMIT_COUNT_MAX;
+    accepted(limit);
+    limit.count++;
+    refused_with(limit, "count");
+    limit = plain;
+    limit.window_ns = LIMIT_WINDOW_MAX_NS + 1;
+    refused_with(limit, "window");
+    limit.window_ns = UINT64_MAX;
+    refused_with(limit, "window");
+}
+
+/* Only a token bucket has a capacity apart from its count. */
+static void burst_belongs_to_token_buckets_alone(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.burst = 1;
+    accepted(limit);
+    limit.burst = LIMIT_COUNT_MAX;
+    accepted(limit);
+    limit.burst++;
+    refused_with(limit, "burst 1000000000000001: expected at most");
+    for (uint8_t i = ALGORITHM_FIXED_WINDOW; i < ALGORITHM_COUNT; i++) {
+        limit.algorithm = i;
+        limit.burst = 10;
+        refused_with(limit, "only token_bucket has a burst");
+    }
+}
+
+/* A sliding log keeps one entry an event, so its count bounds its memory. */
+static void a_sliding_log_is_bounded_by_its_entries(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.algorithm = ALGORITHM_SLIDING_LOG;
+    limit.count = LIMIT_LOG_COUNT_MAX;
+    accepted(limit);
+    limit.count++;
+    refused_with(limit, "sliding_log keeps every event");
+    limit.algorithm = ALGORITHM_SLIDING_WINDOW;
+    accepted(limit);
+}
+
+/* 10^9 a second is the finest a nanosecond clock can tell apart. */
+static void a_rate_above_one_per_nanosecond_is_refused(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.window_ns = SECOND_NS;
+    limit.count = 600000000;
+    accepted(limit);
+    limit.count = LIMIT_RATE_MAX;
+    accepted(limit);
+    limit.count++;
+    refused_with(limit, "more than 1000000000 per second");
+    limit.window_ns = LIMIT_WINDOW_MIN_NS;
+    limit.count = 1000000;
+    accepted(limit);
+    limit.count++;
+    refused_with(limit, "per second");
+}
+
+/* A number from outside that is no algorithm is refused and not looked up. */
+static void an_unknown_algorithm_is_refused(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.algorithm = ALGORITHM_COUNT;
+    refused_with(limit, "algorithm 4: expected");
+    limit.algorithm = UINT8_MAX;
+    refused_with(limit, "algorithm 255: expected");
+}
+
+/* What users see as "limit" is the most that can pass at once. */
+static void the_capacity_is_the_burst_where_there_is_one(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    assert_true(limit_capacity(&limit) == 5);
+    limit.burst = 20;
+    assert_true(limit_capacity(&limit) == 20);
+    limit.algorithm = ALGORITHM_FIXED_WINDOW;
+    assert_true(limit_capacity(&limit) == 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ordinary_limits_are_accepted),
+        cmocka_unit_test(ranges_include_their_ends),
+        cmocka_unit_test(burst_belongs_to_token_buckets_alone),
+        cmocka_unit_test(a_sliding_log_is_bounded_by_its_entries),
+        cmocka_unit_test(a_rate_above_one_per_nanosecond_is_refused),
+        cmocka_unit_test(an_unknown_algorithm_is_refused),
+        cmocka_unit_test(the_capacity_is_the_burst_where_there_is_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
