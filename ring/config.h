@@ -29,8 +29,8 @@ enum {
     RING_VOTERS_MAX = 5,
     RING_CONFIG_VERSION = 1,
     /* Bytes that hold any encoded configuration, and tokens that hold any decoded one. */
-    RING_CONFIG_BYTES_MAX = 2 * RING_MEMBERS_MAX * (2 * RING_NAME_LEN + 20) + 256,
-    RING_CONFIG_TOKENS_MAX = 2 * RING_MEMBERS_MAX * 5 + RING_VOTERS_MAX + 16,
+    RING_CONFIG_BYTES_MAX = 2 * RING_MEMBERS_MAX * (2 * RING_NAME_LEN + 32) + 256,
+    RING_CONFIG_TOKENS_MAX = 2 * RING_MEMBERS_MAX * 6 + RING_VOTERS_MAX + 16,
     RING_SENTENCE_LEN = 160 /* bytes of an error sentence, NUL included */
 };
 
@@ -54,9 +54,9 @@ MUST_USE int ring_config_init(struct ring_config *config, const struct ring_memb
 /* 0 if the configuration keeps every rule, else TG_EINVALID with a sentence that names the place
  * and what was expected in sentence[RING_SENTENCE_LEN] (may be NULL). Rules: epoch >= 1; vnodes
  * and replicas in range; 1..RING_MEMBERS_MAX members on both sides, ascending by id, ids not 0,
- * weights in range, zone = hash of zone_name, names terminated and not repeated within a side
- * (an empty name may repeat); 1..RING_VOTERS_MAX distinct voters, ascending, not 0, each a
- * member of `from` or `to`. */
+ * weights in range, zone = hash of zone_name, slots distinct unless 0, names terminated and not
+ * repeated within a side (an empty name may repeat); 1..RING_VOTERS_MAX distinct voters, ascending,
+ * not 0, each a member of `from` or `to`. */
 MUST_USE int ring_config_validate(const struct ring_config *config,
                                   char sentence[RING_SENTENCE_LEN]);
 
@@ -76,6 +76,7 @@ const struct ring_member *ring_config_find(const struct ring_config *config, uin
  *   TG_EFULL      add: RING_MEMBERS_MAX reached,
  *   TG_EINVALID   add: a bad member; remove: the last member or the only voter; a bad weight
  *                 or set of voters.
+ * add gives the member the lowest free slot, whatever slot it brings.
  * remove also takes the node out of the voters; choosing another is the caller's decision. */
 MUST_USE int ring_config_add(struct ring_config *out, const struct ring_config *in,
                              const struct ring_member *member);
@@ -89,7 +90,7 @@ MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_c
                                     const uint64_t *voters, uint32_t voters_count);
 
 /* Writes the msgpack form: [version, epoch, vnodes, replicas, [voters], [from], [to]] where a
- * member is [id, weight, name, zone_name]; `to` is nil when stable. Equal configurations give
+ * member is [id, weight, slot, name, zone_name]; `to` is nil when stable. Equal configurations give
  * equal bytes. Returns the number of bytes or TG_ETOOBIG (`capacity` too small). */
 MUST_USE int ring_config_encode(const struct ring_config *config, void *data, size_t capacity);
 /* Reads it back and validates it. `tokens` is scratch of tokens_max (RING_CONFIG_TOKENS_MAX holds

@@ -23,6 +23,7 @@
 
 enum {
     RING_MEMBERS_MAX = 1024,
+    RING_SLOTS_MAX = RING_MEMBERS_MAX, /* the lowest free slot never exceeds the member count + 1 */
     RING_NAME_LEN = 64, /* bytes of a member's or zone's name, the closing NUL included */
     RING_WEIGHT_MIN = 1,
     RING_WEIGHT_MAX = 1000,
@@ -34,11 +35,18 @@ enum {
     RING_REPLICAS_DEFAULT = 3
 };
 
-/* One node as the ring sees it. `zone` is always ring_zone_hash(zone_name). */
+/* One node as the ring sees it. `zone` is always ring_zone_hash(zone_name).
+ *
+ * `slot` is the seat of the member at the table, 1..RING_SLOTS_MAX, distinct within a set. It is
+ * given once, when the member joins (ring_config_add: the lowest free one), and kept until it
+ * leaves; that is what lets a join move no more than the newcomer's share (ring/seats.c says
+ * how). 0 means none yet: such members are seated on the lowest free slots in order of id, which
+ * is good for a fixed set but lets a later join reseat, and so move, everybody. */
 struct ring_member {
     uint64_t id;     /* random, never 0 */
     uint32_t zone;   /* members of equal zone fail together */
     uint32_t weight; /* RING_WEIGHT_MIN..MAX; twice the weight owns twice the vnodes */
+    uint32_t slot;   /* see above; ring_member_init sets 0, ring_config_init and _add set it */
     char name[RING_NAME_LEN];
     char zone_name[RING_NAME_LEN];
 };
@@ -69,14 +77,16 @@ struct ring_table {
     uint32_t members_count; /* 0: an empty table, which no reader may ask */
     uint64_t *ids;          /* [members_count], in the caller's order */
     uint32_t *weights;      /* [members_count], likewise */
+    uint16_t *by_id;        /* [members_count] indices in ascending order of id */
     uint16_t *positions;    /* [vnodes * replicas], indices into ids */
 };
 
 /* Computes the table of `count` members (1..RING_MEMBERS_MAX, ids distinct and not 0, weights in
- * range) for `vnodes` arcs and `replicas` positions (1..RING_REPLICAS_MAX). The order of `members`
- * does not matter to who owns what; indices handed out by the readers refer to that order.
- * Returns 0, TG_EINVALID or TG_ENOMEM; on failure nothing is kept and the table is empty.
- * The table keeps `allocator` but not `members`. Cost: see ring/README.md (ms, not us). */
+ * range, slots distinct unless 0) for `vnodes` arcs and `replicas` positions
+ * (1..RING_REPLICAS_MAX). The order of `members` does not matter to who owns what; indices handed
+ * out by the readers refer to that order. Returns 0, TG_EINVALID or TG_ENOMEM; on failure nothing
+ * is kept and the table is empty. The table keeps `allocator` but not `members`. Cost: see
+ * ring/README.md (ms, not us). */
 MUST_USE int ring_table_init(struct ring_table *table, const struct allocator *allocator,
                              const struct ring_member *members, uint32_t count, uint32_t vnodes,
                              uint32_t replicas);

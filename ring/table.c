@@ -1,0 +1,331 @@
+/* table.c - joins the two halves: seats decide where a seat is taken, rendezvous elsewhere.
+ *
+ *   members --by id--> ranks --slots--> seats.c: vnode -> seat
+ *                                          | taken             | vacant
+ *                                          v                   v
+ *                       position 0:     that member      place.c, bounded rendezvous
+ *                       position 1..R-1:     place.c, in zones not yet covered
+ *
+ * I1  The table is a function of the *set* of members: the input is sorted by id first.
+ * I2  A member on a seat keeps all vnodes dealt to that seat, so that vacancies elsewhere
+ *     never move them.
+ * I3  Lists hold min(replicas, members) distinct members.
+ *
+ * It must not: read a clock, draw random numbers, or use floating point.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "ring/place.h"
+#include "ring/ring.h"
+#include "ring/score.h"
+#include "ring/seats.h"
+
+static_assert(RING_MEMBERS_MAX < (int)RING_UNPLACED, "a rank is never mistaken for an open entry");
+static_assert((int)RING_SLOTS_MAX >= (int)RING_MEMBERS_MAX, "every member finds a seat");
+
+/* Scratch of one computation. */
+struct draft {
+    struct ring_ranked *members;               /* [count] ascending by id */
+    uint16_t *seat_owners;                     /* [vnodes] */
+    uint32_t seat_loads[RING_SLOTS_MAX + 1];   /* by seat */
+    uint32_t seat_weights[RING_SLOTS_MAX + 1]; /* by seat; vacant ones have the default */
+    uint16_t seat_ranks[RING_SLOTS_MAX + 1];   /* by seat, RING_UNPLACED if vacant */
+    uint32_t seats_count;
+};
+
+bool ring_vnodes_valid(uint64_t vnodes)
+{
+    return vnodes >= RING_VNODES_MIN && vnodes <= RING_VNODES_MAX && (vnodes & (vnodes - 1)) == 0;
+}
+
+uint32_t ring_zone_hash(const char *zone_name)
+{
+    /* FNV-1a over the bytes, then mixed; collisions would only cost a little spread. */
+    uint64_t hash = 0xcbf29ce484222325ULL;
+
+    for (const char *at = zone_name; *at != '\0'; at++) {
+        hash = (hash ^ (uint8_t)*at) * 0x100000001b3ULL;
+    }
+    return (uint32_t)(hash_mix64(hash) >> 32);
+}
+
+int ring_member_init(struct ring_member *member, uint64_t id, const char *name,
+                     const char *zone_name, uint32_t weight)
+{
+    if (id == 0 || weight < RING_WEIGHT_MIN || weight > RING_WEIGHT_MAX) {
+        return TG_EINVALID;
+    }
+    if (strlen(name) >= RING_NAME_LEN || strlen(zone_name) >= RING_NAME_LEN) {
+        return TG_ETOOBIG;
+    }
+    memset(member, 0, sizeof *member);
+    member->id = id;
+    member->zone = ring_zone_hash(zone_name);
+    member->weight = weight;
+    memcpy(member->name, name, strlen(name));
+    memcpy(member->zone_name, zone_name, strlen(zone_name));
+    return 0;
+}
+
+/* Sorts by id; insertion, because the input is nearly always sorted already. */
+static void rank_members(struct ring_ranked *ranked, const struct ring_member *members,
+                         uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && ranked[at - 1].id > members[i].id; at--) {
+            ranked[at] = ranked[at - 1];
+        }
+        ranked[at] = (struct ring_ranked){.id = members[i].id,
+                                          .weight = members[i].weight,
+                                          .zone = members[i].zone,
+                                          .slot = members[i].slot,
+                                          .index = (uint16_t)i};
+    }
+}
+
+static void seat_at(struct draft *draft, uint32_t slot, uint32_t rank)
+{
+    draft->seat_ranks[slot] = (uint16_t)rank;
+    draft->seat_weights[slot] = draft->members[rank].weight;
+    if (slot > draft->seats_count) {
+        draft->seats_count = slot;
+    }
+}
+
+/* Members with a slot sit there; the others, in order of id, on the lowest free ones. */
+static int seat_members(struct draft *draft, uint32_t count)
+{
+    uint32_t free_slot = 1;
+
+    for (uint32_t slot = 0; slot <= RING_SLOTS_MAX; slot++) {
+        draft->seat_ranks[slot] = RING_UNPLACED;
+        draft->seat_weights[slot] = RING_WEIGHT_DEFAULT;
+    }
+    for (uint32_t rank = 0; rank < count; rank++) {
+        const uint32_t slot = draft->members[rank].slot;
+        if (slot > RING_SLOTS_MAX || (slot > 0 && draft->seat_ranks[slot] != RING_UNPLACED)) {
+            return TG_EINVALID;
+        }
+        if (slot > 0) {
+            seat_at(draft, slot, rank);
+        }
+    }
+    for (uint32_t rank = 0; rank < count; rank++) {
+        if (draft->members[rank].slot == 0) {
+            while (draft->seat_ranks[free_slot] != RING_UNPLACED) {
+                free_slot++;
+            }
+            seat_at(draft, free_slot, rank);
+        }
+    }
+    return 0;
+}
+
+static bool ranked_valid(const struct ring_ranked *ranked, uint32_t count)
+{
+    for (uint32_t rank = 0; rank < count; rank++) {
+        const struct ring_ranked *member = &ranked[rank];
+        if (member->id == 0 || member->weight < RING_WEIGHT_MIN ||
+            member->weight > RING_WEIGHT_MAX || (rank > 0 && ranked[rank - 1].id == member->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Owners from the seats, everything else by placing; then ranks become the caller's indices. */
+static int fill_positions(struct ring_table *table, struct draft *draft)
+{
+    struct ring_place place;
+    const size_t entries = (size_t)table->vnodes * table->replicas;
+
+    ring_seats_deal(draft->seat_owners, draft->seat_loads, draft->seat_weights, draft->seats_count,
+                    table->vnodes);
+    for (size_t entry = 0; entry < entries; entry++) {
+        table->positions[entry] = RING_UNPLACED;
+    }
+    for (uint32_t vnode = 0; vnode < table->vnodes; vnode++) {
+        table->positions[(size_t)vnode * table->replicas] =
+            draft->seat_ranks[draft->seat_owners[vnode]];
+    }
+    const int error =
+        ring_place_init(&place, table->allocator, draft->members, table->members_count,
+                        table->vnodes, table->replicas, table->positions);
+    if (error < 0) {
+        return error;
+    }
+    for (uint32_t position = 0; position < table->replicas; position++) {
+        ring_place_position(&place, position);
+    }
+    ring_place_fini(&place);
+    for (size_t entry = 0; entry < entries; entry++) {
+        table->positions[entry] = draft->members[table->positions[entry]].index;
+    }
+    return 0;
+}
+
+static int table_compute(struct ring_table *table, struct draft *draft,
+                         const struct ring_member *members)
+{
+    rank_members(draft->members, members, table->members_count);
+    if (!ranked_valid(draft->members, table->members_count)) {
+        return TG_EINVALID;
+    }
+    const int error = seat_members(draft, table->members_count);
+    if (error < 0) {
+        return error;
+    }
+    for (uint32_t i = 0; i < table->members_count; i++) {
+        table->ids[i] = members[i].id;
+        table->weights[i] = members[i].weight;
+        table->by_id[i] = draft->members[i].index;
+    }
+    return fill_positions(table, draft);
+}
+
+/* The draft lives only here; its arrays are freed whatever happens. */
+static int table_draft(struct ring_table *table, const struct ring_member *members)
+{
+    const struct allocator *allocator = table->allocator;
+    const size_t ranked_bytes = table->members_count * sizeof(struct ring_ranked);
+    const size_t owners_bytes = table->vnodes * sizeof(uint16_t);
+    struct draft *draft = alloc_get(allocator, sizeof *draft);
+    int error = TG_ENOMEM;
+
+    if (draft == NULL) {
+        return TG_ENOMEM;
+    }
+    draft->members = alloc_get(allocator, ranked_bytes);
+    draft->seat_owners = alloc_get(allocator, owners_bytes);
+    if (draft->members != NULL && draft->seat_owners != NULL) {
+        error = table_compute(table, draft, members);
+    }
+    alloc_put(allocator, draft->members, ranked_bytes);
+    alloc_put(allocator, draft->seat_owners, owners_bytes);
+    alloc_put(allocator, draft, sizeof *draft);
+    return error;
+}
+
+int ring_table_init(struct ring_table *table, const struct allocator *allocator,
+                    const struct ring_member *members, uint32_t count, uint32_t vnodes,
+                    uint32_t replicas)
+{
+    int error = TG_ENOMEM;
+
+    memset(table, 0, sizeof *table);
+    if (count == 0 || count > RING_MEMBERS_MAX || !ring_vnodes_valid(vnodes) || replicas == 0 ||
+        replicas > RING_REPLICAS_MAX) {
+        return TG_EINVALID;
+    }
+    table->allocator = allocator;
+    table->vnodes = vnodes;
+    table->replicas = replicas < count ? replicas : count;
+    table->members_count = count;
+    table->ids = alloc_array(allocator, count, sizeof *table->ids);
+    table->weights = alloc_array(allocator, count, sizeof *table->weights);
+    table->by_id = alloc_array(allocator, count, sizeof *table->by_id);
+    table->positions =
+        alloc_array(allocator, (size_t)vnodes * table->replicas, sizeof *table->positions);
+    if (table->ids != NULL && table->weights != NULL && table->by_id != NULL &&
+        table->positions != NULL) {
+        error = table_draft(table, members);
+    }
+    if (error < 0) {
+        ring_table_fini(table);
+    }
+    return error;
+}
+
+void ring_table_fini(struct ring_table *table)
+{
+    if (table->allocator != NULL) {
+        const size_t entries = (size_t)table->vnodes * table->replicas;
+        alloc_put(table->allocator, table->ids, table->members_count * sizeof *table->ids);
+        alloc_put(table->allocator, table->weights, table->members_count * sizeof *table->weights);
+        alloc_put(table->allocator, table->by_id, table->members_count * sizeof *table->by_id);
+        alloc_put(table->allocator, table->positions, entries * sizeof *table->positions);
+    }
+    memset(table, 0, sizeof *table);
+}
+
+/* ---- readers ---- */
+
+const uint16_t *ring_replicas(const struct ring_table *table, uint32_t vnode, uint32_t *count)
+{
+    ASSERT(vnode < table->vnodes);
+    *count = table->replicas;
+    return table->positions + (size_t)vnode * table->replicas;
+}
+
+uint16_t ring_owner(const struct ring_table *table, uint32_t vnode)
+{
+    ASSERT(vnode < table->vnodes);
+    return table->positions[(size_t)vnode * table->replicas];
+}
+
+uint64_t ring_owner_id(const struct ring_table *table, uint32_t vnode)
+{
+    return table->ids[ring_owner(table, vnode)];
+}
+
+uint64_t ring_member_id(const struct ring_table *table, uint32_t index)
+{
+    ASSERT(index < table->members_count);
+    return table->ids[index];
+}
+
+int ring_position_of(const struct ring_table *table, uint32_t vnode, uint64_t id)
+{
+    uint32_t count;
+    const uint16_t *list = ring_replicas(table, vnode, &count);
+
+    for (uint32_t position = 0; position < count; position++) {
+        if (table->ids[list[position]] == id) {
+            return (int)position;
+        }
+    }
+    return -1;
+}
+
+int ring_index_of(const struct ring_table *table, uint64_t id)
+{
+    for (uint32_t index = 0; index < table->members_count; index++) {
+        if (table->ids[index] == id) {
+            return (int)index;
+        }
+    }
+    return -1;
+}
+
+uint32_t ring_owned_count(const struct ring_table *table, uint32_t index)
+{
+    uint32_t owned = 0;
+
+    ASSERT(index < table->members_count);
+    for (uint32_t vnode = 0; vnode < table->vnodes; vnode++) {
+        owned += ring_owner(table, vnode) == index ? 1 : 0;
+    }
+    return owned;
+}
+
+uint32_t ring_order(const struct ring_table *table, uint32_t vnode, uint16_t *out, uint32_t max)
+{
+    uint64_t keys[RING_MEMBERS_MAX];
+    const uint32_t count = table->members_count;
+
+    ASSERT(vnode < table->vnodes);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        const uint16_t index = table->by_id[rank];
+        keys[rank] = ring_score_key(vnode, table->ids[index], table->weights[index], rank);
+    }
+    ring_sort_keys(keys, count);
+    const uint32_t written = max < count ? max : count;
+    for (uint32_t i = 0; i < written; i++) {
+        out[i] = table->by_id[ring_score_rank(keys[i])];
+    }
+    return written;
+}
