@@ -1,0 +1,67 @@
+"""test_run.py - proves that tests/run counts what happened and takes nothing bad for good.
+
+Each case stands a small shell script in for a unit program.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+
+import pytest
+
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../run")
+LOADER = importlib.machinery.SourceFileLoader("tests_run", PATH)
+RUN = importlib.util.module_from_spec(importlib.util.spec_from_loader("tests_run", LOADER))
+LOADER.exec_module(RUN)
+
+
+def outcome(tmp_path, script, variant="release"):
+    """(passed, failed, skipped, why) of a program that is `script`."""
+    program = tmp_path / "test_script"
+    program.write_text("#!/bin/sh\n" + script)
+    program.chmod(0o755)
+    _, _, passed, failed, skipped, why, _ = RUN.run_unit_program(str(program), variant, dict(os.environ))
+    return passed, failed, skipped, why
+
+
+def test_cases_are_counted_over_several_groups(tmp_path):
+    assert outcome(tmp_path, "echo '1..1\nok 1 - a\n# ok - x\n1..2\nok 1 - b\nok 2 - c'") == (3, 0, 0, "")
+
+
+def test_a_failed_case_is_a_failure(tmp_path):
+    assert outcome(tmp_path, "echo '1..2\nok 1 - a\nnot ok 2 - b'; exit 1") == (1, 1, 0, "")
+
+
+def test_a_skipped_case_is_neither(tmp_path):
+    assert outcome(tmp_path, "echo '1..2\nok 1 - a\nnot ok 2 # SKIP b'") == (1, 0, 1, "")
+
+
+@pytest.mark.parametrize("script", ["true", "echo done", "exit 1", "kill -SEGV $$"])
+def test_a_program_that_reports_nothing_has_failed(tmp_path, script):
+    assert "reported no case" in outcome(tmp_path, script)[3]
+
+
+@pytest.mark.parametrize("script", ["echo 'ok 1 - a'; exit 66", "echo 'ok 1 - a'; kill -ABRT $$"])
+def test_a_bad_end_after_good_cases_is_a_failure(tmp_path, script):
+    assert "ended with status" in outcome(tmp_path, script)[3]
+
+
+def test_a_program_that_stops_before_its_plan_has_failed(tmp_path):
+    assert "2 of 3 cases" in outcome(tmp_path, "echo '1..3\nok 1 - a\nok 2 - b'; exit 0")[3]
+
+
+def test_a_program_that_does_not_end_has_failed(tmp_path, monkeypatch):
+    monkeypatch.setitem(RUN.PROGRAM_TIMEOUT_S, "release", 0.2)
+    assert "no end after" in outcome(tmp_path, "echo 'ok 1 - a'; exec sleep 5")[3]
+
+
+def test_a_sanitizer_report_is_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(RUN, "ROOT", str(tmp_path))
+    reports = tmp_path / RUN.BUILD / "asan" / "reports"
+    reports.mkdir(parents=True)
+    tally = RUN.Tally()
+    RUN.take_reports(tally, "asan")
+    assert tally.failed == 0
+    (reports / "report.12").write_text("heap-use-after-free")
+    RUN.take_reports(tally, "asan")
+    assert tally.failed == 1
