@@ -120,6 +120,11 @@ static void a_rate_above_one_per_nanosecond_is_refused(void **state)
     accepted(limit);
     limit.count++;
     refused_with(limit, "more than 1000000000 per second");
+    limit.window_ns = 60 * SECOND_NS; /* one more in a minute is a fraction more a second */
+    limit.count = 60 * LIMIT_RATE_MAX;
+    accepted(limit);
+    limit.count++;
+    refused_with(limit, "per second");
     limit.window_ns = LIMIT_WINDOW_MIN_NS;
     limit.count = 1000000;
     accepted(limit);

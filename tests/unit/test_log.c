@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -24,7 +25,7 @@ static void capture_line(void *context, enum log_level level, const char *line)
     capture->lines++;
     capture->level = level;
     assert_true(strlen(line) < sizeof(capture->last));
-    strcpy(capture->last, line);
+    (void)snprintf(capture->last, sizeof(capture->last), "%s", line);
 }
 
 /* A line at or above the level arrives formatted, once, with its level. */

@@ -172,6 +172,7 @@ static void long_forms_and_single_floats_are_read(void **state)
     const struct scalar longer[] = {
         {"cc01", {.type = MP_UINT, .uint = 1}},
         {"cf0000000000000001", {.type = MP_UINT, .uint = 1}},
+        {"d000", {.type = MP_UINT, .uint = 0}},
         {"d001", {.type = MP_UINT, .uint = 1}},
         {"d10001", {.type = MP_UINT, .uint = 1}},
         {"d200000001", {.type = MP_UINT, .uint = 1}},

@@ -77,12 +77,13 @@ static void below_is_uniform(void **state)
         assert_in_range(seen[i], DRAWS / BOUND - 500, DRAWS / BOUND + 500);
 }
 
-/* With a bound of 3/4 of the range, a modulo would give the lower third twice as often. */
-static void below_has_no_modulo_bias(void **state)
+/* With a bound of 3/4 of the range, a bare modulo would give the lower third twice as often, and
+ * a bare multiplication every third value. */
+static void below_is_unbiased_for_large_bounds(void **state)
 {
     const uint64_t bound = 3ULL << 62;
     struct random random;
-    int lower = 0;
+    int lower = 0, every_third = 0;
 
     (void)state;
     random_init(&random, 2);
@@ -90,8 +91,10 @@ static void below_has_no_modulo_bias(void **state)
         const uint64_t value = random_below(&random, bound);
         assert_true(value < bound);
         lower += value < bound / 3;
+        every_third += value % 3 == 0;
     }
     assert_in_range(lower, 9500, 10500);
+    assert_in_range(every_third, 9500, 10500);
     assert_true(random_below(&random, 1) == 0);
     (void)random_below(&random, UINT64_MAX);
 }
@@ -161,7 +164,7 @@ int main(void)
         cmocka_unit_test(the_seed_is_spread_by_splitmix64),
         cmocka_unit_test(the_same_seed_gives_the_same_sequence),
         cmocka_unit_test(below_is_uniform),
-        cmocka_unit_test(below_has_no_modulo_bias),
+        cmocka_unit_test(below_is_unbiased_for_large_bounds),
         cmocka_unit_test(between_includes_both_ends),
         cmocka_unit_test(unit_stays_below_one),
         cmocka_unit_test(an_empty_range_asserts),
