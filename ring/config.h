@@ -9,10 +9,10 @@
  * Each change makes a new value with epoch + 1 out of an old one, which stays untouched, as a
  * compare-and-swap wants it.
  *
- * Size: the struct is some 300 KB, because it bounds both lists; keep it on the heap or in a
+ * Size: the struct is some 400 KB, because it bounds both lists; keep it on the heap or in a
  * long-lived struct, never on a stack. Only the members in use are read or written by these
  * functions, so untouched pages cost nothing and ring_config_copy is cheap. The encoded form is
- * small (about 20 bytes and the two names for each member).
+ * small (about 25 bytes and the two names for each member).
  */
 #ifndef RING_CONFIG_H
 #define RING_CONFIG_H
@@ -29,8 +29,10 @@ enum {
     RING_VOTERS_MAX = 5,
     RING_CONFIG_VERSION = 1,
     /* Bytes that hold any encoded configuration, and tokens that hold any decoded one. */
-    RING_CONFIG_BYTES_MAX = 2 * RING_MEMBERS_MAX * (2 * RING_NAME_LEN + 32) + 256,
-    RING_CONFIG_TOKENS_MAX = 2 * RING_MEMBERS_MAX * 6 + RING_VOTERS_MAX + 16,
+    RING_CONFIG_BYTES_MAX =
+        2 * RING_MEMBERS_MAX * (2 * RING_NAME_LEN + 24 + 3 * RING_SEATS_EACH_MAX) + 256,
+    RING_CONFIG_TOKENS_MAX =
+        2 * RING_MEMBERS_MAX * (6 + RING_SEATS_EACH_MAX) + RING_VOTERS_MAX + 16,
     RING_SENTENCE_LEN = 160 /* bytes of an error sentence, NUL included */
 };
 
@@ -54,9 +56,10 @@ MUST_USE int ring_config_init(struct ring_config *config, const struct ring_memb
 /* 0 if the configuration keeps every rule, else TG_EINVALID with a sentence that names the place
  * and what was expected in sentence[RING_SENTENCE_LEN] (may be NULL). Rules: epoch >= 1; vnodes
  * and replicas in range; 1..RING_MEMBERS_MAX members on both sides, ascending by id, ids not 0,
- * weights in range, zone = hash of zone_name, slots distinct unless 0, names terminated and not
- * repeated within a side (an empty name may repeat); 1..RING_VOTERS_MAX distinct voters, ascending,
- * not 0, each a member of `from` or `to`. */
+ * weights in range, zone = hash of zone_name, seats none or ascending, distinct within a side and
+ * as many as the weight is worth, names terminated and not repeated within a side (an empty name
+ * may repeat); 1..RING_VOTERS_MAX distinct voters, ascending, not 0, each a member of `from` or
+ * `to`. */
 MUST_USE int ring_config_validate(const struct ring_config *config,
                                   char sentence[RING_SENTENCE_LEN]);
 
@@ -73,10 +76,10 @@ const struct ring_member *ring_config_find(const struct ring_config *config, uin
  *   TG_ECONFLICT  a transition is under way (add, remove, reweigh) or none is (settle),
  *   TG_EEXISTS    add: the id, or the non-empty name, is a member already,
  *   TG_ENOTFOUND  remove, reweigh: no such member; set_voters: a voter is no member,
- *   TG_EFULL      add: RING_MEMBERS_MAX reached,
+ *   TG_EFULL      add: RING_MEMBERS_MAX or RING_SEATS_MAX reached (reweigh too),
  *   TG_EINVALID   add: a bad member; remove: the last member or the only voter; a bad weight
  *                 or set of voters.
- * add gives the member the lowest free slot, whatever slot it brings.
+ * add gives the member the lowest free seats, whatever it brings; reweigh gives or takes some.
  * remove also takes the node out of the voters; choosing another is the caller's decision. */
 MUST_USE int ring_config_add(struct ring_config *out, const struct ring_config *in,
                              const struct ring_member *member);
@@ -90,8 +93,8 @@ MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_c
                                     const uint64_t *voters, uint32_t voters_count);
 
 /* Writes the msgpack form: [version, epoch, vnodes, replicas, [voters], [from], [to]] where a
- * member is [id, weight, slot, name, zone_name]; `to` is nil when stable. Equal configurations give
- * equal bytes. Returns the number of bytes or TG_ETOOBIG (`capacity` too small). */
+ * member is [id, weight, [seats], name, zone_name]; `to` is nil when stable. Equal configurations
+ * give equal bytes. Returns the number of bytes or TG_ETOOBIG (`capacity` too small). */
 MUST_USE int ring_config_encode(const struct ring_config *config, void *data, size_t capacity);
 /* Reads it back and validates it. `tokens` is scratch of tokens_max (RING_CONFIG_TOKENS_MAX holds
  * any). Returns 0, TG_EPROTOCOL (malformed or against a rule), TG_ETOOBIG or TG_EVERSION (a version

@@ -1,8 +1,8 @@
 /* place.c - bounded rendezvous: the cheapest offers first, nobody above its cap.
  *
- * Every open entry (a vnode whose seat is vacant, or any vnode at a replica position) makes an
- * offer to the member that it likes best. Offers are accepted in ascending order of key (score.h);
- * a member that is full refuses, and the vnode offers to its next candidate:
+ * Every open entry (a vnode whose seat is vacant or trimmed, or any vnode at a replica position)
+ * makes an offer to the member that it likes best. Offers are accepted in ascending order of key
+ * (score.h); a member that is full refuses, and the vnode offers to its next candidate:
  *
  *      heap of offers           member full, same zone, or listed already?
  *   (key, vnode, next) --pop--> yes: push the vnode's next candidate
@@ -20,6 +20,7 @@
  */
 #include "ring/place.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -33,6 +34,8 @@ enum {
     NODES_FEW = 10,
     NODES_MANY = 100
 };
+
+static_assert(RING_VNODES_MAX <= 1 << RING_RANK_BITS, "a vnode fits a key's lower bits");
 
 static void sift_down_key(uint64_t *keys, uint32_t root, uint32_t count)
 {
@@ -224,6 +227,50 @@ uint32_t ring_place_cap(uint32_t members_count, uint64_t weight_sum, uint32_t we
     return (uint32_t)(bounded > ceil ? bounded : ceil);
 }
 
+static void set_caps(struct ring_place *place, uint32_t position)
+{
+    for (uint32_t rank = 0; rank < place->members_count; rank++) {
+        place->caps[rank] = ring_place_cap(place->members_count, place->weight_sum,
+                                           place->members[rank].weight, place->vnodes, position);
+    }
+}
+
+/* Opens the owner entries of `rank` with the largest keys until its cap is kept. */
+static void trim_member(struct ring_place *place, uint32_t rank)
+{
+    uint32_t held = 0;
+
+    /* heap_keys is free as scratch until offers are made. */
+    for (uint32_t vnode = 0; vnode < place->vnodes; vnode++) {
+        if (place->positions[(size_t)vnode * place->replicas] == rank) {
+            const uint64_t cost = key_of(place, vnode, rank) >> RING_RANK_BITS;
+            place->heap_keys[held++] = cost << RING_RANK_BITS | vnode;
+        }
+    }
+    ring_sort_keys(place->heap_keys, held);
+    for (uint32_t i = place->caps[rank]; i < held; i++) {
+        const uint32_t vnode = ring_score_rank(place->heap_keys[i]);
+        place->positions[(size_t)vnode * place->replicas] = RING_UNPLACED;
+    }
+}
+
+void ring_place_trim(struct ring_place *place)
+{
+    set_caps(place, 0);
+    memset(place->loads, 0, place->members_count * sizeof *place->loads);
+    for (uint32_t vnode = 0; vnode < place->vnodes; vnode++) {
+        const uint16_t held = place->positions[(size_t)vnode * place->replicas];
+        if (held != RING_UNPLACED) {
+            place->loads[held]++;
+        }
+    }
+    for (uint32_t rank = 0; rank < place->members_count; rank++) {
+        if (place->loads[rank] > place->caps[rank]) {
+            trim_member(place, rank);
+        }
+    }
+}
+
 /* Lets the offer at the top of the heap go to its member or on to the next candidate. */
 static void settle_first(struct ring_place *place, uint32_t position)
 {
@@ -243,12 +290,9 @@ static void settle_first(struct ring_place *place, uint32_t position)
 
 void ring_place_position(struct ring_place *place, uint32_t position)
 {
-    for (uint32_t rank = 0; rank < place->members_count; rank++) {
-        place->caps[rank] = ring_place_cap(place->members_count, place->weight_sum,
-                                           place->members[rank].weight, place->vnodes, position);
-        if (position == 0) {
-            place->loads[rank] = 0;
-        }
+    set_caps(place, position);
+    if (position == 0) {
+        memset(place->loads, 0, place->members_count * sizeof *place->loads);
     }
     place->heap_count = 0;
     for (uint32_t vnode = 0; vnode < place->vnodes; vnode++) {

@@ -16,7 +16,6 @@ struct ring_ranked {
     uint64_t id;
     uint32_t weight;
     uint32_t zone;
-    uint32_t slot;
     uint16_t index; /* in the caller's array */
 };
 
@@ -46,6 +45,10 @@ MUST_USE int ring_place_init(struct ring_place *place, const struct allocator *a
                              const struct ring_ranked *members, uint32_t members_count,
                              uint32_t vnodes, uint32_t replicas, uint16_t *positions);
 void ring_place_fini(struct ring_place *place);
+
+/* Opens again the owner entries that exceed a member's cap, those that it likes least; for
+ * members whose seats are worth more than their weight. Before ring_place_position(place, 0). */
+void ring_place_trim(struct ring_place *place);
 
 /* Fills every open entry of `position`, all earlier positions being filled. */
 void ring_place_position(struct ring_place *place, uint32_t position);

@@ -23,11 +23,13 @@
 
 enum {
     RING_MEMBERS_MAX = 1024,
-    RING_SLOTS_MAX = RING_MEMBERS_MAX, /* the lowest free slot never exceeds the member count + 1 */
     RING_NAME_LEN = 64, /* bytes of a member's or zone's name, the closing NUL included */
     RING_WEIGHT_MIN = 1,
     RING_WEIGHT_MAX = 1000,
     RING_WEIGHT_DEFAULT = 100,
+    RING_SEAT_WEIGHT = 50, /* the weight that one seat stands for */
+    RING_SEATS_EACH_MAX = RING_WEIGHT_MAX / RING_SEAT_WEIGHT,
+    RING_SEATS_MAX = 8192, /* of all members and vacancies together */
     RING_VNODES_MIN = 16,
     RING_VNODES_MAX = 65536,
     RING_VNODES_DEFAULT = 4096,
@@ -37,19 +39,37 @@ enum {
 
 /* One node as the ring sees it. `zone` is always ring_zone_hash(zone_name).
  *
- * `slot` is the seat of the member at the table, 1..RING_SLOTS_MAX, distinct within a set. It is
- * given once, when the member joins (ring_config_add: the lowest free one), and kept until it
- * leaves; that is what lets a join move no more than the newcomer's share (ring/seats.c says
- * how). 0 means none yet: such members are seated on the lowest free slots in order of id, which
- * is good for a fixed set but lets a later join reseat, and so move, everybody. */
+ * `seats` are the member's places at the table: numbers 1..RING_SEATS_MAX, ascending, distinct
+ * within a set, ring_seats_of_weight(weight) of them. They are given when the member joins
+ * (ring_config_add: the lowest free ones) and kept until it leaves; that is what lets a join move
+ * no more than the newcomer's share (ring/seats.c says how). seats_count 0 means none yet:
+ * such members are seated on the lowest free ones in order of id, which is good for a fixed
+ * set but lets a later join reseat, and so move, everybody. */
 struct ring_member {
     uint64_t id;     /* random, never 0 */
     uint32_t zone;   /* members of equal zone fail together */
     uint32_t weight; /* RING_WEIGHT_MIN..MAX; twice the weight owns twice the vnodes */
-    uint32_t slot;   /* see above; ring_member_init sets 0, ring_config_init and _add set it */
+    uint16_t
+        seats_count; /* see above; ring_member_init sets 0, ring_config_init and _add fill in */
+    uint16_t seats[RING_SEATS_EACH_MAX];
     char name[RING_NAME_LEN];
     char zone_name[RING_NAME_LEN];
 };
+
+/* How many seats a weight is worth: one for each RING_SEAT_WEIGHT, rounded, at least one. So
+ * weights above it act in steps of that size; a member that its seats give too much gives the
+ * excess away (ring/place.c's cap). */
+static inline uint32_t ring_seats_of_weight(uint32_t weight)
+{
+    const uint32_t seats = (weight + RING_SEAT_WEIGHT / 2) / RING_SEAT_WEIGHT;
+    return seats == 0 ? 1 : seats;
+}
+
+/* Finds the lowest seats that none of `members` has and gives them to `member`, as many as its
+ * weight is worth; seats it has already stay, surplus ones (the highest) go. `members` may contain
+ * `member` itself (by id), which does not count. Returns 0 or TG_EFULL. */
+MUST_USE int ring_member_seat(struct ring_member *member, const struct ring_member *members,
+                              uint32_t count);
 
 /* Fills a member. `name` and `zone_name` may be "" but not NULL. Returns 0, TG_EINVALID (id 0 or a
  * weight out of range) or TG_ETOOBIG (a name of RING_NAME_LEN bytes or more). */
@@ -82,7 +102,7 @@ struct ring_table {
 };
 
 /* Computes the table of `count` members (1..RING_MEMBERS_MAX, ids distinct and not 0, weights in
- * range, slots distinct unless 0) for `vnodes` arcs and `replicas` positions
+ * range, seats none or distinct) for `vnodes` arcs and `replicas` positions
  * (1..RING_REPLICAS_MAX). The order of `members` does not matter to who owns what; indices handed
  * out by the readers refer to that order. Returns 0, TG_EINVALID or TG_ENOMEM; on failure nothing
  * is kept and the table is empty. The table keeps `allocator` but not `members`. Cost: see

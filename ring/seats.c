@@ -7,32 +7,29 @@
  * variant tried, with stratified scores and stable matching). No choice of cap keeps both
  * promises, because a table that knows only *who* is there cannot know who was there before.
  *
- * The idea. A member keeps the seat it was given when it joined. Seats are dealt in order, as if
- * the nodes had joined one after another, each taking its share evenly from all before it:
+ * The idea. A member keeps the seats it was given when it joined, one for each 50 of weight.
+ * Seats are dealt in order, as if they had come one after another, each taking its share
+ * evenly from all before it:
  *
  *   seat 1    1 1 1 1 1 1 1 1 1 1 1 1          4096
  *   seat 2    1 2 1 2 2 1 2 1 1 2 1 2          2048 2048
  *   seat 3    1 2 3 2 3 1 2 1 3 2 1 3          1366 1365 1365
  *
- * A join on the next seat runs the same steps and then one more: it moves exactly floor(V / n)
- * vnodes, all of them to the newcomer, and all loads are within one of each other. Leaving
- * the last seat is the reverse. When a middle one leaves, the deal stays as it was and the table
- * (table.c) spreads only the vacant seat's vnodes over the others by rendezvous; whoever joins
- * next takes that seat, and just those vnodes come back.
+ * A join on the next seats runs the same steps and then its own: it moves just the newcomer's
+ * share, all of it to the newcomer, and the loads of seats stay within one of each other. Leaving
+ * the last seats is the reverse. When a member in the middle leaves, the deal stays as it was
+ * and the table (table.c) spreads only the vacant seats' vnodes over the others by
+ * rendezvous; whoever joins next takes those seats, and just those vnodes come back.
  *
- * It is still a pure function of the member set; the seat is part of a member's record.
+ * It is still a pure function of the member set; the seats are part of a member's record. All
+ * seats are worth the same, whoever sits there, so that no change of weight re-deals.
  *
- * I1  With equal weights every load is floor(V / n) or ceil(V / n).
+ * I1  Every load is floor(V / n) or ceil(V / n).
  * I2  The deal for n seats is the deal for n - 1 seats followed by one step, so only seat n gains.
  * I3  Each step walks the vnodes in an order of its own (a keyed bijection), so that the
  *     vnodes of one seat are scattered over the circle and over all later seats.
- *
- * A vacant seat counts with the default weight. So where weights differ, giving up a middle seat
- * of another weight also re-deals the later seats; equal weights, the usual case, never pay.
  */
 #include "ring/seats.h"
-
-#include <stdbool.h>
 
 #include "base/assert.h"
 #include "base/hash.h"
@@ -52,19 +49,9 @@ static uint32_t walk_at(uint32_t index, uint64_t key, uint32_t vnodes)
     return x ^ (x >> half);
 }
 
-/* What taking from seat `donor` means at this step: it has more than its share rounded up (a
- * must), or more than its exact share (allowed). */
-static bool has_surplus(uint32_t load, uint64_t share_numerator, uint64_t weight_sum, bool must)
-{
-    const uint64_t floor = share_numerator / weight_sum;
-    const bool exact = share_numerator % weight_sum == 0;
-
-    return must ? load > floor + (exact ? 0 : 1) : load > floor;
-}
-
-/* Lets seat `seat` take up to `wanted` vnodes of the donors with a surplus; returns how many. */
-static uint32_t take(uint16_t *owners, uint32_t *loads, const uint32_t *weights, uint32_t seat,
-                     uint64_t weight_sum, uint32_t vnodes, uint32_t wanted, bool must)
+/* Lets `seat` take up to `wanted` vnodes from donors that hold more than `keep`. */
+static uint32_t take(uint16_t *owners, uint32_t *loads, uint32_t seat, uint32_t vnodes,
+                     uint32_t wanted, uint32_t keep)
 {
     const uint64_t key = hash_mix64(seat * 0x9e3779b97f4a7c15ULL);
     uint32_t taken = 0;
@@ -73,23 +60,18 @@ static uint32_t take(uint16_t *owners, uint32_t *loads, const uint32_t *weights,
         const uint32_t vnode = walk_at(i, key, vnodes);
         const uint32_t donor = owners[vnode];
 
-        if (donor == seat ||
-            !has_surplus(loads[donor], (uint64_t)vnodes * weights[donor], weight_sum, must)) {
-            continue;
+        if (donor != seat && loads[donor] > keep) {
+            owners[vnode] = (uint16_t)seat;
+            loads[donor]--;
+            loads[seat]++;
+            taken++;
         }
-        owners[vnode] = (uint16_t)seat;
-        loads[donor]--;
-        loads[seat]++;
-        taken++;
     }
     return taken;
 }
 
-void ring_seats_deal(uint16_t *owners, uint32_t *loads, const uint32_t *weights,
-                     uint32_t seats_count, uint32_t vnodes)
+void ring_seats_deal(uint16_t *owners, uint32_t *loads, uint32_t seats_count, uint32_t vnodes)
 {
-    uint64_t weight_sum = weights[1];
-
     ASSERT(seats_count >= 1);
     for (uint32_t vnode = 0; vnode < vnodes; vnode++) {
         owners[vnode] = 1;
@@ -100,15 +82,13 @@ void ring_seats_deal(uint16_t *owners, uint32_t *loads, const uint32_t *weights,
     loads[1] = vnodes;
 
     for (uint32_t seat = 2; seat <= seats_count; seat++) {
-        weight_sum += weights[seat];
-        const uint64_t share = (uint64_t)vnodes * weights[seat];
-        const uint32_t floor = (uint32_t)(share / weight_sum);
-        const uint32_t ceil = floor + (share % weight_sum == 0 ? 0 : 1);
-        /* First relieve those who hold more than their share rounded up, then fill the seat up
-         * to its share rounded down from those who hold more than theirs exactly. */
-        const uint32_t forced = take(owners, loads, weights, seat, weight_sum, vnodes, ceil, true);
+        const uint32_t floor = vnodes / seat;
+        const uint32_t ceil = floor + (vnodes % seat == 0 ? 0 : 1);
+        /* First relieve those above the share rounded up, then fill this seat up to the share
+         * rounded down from those above that (I1). */
+        const uint32_t forced = take(owners, loads, seat, vnodes, ceil, ceil);
         if (forced < floor) {
-            (void)take(owners, loads, weights, seat, weight_sum, vnodes, floor - forced, false);
+            (void)take(owners, loads, seat, vnodes, floor - forced, floor);
         }
     }
 }

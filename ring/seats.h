@@ -4,12 +4,8 @@
 
 #include <stdint.h>
 
-enum { RING_SEAT_NONE = 0 };
-
 /* Deals `vnodes` arcs (a power of two) to the seats 1..seats_count in order of seat number; see
- * seats.c. `weights[s]` is the weight of seat s, index 0 unused; every seat needs one, a vacant
- * one too. owners[vnodes] receives seat numbers; loads[seats_count + 1] how many each seat has. */
-void ring_seats_deal(uint16_t *owners, uint32_t *loads, const uint32_t *weights,
-                     uint32_t seats_count, uint32_t vnodes);
+ * seats.c. owners[vnodes] receives seat numbers; loads[seats_count + 1] how many each seat has. */
+void ring_seats_deal(uint16_t *owners, uint32_t *loads, uint32_t seats_count, uint32_t vnodes);
 
 #endif

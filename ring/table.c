@@ -1,14 +1,14 @@
 /* table.c - joins the two halves: seats decide where a seat is taken, rendezvous elsewhere.
  *
- *   members --by id--> ranks --slots--> seats.c: vnode -> seat
+ *   members --by id--> ranks --seats--> seats.c: vnode -> seat
  *                                          | taken             | vacant
  *                                          v                   v
  *                       position 0:     that member      place.c, bounded rendezvous
  *                       position 1..R-1:     place.c, in zones not yet covered
  *
  * I1  The table is a function of the *set* of members: the input is sorted by id first.
- * I2  A member on a seat keeps all vnodes dealt to that seat, so that vacancies elsewhere
- *     never move them.
+ * I2  A member keeps the vnodes dealt to its seats, but for what exceeds its cap, so that
+ *     vacancies elsewhere never move them.
  * I3  Lists hold min(replicas, members) distinct members.
  *
  * It must not: read a clock, draw random numbers, or use floating point.
@@ -24,16 +24,18 @@
 #include "ring/seats.h"
 
 static_assert(RING_MEMBERS_MAX < (int)RING_UNPLACED, "a rank is never mistaken for an open entry");
-static_assert((int)RING_SLOTS_MAX >= (int)RING_MEMBERS_MAX, "every member finds a seat");
+static_assert((int)RING_SEATS_MAX <= UINT16_MAX, "a seat fits 16 bits");
+static_assert((int)RING_SEATS_MAX >= 2 * RING_MEMBERS_MAX * RING_WEIGHT_DEFAULT / RING_SEAT_WEIGHT,
+              "the most members of default weight find seats, whatever is vacant between them");
+static_assert(RING_WEIGHT_MAX % RING_SEAT_WEIGHT == 0, "the largest weight fills its seats");
 
 /* Scratch of one computation. */
 struct draft {
-    struct ring_ranked *members;               /* [count] ascending by id */
-    uint16_t *seat_owners;                     /* [vnodes] */
-    uint32_t seat_loads[RING_SLOTS_MAX + 1];   /* by seat */
-    uint32_t seat_weights[RING_SLOTS_MAX + 1]; /* by seat; vacant ones have the default */
-    uint16_t seat_ranks[RING_SLOTS_MAX + 1];   /* by seat, RING_UNPLACED if vacant */
-    uint32_t seats_count;
+    struct ring_ranked *members;             /* [count] ascending by id */
+    uint16_t *seat_owners;                   /* [vnodes] */
+    uint32_t seat_loads[RING_SEATS_MAX + 1]; /* by seat */
+    uint16_t seat_ranks[RING_SEATS_MAX + 1]; /* by seat, RING_UNPLACED if vacant */
+    uint32_t seats_count;                    /* the highest seat taken */
 };
 
 bool ring_vnodes_valid(uint64_t vnodes)
@@ -70,6 +72,55 @@ int ring_member_init(struct ring_member *member, uint64_t id, const char *name,
     return 0;
 }
 
+static bool seat_taken(const struct ring_member *members, uint32_t count, uint64_t but_id,
+                       uint32_t seat)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < members[i].seats_count; k++) {
+            if (members[i].id != but_id && members[i].seats[k] == seat) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Inserts a seat in ascending order; false if the member has it already. */
+static bool seat_insert(struct ring_member *member, uint16_t seat)
+{
+    uint32_t at = member->seats_count;
+
+    while (at > 0 && member->seats[at - 1] > seat) {
+        at--;
+    }
+    if (at > 0 && member->seats[at - 1] == seat) {
+        return false;
+    }
+    memmove(&member->seats[at + 1], &member->seats[at],
+            (member->seats_count - at) * sizeof member->seats[0]);
+    member->seats[at] = seat;
+    member->seats_count++;
+    return true;
+}
+
+int ring_member_seat(struct ring_member *member, const struct ring_member *members, uint32_t count)
+{
+    const uint32_t wanted = ring_seats_of_weight(member->weight);
+
+    if (member->seats_count > wanted) {
+        member->seats_count = (uint16_t)wanted;
+    }
+    for (uint32_t seat = 1; seat <= RING_SEATS_MAX && member->seats_count < wanted; seat++) {
+        if (!seat_taken(members, count, member->id, seat)) {
+            (void)seat_insert(member, (uint16_t)seat);
+        }
+    }
+    for (uint32_t i = member->seats_count; i < RING_SEATS_EACH_MAX; i++) {
+        member->seats[i] = 0;
+    }
+    return member->seats_count == wanted ? 0 : TG_EFULL;
+}
+
 /* Sorts by id; insertion, because the input is nearly always sorted already. */
 static void rank_members(struct ring_ranked *ranked, const struct ring_member *members,
                          uint32_t count)
@@ -82,44 +133,60 @@ static void rank_members(struct ring_ranked *ranked, const struct ring_member *m
         ranked[at] = (struct ring_ranked){.id = members[i].id,
                                           .weight = members[i].weight,
                                           .zone = members[i].zone,
-                                          .slot = members[i].slot,
                                           .index = (uint16_t)i};
     }
 }
 
-static void seat_at(struct draft *draft, uint32_t slot, uint32_t rank)
+static int seat_at(struct draft *draft, uint32_t seat, uint32_t rank)
 {
-    draft->seat_ranks[slot] = (uint16_t)rank;
-    draft->seat_weights[slot] = draft->members[rank].weight;
-    if (slot > draft->seats_count) {
-        draft->seats_count = slot;
+    if (seat == 0 || seat > RING_SEATS_MAX || draft->seat_ranks[seat] != RING_UNPLACED) {
+        return TG_EINVALID;
     }
+    draft->seat_ranks[seat] = (uint16_t)rank;
+    if (seat > draft->seats_count) {
+        draft->seats_count = seat;
+    }
+    return 0;
 }
 
-/* Members with a slot sit there; the others, in order of id, on the lowest free ones. */
-static int seat_members(struct draft *draft, uint32_t count)
+/* Members that have seats sit there. */
+static int seat_settled(struct draft *draft, const struct ring_member *members, uint32_t count)
 {
-    uint32_t free_slot = 1;
-
-    for (uint32_t slot = 0; slot <= RING_SLOTS_MAX; slot++) {
-        draft->seat_ranks[slot] = RING_UNPLACED;
-        draft->seat_weights[slot] = RING_WEIGHT_DEFAULT;
-    }
     for (uint32_t rank = 0; rank < count; rank++) {
-        const uint32_t slot = draft->members[rank].slot;
-        if (slot > RING_SLOTS_MAX || (slot > 0 && draft->seat_ranks[slot] != RING_UNPLACED)) {
+        const struct ring_member *member = &members[draft->members[rank].index];
+
+        if (member->seats_count > RING_SEATS_EACH_MAX) {
             return TG_EINVALID;
         }
-        if (slot > 0) {
-            seat_at(draft, slot, rank);
+        for (uint32_t i = 0; i < member->seats_count; i++) {
+            if (seat_at(draft, member->seats[i], rank) < 0) {
+                return TG_EINVALID;
+            }
         }
     }
+    return 0;
+}
+
+/* The others, in order of id, take the lowest free ones. */
+static int seat_members(struct draft *draft, const struct ring_member *members, uint32_t count)
+{
+    uint32_t seat = 1;
+
+    memset(draft->seat_ranks, 0xff, sizeof draft->seat_ranks);
+    if (seat_settled(draft, members, count) < 0) {
+        return TG_EINVALID;
+    }
     for (uint32_t rank = 0; rank < count; rank++) {
-        if (draft->members[rank].slot == 0) {
-            while (draft->seat_ranks[free_slot] != RING_UNPLACED) {
-                free_slot++;
+        const struct ring_member *member = &members[draft->members[rank].index];
+        uint32_t wanted = member->seats_count > 0 ? 0 : ring_seats_of_weight(member->weight);
+
+        for (; wanted > 0; wanted--) {
+            while (seat <= RING_SEATS_MAX && draft->seat_ranks[seat] != RING_UNPLACED) {
+                seat++;
             }
-            seat_at(draft, free_slot, rank);
+            if (seat_at(draft, seat, rank) < 0) {
+                return TG_EINVALID;
+            }
         }
     }
     return 0;
@@ -143,8 +210,7 @@ static int fill_positions(struct ring_table *table, struct draft *draft)
     struct ring_place place;
     const size_t entries = (size_t)table->vnodes * table->replicas;
 
-    ring_seats_deal(draft->seat_owners, draft->seat_loads, draft->seat_weights, draft->seats_count,
-                    table->vnodes);
+    ring_seats_deal(draft->seat_owners, draft->seat_loads, draft->seats_count, table->vnodes);
     for (size_t entry = 0; entry < entries; entry++) {
         table->positions[entry] = RING_UNPLACED;
     }
@@ -158,6 +224,7 @@ static int fill_positions(struct ring_table *table, struct draft *draft)
     if (error < 0) {
         return error;
     }
+    ring_place_trim(&place);
     for (uint32_t position = 0; position < table->replicas; position++) {
         ring_place_position(&place, position);
     }
@@ -175,7 +242,7 @@ static int table_compute(struct ring_table *table, struct draft *draft,
     if (!ranked_valid(draft->members, table->members_count)) {
         return TG_EINVALID;
     }
-    const int error = seat_members(draft, table->members_count);
+    const int error = seat_members(draft, members, table->members_count);
     if (error < 0) {
         return error;
     }
