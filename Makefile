@@ -166,6 +166,7 @@ clean: ## Removes everything that was built.
 
 help: ## Lists these targets.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
 programs: $(unit_programs) $(sim_program)
