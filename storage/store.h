@@ -4,13 +4,12 @@
  *     DIR/meta/data.mdb    small, durable at once: identity, incarnation, key -> value
  *     DIR/state/data.mdb   limiter slots in packed chunks, written back every flush interval
  *
- * I1  A write function that returned 0 is on disk (full sync); one that failed changed nothing.
- * I2  A vnode's header and its records are of the same write: they change in one transaction.
- * I3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
- * I4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is named
- *     by store_last_error.
- * I5  No pointer into the database leaves a call, but for the arguments of a callback while it
- * runs.
+ * I1  A write function that returned 0 is on disk (full sync). One that failed changed nothing;
+ * only after TG_EIO it may be there, whole: the disk did not say. I2  A vnode's header and its
+ * records are of the same write: they change in one transaction. I3  After TG_EFULL or TG_EIO the
+ * store stays usable; the same call may succeed later. I4  Nothing is served from bytes that fail
+ * their checksum: TG_ECORRUPT, and the vnode is named by store_last_error. I5  No pointer into the
+ * database leaves a call, but for the arguments of a callback while it runs.
  *
  * Threads. The store starts none and never calls back from another one. State writes (store_write,
  * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,
@@ -199,8 +198,6 @@ int store_scan(struct store *store, uint32_t vnode,
                               const struct store_record *records, size_t count, bool last),
                void *context) MUST_USE;
 
-/* Gets the ids that are left in a vnode after a purge passed it, in order, at most STORE_IDS_MAX a
- * call, so that a filter can be rebuilt; `last` marks the vnode's final call (count may be 0). */
 struct store_purge_result {
     uint32_t chunks;     /* looked at by this call */
     uint64_t removed;    /* expired records removed */

@@ -1,0 +1,188 @@
+/* aside.c - sets an unusable store aside, and copies a usable one: nothing here deletes.
+ *
+ *     DIR/meta, DIR/state  --rename-->  DIR.set-aside-N/meta, .../state      N: first number free
+ *
+ * I1  Renames only: whatever is wrong with the files, their bytes stay for whoever wants to look.
+ * I2  The state is copied before the meta values, so that in a backup promises are never older than
+ *     the state that rests on them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/dir.h"
+#include "storage/internal.h"
+#include "storage/pages.h"
+
+enum {
+    ASIDE_MODE = 0700,
+    ASIDE_NUMBER_MAX = 10000,
+};
+
+static const char *const aside_parts[] = {"state", "meta"};
+enum { ASIDE_PARTS = sizeof(aside_parts) / sizeof(aside_parts[0]) };
+
+/* The node id in DIR/meta, or 0. Called under the lock, on files that may be damaged in any way. */
+static uint64_t aside_node_id(struct store *store)
+{
+    char path[PATH_MAX];
+    char file[PATH_MAX];
+    char error[STORE_ERROR_LEN];
+    struct store_identity identity = {.node_id = 0};
+    struct stat status;
+    if (dir_join(path, store->dir, "meta", error) != 0 ||
+        dir_join(file, path, "data.mdb", error) != 0 || stat(file, &status) != 0 ||
+        pages_check(file, store->allocator, error) != 0 ||
+        env_open(&store->meta, path, UINT64_C(1) << 30, 0, error) != 0) {
+        return 0;
+    }
+    const int result = store_identity_get(store, &identity);
+    env_close(&store->meta);
+    return result == 0 ? identity.node_id : 0;
+}
+
+/* Makes DIR.set-aside-N. */
+static int aside_make(const char *dir, char out[PATH_MAX], char error[STORE_ERROR_LEN])
+{
+    for (int number = 1; number <= ASIDE_NUMBER_MAX; number++) {
+        const int len = snprintf(out, PATH_MAX, "%s.set-aside-%d", dir, number);
+        if (len < 0 || len >= PATH_MAX) {
+            break;
+        }
+        if (mkdir(out, ASIDE_MODE) == 0) {
+            return 0;
+        }
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    (void)snprintf(error, STORE_ERROR_LEN, "%.300s.set-aside-N: cannot be created: %s", dir,
+                   strerror(errno));
+    return TG_EIO;
+}
+
+static int aside_move(const char *dir, const char *target, char error[STORE_ERROR_LEN])
+{
+    for (int i = 0; i < ASIDE_PARTS; i++) {
+        char from[PATH_MAX];
+        char to[PATH_MAX];
+        int result = dir_join(from, dir, aside_parts[i], error);
+        if (result == 0) {
+            result = dir_join(to, target, aside_parts[i], error);
+        }
+        if (result != 0) {
+            return result;
+        }
+        if (rename(from, to) != 0 && errno != ENOENT) {
+            (void)snprintf(error, STORE_ERROR_LEN, "%.300s: cannot be moved: %s", from,
+                           strerror(errno));
+            return TG_EIO;
+        }
+    }
+    const int result = dir_sync(target, error);
+    return result != 0 ? result : dir_sync(dir, error);
+}
+
+/* True if there is something of a store in `dir`. */
+static bool aside_any(const char *dir)
+{
+    char path[PATH_MAX];
+    char error[STORE_ERROR_LEN];
+    struct stat status;
+    for (int i = 0; i < ASIDE_PARTS; i++) {
+        if (dir_join(path, dir, aside_parts[i], error) == 0 && lstat(path, &status) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int aside_run(struct store *store, uint64_t *node_id, char *moved_to, size_t capacity,
+                     char error[STORE_ERROR_LEN])
+{
+    char target[PATH_MAX];
+    *node_id = aside_node_id(store);
+    int result = aside_make(store->dir, target, error);
+    if (result != 0) {
+        return result;
+    }
+    if (strlen(target) >= capacity) {
+        (void)rmdir(target);
+        (void)snprintf(error, STORE_ERROR_LEN, "no room for a path of %zu bytes", strlen(target));
+        return TG_EINVALID;
+    }
+    memcpy(moved_to, target, strlen(target) + 1);
+    result = aside_move(store->dir, target, error);
+    return result;
+}
+
+int store_set_aside(const char *dir, uint64_t *node_id, char *moved_to, size_t capacity,
+                    char error[STORE_ERROR_LEN])
+{
+    struct store *const store = alloc_get(alloc_heap(), sizeof(*store));
+    *node_id = 0;
+    error[0] = '\0';
+    if (store == NULL) {
+        (void)snprintf(error, STORE_ERROR_LEN, "no memory");
+        return TG_ENOMEM;
+    }
+    store->allocator = alloc_heap();
+    store->lock_file = -1;
+    int result = pthread_mutex_init(&store->error_lock, NULL) == 0 ? 0 : TG_ENOMEM;
+    if (result == 0) {
+        result = dir_copy(store->dir, dir, error);
+    }
+    if (result == 0 && !aside_any(store->dir)) {
+        (void)snprintf(error, STORE_ERROR_LEN, "%.300s: has no store to set aside", dir);
+        result = TG_ENOTFOUND;
+    }
+    if (result == 0) {
+        result = dir_lock(store->dir, &store->lock_file, error);
+    }
+    if (result == 0) {
+        result = aside_run(store, node_id, moved_to, capacity, error);
+    }
+    if (store->lock_file >= 0) {
+        (void)close(store->lock_file);
+    }
+    (void)pthread_mutex_destroy(&store->error_lock);
+    alloc_put(alloc_heap(), store, sizeof(*store));
+    return result;
+}
+
+static int backup_part(struct store *store, struct env *env, const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    char error[STORE_ERROR_LEN];
+    int result = dir_join(path, dir, name, error);
+    if (result != 0) {
+        return store_fail(store, result, "backup: %.200s", error);
+    }
+    if (mkdir(path, ASIDE_MODE) != 0) {
+        return store_fail(store, errno == EEXIST ? TG_EEXISTS : TG_EIO,
+                          "backup: %.150s: %s; expected an empty directory above it", path,
+                          strerror(errno));
+    }
+    result = env_copy(env, path);
+    if (result != 0) {
+        return store_fail(store, result, "backup: %.150s: %s", path, error_message(result));
+    }
+    result = dir_sync(path, error);
+    return result == 0 ? 0 : store_fail(store, result, "backup: %.200s", error);
+}
+
+int store_backup(struct store *store, const char *dir)
+{
+    char error[STORE_ERROR_LEN];
+    int result = backup_part(store, &store->state, dir, "state"); /* I2 */
+    if (result == 0) {
+        result = backup_part(store, &store->meta, dir, "meta");
+    }
+    if (result == 0) {
+        result = dir_sync(dir, error);
+        result = result == 0 ? 0 : store_fail(store, result, "backup: %.200s", error);
+    }
+    return result;
+}

@@ -1,0 +1,210 @@
+/* read.c - reads slots, headers and whole vnodes, in short transactions.
+ *
+ * I1  Nothing of a transaction leaves it: states are copied, callbacks run inside.
+ * I2  Reading needs no memory of the store, so any number of threads may read.
+ * I3  A scan holds a transaction for one vnode at a time, so that pages freed meanwhile are reused
+ * soon.
+ */
+#include <string.h>
+
+#include "storage/internal.h"
+
+struct slots {
+    struct store *store;
+    struct store_slot_read *reads;
+    size_t count;
+    uint8_t *buffer;
+    size_t capacity;
+    size_t used;
+};
+
+/* Finds one slot and copies its state. The outcome is read->result; a return value ends the batch.
+ */
+static int slot_fetch(struct slots *slots, MDB_cursor *cursor, struct store_slot_read *read)
+{
+    struct state_place place;
+    const uint8_t *body = NULL;
+    size_t body_len = 0;
+    const int located = state_locate(cursor, read->vnode, read->id, false, &place);
+    if (located != 0) {
+        return located;
+    }
+    read->result = TG_ENOTFOUND;
+    if (!place.found) {
+        return 0;
+    }
+    read->result = state_open_chunk(slots->store, &place.key, &place.value, &body, &body_len);
+    if (read->result != 0) {
+        return 0;
+    }
+    if (!chunk_find(body, body_len, read->id, &read->record)) {
+        read->result = TG_ENOTFOUND;
+        return 0;
+    }
+    if (read->record.len > slots->capacity - slots->used) {
+        read->result = TG_ETOOBIG;
+        read->record.state = NULL;
+        return 0;
+    }
+    if (read->record.len > 0) {
+        memcpy(slots->buffer + slots->used, read->record.state, read->record.len);
+    }
+    read->record.state = slots->buffer + slots->used; /* I1 */
+    slots->used += read->record.len;
+    return 0;
+}
+
+static int slots_work(void *context, MDB_txn *txn)
+{
+    struct slots *const slots = context;
+    MDB_cursor *cursor = NULL;
+    int result = mdb_cursor_open(txn, slots->store->state.dbi, &cursor);
+    if (result != 0) {
+        return result;
+    }
+    for (size_t i = 0; i < slots->count && result == 0; i++) {
+        result = slot_fetch(slots, cursor, &slots->reads[i]);
+    }
+    mdb_cursor_close(cursor);
+    return result;
+}
+
+int store_read_slots(struct store *store, struct store_slot_read *reads, size_t count, void *buffer,
+                     size_t capacity)
+{
+    struct slots slots = {
+        .store = store, .reads = reads, .count = count, .buffer = buffer, .capacity = capacity};
+    return store_result(store, env_read(&store->state, slots_work, &slots), "read of slots");
+}
+
+int store_read_slot(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
+                    size_t capacity, struct store_record *out)
+{
+    struct store_slot_read read = {.vnode = vnode, .id = id};
+    const int result = store_read_slots(store, &read, 1, buffer, capacity);
+    *out = read.record;
+    return result != 0 ? result : read.result;
+}
+
+struct header_read {
+    struct store *store;
+    uint32_t vnode;
+    struct store_vnode_header *out;
+};
+
+static int header_work(void *context, MDB_txn *txn)
+{
+    const struct header_read *const read = context;
+    struct state_key key = state_key_make(read->vnode, STATE_HEADER, (struct hash128){0, 0});
+    MDB_val at = {.mv_size = STATE_KEY_LEN, .mv_data = key.bytes};
+    MDB_val value;
+    const int result = mdb_get(txn, read->store->state.dbi, &at, &value);
+    return result != 0 ? result : state_open_header(read->store, read->vnode, &value, read->out);
+}
+
+int store_vnode_header(struct store *store, uint32_t vnode, struct store_vnode_header *out)
+{
+    struct header_read read = {.store = store, .vnode = vnode, .out = out};
+    return store_result(store, env_read(&store->state, header_work, &read), "read of a header");
+}
+
+struct scan {
+    struct store *store;
+    uint32_t vnode; /* in: the first to consider; out: the one scanned */
+    bool exact;     /* only this one */
+    int stopped;    /* what the callback returned */
+    int (*records)(void *context, uint32_t vnode, const struct store_vnode_header *header,
+                   const struct store_record *records, size_t count, bool last);
+    void *context;
+};
+
+/* Gives one chunk to the callback. */
+static int scan_chunk(struct scan *scan, const struct state_key *key, const MDB_val *value,
+                      const struct store_vnode_header *header)
+{
+    struct store_record records[CHUNK_RECORDS_MAX];
+    const uint8_t *body = NULL;
+    size_t body_len = 0;
+    const int result = state_open_chunk(scan->store, key, value, &body, &body_len);
+    if (result != 0) {
+        return result;
+    }
+    size_t count = 0;
+    for (size_t at = 0; chunk_next(body, body_len, &at, &records[count]);) {
+        count++;
+        if (count == CHUNK_RECORDS_MAX) {
+            break; /* chunk_open saw to it that there is no further one */
+        }
+    }
+    scan->stopped = scan->records(scan->context, scan->vnode, header, records, count, false);
+    return 0;
+}
+
+/* Scans the first vnode at or after scan->vnode. MDB_NOTFOUND if there is none. */
+static int scan_vnode(struct scan *scan, MDB_cursor *cursor)
+{
+    const struct state_key from = state_key_make(scan->vnode, STATE_HEADER, (struct hash128){0, 0});
+    struct store_vnode_header stored;
+    const struct store_vnode_header *header = NULL;
+    struct state_key key;
+    MDB_val value;
+    int result = state_seek(cursor, &from, &key, &value);
+    if (result != 0 || (scan->exact && state_key_vnode(&key) != scan->vnode)) {
+        return result != 0 ? result : MDB_NOTFOUND;
+    }
+    scan->vnode = state_key_vnode(&key);
+    if (key.bytes[4] == STATE_HEADER) {
+        result = state_open_header(scan->store, scan->vnode, &value, &stored);
+        header = &stored;
+        if (result == 0) {
+            result = state_next(cursor, &key, &value);
+        }
+    }
+    while (result == 0 && scan->stopped == 0 && state_key_vnode(&key) == scan->vnode) {
+        result = scan_chunk(scan, &key, &value, header);
+        if (result == 0) {
+            result = state_next(cursor, &key, &value);
+        }
+    }
+    if (result != 0 && result != MDB_NOTFOUND) {
+        return result;
+    }
+    if (scan->stopped == 0) {
+        scan->stopped = scan->records(scan->context, scan->vnode, header, NULL, 0, true);
+    }
+    return 0;
+}
+
+static int scan_work(void *context, MDB_txn *txn)
+{
+    struct scan *const scan = context;
+    MDB_cursor *cursor = NULL;
+    int result = mdb_cursor_open(txn, scan->store->state.dbi, &cursor);
+    if (result == 0) {
+        result = scan_vnode(scan, cursor);
+        mdb_cursor_close(cursor);
+    }
+    return result;
+}
+
+int store_scan(struct store *store, uint32_t vnode,
+               int (*records)(void *context, uint32_t vnode,
+                              const struct store_vnode_header *header,
+                              const struct store_record *records, size_t count, bool last),
+               void *context)
+{
+    struct scan scan = {.store = store,
+                        .vnode = vnode == STORE_VNODE_ALL ? 0 : vnode,
+                        .exact = vnode != STORE_VNODE_ALL,
+                        .records = records,
+                        .context = context};
+    int result = 0;
+    do {
+        result = env_read(&store->state, scan_work, &scan); /* I3 */
+        scan.vnode++;
+    } while (result == 0 && scan.stopped == 0 && !scan.exact);
+    if (result == 0 || result == MDB_NOTFOUND) {
+        return scan.stopped;
+    }
+    return store_result(store, result, "scan");
+}

@@ -1,0 +1,92 @@
+/* test_store.h - what the tests of the store share: a temporary directory and a store in it. */
+#ifndef TESTS_UNIT_TEST_STORE_H
+#define TESTS_UNIT_TEST_STORE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "storage/store.h"
+
+struct fixture {
+    char root[64]; /* removed at the end */
+    char dir[96];  /* the store's */
+    struct store *store;
+    char error[STORE_ERROR_LEN];
+};
+
+static inline struct store_identity fixture_identity(void)
+{
+    struct store_identity identity = {.node_id = 0x1234, .vnodes = 4096, .replicas = 3};
+    memset(identity.cluster_id, 0xc1, sizeof(identity.cluster_id));
+    memset(identity.secret.bytes, 0x5e, sizeof(identity.secret.bytes));
+    memset(identity.route_key.bytes, 0x70, sizeof(identity.route_key.bytes));
+    return identity;
+}
+
+static inline int fixture_setup(void **state)
+{
+    static struct fixture fixture;
+    memset(&fixture, 0, sizeof(fixture));
+    (void)snprintf(fixture.root, sizeof(fixture.root), "/tmp/tidegate-store-XXXXXX");
+    if (mkdtemp(fixture.root) == NULL) {
+        return -1;
+    }
+    (void)snprintf(fixture.dir, sizeof(fixture.dir), "%s/data", fixture.root);
+    *state = &fixture;
+    return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    char command[128];
+    store_close(&fixture->store);
+    (void)snprintf(command, sizeof(command), "rm -rf %s", fixture->root);
+    return system(command);
+}
+
+/* Opens the store and gives a new one its identity. */
+static inline void fixture_open(struct fixture *fixture, const struct store_options *options)
+{
+    const struct store_identity identity = fixture_identity();
+    const int result = store_open(fixture->dir, options, &fixture->store, fixture->error);
+    if (result != 0) {
+        fail_msg("open: %s: %s", error_name(result), fixture->error);
+    }
+    assert_int_equal(store_identity_put(fixture->store, &identity), 0);
+}
+
+static inline struct hash128 fixture_id(uint64_t number)
+{
+    return (struct hash128){.hi = hash_mix64(number * 2 + 1), .lo = hash_mix64(number * 2 + 2)};
+}
+
+static inline struct store_record fixture_record(uint64_t number, uint64_t expires_ms,
+                                                 const void *state, size_t len)
+{
+    return (struct store_record){
+        .id = fixture_id(number), .expires_ms = expires_ms, .state = state, .len = (uint32_t)len};
+}
+
+/* Writes records into one vnode, with a header of `seq`. */
+static inline int fixture_write(struct store *store, uint32_t vnode, uint64_t seq,
+                                const struct store_record *records, size_t count, uint64_t now_ms)
+{
+    const struct store_vnode_header header = {.epoch = 1, .number = 2, .writer = 3, .seq = seq};
+    const struct store_vnode_batch batch = {
+        .vnode = vnode, .header = &header, .records = records, .count = count};
+    return store_write(store, &batch, 1, now_ms);
+}
+
+#define STORE_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+#endif
