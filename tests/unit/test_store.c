@@ -1,6 +1,8 @@
 /* test_store.c - the store's contract, one promise a test. */
 #include "tests/unit/test_store.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 /* What was written is read back, before and after the store was opened again. */
@@ -219,6 +221,51 @@ static void at_its_bound_the_map_is_full_until_something_expires(void **state)
     assert_int_equal(fixture_write(f->store, 1, 2, &later, 1, 1000), 0);
     assert_int_equal(store_read_slot(f->store, 1, fixture_id(500), buffer, sizeof(buffer), &found),
                      0);
+}
+
+struct reading {
+    struct store *store;
+    atomic_bool stop;
+    uint32_t rounds;
+    int result;
+};
+
+static void *read_until_stopped(void *argument)
+{
+    struct reading *reading = argument;
+    static uint8_t buffer[100000];
+    struct store_record found;
+    do {
+        reading->result =
+            store_read_slot(reading->store, 0, fixture_id(0), buffer, sizeof(buffer), &found);
+        reading->rounds++;
+    } while (!atomic_load(&reading->stop) && reading->result == 0);
+    return NULL;
+}
+
+/* The map grows although another thread reads all the time, and every read succeeds. */
+static void the_map_grows_under_a_reader(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t filler[100000];
+    struct store_stats stats;
+    pthread_t thread;
+    const struct store_options options = {.state_map_bytes = 512 << 10};
+    const struct store_record first = fixture_record(0, 900, filler, sizeof(filler));
+    fixture_open(f, &options);
+    assert_int_equal(fixture_write(f->store, 0, 1, &first, 1, 0), 0);
+    struct reading reading = {.store = f->store};
+    assert_int_equal(pthread_create(&thread, NULL, read_until_stopped, &reading), 0);
+    for (uint64_t i = 1; i < 60; i++) {
+        const struct store_record record = fixture_record(i, 900, filler, sizeof(filler));
+        assert_int_equal(fixture_write(f->store, (uint32_t)i, i, &record, 1, 0), 0);
+    }
+    atomic_store(&reading.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(reading.result, 0);
+    assert_true(reading.rounds > 0);
+    store_stats(f->store, &stats);
+    assert_true(stats.growths >= 3);
 }
 
 struct seen {
@@ -525,6 +572,7 @@ int main(void)
         STORE_TEST(a_state_has_a_largest_size),
         STORE_TEST(many_slots_are_read_at_once),
         STORE_TEST(a_full_map_grows),
+        STORE_TEST(the_map_grows_under_a_reader),
         STORE_TEST(at_its_bound_the_map_is_full_until_something_expires),
         STORE_TEST(a_scan_meets_every_vnode_and_record),
         STORE_TEST(a_purge_goes_round_in_bounded_steps),
