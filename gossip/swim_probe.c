@@ -1,0 +1,401 @@
+/* swim_probe.c - asking members whether they live, and judging one's own ability to ask.
+ *
+ *   0 ms          200 ms                               500 ms
+ *   |-- ping ------|-- ping-req to 3 helpers ------------|  no ack: accuse
+ *                      helper: ping, ack or nack back
+ *
+ * Members are probed in a shuffled order, each once a round, so that the time to the first
+ * probe of a dead one is bounded. A hint from the data plane gets its own probe at once.
+ *
+ * A node that is slow itself sees everybody else fail. The local health multiplier guards
+ * against that (Lifeguard): failed probes, nacks that a living helper would have sent but did
+ * not, being suspected, and calls that come late raise it; successful probes lower it; all
+ * time-outs are multiplied by 1 + health.
+ *
+ * P1  At most one probe per member is under way.
+ * P2  Only the member itself, or a helper that heard it, ends a probe well: the subject must match.
+ * P3  Round trip and skew are taken from direct acks alone.
+ */
+#include <string.h>
+
+#include "base/sat.h"
+#include "gossip/swim_internal.h"
+
+enum { RTT_FACTOR = 3, SMOOTHING = 8 };
+
+/* The largest difference of clocks that is worth averaging: ten years. */
+#define SKEW_MAX_NS (INT64_C(315360000) * 1000000000)
+
+void swim_health_add(struct swim *swim, int delta)
+{
+    const int64_t health = (int64_t)swim->health + delta;
+    if (health < 0)
+        swim->health = 0;
+    else if (health > (int64_t)swim->options.health_max)
+        swim->health = swim->options.health_max;
+    else
+        swim->health = (uint32_t)health;
+}
+
+static int64_t scaled(const struct swim *swim, int64_t time_ns)
+{
+    return time_ns * (int64_t)(swim->health + 1);
+}
+
+static int64_t ack_timeout_ns(const struct swim *swim, const struct swim_member *member)
+{
+    const int64_t least_ns = swim->options.ack_timeout_ns;
+    const int64_t wanted_ns = RTT_FACTOR * member->rtt_ns;
+    return scaled(swim, wanted_ns > least_ns ? wanted_ns : least_ns);
+}
+
+/* ---- probing ---- */
+
+static bool probe_running(const struct swim *swim, uint64_t id)
+{
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        if (swim->probes[i].used && swim->probes[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+static struct swim_probe *probe_free(struct swim *swim)
+{
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        if (!swim->probes[i].used)
+            return &swim->probes[i];
+    }
+    return NULL;
+}
+
+/* A ping of a suspect tells it so, which gives it the chance to refute at once. */
+static bool ping_send(struct swim *swim, uint64_t seq, uint64_t target, const char *address)
+{
+    struct mp_writer writer;
+    const uint32_t at = swim_lookup(swim, target);
+    const bool accused = at != SWIM_SLOT_NONE && swim->slots[at].member.state == SWIM_SUSPECT;
+    if (!swim_message_begin(swim, &writer, SWIM_PING, seq, target))
+        return false;
+    mp_put_array(&writer, 0);
+    swim_rumours_put(swim, &writer, SWIM_PIGGYBACK_MAX, accused ? at : SWIM_SLOT_NONE);
+    swim_message_end(swim, &writer, address);
+    return true;
+}
+
+/* false if it has to wait for room. */
+static bool probe_start(struct swim *swim, uint32_t at)
+{
+    const struct swim_member *member = &swim->slots[at].member;
+    struct swim_probe *probe = probe_free(swim);
+    if (probe_running(swim, member->record.id))
+        return true; /* P1 */
+    if (probe == NULL || !ping_send(swim, swim->next_seq, member->record.id, member->record.gossip))
+        return false;
+    const int64_t timeout_ns = ack_timeout_ns(swim, member);
+    const int64_t interval_ns = scaled(swim, swim->options.probe_interval_ns);
+    const int64_t least_ns = timeout_ns / 2 * 5; /* helpers need one and a half round trips */
+    *probe = (struct swim_probe){
+        .used = true,
+        .slot = at,
+        .id = member->record.id,
+        .seq = swim->next_seq++,
+        .sent_ns = swim->now_ns,
+        .indirect_ns = sat_add(swim->now_ns, timeout_ns),
+        .deadline_ns = sat_add(swim->now_ns, interval_ns > least_ns ? interval_ns : least_ns)};
+    swim->stats.probes++;
+    return true;
+}
+
+static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
+{
+    uint32_t picked[SWIM_HELPERS_MAX];
+    const uint32_t count = swim_pick(swim, swim->options.indirect_peers, probe->slot, picked);
+    const struct swim_member *subject = &swim->slots[probe->slot].member;
+
+    probe->indirect = true;
+    swim->stats.probes_indirect++;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct swim_member *helper = &swim->slots[picked[i]].member;
+        struct mp_writer writer;
+        if (!swim_message_begin(swim, &writer, SWIM_PING_REQ, probe->seq, helper->record.id))
+            return; /* fewer helpers were asked, and fewer nacks will be missed */
+        mp_put_array(&writer, 2);
+        mp_put_uint(&writer, subject->record.id);
+        mp_put_str(&writer, subject->record.gossip);
+        swim_rumours_put(swim, &writer, SWIM_PIGGYBACK_MAX, SWIM_SLOT_NONE);
+        swim_message_end(swim, &writer, helper->record.gossip);
+        probe->helpers++;
+    }
+}
+
+/* A helper that sent neither ack nor nack says something about the way from here to it. */
+static void probe_fail(struct swim *swim, struct swim_probe *probe)
+{
+    const uint32_t missed = probe->helpers - probe->nacks;
+    probe->used = false;
+    swim->stats.probes_failed++;
+    swim_health_add(swim, probe->helpers > 0 ? (int)missed : 1);
+    swim_accuse(swim, probe->slot);
+}
+
+static void probe_step(struct swim *swim, struct swim_probe *probe)
+{
+    const struct swim_slot *slot = &swim->slots[probe->slot];
+    if (!slot->used || slot->member.record.id != probe->id || slot->member.state >= SWIM_DEAD)
+        probe->used = false;
+    else if (swim->now_ns >= probe->deadline_ns)
+        probe_fail(swim, probe);
+    else if (!probe->indirect && swim->now_ns >= probe->indirect_ns)
+        probe_ask_helpers(swim, probe);
+}
+
+static void order_shuffle(struct swim *swim)
+{
+    for (uint32_t i = swim->order_len; i > 1; i--) {
+        const uint32_t j = (uint32_t)random_below(&swim->random, i);
+        const uint32_t slot = swim->order[i - 1];
+        swim->order[i - 1] = swim->order[j];
+        swim->order[j] = slot;
+    }
+}
+
+/* The next living member of the round, or none. */
+static uint32_t order_next(struct swim *swim)
+{
+    for (uint32_t tries = 0; tries <= swim->order_len; tries++) {
+        if (swim->order_at >= swim->order_len) {
+            order_shuffle(swim);
+            swim->order_at = 0;
+        }
+        if (swim->order_len == 0)
+            break;
+        const uint32_t at = swim->order[swim->order_at++];
+        if (swim->slots[at].member.state <= SWIM_SUSPECT)
+            return at;
+    }
+    return SWIM_SLOT_NONE;
+}
+
+static void hints_run(struct swim *swim)
+{
+    while (swim->hints_len > 0) {
+        const uint32_t at = swim_lookup(swim, swim->hints[swim->hints_len - 1]);
+        if (at != SWIM_SLOT_NONE && swim->slots[at].member.state <= SWIM_SUSPECT &&
+            !probe_start(swim, at)) {
+            return; /* the running probes end within a second, then this one has its turn */
+        }
+        swim->hints_len--;
+    }
+}
+
+static void round_step(struct swim *swim)
+{
+    if (swim->now_ns < swim->probe_ns)
+        return;
+    const uint32_t at = order_next(swim);
+    if (at != SWIM_SLOT_NONE && !probe_start(swim, at))
+        swim->stats.replies_dropped++;
+    swim->probe_ns = sat_add(swim->now_ns, scaled(swim, swim->options.probe_interval_ns));
+}
+
+/* ---- helping others ---- */
+
+static struct swim_relay *relay_free(struct swim *swim)
+{
+    for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
+        if (!swim->relays[i].used)
+            return &swim->relays[i];
+    }
+    return NULL;
+}
+
+static void help(struct swim *swim, const struct swim_message *message)
+{
+    struct swim_relay *relay = relay_free(swim);
+    const int64_t timeout_ns = swim->options.ack_timeout_ns;
+    if (relay == NULL || !swim_room(swim)) {
+        swim->stats.jobs_dropped++;
+        return;
+    }
+    *relay = (struct swim_relay){.used = true,
+                                 .subject = message->number,
+                                 .seq = swim->next_seq++,
+                                 .asker_id = message->sender,
+                                 .asker_seq = message->seq,
+                                 .nack_ns = sat_add(swim->now_ns, timeout_ns / 5 * 4),
+                                 .deadline_ns = sat_add(swim->now_ns, timeout_ns * 3)};
+    memcpy(relay->asker, message->address, sizeof relay->asker);
+    (void)ping_send(swim, relay->seq, relay->subject, message->subject);
+}
+
+/* An ack or a nack about `subject`. */
+static bool answer(struct swim *swim, enum swim_kind kind, uint64_t seq, uint64_t subject,
+                   uint64_t target, const char *address, uint32_t forced)
+{
+    struct mp_writer writer;
+    if (!swim_message_begin(swim, &writer, kind, seq, target))
+        return false;
+    mp_put_array(&writer, 1);
+    mp_put_uint(&writer, subject);
+    swim_rumours_put(swim, &writer, SWIM_PIGGYBACK_MAX, forced);
+    swim_message_end(swim, &writer, address);
+    return true;
+}
+
+static void relay_step(struct swim *swim, struct swim_relay *relay)
+{
+    if (!relay->nacked && swim->now_ns >= relay->nack_ns) {
+        relay->nacked = true;
+        if (!answer(swim, SWIM_NACK, relay->asker_seq, relay->subject, relay->asker_id,
+                    relay->asker, SWIM_SLOT_NONE))
+            swim->stats.replies_dropped++;
+    }
+    if (swim->now_ns >= relay->deadline_ns)
+        relay->used = false;
+}
+
+static void relay_ack(struct swim *swim, const struct swim_message *message)
+{
+    for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
+        struct swim_relay *relay = &swim->relays[i];
+        if (!relay->used || relay->seq != message->seq || relay->subject != message->number)
+            continue;
+        relay->used = false;
+        if (!answer(swim, SWIM_ACK, relay->asker_seq, relay->subject, relay->asker_id, relay->asker,
+                    SWIM_SLOT_NONE))
+            swim->stats.replies_dropped++;
+        return;
+    }
+}
+
+/* ---- answers ---- */
+
+static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
+{
+    return first ? sample_ns : old_ns + (sample_ns - old_ns) / SMOOTHING;
+}
+
+/* The ack was written, we suppose, half a round trip ago. */
+static void measure(struct swim *swim, const struct swim_probe *probe,
+                    const struct swim_message *message)
+{
+    struct swim_member *member = &swim->slots[probe->slot].member;
+    const bool first = member->rtt_ns == 0;
+    const int64_t rtt_ns = sat_sub(swim->now_ns, probe->sent_ns);
+    int64_t skew_ns = sat_sub(message->wall_ns, sat_add(probe->sent_ns, rtt_ns / 2));
+
+    if (skew_ns > SKEW_MAX_NS)
+        skew_ns = SKEW_MAX_NS;
+    if (skew_ns < -SKEW_MAX_NS)
+        skew_ns = -SKEW_MAX_NS;
+    member->rtt_ns = smooth(member->rtt_ns, rtt_ns > 0 ? rtt_ns : 1, first);
+    if (member->rtt_ns < 1)
+        member->rtt_ns = 1; /* 0 means not measured */
+    member->skew_ns = smooth(member->skew_ns, skew_ns, first);
+}
+
+static struct swim_probe *probe_of(struct swim *swim, const struct swim_message *message)
+{
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        struct swim_probe *probe = &swim->probes[i];
+        if (probe->used && probe->seq == message->seq && probe->id == message->number)
+            return probe;
+    }
+    return NULL;
+}
+
+static void receive_ack(struct swim *swim, const struct swim_message *message)
+{
+    struct swim_probe *probe = probe_of(swim, message);
+    const bool direct = message->number == message->sender;
+    if (probe == NULL) {
+        if (direct)
+            relay_ack(swim, message);
+        return;
+    }
+    const struct swim_slot *slot = &swim->slots[probe->slot];
+    if (direct && slot->used && slot->member.record.id == probe->id)
+        measure(swim, probe, message); /* P3 */
+    probe->used = false;
+    swim_health_add(swim, -1);
+}
+
+void swim_probe_receive(struct swim *swim, const struct swim_message *message)
+{
+    struct swim_probe *probe = NULL;
+    switch (message->kind) {
+    case SWIM_PING:
+        if (!answer(swim, SWIM_ACK, message->seq, swim->slots[SWIM_SELF].member.record.id,
+                    message->sender, message->address, swim_accused_sender(swim, message)))
+            swim->stats.replies_dropped++;
+        break;
+    case SWIM_PING_REQ:
+        help(swim, message);
+        break;
+    case SWIM_ACK:
+        receive_ack(swim, message);
+        break;
+    case SWIM_NACK:
+        probe = probe_of(swim, message);
+        if (probe != NULL && probe->nacks < probe->helpers)
+            probe->nacks++;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- time ---- */
+
+void swim_probe_tick(struct swim *swim)
+{
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        if (swim->probes[i].used)
+            probe_step(swim, &swim->probes[i]);
+    }
+    for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
+        if (swim->relays[i].used)
+            relay_step(swim, &swim->relays[i]);
+    }
+    if (swim->slots[SWIM_SELF].member.state == SWIM_LEFT)
+        return; /* who has left does not judge others */
+    hints_run(swim);
+    round_step(swim);
+}
+
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+int64_t swim_probe_deadline(const struct swim *swim)
+{
+    int64_t deadline_ns =
+        swim->slots[SWIM_SELF].member.state == SWIM_LEFT ? INT64_MAX : swim->probe_ns;
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        const struct swim_probe *probe = &swim->probes[i];
+        if (probe->used)
+            deadline_ns =
+                earlier(deadline_ns, probe->indirect ? probe->deadline_ns : probe->indirect_ns);
+    }
+    for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
+        const struct swim_relay *relay = &swim->relays[i];
+        if (relay->used)
+            deadline_ns = earlier(deadline_ns, relay->nacked ? relay->deadline_ns : relay->nack_ns);
+    }
+    return deadline_ns;
+}
+
+void swim_probe_delay(struct swim *swim, int64_t by_ns)
+{
+    for (int i = 0; i < SWIM_PROBES_MAX; i++) {
+        struct swim_probe *probe = &swim->probes[i];
+        probe->indirect_ns = sat_add(probe->indirect_ns, by_ns);
+        probe->deadline_ns = sat_add(probe->deadline_ns, by_ns);
+    }
+    for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
+        swim->relays[i].nack_ns = sat_add(swim->relays[i].nack_ns, by_ns);
+        swim->relays[i].deadline_ns = sat_add(swim->relays[i].deadline_ns, by_ns);
+    }
+}

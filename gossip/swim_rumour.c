@@ -1,0 +1,162 @@
+/* swim_rumour.c - what rides along with messages, and how often.
+ *
+ * News about a member spread like an epidemic: each node that learns them passes them on a
+ * limited number of times, 4 x ceil(log10(n + 1)), on pings, acks and, every 100 ms while there
+ * are any, on messages of their own to 3 random members. A member has at most one rumour, its
+ * current state, so newer news replace older and the memory is one flag a member.
+ *
+ * R1  Seldom told news go first; equals in the order they came.
+ * R2  A message carries at most SWIM_ITEMS_MAX items, and none twice.
+ * R3  A rumour counts as told only when its message is in the effects: callers check the room
+ *     before they write.
+ *
+ * With no rumours there is no traffic here: a quiet cluster only probes.
+ */
+#include <string.h>
+
+#include "base/sat.h"
+#include "gossip/swim_internal.h"
+
+enum { ITEMS_HEAD = 3 /* bytes of a msgpack array header for up to 65535 elements */ };
+
+uint32_t swim_retransmit_limit(const struct swim *swim)
+{
+    const uint32_t members = swim_others(swim) + 1;
+    uint32_t digits = 1; /* ceil(log10(n + 1)) */
+    for (uint64_t power = 10; power < (uint64_t)members + 1; power *= 10)
+        digits++;
+    return swim->options.retransmit_factor * digits;
+}
+
+void swim_rumour_start(struct swim *swim, uint32_t at, bool with_record, uint32_t transmits)
+{
+    struct swim_slot *slot = &swim->slots[at];
+    if (!slot->rumour) {
+        slot->rumour = true;
+        slot->rumour_record = false;
+        swim->rumours[swim->rumours_len++] = at;
+    }
+    slot->rumour_record |= with_record;
+    slot->transmits = transmits;
+}
+
+void swim_rumour_stop(struct swim *swim, uint32_t at)
+{
+    struct swim_slot *slot = &swim->slots[at];
+    if (!slot->rumour)
+        return;
+    slot->rumour = false;
+    slot->rumour_record = false;
+    for (uint32_t i = 0; i < swim->rumours_len; i++) {
+        if (swim->rumours[i] == at) {
+            swim->rumours[i] = swim->rumours[--swim->rumours_len];
+            return;
+        }
+    }
+    ASSERT(false); /* I4 */
+}
+
+bool swim_item_append(struct swim *swim, struct mp_writer *items, uint32_t at, bool with_record)
+{
+    const size_t len = items->len;
+    swim_item_put(items, &swim->slots[at], with_record, swim->now_ns);
+    if (!items->failed)
+        return true;
+    items->len = len;
+    items->failed = false;
+    return false;
+}
+
+/* Forgets rumours that were told often enough. */
+static void rumours_retire(struct swim *swim)
+{
+    const uint32_t limit = swim_retransmit_limit(swim);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < swim->rumours_len; i++) {
+        struct swim_slot *slot = &swim->slots[swim->rumours[i]];
+        if (slot->transmits < limit) {
+            swim->rumours[kept++] = swim->rumours[i];
+        } else {
+            slot->rumour = false;
+            slot->rumour_record = false;
+        }
+    }
+    swim->rumours_len = kept;
+}
+
+/* Adds the rumours that were told `level` times; false when the message is full. */
+static bool level_append(struct swim *swim, struct mp_writer *items, uint32_t level,
+                         uint32_t *count)
+{
+    for (uint32_t i = 0; i < swim->rumours_len; i++) {
+        struct swim_slot *slot = &swim->slots[swim->rumours[i]];
+        if (slot->transmits != level || slot->sent_in == swim->messages)
+            continue;
+        if (*count == SWIM_ITEMS_MAX)
+            return false;
+        if (!swim_item_append(swim, items, swim->rumours[i],
+                              slot->rumour_record || slot->member.state == SWIM_ALIVE))
+            return false;
+        slot->sent_in = swim->messages;
+        slot->transmits++;
+        (*count)++;
+    }
+    return true;
+}
+
+void swim_items_begin(struct swim *swim, const struct mp_writer *writer, size_t budget,
+                      struct mp_writer *items)
+{
+    const size_t left = writer->failed ? 0 : writer->capacity - writer->len;
+    const size_t room = left > ITEMS_HEAD ? left - ITEMS_HEAD : 0;
+    mp_writer_init(items, swim->scratch, budget > 0 && budget < room ? budget : room);
+    swim->messages++;
+}
+
+void swim_items_end(struct mp_writer *writer, const struct mp_writer *items, uint32_t count)
+{
+    mp_put_array(writer, count);
+    ASSERT(!writer->failed && writer->capacity - writer->len >= items->len);
+    memcpy(writer->data + writer->len, items->data, items->len);
+    writer->len += items->len;
+}
+
+void swim_rumours_put(struct swim *swim, struct mp_writer *writer, size_t budget, uint32_t forced)
+{
+    struct mp_writer items;
+    uint32_t count = 0;
+
+    swim_items_begin(swim, writer, budget, &items);
+    if (forced != SWIM_SLOT_NONE && swim_item_append(swim, &items, forced, true)) {
+        swim->slots[forced].sent_in = swim->messages;
+        count++;
+    }
+    if (budget > 0 && swim->rumours_len > 0) {
+        const uint32_t limit = swim_retransmit_limit(swim);
+        bool more = true;
+        for (uint32_t level = 0; level < limit && more; level++)
+            more = level_append(swim, &items, level, &count);
+        rumours_retire(swim);
+    }
+    swim_items_end(writer, &items, count);
+}
+
+void swim_gossip_tick(struct swim *swim)
+{
+    uint32_t picked[SWIM_HELPERS_MAX];
+    if (swim->rumours_len == 0 || swim->now_ns < swim->gossip_ns)
+        return;
+    const uint32_t count = swim_pick(swim, swim->options.gossip_peers, SWIM_SLOT_NONE, picked);
+    for (uint32_t i = 0; i < count && swim->rumours_len > 0; i++) {
+        struct mp_writer writer;
+        const struct swim_member *peer = &swim->slots[picked[i]].member;
+        if (!swim_message_begin(swim, &writer, SWIM_GOSSIP, 0, peer->record.id)) {
+            swim->at_once = true;
+            return;
+        }
+        mp_put_array(&writer, 0);
+        swim_rumours_put(swim, &writer, SWIM_MESSAGE_MAX, SWIM_SLOT_NONE);
+        swim_message_end(swim, &writer, peer->record.gossip);
+    }
+    swim->gossip_ns = sat_add(swim->now_ns, swim->options.gossip_interval_ns);
+}
