@@ -77,6 +77,11 @@ void pool_put(struct pool *pool, uint32_t index)
     pool->used--;
 }
 
+bool pool_in_use(const struct pool *pool, uint32_t index)
+{
+    return index < pool->capacity && pool->next_free[index] == POOL_IN_USE;
+}
+
 void *pool_at(const struct pool *pool, uint32_t index)
 {
     ASSERT(index < pool->capacity && pool->next_free[index] == POOL_IN_USE);

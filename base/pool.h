@@ -6,6 +6,7 @@
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,8 @@ void pool_fini(struct pool *pool);
 /* A free element's index with its bytes zeroed, or POOL_NONE when all are in use. */
 uint32_t pool_get(struct pool *pool);
 void pool_put(struct pool *pool, uint32_t index);
+/* Whether `index` names an element that is in use; any number is allowed. */
+bool pool_in_use(const struct pool *pool, uint32_t index);
 /* The element; valid until it is put back. `index` must be in use. */
 void *pool_at(const struct pool *pool, uint32_t index);
 

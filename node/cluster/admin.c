@@ -1,0 +1,278 @@
+/* admin.c - what a client asks a shard besides checks: who are you, where is what.
+ *
+ * HELLO and GET_RING teach a client the route key and which shard decides which vnode; `owner`
+ * answers the same for one key, to people. These need the shard's own knowledge of terms. All
+ * other commands are about the node as a whole and are handed to the control core as an effect.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+static void send_frame(uint64_t connection, int len, struct effects *effects)
+{
+    ASSERT(len > 0);
+    struct effect *effect = effects_add(effects, EFFECT_SEND_CLIENT);
+    effect->target = connection;
+    effects_commit(effects, effect, (size_t)len);
+}
+
+void admin_hello(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                 struct effects *effects)
+{
+    enum { WELCOME_LEN = 1024 };
+    char error[WIRE_ERROR_LEN];
+    struct wire_hello hello;
+    const int result = wire_decode_hello(frame, len, &hello, error);
+    if (result != 0) {
+        requests_refuse(shard, connection, frame, len, result, error, effects);
+        return;
+    }
+    if (hello.version_min > WIRE_VERSION || hello.version_max < WIRE_VERSION) {
+        requests_refuse(shard, connection, frame, len, TG_EVERSION,
+                        "no protocol version in common: this node speaks version 1", effects);
+        return;
+    }
+    struct wire_welcome welcome = {
+        .session = hello.session,
+        .version = WIRE_VERSION,
+        .node_id = shard->options.node_id,
+        .node_name = wire_text_of(shard->options.name),
+        .vnodes = shard->options.vnodes,
+        .view_version = shard->view != NULL ? shard->view->version : 0,
+        .checks_max = WIRE_CHECKS_MAX,
+        .message_max = WIRE_MESSAGE_MAX,
+        .software = wire_text_of(shard->options.version),
+    };
+    memcpy(welcome.cluster_id, shard->options.cluster_id, sizeof welcome.cluster_id);
+    welcome.route_key = shard->options.route_key;
+    send_frame(connection,
+               wire_encode_welcome(&welcome, effects_reserve(effects, WELCOME_LEN), WELCOME_LEN),
+               effects);
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+/* Members that can be asked, with the endpoint of each shard. Returns how many. */
+static uint32_t list_members(struct shard *shard, struct wire_ring_member *members,
+                             struct wire_text *endpoints, uint32_t *endpoint_count,
+                             uint16_t *index_of)
+{
+    uint32_t count = 0;
+    *endpoint_count = 0;
+    for (uint32_t m = 0; m < shard->view->member_count; m++) {
+        const struct view_member *member = &shard->view->members[m];
+        index_of[m] = WIRE_MEMBER_NONE;
+        if (member->shards == 0 || count == WIRE_MEMBERS_MAX ||
+            *endpoint_count + member->shards > SHARD_ENDPOINTS_MAX)
+            continue;
+        const uint32_t first = *endpoint_count;
+        for (uint16_t s = 0; s < member->shards; s++) {
+            char *text = shard->endpoint_texts[*endpoint_count];
+            if (view_shard_endpoint(member->client, s, text) != 0)
+                break;
+            endpoints[(*endpoint_count)++] = wire_text_of(text);
+        }
+        if (*endpoint_count - first != member->shards) {
+            *endpoint_count = first;
+            continue;
+        }
+        index_of[m] = (uint16_t)count;
+        members[count++] = (struct wire_ring_member){
+            .node_id = member->id,
+            .name = wire_text_of(member->name),
+            .endpoint_first = first,
+            .shard_count = member->shards,
+        };
+    }
+    return count;
+}
+
+static void list_deciders(struct shard *shard, const uint16_t *index_of, uint8_t *out)
+{
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        const struct view_member *member = view_find(shard->view, vnodes_decider(shard, number));
+        const uint16_t at =
+            member == NULL ? (uint16_t)WIRE_MEMBER_NONE : index_of[member - shard->view->members];
+        out[number * 2] = (uint8_t)at;
+        out[number * 2 + 1] = (uint8_t)(at >> 8);
+    }
+}
+
+void admin_ring(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                struct effects *effects)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_get_ring message;
+    const int result = wire_decode_get_ring(frame, len, &message, error);
+    if (result != 0 || shard->view == NULL) {
+        requests_refuse(shard, connection, frame, len, result != 0 ? result : TG_EUNAVAILABLE,
+                        result != 0 ? error : "this node has not joined a cluster yet", effects);
+        return;
+    }
+    struct wire_ring ring = {
+        .session = message.session,
+        .seq = message.seq,
+        .view_version = shard->view->version,
+        .epoch = shard->view->epoch,
+        .members = shard->ring_members,
+        .endpoints = shard->ring_endpoints,
+        .vnode_count = shard->options.vnodes,
+        .deciders = shard->state,
+    };
+    ring.member_count = list_members(shard, shard->ring_members, shard->ring_endpoints,
+                                     &ring.endpoint_count, shard->ring_index);
+    list_deciders(shard, shard->ring_index, shard->state);
+    send_frame(
+        connection,
+        wire_encode_ring(&ring, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX),
+        effects);
+}
+
+/* ---- owner ----------------------------------------------------------------------------------- */
+
+struct owner_question {
+    struct wire_text key; /* inline; len 0 if attributes were given */
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
+    uint32_t attribute_count;
+};
+
+/* {"key": "..."} or {"attributes": {"name": "value"}}. */
+static bool read_question(const struct wire_value *arguments, struct owner_question *out)
+{
+    struct mp_cursor cursor;
+    memset(out, 0, sizeof *out);
+    mp_cursor_init(&cursor, arguments->tokens, arguments->token_count);
+    const uint32_t pairs = mp_get_map(&cursor);
+    for (uint32_t i = 0; i < pairs && !cursor.failed; i++) {
+        size_t len;
+        const char *name = mp_get_str(&cursor, &len);
+        if (len == 3 && memcmp(name, "key", 3) == 0) {
+            out->key.data = mp_get_str(&cursor, &out->key.len);
+        } else if (len == 10 && memcmp(name, "attributes", 10) == 0) {
+            const uint32_t count = mp_get_map(&cursor);
+            if (count > POLICY_ATTRIBUTES_MAX)
+                return false;
+            for (uint32_t k = 0; k < count; k++) {
+                struct policy_attribute *attribute = &out->attributes[k];
+                attribute->name = mp_get_str(&cursor, &attribute->name_len);
+                attribute->value = mp_get_str(&cursor, &attribute->value_len);
+            }
+            out->attribute_count = count;
+        } else {
+            mp_skip(&cursor);
+        }
+    }
+    return !cursor.failed && (out->key.len > 0) != (out->attribute_count > 0);
+}
+
+static void put_name(const struct shard *shard, uint64_t id, struct mp_writer *writer)
+{
+    const struct view_member *member = view_find(shard->view, id);
+    mp_put_str(writer, member != NULL ? member->name : "");
+}
+
+/* One row, about the vnode of the identity in shard->identity. */
+static void put_owner(struct shard *shard, const char *rule, const char *window,
+                      struct mp_writer *writer)
+{
+    const uint32_t number =
+        identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
+    const struct vnode *vnode = &shard->vnodes[number];
+    mp_put_map(writer, 8);
+    mp_put_str(writer, "rule");
+    mp_put_str(writer, rule);
+    mp_put_str(writer, "window");
+    mp_put_str(writer, window);
+    mp_put_str(writer, "vnode");
+    mp_put_uint(writer, number);
+    mp_put_str(writer, "epoch");
+    mp_put_uint(writer, vnode->term.epoch);
+    mp_put_str(writer, "term");
+    mp_put_uint(writer, vnode->term.number);
+    mp_put_str(writer, "owner");
+    put_name(shard, vnode->id_count > 0 ? vnode->ids[0] : 0, writer);
+    mp_put_str(writer, "decider");
+    put_name(shard, vnodes_decider(shard, number), writer);
+    mp_put_str(writer, "replicas");
+    mp_put_array(writer, vnode->id_count);
+    for (uint32_t i = 0; i < vnode->id_count; i++)
+        put_name(shard, vnode->ids[i], writer);
+}
+
+static bool put_owners_of_rules(struct shard *shard, const struct owner_question *question,
+                                struct mp_writer *writer)
+{
+    struct policy_result result;
+    const struct policy *policy = shard->policies[shard->policy].policy;
+    if (policy_resolve(policy, question->attributes, question->attribute_count, &result) != 0)
+        return false;
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < result.part_count; i++)
+        rows += result.parts[i].rule->limit_count;
+    mp_put_array(writer, rows);
+    for (uint32_t i = 0; i < result.part_count; i++) {
+        const struct policy_rule *rule = result.parts[i].rule;
+        struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
+        for (uint32_t k = 0; k < rule->key_count; k++)
+            values[k] = (struct identity_value){result.parts[i].values[k].data,
+                                                result.parts[i].values[k].len};
+        if (identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
+                          rule->key_count) != 0)
+            return false;
+        for (uint32_t k = 0; k < rule->limit_count; k++)
+            put_owner(shard, rule->name.data, rule->windows[k], writer);
+    }
+    return true;
+}
+
+static void answer_owner(struct shard *shard, uint64_t connection, const struct wire_admin *admin,
+                         struct effects *effects)
+{
+    struct owner_question question;
+    struct mp_writer writer;
+    if (!read_question(&admin->arguments, &question)) {
+        requests_error(shard, connection, admin->session, admin->seq, TG_EINVALID,
+                       "owner: expected {\"key\": text} or {\"attributes\": {name: value}}",
+                       effects);
+        return;
+    }
+    mp_writer_init(&writer, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
+    wire_begin_admin_reply(&writer, admin->session, admin->seq, 0);
+    bool ok = true;
+    if (question.key.len > 0) {
+        ok = identity_inline(&shard->identity, question.key.data, question.key.len) == 0;
+        mp_put_array(&writer, 1);
+        put_owner(shard, "", "", &writer);
+    } else {
+        ok = put_owners_of_rules(shard, &question, &writer);
+    }
+    if (!ok || writer.failed)
+        requests_error(shard, connection, admin->session, admin->seq, TG_EINVALID,
+                       "owner: an attribute or the key is longer than allowed", effects);
+    else
+        send_frame(connection, (int)writer.len, effects);
+}
+
+void admin_command(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                   struct effects *effects)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin admin;
+    const int result =
+        wire_decode_admin(frame, len, shard->admin_tokens,
+                          sizeof shard->admin_tokens / sizeof *shard->admin_tokens, &admin, error);
+    if (result != 0) {
+        requests_refuse(shard, connection, frame, len, result, error, effects);
+        return;
+    }
+    if (admin.command.len == 5 && memcmp(admin.command.data, "owner", 5) == 0 &&
+        shard->view != NULL) {
+        answer_owner(shard, connection, &admin, effects);
+        return;
+    }
+    memcpy(effects_reserve(effects, len), frame, len);
+    struct effect *effect = effects_add(effects, EFFECT_ADMIN);
+    effect->target = connection;
+    effects_commit(effects, effect, len);
+}

@@ -1,0 +1,289 @@
+/* decide.c - checks of vnodes decided here, in batches through the engine.
+ *
+ * Whatever is to be decided now - items of a client's message, forwards of peers, parts that
+ * waited - joins one batch; the engine decides it in one step; then each group's decision goes
+ * back to where the group came from. A group is decided all or nothing.
+ *
+ *     item of the message at hand --+
+ *     forward of a peer ------------+--> batch --> engine_step --> answer per part --> origin
+ *     part that waited -------------+
+ *
+ * D1  A group that the retry memory recalls consumes nothing: its rows only peek.
+ * D2  What was decided is remembered before it is answered.
+ * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effects *effects)
+{
+    struct batch *batch = &shard->batch;
+    ASSERT(rows <= LIMIT_GROUP_MAX);
+    if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
+        decide_run(shard, effects);
+    struct batch_item *item = &batch->items[batch->item_count++];
+    item->part = POOL_NONE;
+    item->from_peer = false;
+    item->recalled = false;
+    item->parts = 0;
+    item->first = batch->count;
+    item->count = 0;
+    return item;
+}
+
+void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
+                 uint8_t loaded)
+{
+    struct batch *batch = &shard->batch;
+    struct batch_item *item = &batch->items[batch->item_count - 1];
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        const uint32_t row = batch->count++;
+        batch->ids[row] = forward->ids[i];
+        batch->vnodes[row] = forward->vnode;
+        batch->limits[row] = forward->limits[i];
+        batch->limit_of[row] = &batch->limits[row];
+        batch->costs[row] = forward->cost;
+        batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
+        batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
+        if ((loaded & 1u << i) != 0)
+            batch->flags[row] |= LIMIT_LOADED;
+        batch->groups[row] = batch->item_count;
+    }
+    item->rules[item->parts] = rule;
+    item->vnodes[item->parts] = forward->vnode;
+    item->count += forward->limit_count;
+    item->ends[item->parts++] = item->count;
+}
+
+/* Looks the group up in the retry memory (D1). */
+static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
+{
+    item->retry = forward->retry;
+    item->recalled = forward->operation != OPERATION_PEEK &&
+                     retry_recall(&shard->retries, &forward->retry, shard->now_ns, &item->memory);
+    shard->stats.retries_recalled += item->recalled;
+}
+
+void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    struct batch_item *item = decide_group(shard, part->forward.limit_count, effects);
+    item->part = index;
+    recall(shard, item, &part->forward);
+    decide_rows(shard, part->rule, &part->forward, part->loaded);
+    part->status = PART_DECIDING;
+}
+
+void decide_forward(struct shard *shard, uint16_t at, const struct forward *forward,
+                    struct effects *effects)
+{
+    struct batch_item *item = decide_group(shard, forward->limit_count, effects);
+    item->from_peer = true;
+    item->peer = at;
+    item->ticket = forward->ticket;
+    recall(shard, item, forward);
+    decide_rows(shard, NULL, forward, 0);
+}
+
+/* ---- from rows to answers -------------------------------------------------------------------- */
+
+/* Whether row `a` says more about a denial than row `b`: the later success, never being latest. */
+static bool denies_longer(const struct batch *batch, uint32_t a, uint32_t b)
+{
+    const uint64_t retry_a = (uint64_t)batch->retry_after_ns[a]; /* -1, never, is the largest */
+    const uint64_t retry_b = (uint64_t)batch->retry_after_ns[b];
+    return retry_a > retry_b;
+}
+
+/* The row that the answer of rows first .. end - 1 is about. */
+static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t end)
+{
+    uint32_t best = first;
+    for (uint32_t row = first + 1; row < end; row++) {
+        if (batch->allowed[row] != batch->allowed[best]) {
+            if (!batch->allowed[row])
+                best = row;
+        } else if (!batch->allowed[row] ? denies_longer(batch, row, best)
+                                        : batch->remaining[row] < batch->remaining[best]) {
+            best = row;
+        }
+    }
+    return best;
+}
+
+static void make_answer(const struct shard *shard, const struct batch_item *item, uint32_t first,
+                        uint32_t end, struct answer *answer)
+{
+    const struct batch *batch = &shard->batch;
+    const uint32_t row = deciding_row(batch, first, end);
+    memset(answer, 0, sizeof *answer);
+    if (batch->status[first] == LIMIT_NO_ROOM) {
+        answer->status = ANSWER_BUSY;
+        return;
+    }
+    answer->status = ANSWER_DECIDED;
+    answer->allowed = batch->allowed[row] != 0;
+    answer->degraded = vnodes_degraded(shard, batch->vnodes[row]);
+    answer->limit_index = (uint8_t)(row - first);
+    answer->limit = batch->limit[row];
+    answer->used = batch->used[row];
+    answer->remaining = batch->remaining[row];
+    answer->granted = batch->granted[row];
+    answer->reset_after_ns = batch->reset_after_ns[row];
+    answer->retry_after_ns = batch->retry_after_ns[row];
+    answer->delay_ns = batch->delay_ns[row];
+    if (item->recalled) {
+        answer->allowed = item->memory.allowed;
+        answer->granted = item->memory.granted;
+        if (answer->allowed)
+            answer->retry_after_ns = 0;
+    }
+}
+
+static void remember(struct shard *shard, const struct batch_item *item, uint8_t operation,
+                     const struct answer *answer, uint32_t part)
+{
+    if (item->recalled || operation == OPERATION_PEEK || answer->status != ANSWER_DECIDED)
+        return;
+    struct retry_key key = item->retry;
+    key.part = (uint8_t)(key.part + part);
+    retry_remember(&shard->retries, &key, answer->allowed, answer->limit_index, answer->granted,
+                   shard->now_ns);
+}
+
+static void count_decision(struct shard *shard, const struct answer *answer)
+{
+    shard->stats.checks++;
+    if (answer->status != ANSWER_DECIDED)
+        shard->stats.busy++;
+    else if (answer->allowed)
+        shard->stats.allowed++;
+    else
+        shard->stats.denied++;
+}
+
+/* ---- delivery -------------------------------------------------------------------------------- */
+
+/* The part of the group as a forward again, so that it can wait for its slots. */
+static void rebuild_forward(const struct shard *shard, const struct batch_item *item, uint32_t part,
+                            struct forward *forward)
+{
+    const struct batch *batch = &shard->batch;
+    const uint32_t first = item->first + (part == 0 ? 0 : item->ends[part - 1]);
+    memset(forward, 0, sizeof *forward);
+    forward->ticket = item->ticket;
+    forward->retry = item->retry;
+    forward->retry.part = (uint8_t)(forward->retry.part + part);
+    forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
+    forward->operation = batch->operations[first];
+    forward->vnode = batch->vnodes[first];
+    forward->cost = batch->costs[first];
+    forward->limit_count = (uint8_t)(item->first + item->ends[part] - first);
+    memcpy(forward->ids, &batch->ids[first], forward->limit_count * sizeof *forward->ids);
+    memcpy(forward->limits, &batch->limits[first], forward->limit_count * sizeof *forward->limits);
+}
+
+static void answer_busy(struct shard *shard, const struct batch_item *item, uint32_t part,
+                        const struct forward *forward, struct effects *effects)
+{
+    const struct answer busy = {.status = ANSWER_BUSY};
+    shard->stats.busy++;
+    if (item->from_peer)
+        peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
+                        &busy);
+    else
+        requests_item_done(shard, item->item, item->rules[part], &forward->limits[0],
+                           forward->vnode, &busy, effects);
+}
+
+/* Slots of the group are on disk: each of its parts waits for its own. */
+static void wait_for_disk(struct shard *shard, const struct batch_item *item,
+                          struct effects *effects)
+{
+    if (item->part != POOL_NONE) {
+        parts_load(shard, item->part, effects);
+        return;
+    }
+    for (uint32_t i = 0; i < item->parts; i++) {
+        struct forward forward;
+        rebuild_forward(shard, item, i, &forward);
+        const uint32_t part = item->from_peer
+                                  ? parts_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS)
+                                  : requests_new_part(shard, item->item, item->rules[i], &forward);
+        if (part == POOL_NONE) {
+            answer_busy(shard, item, i, &forward, effects);
+            continue;
+        }
+        if (item->from_peer) {
+            parts_at(shard, part)->from_peer = true;
+            parts_at(shard, part)->origin_peer = item->peer;
+            parts_at(shard, part)->origin_ticket = item->ticket;
+        }
+        parts_load(shard, part, effects);
+    }
+}
+
+static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
+{
+    const struct batch *batch = &shard->batch;
+    if (batch->status[item->first] == LIMIT_ABSENT) {
+        wait_for_disk(shard, item, effects);
+        return;
+    }
+    uint32_t first = item->first;
+    for (uint32_t i = 0; i < item->parts; i++) {
+        const uint32_t end = item->first + item->ends[i];
+        struct answer answer;
+        make_answer(shard, item, first, end, &answer);
+        remember(shard, item, batch->operations[first], &answer, i);
+        count_decision(shard, &answer);
+        if (item->part != POOL_NONE)
+            parts_answer(shard, item->part, &answer, shard->options.node_id, effects);
+        else if (item->from_peer)
+            peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
+                            &answer);
+        else
+            requests_item_done(shard, item->item, item->rules[i],
+                               &batch->limits[first + answer.limit_index], item->vnodes[i], &answer,
+                               effects);
+        first = end;
+    }
+}
+
+void decide_run(struct shard *shard, struct effects *effects)
+{
+    struct batch *batch = &shard->batch;
+    if (batch->item_count == 0)
+        return;
+    const struct limit_batch columns = {
+        .count = batch->count,
+        .ids = batch->ids,
+        .vnodes = batch->vnodes,
+        .limits = batch->limit_of,
+        .costs = batch->costs,
+        .operations = batch->operations,
+        .flags = batch->flags,
+        .groups = batch->groups,
+    };
+    struct limit_decisions decisions = {
+        .status = batch->status,
+        .allowed = batch->allowed,
+        .limit = batch->limit,
+        .used = batch->used,
+        .remaining = batch->remaining,
+        .granted = batch->granted,
+        .reset_after_ns = batch->reset_after_ns,
+        .retry_after_ns = batch->retry_after_ns,
+        .delay_ns = batch->delay_ns,
+    };
+    const uint32_t items = batch->item_count;
+    engine_step(shard->table, &columns, shard->now_ns, &decisions);
+    batch->count = 0;
+    batch->item_count = 0;
+    batch->delivering = true;
+    for (uint32_t i = 0; i < items; i++)
+        deliver(shard, &batch->items[i], effects);
+    batch->delivering = false;
+}

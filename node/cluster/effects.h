@@ -1,0 +1,65 @@
+/* effects.h - what a pure core wants done, in a bounded buffer of the caller's.
+ *
+ * A step of the core appends effects; the shell (the runtime, or the simulator) performs them in
+ * order and clears the buffer before the next step. Bytes of messages lie in the buffer's arena
+ * and live until effects_clear.
+ *
+ * E1  A step never needs more room than EFFECTS_ARENA_LEN and EFFECTS_MAX: the bounds of the
+ *     messages that come in bound what goes out (asserted where effects are added).
+ */
+#ifndef NODE_CLUSTER_EFFECTS_H
+#define NODE_CLUSTER_EFFECTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+enum effect_kind {
+    EFFECT_SEND_CLIENT, /* `bytes` to client connection `target` */
+    EFFECT_SEND_PEER,   /* `bytes` to shard `shard` of node `target` */
+    EFFECT_SEND_GOSSIP, /* `bytes` to the gossip address in `address` */
+    EFFECT_LOAD,        /* read slot `id` of `vnode` from disk; answer by shard_loaded */
+    EFFECT_ADMIN,      /* the ADMIN frame in `bytes` of connection `target`: for the control core */
+    EFFECT_DROP_VNODE, /* forget `vnode` on disk: its state lives elsewhere now */
+};
+
+struct effect {
+    enum effect_kind kind;
+    uint16_t shard;
+    uint32_t vnode;
+    uint64_t target;
+    struct hash128 id;
+    const uint8_t *bytes;
+    size_t len;
+    char address[64];
+};
+
+enum {
+    EFFECTS_MAX = 16384,
+    EFFECTS_ARENA_LEN = 32 << 20,
+};
+
+struct effects {
+    struct effect *items;
+    uint8_t *arena;
+    size_t count;
+    size_t used;
+    const struct allocator *allocator;
+};
+
+/* Takes the buffer's memory once. 0 or TG_ENOMEM. */
+MUST_USE int effects_init(struct effects *effects, const struct allocator *allocator);
+void effects_fini(struct effects *effects);
+void effects_clear(struct effects *effects);
+
+/* The next effect, zeroed, of `kind`. Never NULL: the bound is an invariant (E1). */
+struct effect *effects_add(struct effects *effects, enum effect_kind kind);
+/* `capacity` bytes of arena to write a message into; then effects_commit with what was used. */
+uint8_t *effects_reserve(struct effects *effects, size_t capacity);
+/* Fixes the first `len` reserved bytes as the message of `effect`. */
+void effects_commit(struct effects *effects, struct effect *effect, size_t len);
+
+#endif

@@ -1,0 +1,329 @@
+/* parts.c - checks that cannot be decided at once: they wait for a peer, a term, or the disk.
+ *
+ *               no route                 the vnode is decided here
+ *      new ---> PARKED <-------+---------------------------------> engine --> parts_answer
+ *        \        ^  |         |                                     | slot on disk
+ *         \       |  v         | peer gone, no answer, MOVED         v
+ *          +--> WAITING -------+                                  LOADING
+ *
+ * A part keeps everything needed to send it again: forwards are repeated, with the retry flag,
+ * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
+ * that a repeated one is charged once.
+ *
+ * P1  A ticket names a part and its generation, so an answer that comes too late meets nothing.
+ * P2  The number of parts is bounded; without room a check is answered busy, at once.
+ * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told
+ *     where the vnode has moved. So no forward can go round in circles.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+struct part *parts_at(const struct shard *shard, uint32_t index)
+{
+    return pool_at(&shard->parts, index);
+}
+
+uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns)
+{
+    const uint32_t index = pool_get(&shard->parts);
+    if (index == POOL_NONE)
+        return POOL_NONE;
+    struct part *part = parts_at(shard, index);
+    part->forward = *forward;
+    part->generation = ++shard->generation;
+    part->deadline_ns = deadline_ns;
+    part->request = POOL_NONE;
+    part->sibling = POOL_NONE;
+    part->next_load = POOL_NONE;
+    part->status = PART_PARKED;
+    part->active_at = shard->active_count;
+    shard->active[shard->active_count++] = index;
+    return index;
+}
+
+void parts_free(struct shard *shard, uint32_t index)
+{
+    const uint32_t at = parts_at(shard, index)->active_at;
+    const uint32_t last = shard->active[--shard->active_count];
+    shard->active[at] = last;
+    parts_at(shard, last)->active_at = at;
+    pool_put(&shard->parts, index);
+}
+
+static uint64_t ticket_of(const struct shard *shard, uint32_t index)
+{
+    return (uint64_t)parts_at(shard, index)->generation << 32 | index;
+}
+
+/* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
+static uint32_t part_of(const struct shard *shard, uint64_t ticket)
+{
+    const uint32_t index = (uint32_t)ticket;
+    const uint32_t generation = (uint32_t)(ticket >> 32);
+    if (index >= SHARD_PARTS_MAX || !pool_in_use(&shard->parts, index))
+        return POOL_NONE;
+    const struct part *part = parts_at(shard, index);
+    return part->generation == generation && part->status == PART_WAITING ? index : POOL_NONE;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void park(struct shard *shard, struct part *part)
+{
+    part->status = PART_PARKED;
+    part->forward.flags |= FORWARD_RETRY; /* a copy may be under way, or be decided already */
+    part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
+}
+
+static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    part->status = PART_WAITING;
+    part->peer = at;
+    part->sent_ns = shard->now_ns;
+    part->forward.ticket = ticket_of(shard, index);
+    peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &part->forward);
+    part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+    shard->stats.forwarded++;
+}
+
+static void tell_moved(struct shard *shard, uint16_t at, uint64_t ticket, uint32_t vnode,
+                       struct effects *effects)
+{
+    shard->stats.moved++;
+    peer_put_moved(peers_outbox(shard, at, PEER_RECORD_MAX, effects), ticket, vnode,
+                   &shard->vnodes[vnode].term);
+}
+
+void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    uint16_t at = PEER_NONE;
+    switch (vnodes_route(shard, part->forward.vnode, &at)) {
+    case ROUTE_HERE:
+        if (shard->batch.delivering) {
+            park(shard, part);
+            shard->reroute_due = true;
+        } else {
+            decide_part(shard, index, effects);
+        }
+        break;
+    case ROUTE_PEER:
+        if (part->from_peer) { /* P3 */
+            tell_moved(shard, part->origin_peer, part->origin_ticket, part->forward.vnode, effects);
+            parts_free(shard, index);
+        } else {
+            send(shard, index, at, effects);
+        }
+        break;
+    case ROUTE_WAIT:
+        park(shard, part);
+        break;
+    }
+}
+
+void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
+                     struct effects *effects)
+{
+    uint16_t at = PEER_NONE;
+    const enum route route = vnodes_route(shard, forward->vnode, &at);
+    if (route == ROUTE_HERE) {
+        decide_forward(shard, from, forward, effects);
+        return;
+    }
+    if (route == ROUTE_PEER) {
+        tell_moved(shard, from, forward->ticket, forward->vnode, effects);
+        return;
+    }
+    const uint32_t index = parts_new(shard, forward, shard->now_ns + SHARD_FORWARD_NS);
+    if (index == POOL_NONE) {
+        const struct answer busy = {.status = ANSWER_BUSY};
+        shard->stats.busy++;
+        peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
+                        &busy);
+        return;
+    }
+    struct part *part = parts_at(shard, index);
+    part->from_peer = true;
+    part->origin_peer = from;
+    part->origin_ticket = forward->ticket;
+    park(shard, part);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+void parts_answer(struct shard *shard, uint32_t index, const struct answer *answer, uint64_t node,
+                  struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    if (part->undo) {
+        shard->stats.undone += answer->status == ANSWER_DECIDED;
+        shard->stats.undo_lost += answer->status != ANSWER_DECIDED;
+        parts_free(shard, index);
+    } else if (part->from_peer) {
+        peer_put_answer(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
+                        part->origin_ticket, answer);
+        parts_free(shard, index);
+    } else {
+        part->status = PART_DONE;
+        part->answer = *answer;
+        requests_part_done(shard, index, node, effects);
+    }
+}
+
+void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const struct answer *answer,
+                    struct effects *effects)
+{
+    const uint32_t index = part_of(shard, ticket);
+    if (index == POOL_NONE)
+        return;
+    struct part *part = parts_at(shard, index);
+    if (part->undo && answer->status != ANSWER_DECIDED)
+        park(shard, part); /* must arrive: try again */
+    else
+        parts_answer(shard, index, answer, shard->peers[at]->node, effects);
+}
+
+void parts_moved(struct shard *shard, uint64_t ticket)
+{
+    const uint32_t index = part_of(shard, ticket);
+    if (index == POOL_NONE)
+        return;
+    struct part *part = parts_at(shard, index);
+    park(shard, part);
+    if (vnodes_decider(shard, part->forward.vnode) != shard->peers[part->peer]->node) {
+        part->retry_ns = shard->now_ns; /* it told something new */
+        shard->reroute_due = true;
+    }
+}
+
+void parts_undo(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    part->undo = true;
+    part->request = POOL_NONE;
+    part->sibling = POOL_NONE;
+    part->deadline_ns = shard->now_ns + SHARD_UNDO_NS;
+    part->forward.operation = OPERATION_REFUND;
+    part->forward.cost = part->answer.granted;
+    part->forward.flags = 0;
+    part->forward.retry.part |= 0x80; /* its own identity: a retry memory must not mix the two */
+    part->generation = ++shard->generation;
+    parts_dispatch(shard, index, effects);
+}
+
+/* ---- loads ----------------------------------------------------------------------------------- */
+
+static uint32_t find_load(const struct shard *shard, struct hash128 id)
+{
+    for (uint32_t i = 0; i < shard->load_count; i++)
+        if (hash128_equal(shard->loads[i].id, id))
+            return i;
+    return POOL_NONE;
+}
+
+/* The first limit of the part whose slot may be on disk and was not asked for, or -1. */
+static int missing_limit(const struct shard *shard, const struct part *part)
+{
+    for (uint32_t i = 0; i < part->forward.limit_count; i++)
+        if ((part->loaded & 1u << i) == 0 &&
+            table_lookup(shard->table, part->forward.ids[i]) == TABLE_NONE &&
+            table_filter_maybe(shard->table, part->forward.vnode, part->forward.ids[i]))
+            return (int)i;
+    return -1;
+}
+
+void parts_load(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    const int limit = missing_limit(shard, part);
+    if (limit < 0) {
+        park(shard, part);
+        shard->reroute_due = true;
+        return;
+    }
+    const struct hash128 id = part->forward.ids[limit];
+    uint32_t at = find_load(shard, id);
+    if (at == POOL_NONE && shard->load_count == SHARD_LOADS_MAX) {
+        const struct answer busy = {.status = ANSWER_BUSY};
+        shard->stats.busy++;
+        parts_answer(shard, index, &busy, shard->options.node_id, effects);
+        return;
+    }
+    if (at == POOL_NONE) {
+        at = shard->load_count++;
+        shard->loads[at] = (struct load){part->forward.vnode, id, POOL_NONE};
+        struct effect *effect = effects_add(effects, EFFECT_LOAD);
+        effect->vnode = part->forward.vnode;
+        effect->id = id;
+        shard->stats.loads++;
+    }
+    part->status = PART_LOADING;
+    part->loading = (uint8_t)limit;
+    part->next_load = shard->loads[at].first_part;
+    shard->loads[at].first_part = index;
+}
+
+void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result,
+                  struct effects *effects)
+{
+    const uint32_t at = find_load(shard, id);
+    (void)vnode;
+    if (at == POOL_NONE)
+        return;
+    uint32_t index = shard->loads[at].first_part;
+    shard->loads[at] = shard->loads[--shard->load_count];
+    while (index != POOL_NONE) {
+        struct part *part = parts_at(shard, index);
+        const uint32_t next = part->next_load;
+        part->next_load = POOL_NONE;
+        if (result == 0 || result == TG_ENOTFOUND) {
+            part->loaded |= (uint8_t)(1u << part->loading);
+            parts_dispatch(shard, index, effects);
+        } else {
+            const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+            parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
+        }
+        index = next;
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void give_up(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+    shard->stats.expired++;
+    parts_answer(shard, index, &unavailable, 0, effects);
+}
+
+static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    const bool late = shard->now_ns >= part->deadline_ns;
+    if (part->status == PART_PARKED) {
+        if (late)
+            give_up(shard, index, effects);
+        else if (reroute || shard->now_ns >= part->retry_ns)
+            parts_dispatch(shard, index, effects);
+    } else if (part->status == PART_WAITING) {
+        if (late)
+            give_up(shard, index, effects);
+        else if (peers_silent(shard, part->peer) ||
+                 shard->now_ns - part->sent_ns >= SHARD_RESEND_NS)
+            parts_dispatch(shard, index, effects);
+    }
+}
+
+void parts_tick(struct shard *shard, struct effects *effects)
+{
+    const bool reroute = shard->reroute_due;
+    shard->reroute_due = false;
+    /* From the end: a part that is freed is replaced by one that was looked at already. */
+    for (uint32_t at = shard->active_count; at > 0; at--)
+        if (at <= shard->active_count)
+            tick_part(shard, shard->active[at - 1], reroute, effects);
+    decide_run(shard, effects);
+}

@@ -1,0 +1,272 @@
+/* peer_wire.c - the codec of peer_wire.h, which gives the layouts.
+ *
+ * Every number is little-endian and every record begins with its type. Pure: no length that comes
+ * from outside is used before it was compared with what is there.
+ */
+#include "node/cluster/peer_wire.h"
+
+#include "base/mp.h"
+
+static void put_retry(struct bytes_writer *writer, const struct retry_key *key)
+{
+    bytes_put_u64(writer, key->session);
+    bytes_put_u64(writer, key->seq);
+    bytes_put_u16(writer, key->item);
+    bytes_put_u8(writer, key->part);
+}
+
+static void put_limit(struct bytes_writer *writer, struct hash128 id, const struct limit *limit)
+{
+    bytes_put_hash128(writer, id);
+    bytes_put_u64(writer, limit->count);
+    bytes_put_u64(writer, limit->window_ns);
+    bytes_put_u64(writer, limit->burst);
+    bytes_put_u8(writer, limit->algorithm);
+    bytes_put_u8(writer, limit->ordinal);
+}
+
+void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
+{
+    bytes_put_u8(writer, PEER_PING);
+    bytes_put_i64(writer, sent_ns);
+    bytes_put_i64(writer, echo_ns);
+}
+
+void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
+{
+    bytes_put_u8(writer, PEER_FORWARD);
+    bytes_put_u64(writer, forward->ticket);
+    put_retry(writer, &forward->retry);
+    bytes_put_u8(writer, forward->flags);
+    bytes_put_u8(writer, forward->operation);
+    bytes_put_u32(writer, forward->vnode);
+    bytes_put_u64(writer, forward->cost);
+    bytes_put_u8(writer, forward->limit_count);
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        put_limit(writer, forward->ids[i], &forward->limits[i]);
+}
+
+void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
+{
+    bytes_put_u8(writer, PEER_ANSWER);
+    bytes_put_u64(writer, ticket);
+    bytes_put_u8(writer, answer->status);
+    bytes_put_u8(writer, (uint8_t)((answer->allowed ? 1 : 0) | (answer->degraded ? 2 : 0)));
+    bytes_put_u8(writer, answer->limit_index);
+    bytes_put_u64(writer, answer->limit);
+    bytes_put_u64(writer, answer->used);
+    bytes_put_u64(writer, answer->remaining);
+    bytes_put_u64(writer, answer->granted);
+    bytes_put_i64(writer, answer->reset_after_ns);
+    bytes_put_i64(writer, answer->retry_after_ns);
+    bytes_put_i64(writer, answer->delay_ns);
+}
+
+void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
+                    const struct term *term)
+{
+    bytes_put_u8(writer, PEER_MOVED);
+    bytes_put_u64(writer, ticket);
+    bytes_put_u32(writer, vnode);
+    term_put(writer, term);
+}
+
+void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq)
+{
+    bytes_put_u8(writer, PEER_STREAM);
+    bytes_put_u64(writer, stream);
+    bytes_put_u64(writer, seq);
+}
+
+void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync)
+{
+    bytes_put_u8(writer, PEER_ACK);
+    bytes_put_u64(writer, stream);
+    bytes_put_u64(writer, seq);
+    bytes_put_u8(writer, resync ? 1 : 0);
+}
+
+void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term)
+{
+    bytes_put_u8(writer, PEER_TERM);
+    bytes_put_u32(writer, vnode);
+    term_put(writer, term);
+}
+
+void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                   const uint8_t *state, uint32_t len)
+{
+    bytes_put_u8(writer, PEER_SLOT);
+    bytes_put_u32(writer, vnode);
+    bytes_put_hash128(writer, id);
+    bytes_put_u32(writer, len);
+    bytes_put(writer, state, len);
+}
+
+void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
+                    const struct peer_vnode *entry)
+{
+    bytes_put_u8(writer, (uint8_t)type);
+    bytes_put_u32(writer, entry->vnode);
+    bytes_put_u8(writer, entry->role);
+    term_put(writer, &entry->term);
+    term_put(writer, &entry->state);
+    bytes_put_u64(writer, entry->seq);
+}
+
+int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
+{
+    struct mp_writer writer;
+    mp_writer_init(&writer, out, capacity);
+    mp_put_array(&writer, 5);
+    mp_put_uint(&writer, PEER_VERSION);
+    mp_put_uint(&writer, envelope->node);
+    mp_put_uint(&writer, envelope->shard);
+    mp_put_uint(&writer, envelope->boot);
+    mp_put_bin(&writer, envelope->records, envelope->len);
+    return writer.failed ? TG_ETOOBIG : (int)writer.len;
+}
+
+int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
+{
+    struct mp_token tokens[16];
+    struct mp_cursor cursor;
+    if (len > PEER_FRAME_MAX)
+        return TG_ETOOBIG;
+    const int count = mp_parse(frame, len, tokens, sizeof tokens / sizeof *tokens);
+    if (count < 0)
+        return count;
+    mp_cursor_init(&cursor, tokens, (size_t)count);
+    const uint32_t fields = mp_get_array(&cursor);
+    if (fields < 5)
+        return TG_EPROTOCOL;
+    if (mp_get_uint(&cursor) != PEER_VERSION)
+        return cursor.failed ? TG_EPROTOCOL : TG_EVERSION;
+    envelope->node = mp_get_uint(&cursor);
+    const uint64_t shard = mp_get_uint(&cursor);
+    envelope->boot = mp_get_uint(&cursor);
+    envelope->records = mp_get_bin(&cursor, &envelope->len);
+    envelope->shard = (uint16_t)shard;
+    return cursor.failed || shard > UINT16_MAX || envelope->node == 0 ? TG_EPROTOCOL : 0;
+}
+
+static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)
+{
+    forward->ticket = bytes_get_u64(reader);
+    forward->retry.session = bytes_get_u64(reader);
+    forward->retry.seq = bytes_get_u64(reader);
+    forward->retry.item = bytes_get_u16(reader);
+    forward->retry.part = bytes_get_u8(reader);
+    forward->flags = bytes_get_u8(reader);
+    forward->operation = bytes_get_u8(reader);
+    forward->vnode = bytes_get_u32(reader);
+    forward->cost = bytes_get_u64(reader);
+    forward->limit_count = bytes_get_u8(reader);
+    if (reader->failed || forward->vnode >= vnodes || forward->operation >= OPERATION_COUNT ||
+        forward->limit_count == 0 || forward->limit_count > PEER_LIMITS_MAX)
+        return false;
+    char error[160];
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        struct limit *limit = &forward->limits[i];
+        forward->ids[i] = bytes_get_hash128(reader);
+        limit->count = bytes_get_u64(reader);
+        limit->window_ns = bytes_get_u64(reader);
+        limit->burst = bytes_get_u64(reader);
+        limit->algorithm = bytes_get_u8(reader);
+        limit->ordinal = bytes_get_u8(reader);
+        if (reader->failed || limit_validate(limit, error) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
+{
+    struct answer *answer = &record->answer.answer;
+    record->answer.ticket = bytes_get_u64(reader);
+    answer->status = bytes_get_u8(reader);
+    const uint8_t flags = bytes_get_u8(reader);
+    answer->allowed = (flags & 1) != 0;
+    answer->degraded = (flags & 2) != 0;
+    answer->limit_index = bytes_get_u8(reader);
+    answer->limit = bytes_get_u64(reader);
+    answer->used = bytes_get_u64(reader);
+    answer->remaining = bytes_get_u64(reader);
+    answer->granted = bytes_get_u64(reader);
+    answer->reset_after_ns = bytes_get_i64(reader);
+    answer->retry_after_ns = bytes_get_i64(reader);
+    answer->delay_ns = bytes_get_i64(reader);
+    return answer->status < ANSWER_STATUS_END && answer->limit_index < PEER_LIMITS_MAX;
+}
+
+static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_vnode *entry)
+{
+    entry->vnode = bytes_get_u32(reader);
+    entry->role = bytes_get_u8(reader);
+    entry->term = term_get(reader);
+    entry->state = term_get(reader);
+    entry->seq = bytes_get_u64(reader);
+    return entry->vnode < vnodes && entry->role < ROLE_END;
+}
+
+static bool get_slot(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
+{
+    record->slot.vnode = bytes_get_u32(reader);
+    record->slot.id = bytes_get_hash128(reader);
+    record->slot.len = bytes_get_u32(reader);
+    record->slot.state = bytes_take(reader, record->slot.len);
+    return record->slot.vnode < vnodes;
+}
+
+static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
+{
+    switch (record->type) {
+    case PEER_PING:
+        record->ping.sent_ns = bytes_get_i64(reader);
+        record->ping.echo_ns = bytes_get_i64(reader);
+        return true;
+    case PEER_FORWARD:
+        return get_forward(reader, vnodes, &record->forward);
+    case PEER_ANSWER:
+        return get_answer(reader, record);
+    case PEER_MOVED:
+        record->moved.ticket = bytes_get_u64(reader);
+        record->moved.vnode = bytes_get_u32(reader);
+        record->moved.term = term_get(reader);
+        return record->moved.vnode < vnodes;
+    case PEER_STREAM:
+    case PEER_ACK:
+        record->stream.stream = bytes_get_u64(reader);
+        record->stream.seq = bytes_get_u64(reader);
+        record->stream.resync = record->type == PEER_ACK && bytes_get_u8(reader) != 0;
+        return true;
+    case PEER_TERM:
+        record->term.vnode = bytes_get_u32(reader);
+        record->term.term = term_get(reader);
+        return record->term.vnode < vnodes;
+    case PEER_SLOT:
+        return get_slot(reader, vnodes, record);
+    case PEER_MARK:
+    case PEER_STALE:
+    case PEER_QUERY:
+    case PEER_REPORT:
+    case PEER_PULL:
+    case PEER_PASS:
+    case PEER_OPENED:
+        return get_vnode(reader, vnodes, &record->vnode);
+    case PEER_TYPE_END:
+        break;
+    }
+    return false;
+}
+
+int peer_next(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
+{
+    if (bytes_left(reader) == 0)
+        return 0;
+    const uint8_t type = bytes_get_u8(reader);
+    if (type == 0 || type >= PEER_TYPE_END)
+        return TG_EPROTOCOL;
+    record->type = (enum peer_record_type)type;
+    return get_body(reader, vnodes, record) && !reader->failed ? 1 : TG_EPROTOCOL;
+}

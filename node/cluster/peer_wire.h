@@ -1,0 +1,197 @@
+/* peer_wire.h - what shards of different nodes say to each other, byte by byte.
+ *
+ * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records]; `records` is a bin that
+ * holds fixed-layout little-endian records, one after the other, in the order in which they were
+ * put. Order matters: a PASS that follows the last SLOT of its vnode says that all came before.
+ *
+ *   record = u8 type | body            (lengths follow from the type, or are given within)
+ *
+ *   PING      i64 sent_ns | i64 echo_ns                 keep-alive; echo of the last one received
+ *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
+ *   ANSWER    u64 ticket | decision                                   its decision
+ *   MOVED     u64 ticket | u32 vnode | term                           not decided here
+ *   STREAM    u64 stream | u64 seq          this frame's place in the replication stream
+ *   TERM      u32 vnode | term              what follows of this vnode was written in that term
+ *   SLOT      u32 vnode | id | u32 len | state
+ *   MARK      vnode entry: up to seq everything of the vnode has been sent
+ *   ACK       u64 stream | u64 seq | u8 resync
+ *   STALE     vnode entry: you wrote in an old term; this is the newest I know
+ *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
+ *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
+ *   OPENED    vnode entry: I decide in this term
+ *
+ * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
+ * length is checked before a byte is read, and a malformed frame ends the iteration with an error.
+ */
+#ifndef NODE_CLUSTER_PEER_WIRE_H
+#define NODE_CLUSTER_PEER_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/limit.h"
+#include "node/cluster/term.h"
+
+enum {
+    PEER_VERSION = 1,
+    PEER_FRAME_MAX = 1 << 20,
+    PEER_ENVELOPE_MAX = 48,
+    PEER_LIMITS_MAX = 8, /* of one forwarded check: one rule's limits */
+};
+
+enum peer_record_type {
+    PEER_PING = 1,
+    PEER_FORWARD,
+    PEER_ANSWER,
+    PEER_MOVED,
+    PEER_STREAM,
+    PEER_TERM,
+    PEER_SLOT,
+    PEER_MARK,
+    PEER_ACK,
+    PEER_STALE,
+    PEER_QUERY,
+    PEER_REPORT,
+    PEER_PULL,
+    PEER_PASS,
+    PEER_OPENED,
+    PEER_TYPE_END
+};
+
+/* Who sent a frame, and since when it runs (`boot` changes with every start of the process). */
+struct peer_envelope {
+    uint64_t node;
+    uint16_t shard;
+    uint64_t boot;
+    const uint8_t *records;
+    size_t len;
+};
+
+/* A retry is recognised by the caller's session and sequence, the item and the part of it. */
+struct retry_key {
+    uint64_t session;
+    uint64_t seq;
+    uint16_t item;
+    uint8_t part;
+};
+
+/* The first three are the engine's own (enum limit_flag of node/limit/engine.h). */
+enum forward_flags {
+    FORWARD_AT_MOST = 1,      /* take what there is, up to cost */
+    FORWARD_LOADED = 2,       /* the decider asked its disk; never sent */
+    FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
+    FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
+};
+
+/* One part of a request: all limits of one rule (or the inline limit) on one key. */
+struct forward {
+    uint64_t ticket; /* the sender's own reference, given back in the answer */
+    struct retry_key retry;
+    uint8_t flags;
+    uint8_t operation;
+    uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
+    uint32_t vnode;
+    uint64_t cost;
+    struct hash128 ids[PEER_LIMITS_MAX];
+    struct limit limits[PEER_LIMITS_MAX];
+};
+
+enum answer_status { ANSWER_DECIDED, ANSWER_BUSY, ANSWER_UNAVAILABLE, ANSWER_STATUS_END };
+
+/* The decision of one part: the limit that decided it (index into the part's limits). */
+struct answer {
+    uint8_t status; /* enum answer_status */
+    bool allowed;
+    bool degraded; /* not confirmed by a majority of the vnode's replicas */
+    uint8_t limit_index;
+    uint64_t limit;
+    uint64_t used;
+    uint64_t remaining;
+    uint64_t granted;
+    int64_t reset_after_ns;
+    int64_t retry_after_ns; /* -1: never */
+    int64_t delay_ns;
+};
+
+enum peer_role {
+    ROLE_ABSENT,
+    ROLE_REPLICA,
+    ROLE_RECOVERING,
+    ROLE_DECIDING,
+    ROLE_PASSING,
+    ROLE_END
+};
+
+/* The common body of MARK, STALE, QUERY, REPORT, PULL, PASS and OPENED. */
+struct peer_vnode {
+    uint32_t vnode;
+    uint8_t role;      /* enum peer_role; REPORT only */
+    struct term term;  /* the newest term known */
+    struct term state; /* the term that wrote the state held */
+    uint64_t seq;      /* how far that state goes */
+};
+
+struct peer_record {
+    enum peer_record_type type;
+    union {
+        struct {
+            int64_t sent_ns;
+            int64_t echo_ns;
+        } ping;
+        struct forward forward;
+        struct {
+            uint64_t ticket;
+            struct answer answer;
+        } answer;
+        struct {
+            uint64_t ticket;
+            uint32_t vnode;
+            struct term term;
+        } moved;
+        struct {
+            uint64_t stream;
+            uint64_t seq;
+            bool resync;
+        } stream; /* STREAM and ACK */
+        struct {
+            uint32_t vnode;
+            struct term term;
+        } term;
+        struct {
+            uint32_t vnode;
+            struct hash128 id;
+            uint32_t len;
+            const uint8_t *state;
+        } slot;
+        struct peer_vnode vnode;
+    };
+};
+
+/* Upper bound of the bytes of one record without a slot's state. */
+enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 42 };
+
+void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns);
+void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
+void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
+void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
+                    const struct term *term);
+void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq);
+void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync);
+void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term);
+void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                   const uint8_t *state, uint32_t len);
+/* `type` is one of MARK, STALE, QUERY, REPORT, PULL, PASS, OPENED. */
+void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
+                    const struct peer_vnode *entry);
+
+/* Wraps `records` into a frame at `out`; returns its length, or TG_ETOOBIG. */
+MUST_USE int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity);
+/* Opens a frame. TG_EPROTOCOL, TG_EVERSION or TG_ETOOBIG; then nothing may be used. */
+MUST_USE int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope);
+/* The next record: 1, 0 at the end, TG_EPROTOCOL for anything malformed or out of range
+ * (`vnodes` bounds vnode numbers). */
+MUST_USE int peer_next(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record);
+
+#endif

@@ -1,0 +1,273 @@
+/* peers.c - the other shards of the cluster: frames to them, and whether they are there.
+ *
+ * Records for a peer gather in its outbox and leave as one frame, at the end of a turn or when the
+ * outbox has grown to SHARD_OUTBOX_FLUSH; so batches form without waiting. A frame that carries
+ * replication takes the next place in the peer's stream (stream.c).
+ *
+ * Whether a peer lives is judged by evidence of one's own: its connection closed, or nothing was
+ * heard of it for silence_ns (it sends a keep-alive every keepalive_ns). Gossip has no say in it.
+ *
+ * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
+ * P2  A pause of this shard is not a silence of the others: after it the clock of silence starts
+ *     anew (floor_ns), and the shard is fenced: others may have deposed it meanwhile, so it decides
+ *     nothing until each live peer has echoed a ping that was sent after the pause.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+enum { PEER_INDEX_LEN = SHARD_PEERS_MAX * 2 };
+
+static uint32_t home_of(uint64_t node, uint16_t peer_shard)
+{
+    return (uint32_t)(hash_mix64(node + peer_shard) % PEER_INDEX_LEN);
+}
+
+uint16_t peers_find(const struct shard *shard, uint64_t node, uint16_t peer_shard)
+{
+    for (uint32_t i = home_of(node, peer_shard);; i = (i + 1) % PEER_INDEX_LEN) {
+        const uint16_t found = shard->peer_index[i];
+        if (found == 0)
+            return PEER_NONE;
+        const struct peer *peer = shard->peers[found - 1];
+        if (peer->node == node && peer->shard == peer_shard)
+            return (uint16_t)(found - 1);
+    }
+}
+
+static void index_add(struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    uint32_t i = home_of(peer->node, peer->shard);
+    while (shard->peer_index[i] != 0)
+        i = (i + 1) % PEER_INDEX_LEN;
+    shard->peer_index[i] = (uint16_t)(at + 1);
+}
+
+/* Adds a peer. A cluster larger than the table, or than memory, leaves the rest out: they are then
+ * reached through others and hold no replicas of this shard. */
+static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
+{
+    if (shard->peer_count == SHARD_PEERS_MAX)
+        return;
+    struct peer *peer = alloc_get(shard->allocator, sizeof *peer);
+    uint8_t *outbox = alloc_get(shard->allocator, SHARD_OUTBOX_LEN);
+    uint32_t *stamps = alloc_array(shard->allocator, shard->options.vnodes, sizeof *stamps);
+    if (peer == NULL || outbox == NULL || stamps == NULL) {
+        alloc_put(shard->allocator, peer, sizeof *peer);
+        alloc_put(shard->allocator, outbox, SHARD_OUTBOX_LEN);
+        alloc_put(shard->allocator, stamps, shard->options.vnodes * sizeof *stamps);
+        return;
+    }
+    peer->node = node;
+    peer->shard = peer_shard;
+    peer->since_ns = shard->now_ns;
+    peer->out_stream = (uint64_t)shard->now_ns;
+    peer->frame = 1;
+    peer->frame_stamp = stamps;
+    bytes_writer_init(&peer->outbox, outbox, SHARD_OUTBOX_LEN);
+    shard->peers[shard->peer_count] = peer;
+    index_add(shard, shard->peer_count);
+    shard->peer_count++;
+}
+
+void peers_follow_view(struct shard *shard)
+{
+    const struct view *view = shard->view;
+    for (uint16_t i = 0; i < shard->peer_count; i++)
+        shard->peers[i]->in_view = false;
+    for (uint32_t m = 0; m < view->member_count; m++) {
+        const struct view_member *member = &view->members[m];
+        if (member->state == VIEW_LEFT)
+            continue;
+        for (uint16_t s = 0; s < member->shards; s++) {
+            if (member->id == shard->options.node_id && s == shard->options.shard)
+                continue;
+            if (peers_find(shard, member->id, s) == PEER_NONE)
+                peer_add(shard, member->id, s);
+            const uint16_t at = peers_find(shard, member->id, s);
+            if (at != PEER_NONE)
+                shard->peers[at]->in_view = true;
+        }
+    }
+}
+
+void peers_fini(struct shard *shard)
+{
+    for (uint16_t i = 0; i < shard->peer_count; i++) {
+        struct peer *peer = shard->peers[i];
+        alloc_put(shard->allocator, peer->outbox.data, SHARD_OUTBOX_LEN);
+        alloc_put(shard->allocator, peer->frame_stamp,
+                  shard->options.vnodes * sizeof *peer->frame_stamp);
+        alloc_put(shard->allocator, peer, sizeof *peer);
+    }
+    shard->peer_count = 0;
+}
+
+uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode)
+{
+    const struct view_member *member = view_find(shard->view, node);
+    if (member == NULL || member->shards == 0)
+        return PEER_NONE;
+    return peers_find(shard, node, (uint16_t)(vnode % member->shards));
+}
+
+/* ---- frames out ------------------------------------------------------------------------------ */
+
+void peers_flush(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    if (peer->outbox.len == 0)
+        return;
+    ASSERT(!peer->outbox.failed);
+    const struct peer_envelope envelope = {
+        .node = shard->options.node_id,
+        .shard = shard->options.shard,
+        .boot = shard->options.boot,
+        .records = peer->outbox.data,
+        .len = peer->outbox.len,
+    };
+    const size_t room = peer->outbox.len + PEER_ENVELOPE_MAX;
+    const int len = peer_encode(&envelope, effects_reserve(effects, room), room);
+    ASSERT(len > 0);
+    struct effect *effect = effects_add(effects, EFFECT_SEND_PEER);
+    effect->target = peer->node;
+    effect->shard = peer->shard;
+    effects_commit(effects, effect, (size_t)len);
+    bytes_writer_init(&peer->outbox, peer->outbox.data, SHARD_OUTBOX_LEN);
+    peer->outbox_streams = false;
+    peer->frame++;
+    peer->sent_ns = shard->now_ns;
+}
+
+struct bytes_writer *peers_outbox(struct shard *shard, uint16_t at, size_t len,
+                                  struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    if (peer->outbox.len + len > SHARD_OUTBOX_FLUSH)
+        peers_flush(shard, at, effects);
+    ASSERT(peer->outbox.len + len <= SHARD_OUTBOX_LEN);
+    return &peer->outbox;
+}
+
+void peers_put_vnode(struct shard *shard, uint16_t at, enum peer_record_type type,
+                     const struct peer_vnode *entry, struct effects *effects)
+{
+    peer_put_vnode(peers_outbox(shard, at, PEER_RECORD_MAX, effects), type, entry);
+}
+
+/* ---- evidence -------------------------------------------------------------------------------- */
+
+static int64_t latest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+bool peers_silent(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    if (!peer->in_view || peer->closed)
+        return true;
+    if (peer->heard_ns == 0) /* P1 */
+        return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
+    return shard->now_ns >= latest(peer->heard_ns, shard->floor_ns) + shard->options.silence_ns;
+}
+
+bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
+{
+    if (node == shard->options.node_id && vnodes_mine(shard, vnode))
+        return false;
+    const uint16_t at = peers_for(shard, node, vnode);
+    return at == PEER_NONE || peers_silent(shard, at);
+}
+
+bool peers_fenced(struct shard *shard)
+{
+    if (shard->fence_ns == 0)
+        return false;
+    for (uint16_t i = 0; i < shard->peer_count; i++) {
+        const struct peer *peer = shard->peers[i];
+        if (peer->in_view && peer->heard_ns != 0 && peer->echo_ns < shard->fence_ns &&
+            !peers_silent(shard, i))
+            return true;
+    }
+    shard->fence_ns = 0;
+    shard->reroute_due = true;
+    return false;
+}
+
+bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
+{
+    struct peer *peer = shard->peers[at];
+    const bool restarted = peer->boot != 0 && peer->boot != boot;
+    peer->heard_ns = shard->now_ns;
+    if (peer->closed || peer->silent)
+        shard->reroute_due = true;
+    peer->closed = false;
+    peer->silent = false;
+    peer->boot = boot;
+    if (restarted) {
+        peer->in_stream = 0;
+        peer->in_seq = 0;
+    }
+    return restarted;
+}
+
+void peers_ping(struct shard *shard, uint16_t at, int64_t sent_ns, int64_t echo_ns)
+{
+    struct peer *peer = shard->peers[at];
+    peer->ping_ns = latest(peer->ping_ns, sent_ns);
+    if (echo_ns <= shard->now_ns)
+        peer->echo_ns = latest(peer->echo_ns, echo_ns);
+}
+
+static void fall_silent(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    if (peer->silent)
+        return;
+    peer->silent = true;
+    peer->ping_ns = 0;
+    stream_restart(shard, at);
+    vnodes_peer_silent(shard, at, effects);
+    shard->reroute_due = true;
+}
+
+void peers_closed(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    shard->peers[at]->closed = true;
+    fall_silent(shard, at, effects);
+}
+
+static void put_acks(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    if (!peer->ack_due)
+        return;
+    peer_put_ack(peers_outbox(shard, at, PEER_RECORD_MAX, effects), peer->in_stream, peer->in_seq,
+                 peer->resync_due);
+    peer->ack_due = false;
+    peer->resync_due = false;
+}
+
+void peers_tick(struct shard *shard, struct effects *effects)
+{
+    const bool ping = shard->now_ns >= shard->next_ping_ns;
+    if (ping)
+        shard->next_ping_ns = shard->now_ns + shard->options.keepalive_ns;
+    for (uint16_t i = 0; i < shard->peer_count; i++) {
+        struct peer *peer = shard->peers[i];
+        if (!peer->in_view) {
+            bytes_writer_init(&peer->outbox, peer->outbox.data, SHARD_OUTBOX_LEN);
+            peer->outbox_streams = false;
+            continue;
+        }
+        if (peers_silent(shard, i))
+            fall_silent(shard, i, effects);
+        put_acks(shard, i, effects);
+        if (ping)
+            peer_put_ping(peers_outbox(shard, i, PEER_RECORD_MAX, effects), shard->now_ns,
+                          peer->ping_ns);
+    }
+}

@@ -1,0 +1,582 @@
+/* requests.c - client messages: from checks to limits to decisions.
+ *
+ * Each item is resolved to parts: the inline limit, or one part a matching rule. An item whose
+ * parts are all decided here is one all-or-nothing group of the engine. Otherwise each part goes
+ * its own way, is charged at once, and a denial gives the others back (parts_undo).
+ *
+ *   frame --> items --> policy --> parts --+--> batch ------------------> row of the item
+ *                                          +--> wait (parts.c) --------->   |
+ *   reply <-- columns <-- rows <---- when no part of the message is missing +
+ *
+ * Most messages are answered within the event that brought them, from the scratch rows of the
+ * shard. Only one that has to wait gets a `request` that keeps its rows.
+ *
+ * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
+ *     verdict that the rule's on_failure gives.
+ * Q2  A malformed message is refused as a whole, with a sentence; nothing of it is charged.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
+
+enum { STATUS_OK = 200, STATUS_FORBIDDEN = 403, STATUS_LIMITED = 429, STATUS_UNAVAILABLE = 503 };
+
+void requests_error(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
+                    int code, const char *text, struct effects *effects)
+{
+    (void)shard;
+    const struct wire_error message = {
+        .session = session,
+        .seq = seq,
+        .code = code,
+        .text = {text, strlen(text)},
+    };
+    const size_t room = WIRE_ERROR_LEN + 64;
+    const int len = wire_encode_error(&message, effects_reserve(effects, room), room);
+    ASSERT(len > 0);
+    struct effect *effect = effects_add(effects, EFFECT_SEND_CLIENT);
+    effect->target = connection;
+    effects_commit(effects, effect, (size_t)len);
+}
+
+void requests_refuse(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                     int code, const char *text, struct effects *effects)
+{
+    struct wire_envelope envelope = {0};
+    char ignored[WIRE_ERROR_LEN];
+    if (wire_peek(frame, len, &envelope, ignored) != 0)
+        shard->stats.bad_frames++;
+    requests_error(shard, connection, envelope.session, envelope.seq, code, text, effects);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void row_init(struct row *row)
+{
+    memset(row, 0, sizeof *row);
+    row->allowed = true;
+    row->outcome = OUTCOME_COUNT;
+    row->first_part = POOL_NONE;
+    row->vnode = WIRE_VNODE_NONE;
+}
+
+static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
+{
+    if (request == shard->current)
+        return &shard->rows[item];
+    const struct request *waiting = pool_at(&shard->requests, request);
+    struct row *block = pool_at(&shard->blocks, waiting->blocks[item / SHARD_ROW_BLOCK]);
+    return &block[item % SHARD_ROW_BLOCK];
+}
+
+/* Whether `answer` says more about the item than what the row shows. */
+static bool says_more(const struct row *row, const struct answer *answer)
+{
+    if (!row->shown)
+        return true;
+    if (answer->allowed != row->allowed)
+        return !answer->allowed;
+    if (answer->allowed)
+        return answer->remaining < row->remaining;
+    return (uint64_t)answer->retry_after_ns > (uint64_t)row->retry_after_ns;
+}
+
+static void show(struct row *row, const struct policy_rule *rule, const struct limit *limit,
+                 uint32_t vnode, const struct answer *answer, uint64_t node)
+{
+    row->shown = true;
+    row->rule = rule;
+    row->limit_shown = *limit;
+    row->vnode = vnode;
+    row->node = node;
+    row->limit = answer->limit;
+    row->used = answer->used;
+    row->remaining = answer->remaining;
+    row->reset_after_ns = answer->reset_after_ns;
+    row->retry_after_ns = answer->retry_after_ns;
+    row->delay_ns = answer->delay_ns;
+}
+
+static void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
+                  uint32_t vnode, const struct answer *answer, uint64_t node)
+{
+    ASSERT(row->parts_left > 0);
+    row->parts_left--;
+    if (answer->status != ANSWER_DECIDED) {
+        row->failure = answer->status;
+        row->rule = rule;
+        row->vnode = vnode;
+        row->degraded = true;
+        if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN)
+            row->allowed = false;
+        return;
+    }
+    if (rule != NULL && rule->shadow && !answer->allowed) {
+        row->shadow_denied = true;
+        return;
+    }
+    if (says_more(row, answer))
+        show(row, rule, limit, vnode, answer, node);
+    row->granted =
+        row->granted_set && row->granted < answer->granted ? row->granted : answer->granted;
+    row->granted_set = true;
+    row->allowed = row->allowed && answer->allowed;
+    row->degraded = row->degraded || answer->degraded;
+}
+
+/* ---- the reply ------------------------------------------------------------------------------- */
+
+static int64_t ms_up(int64_t ns)
+{
+    return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
+}
+
+static uint8_t outcome_of(const struct row *row)
+{
+    if (row->outcome != OUTCOME_COUNT)
+        return row->outcome;
+    if (row->failure == ANSWER_BUSY && !row->allowed)
+        return OUTCOME_BUSY;
+    if (row->failure != ANSWER_DECIDED && !row->allowed)
+        return OUTCOME_ERROR;
+    if (!row->allowed)
+        return OUTCOME_DENY;
+    return row->shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
+}
+
+static uint16_t status_of(const struct row *row, uint8_t outcome)
+{
+    if (row->allowed)
+        return STATUS_OK;
+    if (outcome == OUTCOME_BUSY || outcome == OUTCOME_ERROR)
+        return STATUS_UNAVAILABLE;
+    if (outcome == OUTCOME_NO_RULE)
+        return STATUS_FORBIDDEN;
+    return row->rule != NULL ? row->rule->status : STATUS_LIMITED;
+}
+
+/* The text of the deciding limit's window; an inline one is written into the scratch of windows,
+ * one entry a source, which is enough because equal texts are one source. */
+static struct wire_text window_of(struct shard *shard, const struct row *row)
+{
+    if (!row->shown)
+        return wire_text_of("");
+    if (row->rule != NULL)
+        for (uint32_t i = 0; i < row->rule->limit_count; i++)
+            if (row->rule->limits[i].algorithm == row->limit_shown.algorithm &&
+                row->rule->limits[i].ordinal == row->limit_shown.ordinal)
+                return wire_text_of(row->rule->windows[i]);
+    const struct quantity_rate rate = {row->limit_shown.count, row->limit_shown.window_ns};
+    if (shard->window_count > 0 && shard->window_last.count == rate.count &&
+        shard->window_last.window_ns == rate.window_ns)
+        return wire_text_of(shard->windows[shard->window_count - 1]);
+    if (shard->window_count == WIRE_SOURCES_MAX)
+        return wire_text_of("");
+    char *text = shard->windows[shard->window_count++];
+    shard->window_last = rate;
+    quantity_format_rate(&rate, text);
+    return wire_text_of(text);
+}
+
+static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t outcome)
+{
+    const struct view_member *node =
+        shard->view != NULL && row->node != 0 ? view_find(shard->view, row->node) : NULL;
+    struct wire_source source = {
+        .window = window_of(shard, row),
+        .status = status_of(row, outcome),
+        .node = wire_text_of(node != NULL ? node->name : shard->options.name),
+    };
+    if (row->rule != NULL) {
+        source.rule = (struct wire_text){row->rule->name.data, row->rule->name.len};
+        if (!row->allowed)
+            source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
+    }
+    return wire_sources_add(&shard->sources, &source);
+}
+
+static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
+{
+    struct wire_decision_columns *columns = &shard->columns;
+    const uint8_t outcome = outcome_of(row);
+    int64_t retry_ns = row->retry_after_ns;
+    if (!row->allowed && row->rule != NULL && row->rule->retry_after_ns != 0 &&
+        outcome == OUTCOME_DENY)
+        retry_ns = (int64_t)row->rule->retry_after_ns;
+    columns->outcomes[at] = outcome;
+    columns->flags[at] =
+        (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
+    columns->source_index[at] = source_of(shard, row, outcome);
+    columns->vnode[at] = row->vnode;
+    columns->limit[at] = row->limit;
+    columns->used[at] = row->used;
+    columns->remaining[at] = row->remaining;
+    columns->granted[at] = row->allowed ? row->granted : 0;
+    columns->reset_after_ms[at] = ms_up(row->reset_after_ns);
+    columns->retry_after_ms[at] = row->allowed ? 0 : ms_up(retry_ns);
+    columns->delay_ms[at] = ms_up(row->delay_ns);
+}
+
+/* Sends the decisions of `count` items whose rows are those of `request` (or the scratch rows). */
+static void reply(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
+                  uint32_t request, uint32_t count, struct effects *effects)
+{
+    const struct wire_decisions_head head = {
+        .session = session,
+        .seq = seq,
+        .view_version = shard->view != NULL ? shard->view->version : 0,
+        .count = count,
+    };
+    wire_sources_init(&shard->sources);
+    shard->window_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        fill_column(shard, i, row_of(shard, request, i));
+    const int len =
+        wire_encode_decisions(&head, &shard->columns, &shard->sources, NULL,
+                              effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
+    ASSERT(len > 0);
+    struct effect *effect = effects_add(effects, EFFECT_SEND_CLIENT);
+    effect->target = connection;
+    effects_commit(effects, effect, (size_t)len);
+}
+
+/* ---- waiting requests ------------------------------------------------------------------------ */
+
+static void release(struct shard *shard, uint32_t index)
+{
+    struct request *request = pool_at(&shard->requests, index);
+    for (uint32_t i = 0; i * SHARD_ROW_BLOCK < request->count; i++)
+        if (request->blocks[i] != POOL_NONE)
+            pool_put(&shard->blocks, request->blocks[i]);
+    shard->policies[request->policy].references--;
+    pool_put(&shard->requests, index);
+}
+
+/* The request of the message at hand, made when its first part has to wait. */
+static uint32_t current_request(struct shard *shard)
+{
+    if (shard->current != POOL_NONE)
+        return shard->current;
+    const uint32_t blocks = (shard->checks.count + SHARD_ROW_BLOCK - 1) / SHARD_ROW_BLOCK;
+    if (shard->blocks.capacity - shard->blocks.used < blocks)
+        return POOL_NONE;
+    const uint32_t index = pool_get(&shard->requests);
+    if (index == POOL_NONE)
+        return POOL_NONE;
+    struct request *request = pool_at(&shard->requests, index);
+    request->connection = shard->current_connection;
+    request->session = shard->checks.session;
+    request->seq = shard->checks.seq;
+    request->count = shard->checks.count;
+    request->policy = shard->policy;
+    request->deadline_ns = shard->now_ns + (int64_t)shard->checks.timeout_ms * MS;
+    shard->policies[shard->policy].references++;
+    for (uint32_t i = 0; i < blocks; i++)
+        request->blocks[i] = pool_get(&shard->blocks);
+    shard->current = index;
+    return index;
+}
+
+uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                           const struct forward *forward)
+{
+    const uint32_t request = current_request(shard);
+    if (request == POOL_NONE)
+        return POOL_NONE;
+    struct request *waiting = pool_at(&shard->requests, request);
+    const uint32_t index = parts_new(shard, forward, waiting->deadline_ns);
+    if (index == POOL_NONE)
+        return POOL_NONE;
+    struct part *part = parts_at(shard, index);
+    struct row *row = row_of(shard, request, item);
+    part->request = request;
+    part->item = item;
+    part->rule = rule;
+    part->sibling = row->first_part;
+    row->first_part = index;
+    waiting->pending++;
+    return index;
+}
+
+/* All parts of the item are answered: a denial gives back what the others were granted. */
+static void settle_item(struct shard *shard, struct row *row, struct effects *effects)
+{
+    uint32_t index = row->first_part;
+    row->first_part = POOL_NONE;
+    while (index != POOL_NONE) {
+        struct part *part = parts_at(shard, index);
+        const uint32_t next = part->sibling;
+        const bool charged = part->answer.status == ANSWER_DECIDED && part->answer.allowed &&
+                             part->answer.granted > 0 &&
+                             part->forward.operation == OPERATION_CHECK &&
+                             (part->forward.flags & FORWARD_COUNT_DENIED) == 0;
+        if (charged && !row->allowed)
+            parts_undo(shard, index, effects);
+        else
+            parts_free(shard, index);
+        index = next;
+    }
+}
+
+void requests_part_done(struct shard *shard, uint32_t index, uint64_t node, struct effects *effects)
+{
+    const struct part *part = parts_at(shard, index);
+    const uint32_t at = part->request;
+    struct request *request = pool_at(&shard->requests, at);
+    struct row *row = row_of(shard, at, part->item);
+    merge(row, part->rule, &part->forward.limits[part->answer.limit_index % PEER_LIMITS_MAX],
+          part->forward.vnode, &part->answer, node);
+    request->pending--;
+    if (row->parts_left == 0)
+        settle_item(shard, row, effects);
+    if (request->pending > 0 || at == shard->current)
+        return;
+    reply(shard, request->connection, request->session, request->seq, at, request->count, effects);
+    release(shard, at);
+}
+
+void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
+                        struct effects *effects)
+{
+    struct row *row = &shard->rows[item];
+    merge(row, rule, limit, vnode, answer, shard->options.node_id);
+    if (row->parts_left == 0)
+        settle_item(shard, row, effects);
+}
+
+/* ---- from items to parts --------------------------------------------------------------------- */
+
+struct resolved {
+    uint32_t count;
+    const struct policy_rule *rules[POLICY_PARTS_MAX];
+    struct forward parts[POLICY_PARTS_MAX];
+};
+
+static void start_forward(const struct shard *shard, uint32_t item, uint32_t part,
+                          struct forward *forward)
+{
+    const struct wire_checks *checks = &shard->checks;
+    forward->retry =
+        (struct retry_key){checks->session, checks->seq, (uint16_t)item, (uint8_t)part};
+    forward->flags = wire_checks_at_most(checks, item) ? FORWARD_AT_MOST : 0;
+    if ((checks->flags & WIRE_FLAG_RETRY) != 0)
+        forward->flags |= FORWARD_RETRY;
+    forward->operation = (uint8_t)wire_checks_operation(checks, item);
+    forward->cost = wire_checks_cost(checks, item);
+    forward->ticket = 0;
+}
+
+/* Names vnode and slots from the identity in shard->identity. */
+static void place(struct shard *shard, const struct limit *limits, uint32_t count,
+                  struct forward *forward)
+{
+    forward->vnode =
+        identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
+    forward->limit_count = (uint8_t)count;
+    for (uint32_t i = 0; i < count; i++) {
+        forward->limits[i] = limits[i];
+        forward->ids[i] = identity_slot(&shard->options.secret, &shard->identity,
+                                        limits[i].algorithm, limits[i].ordinal);
+    }
+}
+
+static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
+                          struct resolved *out)
+{
+    out->count = result->part_count;
+    for (uint32_t i = 0; i < result->part_count; i++) {
+        const struct policy_rule *rule = result->parts[i].rule;
+        struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
+        for (uint32_t k = 0; k < rule->key_count; k++)
+            values[k] = (struct identity_value){result->parts[i].values[k].data,
+                                                result->parts[i].values[k].len};
+        const int error = identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
+                                        rule->key_count);
+        ASSERT(error == 0); /* policy bounds names and values at least as tightly */
+        out->rules[i] = rule;
+        start_forward(shard, item, i, &out->parts[i]);
+        if (rule->count_denied)
+            out->parts[i].flags |= FORWARD_COUNT_DENIED;
+        place(shard, rule->limits, rule->limit_count, &out->parts[i]);
+    }
+}
+
+static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct policy_rule *rule)
+{
+    row->outcome = outcome;
+    row->allowed = allowed;
+    row->rule = rule;
+    row->retry_after_ns = allowed ? 0 : -1;
+}
+
+/* Applies the rules to the attributes of the item. What needs no limit fixes the row at once. */
+static void resolve_attributes(struct shard *shard, uint32_t item,
+                               const struct wire_template *template, struct resolved *out)
+{
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    struct policy_attribute attributes[WIRE_ATTRIBUTES_MAX];
+    struct policy_result result;
+    const uint32_t count = wire_checks_values(&shard->checks, item, values);
+    struct row *row = &shard->rows[item];
+    for (uint32_t i = 0; i < count; i++)
+        attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
+                                                  values[i].data, values[i].len};
+    const struct policy *policy = shard->policies[shard->policy].policy;
+    if (policy_resolve(policy, attributes, count, &result) != 0) {
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        return;
+    }
+    row->shadow_denied = result.shadow != NULL;
+    switch (result.action) {
+    case POLICY_LIMITS:
+        resolve_rules(shard, item, &result, out);
+        break;
+    case POLICY_UNMATCHED:
+        fix_row(row, OUTCOME_NO_RULE, result.allowed, NULL);
+        break;
+    case POLICY_ALLOW:
+        fix_row(row, OUTCOME_ALLOW, true, result.rule);
+        break;
+    case POLICY_BLOCK:
+        fix_row(row, OUTCOME_BLOCKED, false, result.rule);
+        break;
+    case POLICY_MISSING:
+        fix_row(row, OUTCOME_DENY, false, result.rule);
+        break;
+    case POLICY_OVERFLOW:
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        break;
+    }
+}
+
+static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
+                           struct resolved *out)
+{
+    const struct wire_text key = wire_checks_key(&shard->checks, item);
+    if (identity_inline(&shard->identity, key.data, key.len) != 0) {
+        fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+        return;
+    }
+    out->count = 1;
+    out->rules[0] = NULL;
+    start_forward(shard, item, 0, &out->parts[0]);
+    place(shard, &template->limit, 1, &out->parts[0]);
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+/* Whether all parts can be decided here, as one group of the engine. */
+static bool all_here(struct shard *shard, const struct resolved *resolved)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < resolved->count; i++) {
+        uint16_t at;
+        rows += resolved->parts[i].limit_count;
+        if (vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE)
+            return false;
+    }
+    return rows <= LIMIT_GROUP_MAX;
+}
+
+static void decide_together(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                            struct effects *effects)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < resolved->count; i++)
+        rows += resolved->parts[i].limit_count;
+    const struct forward *first = &resolved->parts[0];
+    struct batch_item *group = decide_group(shard, rows, effects);
+    group->item = (uint16_t)item;
+    group->retry = first->retry;
+    if ((first->flags & FORWARD_RETRY) != 0 && first->operation != OPERATION_PEEK)
+        group->recalled =
+            retry_recall(&shard->retries, &first->retry, shard->now_ns, &group->memory);
+    shard->stats.retries_recalled += group->recalled;
+    for (uint32_t i = 0; i < resolved->count; i++)
+        decide_rows(shard, resolved->rules[i], &resolved->parts[i], 0);
+}
+
+static void decide_apart(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                         struct effects *effects)
+{
+    const struct answer busy = {.status = ANSWER_BUSY};
+    uint32_t parts[POLICY_PARTS_MAX];
+    for (uint32_t i = 0; i < resolved->count; i++)
+        parts[i] =
+            requests_new_part(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i]);
+    for (uint32_t i = 0; i < resolved->count; i++) {
+        if (parts[i] != POOL_NONE) {
+            parts_dispatch(shard, parts[i], effects);
+            continue;
+        }
+        shard->stats.busy++;
+        requests_item_done(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i].limits[0],
+                           resolved->parts[i].vnode, &busy, effects);
+    }
+}
+
+static void take_item(struct shard *shard, uint32_t item, struct effects *effects)
+{
+    const struct wire_template *template = wire_checks_template(&shard->checks, item);
+    struct resolved resolved;
+    resolved.count = 0;
+    row_init(&shard->rows[item]);
+    if (template->kind == WIRE_TEMPLATE_INLINE)
+        resolve_inline(shard, item, template, &resolved);
+    else
+        resolve_attributes(shard, item, template, &resolved);
+    if (resolved.count == 0)
+        return;
+    shard->rows[item].parts_left = (uint16_t)resolved.count;
+    if (all_here(shard, &resolved))
+        decide_together(shard, item, &resolved, effects);
+    else
+        decide_apart(shard, item, &resolved, effects);
+}
+
+/* The message at hand has been worked through: answers it, or keeps its rows. */
+static void finish_message(struct shard *shard, struct effects *effects)
+{
+    const uint32_t at = shard->current;
+    const struct wire_checks *checks = &shard->checks;
+    struct request *request = at == POOL_NONE ? NULL : pool_at(&shard->requests, at);
+    if (request == NULL || request->pending == 0)
+        reply(shard, shard->current_connection, checks->session, checks->seq, at, checks->count,
+              effects);
+    shard->current = POOL_NONE;
+    if (request == NULL)
+        return;
+    if (request->pending == 0) {
+        release(shard, at);
+        return;
+    }
+    for (uint32_t i = 0; i < request->count; i++)
+        *row_of(shard, at, i) = shard->rows[i];
+}
+
+void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                     struct effects *effects)
+{
+    char error[WIRE_ERROR_LEN];
+    const int result = wire_decode_checks(frame, len, &shard->checks_space, &shard->checks, error);
+    if (result != 0) {
+        shard->stats.bad_frames++;
+        requests_refuse(shard, connection, frame, len, result, error, effects);
+        return;
+    }
+    if (shard->view == NULL) {
+        requests_error(shard, connection, shard->checks.session, shard->checks.seq, TG_EUNAVAILABLE,
+                       "this node has not joined a cluster yet", effects);
+        return;
+    }
+    shard->current_connection = connection;
+    shard->current = POOL_NONE;
+    for (uint32_t item = 0; item < shard->checks.count; item++)
+        take_item(shard, item, effects);
+    decide_run(shard, effects);
+    finish_message(shard, effects);
+}

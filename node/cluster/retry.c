@@ -1,0 +1,93 @@
+/* retry.c - the retry memory; retry.h tells what it promises. Pure.
+ *
+ * An entry's tag is a mix of session, sequence, item and part. Sessions are random 64-bit numbers
+ * that their clients keep to themselves, so two callers do not meet in a tag by accident. The
+ * time is kept in milliseconds modulo 2^32, which is ample for two seconds.
+ */
+#include "node/cluster/retry.h"
+
+#include <string.h>
+
+static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key *key)
+{
+    uint64_t fold;
+    memcpy(&fold, memory->key.bytes, sizeof fold);
+    uint64_t tag = hash_mix64(key->session ^ fold);
+    tag = hash_mix64(tag ^ key->seq);
+    tag = hash_mix64(tag ^ ((uint64_t)key->item << 8 | key->part));
+    return tag == 0 ? 1 : tag;
+}
+
+static struct retry_memory_entry *set_of(const struct retry_memory *memory, uint64_t tag)
+{
+    return &memory->entries[(tag & (RETRY_SETS - 1)) * RETRY_WAYS];
+}
+
+static uint32_t ms_of(int64_t now_ns)
+{
+    return (uint32_t)((uint64_t)now_ns / 1000000);
+}
+
+static bool young(const struct retry_memory_entry *entry, uint32_t now_ms)
+{
+    return entry->tag != 0 && now_ms - entry->at_ms <= RETRY_KEEP_NS / 1000000;
+}
+
+int retry_init(struct retry_memory *memory, const struct allocator *allocator,
+               const struct hash_key *key)
+{
+    memset(memory, 0, sizeof *memory);
+    memory->allocator = allocator;
+    memory->key = *key;
+    memory->entries =
+        alloc_array(allocator, (size_t)RETRY_SETS * RETRY_WAYS, sizeof *memory->entries);
+    return memory->entries == NULL ? TG_ENOMEM : 0;
+}
+
+void retry_fini(struct retry_memory *memory)
+{
+    if (memory->entries != NULL)
+        alloc_put(memory->allocator, memory->entries,
+                  (size_t)RETRY_SETS * RETRY_WAYS * sizeof *memory->entries);
+    memory->entries = NULL;
+}
+
+void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
+                    uint8_t limit_index, uint64_t granted, int64_t now_ns)
+{
+    const uint64_t tag = tag_of(memory, key);
+    const uint32_t now_ms = ms_of(now_ns);
+    struct retry_memory_entry *set = set_of(memory, tag);
+    struct retry_memory_entry *place = &set[0];
+    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
+        if (set[i].tag == tag || set[i].tag == 0) {
+            place = &set[i];
+            break;
+        }
+        if (now_ms - set[i].at_ms > now_ms - place->at_ms)
+            place = &set[i];
+    }
+    if (place->tag != tag && young(place, now_ms))
+        memory->dropped++;
+    *place = (struct retry_memory_entry){
+        .tag = tag,
+        .at_ms = now_ms,
+        .allowed = allowed,
+        .limit_index = limit_index,
+        .granted = granted,
+    };
+}
+
+bool retry_recall(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+                  struct retry_memory_entry *out)
+{
+    const uint64_t tag = tag_of(memory, key);
+    const struct retry_memory_entry *set = set_of(memory, tag);
+    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
+        if (set[i].tag == tag && young(&set[i], ms_of(now_ns))) {
+            *out = set[i];
+            return true;
+        }
+    }
+    return false;
+}

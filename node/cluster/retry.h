@@ -1,0 +1,52 @@
+/* retry.h - the first answers of the last two seconds, for callers that ask again.
+ *
+ * A caller that got no answer sends the same (session, sequence) again, perhaps through another
+ * node. The decider must not charge it twice, so it remembers what it decided: the verdict and
+ * what was granted. The other numbers of an answer are read afresh.
+ *
+ * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
+ *
+ * R1  An entry younger than RETRY_KEEP_NS is found, unless its set took more than four newer ones
+ *     in that time; such losses are counted.
+ */
+#ifndef NODE_CLUSTER_RETRY_H
+#define NODE_CLUSTER_RETRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "node/cluster/peer_wire.h"
+
+#define RETRY_KEEP_NS INT64_C(2000000000)
+
+enum { RETRY_WAYS = 4, RETRY_SETS = 1 << 15 };
+
+struct retry_memory_entry {
+    uint64_t tag; /* 0 = empty */
+    uint32_t at_ms;
+    bool allowed;
+    uint8_t limit_index;
+    uint64_t granted;
+};
+
+struct retry_memory {
+    const struct allocator *allocator;
+    struct retry_memory_entry *entries; /* [RETRY_SETS][RETRY_WAYS] */
+    struct hash_key key;
+    uint64_t dropped; /* entries that made room while still young */
+};
+
+MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *allocator,
+                        const struct hash_key *key);
+void retry_fini(struct retry_memory *memory);
+/* Notes the first answer to `key`. */
+void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
+                    uint8_t limit_index, uint64_t granted, int64_t now_ns);
+/* True, and the entry, if `key` was answered within RETRY_KEEP_NS. */
+bool retry_recall(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+                  struct retry_memory_entry *out);
+
+#endif

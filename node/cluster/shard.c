@@ -1,0 +1,440 @@
+/* shard.c - the shard's life and its events; shard.h is the contract, shard_state.h the plan.
+ *
+ * Every event goes the same way: the time is taken in (enter), the event is handled, what it set
+ * free is dispatched (settle). Sending happens at ticks, so that what belongs together leaves
+ * together; the runtime ticks after each burst of input.
+ *
+ * A pause of the whole process (a stopped machine, a swapped-out thread) shows as a gap between
+ * two events. Others may have taken over meanwhile, so after a gap the shard is fenced (P2 of
+ * peers.c) before the event that ended the gap is looked at.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+void shard_options_default(struct shard_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->shards = 1;
+    options->vnodes = RING_VNODES_DEFAULT;
+    options->memory_bytes = 256ull << 20;
+    options->silence_ns = 100 * MS;
+    options->keepalive_ns = 10 * MS;
+    options->replicate_ns = 2 * MS;
+    options->flush_ns = 500 * MS;
+    options->grace_ns = 1000 * MS;
+}
+
+static int take_memory(struct shard *shard)
+{
+    const struct shard_options *options = &shard->options;
+    const struct allocator *allocator = shard->allocator;
+    shard->vnodes = alloc_array(allocator, options->vnodes, sizeof *shard->vnodes);
+    shard->marks = alloc_array(allocator, options->vnodes, sizeof *shard->marks);
+    shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
+    if (shard->vnodes == NULL || shard->marks == NULL || shard->written == NULL)
+        return TG_ENOMEM;
+    int error = table_new(&shard->table, allocator, options->memory_bytes, options->vnodes);
+    if (error == 0)
+        error = pool_init(&shard->parts, allocator, sizeof(struct part), SHARD_PARTS_MAX);
+    if (error == 0)
+        error = pool_init(&shard->requests, allocator, sizeof(struct request), SHARD_REQUESTS_MAX);
+    if (error == 0)
+        error = pool_init(&shard->blocks, allocator, SHARD_ROW_BLOCK * sizeof(struct row),
+                          SHARD_ROW_BLOCKS_MAX);
+    if (error == 0)
+        error = retry_init(&shard->retries, allocator, &options->secret);
+    return error;
+}
+
+int shard_new(const struct allocator *allocator, const struct shard_options *options,
+              int64_t now_ns, struct shard **out)
+{
+    *out = NULL;
+    if (options->shards == 0 || options->shard >= options->shards || options->node_id == 0)
+        return TG_EINVALID;
+    struct shard *shard = alloc_get(allocator, sizeof *shard);
+    if (shard == NULL)
+        return TG_ENOMEM;
+    shard->allocator = allocator;
+    shard->options = *options;
+    shard->now_ns = now_ns;
+    shard->started_ns = now_ns;
+    shard->floor_ns = now_ns;
+    shard->next_flush_ns = now_ns + options->flush_ns;
+    shard->current = POOL_NONE;
+    shard->policies[0].policy = policy_empty();
+    const int error = take_memory(shard);
+    if (error != 0) {
+        shard_free(&shard);
+        return error;
+    }
+    for (uint32_t number = 0; number < options->vnodes; number++) {
+        shard->vnodes[number].hint = PEER_NONE;
+        shard->vnodes[number].best = PEER_NONE;
+        shard->vnodes[number].puller = PEER_NONE;
+        shard->vnodes[number].rank = UINT8_MAX;
+        if (vnodes_mine(shard, number) && !options->ephemeral)
+            table_set_targets(shard->table, number, TABLE_TARGET_BIT(TABLE_DISK));
+    }
+    *out = shard;
+    return 0;
+}
+
+void shard_free(struct shard **pointer)
+{
+    struct shard *shard = *pointer;
+    *pointer = NULL;
+    if (shard == NULL)
+        return;
+    const struct allocator *allocator = shard->allocator;
+    peers_fini(shard);
+    retry_fini(&shard->retries);
+    pool_fini(&shard->parts);
+    pool_fini(&shard->requests);
+    pool_fini(&shard->blocks);
+    table_free(&shard->table);
+    alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
+    alloc_put(allocator, shard->marks, shard->options.vnodes * sizeof *shard->marks);
+    alloc_put(allocator, shard->vnodes, shard->options.vnodes * sizeof *shard->vnodes);
+    alloc_put(allocator, shard, sizeof *shard);
+}
+
+/* ---- every event ----------------------------------------------------------------------------- */
+
+static void enter(struct shard *shard, int64_t now_ns)
+{
+    if (now_ns <= shard->now_ns)
+        return;
+    const int64_t gap_ns = now_ns - shard->now_ns;
+    shard->now_ns = now_ns;
+    if (gap_ns < shard->options.silence_ns / 2)
+        return;
+    shard->floor_ns = now_ns;
+    shard->fence_ns = now_ns;
+    shard->next_ping_ns = now_ns;
+    shard->stats.stalls++;
+}
+
+static void settle(struct shard *shard, struct effects *effects)
+{
+    decide_run(shard, effects);
+    if (shard->reroute_due)
+        parts_tick(shard, effects);
+}
+
+void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
+                  size_t len, struct effects *effects)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_envelope envelope;
+    enter(shard, now_ns);
+    const int result = wire_peek(frame, len, &envelope, error);
+    if (result != 0) {
+        shard->stats.bad_frames++;
+        requests_error(shard, connection, envelope.session, envelope.seq, result, error, effects);
+        return;
+    }
+    switch (envelope.type) {
+    case WIRE_CHECKS:
+        requests_checks(shard, connection, frame, len, effects);
+        break;
+    case WIRE_HELLO:
+        admin_hello(shard, connection, frame, len, effects);
+        break;
+    case WIRE_GET_RING:
+        admin_ring(shard, connection, frame, len, effects);
+        break;
+    case WIRE_ADMIN:
+        admin_command(shard, connection, frame, len, effects);
+        break;
+    case WIRE_GOODBYE:
+        break;
+    default:
+        shard->stats.bad_frames++;
+        requests_error(shard, connection, envelope.session, envelope.seq, TG_EUNSUPPORTED,
+                       "message type is not one that a node answers", effects);
+        break;
+    }
+    settle(shard, effects);
+}
+
+/* ---- frames of peers ------------------------------------------------------------------------- */
+
+static void take_vnode(struct shard *shard, uint16_t at, const struct peer_record *record,
+                       const struct stream_in *in, struct effects *effects)
+{
+    const struct peer_vnode *entry = &record->vnode;
+    switch (record->type) {
+    case PEER_MARK:
+        if (in->accept)
+            stream_in_mark(shard, at, entry, effects);
+        break;
+    case PEER_STALE:
+        (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+        break;
+    case PEER_QUERY:
+        vnodes_query(shard, at, entry, effects);
+        break;
+    case PEER_REPORT:
+        vnodes_report(shard, at, entry, effects);
+        break;
+    case PEER_PULL:
+        vnodes_pull(shard, at, entry);
+        break;
+    case PEER_PASS:
+        vnodes_pass(shard, at, entry, effects);
+        break;
+    case PEER_OPENED:
+        vnodes_opened(shard, at, entry);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_record(struct shard *shard, uint16_t at, const struct peer_record *record,
+                        struct stream_in *in, struct effects *effects)
+{
+    switch (record->type) {
+    case PEER_PING:
+        peers_ping(shard, at, record->ping.sent_ns, record->ping.echo_ns);
+        break;
+    case PEER_FORWARD:
+        parts_forwarded(shard, at, &record->forward, effects);
+        break;
+    case PEER_ANSWER:
+        parts_answered(shard, at, record->answer.ticket, &record->answer.answer, effects);
+        break;
+    case PEER_MOVED:
+        (void)vnodes_adopt(shard, record->moved.vnode, &record->moved.term);
+        parts_moved(shard, record->moved.ticket);
+        break;
+    case PEER_STREAM:
+        stream_in_begin(shard, at, record->stream.stream, record->stream.seq, in);
+        break;
+    case PEER_ACK:
+        stream_acked(shard, at, record->stream.stream, record->stream.seq, record->stream.resync);
+        break;
+    case PEER_TERM:
+        if (in->accept)
+            stream_in_term(shard, at, record->term.vnode, &record->term.term, effects);
+        break;
+    case PEER_SLOT:
+        if (in->accept)
+            stream_in_slot(shard, at, record);
+        break;
+    default:
+        take_vnode(shard, at, record, in, effects);
+        break;
+    }
+}
+
+void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t len,
+                struct effects *effects)
+{
+    struct peer_envelope envelope;
+    struct bytes_reader reader;
+    struct peer_record record;
+    struct stream_in in = {.present = false};
+    enter(shard, now_ns);
+    if (peer_decode(frame, len, &envelope) != 0) {
+        shard->stats.bad_frames++;
+        return;
+    }
+    const uint16_t at = peers_find(shard, envelope.node, envelope.shard);
+    if (at == PEER_NONE || shard->view == NULL) /* not a member as far as this shard knows yet */
+        return;
+    if (peers_heard(shard, at, envelope.boot))
+        vnodes_peer_restarted(shard, at);
+    bytes_reader_init(&reader, envelope.records, envelope.len);
+    int result;
+    while ((result = peer_next(&reader, shard->options.vnodes, &record)) > 0)
+        take_record(shard, at, &record, &in, effects);
+    if (result < 0)
+        shard->stats.bad_frames++;
+    settle(shard, effects);
+}
+
+void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
+                       struct effects *effects)
+{
+    enter(shard, now_ns);
+    const uint16_t at = peers_find(shard, node, peer_shard);
+    if (at == PEER_NONE || shard->view == NULL)
+        return;
+    peers_closed(shard, at, effects);
+    settle(shard, effects);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
+                struct effects *effects)
+{
+    enter(shard, now_ns);
+    const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
+    shard->view = view;
+    peers_follow_view(shard);
+    if (reconfigured || shard->peer_count != shard->peers_followed)
+        vnodes_follow_view(shard, effects);
+    shard->peers_followed = shard->peer_count;
+    shard->reroute_due = true;
+    settle(shard, effects);
+}
+
+void shard_policy(struct shard *shard, const struct policy *policy)
+{
+    for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {
+        struct policy_slot *slot = &shard->policies[i];
+        if (slot->policy == NULL) {
+            slot->policy = policy;
+            shard->policy = i;
+            return;
+        }
+    }
+    ASSERT(false); /* the runtime offers new rules only when old ones were given back */
+}
+
+const struct policy *shard_policy_unused(struct shard *shard)
+{
+    for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {
+        struct policy_slot *slot = &shard->policies[i];
+        if (slot->policy != NULL && i != shard->policy && slot->references == 0) {
+            const struct policy *unused = slot->policy;
+            slot->policy = NULL;
+            return unused;
+        }
+    }
+    return NULL;
+}
+
+void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
+                  int result, const uint8_t *state, size_t len, struct effects *effects)
+{
+    enter(shard, now_ns);
+    if (result == 0) {
+        result = table_import(shard->table, vnode, id, state, len, shard->now_ns, TABLE_FROM_DISK);
+        if (result == TG_EFULL)
+            result = TG_EBUSY;
+    }
+    parts_loaded(shard, vnode, id, result, effects);
+    settle(shard, effects);
+}
+
+void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
+{
+    enter(shard, now_ns);
+    if (shard->view == NULL)
+        return;
+    if (shard->now_ns >= shard->next_watch_ns) {
+        shard->next_watch_ns = shard->now_ns + SHARD_REROUTE_NS;
+        vnodes_tick(shard, effects);
+        parts_tick(shard, effects);
+        stream_tick(shard);
+        (void)table_step(shard->table, shard->now_ns);
+    }
+    if (shard->now_ns >= shard->next_stream_ns) {
+        shard->next_stream_ns = shard->now_ns + shard->options.replicate_ns;
+        stream_send(shard, effects);
+    }
+    settle(shard, effects);
+    peers_tick(shard, effects);
+    for (uint16_t i = 0; i < shard->peer_count; i++)
+        peers_flush(shard, i, effects);
+}
+
+int64_t shard_next_deadline(const struct shard *shard)
+{
+    int64_t next = shard->next_watch_ns;
+    if (shard->next_ping_ns < next)
+        next = shard->next_ping_ns;
+    for (uint32_t link = 1; link < TABLE_TARGETS; link++)
+        if (!table_target_idle(shard->table, link) && shard->next_stream_ns < next)
+            next = shard->next_stream_ns;
+    return next;
+}
+
+bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
+{
+    shard->resigning = true;
+    shard_tick(shard, now_ns, effects);
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+            continue;
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if (vnode->links[i].peer != PEER_NONE && !peers_silent(shard, vnode->links[i].peer))
+                return false;
+    }
+    return true;
+}
+
+uint64_t shard_settled_epoch(const struct shard *shard)
+{
+    return shard->settled_epoch;
+}
+
+static uint64_t unconfirmed_changes(const struct shard *shard)
+{
+    uint64_t changes = 0;
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        if (vnode->role != ROLE_DECIDING || vnode->link_count == 0)
+            continue;
+        const uint64_t seq = table_vnode_seq(shard->table, number);
+        uint64_t lag = UINT64_MAX;
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if (seq - vnode->links[i].mark_seq < lag)
+                lag = seq - vnode->links[i].mark_seq;
+        changes += lag;
+    }
+    return changes;
+}
+
+void shard_stats(const struct shard *shard, struct shard_stats *out)
+{
+    struct table_stats table;
+    table_stats(shard->table, &table);
+    *out = shard->stats;
+    out->slots = table.used;
+    out->slots_max = table.capacity;
+    out->evicted = table.evicted;
+    out->forgotten = table.forgotten;
+    out->parts_waiting = shard->active_count;
+    out->unconfirmed = unconfirmed_changes(shard);
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        const uint8_t role = shard->vnodes[number].role;
+        out->vnodes_deciding += role == ROLE_DECIDING || role == ROLE_PASSING;
+        out->vnodes_replica += role == ROLE_REPLICA;
+        out->vnodes_recovering += role == ROLE_RECOVERING;
+    }
+}
+
+enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct term *term)
+{
+    *term = shard->vnodes[number].term;
+    return (enum shard_role)shard->vnodes[number].role;
+}
+
+void shard_check_invariants(const struct shard *shard)
+{
+    ASSERT(shard->active_count == shard->parts.used); /* S3 */
+    for (uint32_t i = 0; i < shard->active_count; i++)
+        ASSERT(parts_at(shard, shard->active[i])->active_at == i);
+    ASSERT(shard->batch.item_count == 0 && shard->current == POOL_NONE);
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+        if (decides) { /* S2 */
+            ASSERT(vnode->term.writer == shard->options.node_id);
+            ASSERT(vnodes_mine(shard, number));
+        }
+        ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
+    }
+    table_check_invariants(shard->table);
+}

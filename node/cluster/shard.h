@@ -1,0 +1,197 @@
+/* shard.h - one shard of a node: the checks of some vnodes decided, forwarded and replicated.
+ *
+ * A shard is a pure state machine: what happened goes in (with the time), what is to be done
+ * comes out as effects. The runtime gives each shard a thread and sockets; the simulator gives it
+ * virtual time and a faulty network. Both run this code.
+ *
+ *   client frame --> shard_client -->  decisions, forwards
+ *   peer frame   --> shard_peer   -->  answers, acks, take-overs
+ *   time         --> shard_tick   -->  keep-alives, replication, retries, time-outs
+ *
+ * Vnode v of a node with n shards belongs to shard v % n. A shard treats the other shards of its
+ * own node as it treats those of other nodes.
+ *
+ * One thread calls all functions of one shard. Every call may append to `effects`; the caller
+ * carries them out, in order, and clears the buffer before the next call. `now_ns` is the node's
+ * clock: Unix time that never goes back.
+ */
+#ifndef NODE_CLUSTER_SHARD_H
+#define NODE_CLUSTER_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "node/cluster/effects.h"
+#include "node/cluster/term.h"
+#include "node/cluster/view.h"
+#include "node/policy/policy.h"
+
+enum {
+    SHARD_PEERS_MAX = 2048,
+    SHARD_PARTS_MAX = 16384,    /* parts of requests that wait for a peer, a load or a term */
+    SHARD_REQUESTS_MAX = 8192,  /* client messages that wait */
+    SHARD_ROW_BLOCKS_MAX = 2048 /* x SHARD_ROW_BLOCK items of waiting client messages */
+};
+
+struct shard_options {
+    uint64_t node_id;
+    uint64_t boot;       /* changes with every start of the process */
+    uint64_t term_floor; /* numbers of terms opened by this process start above it */
+    uint16_t shard;
+    uint16_t shards;
+    uint32_t vnodes;
+    uint64_t memory_bytes; /* of the slot table */
+    bool ephemeral;        /* no disk: nothing is written, spilled or loaded */
+    struct hash_key secret;
+    struct hash_key route_key;
+    uint8_t cluster_id[16];
+    char name[VIEW_TEXT_LEN];
+    char version[VIEW_TEXT_LEN];
+    int64_t silence_ns;   /* a peer not heard for this long counts as gone; default 100 ms */
+    int64_t keepalive_ns; /* default 10 ms */
+    int64_t replicate_ns; /* dirty slots leave at most this late; default 2 ms */
+    int64_t flush_ns;     /* write-back interval; default 500 ms */
+    int64_t grace_ns;     /* after start: how long unheard peers are waited for; default 1 s */
+};
+
+struct shard;
+
+void shard_options_default(struct shard_options *options);
+
+/* Creates a shard that owns nothing yet; give it its stored state (shard_restore), then a view.
+ * Takes all memory it will need. 0, TG_ENOMEM or TG_EINVALID. */
+MUST_USE int shard_new(const struct allocator *allocator, const struct shard_options *options,
+                       int64_t now_ns, struct shard **out);
+void shard_free(struct shard **shard);
+
+/* ---- what was stored, before the first view ---------------------------------------------- */
+
+/* One stored record of `vnode`. Malformed ones are TG_ECORRUPT; one that no longer fits in memory
+ * is only noted in the filter, to be loaded on demand. */
+MUST_USE int shard_restore_slot(struct shard *shard, uint32_t vnode, struct hash128 id,
+                                const uint8_t *state, size_t len, int64_t now_ns);
+/* Which state the records of `vnode` are. */
+void shard_restore_vnode(struct shard *shard, uint32_t vnode, const struct term *state,
+                         uint64_t seq);
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* A frame from client connection `connection`. Anything malformed is answered with an ERROR. */
+void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
+                  size_t len, struct effects *effects);
+/* A frame from a peer. Malformed ones are counted and dropped. */
+void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t len,
+                struct effects *effects);
+/* The connection to shard `peer_shard` of `node` was closed by the other side: evidence. */
+void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
+                       struct effects *effects);
+/* A new view; borrowed until the next one is given. */
+void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
+                struct effects *effects);
+/* New rules; borrowed until shard_policy_unused tells that an older one may go. */
+void shard_policy(struct shard *shard, const struct policy *policy);
+/* An older policy that no waiting request refers to any more, or NULL. Ask after each tick. */
+const struct policy *shard_policy_unused(struct shard *shard);
+/* The answer to EFFECT_LOAD: 0 with the state, TG_ENOTFOUND, or another error. */
+void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
+                  int result, const uint8_t *state, size_t len, struct effects *effects);
+/* Time passed, or a burst of input ended: sends what has gathered, retries, times out. */
+void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects);
+/* When shard_tick is due next. */
+int64_t shard_next_deadline(const struct shard *shard);
+
+/* ---- write-back ---------------------------------------------------------------------------- */
+
+/* One record to be written; the bytes lie in the caller's buffer. */
+struct shard_write {
+    uint32_t vnode;
+    struct hash128 id;
+    uint64_t expires_ms;
+    uint32_t offset;
+    uint32_t len;
+};
+
+struct shard_write_header {
+    uint32_t vnode;
+    struct term state;
+    uint64_t seq;
+};
+
+/* A batch of dirty slots for the storage writer, gathered into caller memory and sorted by vnode.
+ */
+struct shard_writes {
+    struct shard_write *writes;
+    uint32_t count;
+    uint32_t capacity;
+    struct shard_write_header *headers; /* capacity: number of vnodes */
+    uint32_t header_count;
+    uint8_t *bytes;
+    size_t bytes_len;
+    size_t bytes_capacity;
+};
+
+/* True when the flush interval has passed (or memory presses) and something is dirty. */
+bool shard_write_due(const struct shard *shard, int64_t now_ns);
+/* Gathers the next batch; its slots stay protected from eviction until shard_written. Only one
+ * batch may be out at a time. */
+void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out);
+/* The outcome of the batch gathered last: false makes its slots dirty again. */
+void shard_written(struct shard *shard, int64_t now_ns, bool ok);
+/* Asks for everything dirty to be written as soon as possible (for an orderly stop). True when
+ * nothing is dirty any more. */
+bool shard_flushed(struct shard *shard);
+
+/* ---- orderly stop -------------------------------------------------------------------------- */
+
+/* Passes deciding to the replicas. True when no vnode is decided here any more, or none can be
+ * passed on (no live replica). Call again with each tick. */
+bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects);
+
+/* ---- what it knows ------------------------------------------------------------------------- */
+
+/* The highest epoch for which every vnode owned here under the newest configuration has arrived,
+ * is decided here and is held by its replicas. */
+uint64_t shard_settled_epoch(const struct shard *shard);
+
+struct shard_stats {
+    uint64_t checks; /* items decided here */
+    uint64_t allowed;
+    uint64_t denied;
+    uint64_t forwarded;        /* parts sent to a peer */
+    uint64_t moved;            /* forwards that came to the wrong node */
+    uint64_t busy;             /* refused for want of room */
+    uint64_t expired;          /* not decided within the client's deadline */
+    uint64_t retries_recalled; /* answered from the retry memory */
+    uint64_t takeovers;        /* terms opened after a decider's silence */
+    uint64_t terms_opened;
+    uint64_t stepped_down; /* gave way to a newer term */
+    uint64_t stale_writes; /* replication refused: old term */
+    uint64_t slots_replicated;
+    uint64_t resyncs; /* replication streams started anew */
+    uint64_t loads;   /* slots fetched from disk */
+    uint64_t stalls;  /* own pauses long enough to be deposed in */
+    uint64_t bad_frames;
+    uint64_t undone;      /* reservations given back */
+    uint64_t undo_lost;   /* reservations that could not be given back in time */
+    uint64_t unconfirmed; /* changes not yet acknowledged by any replica, now */
+    uint64_t slots;
+    uint64_t slots_max;
+    uint64_t evicted;
+    uint64_t forgotten;
+    uint32_t vnodes_deciding;
+    uint32_t vnodes_replica;
+    uint32_t vnodes_recovering;
+    uint32_t parts_waiting;
+};
+
+void shard_stats(const struct shard *shard, struct shard_stats *out);
+/* The newest term known of `vnode` and this node's role for it. */
+enum shard_role { SHARD_ABSENT, SHARD_REPLICA, SHARD_RECOVERING, SHARD_DECIDING, SHARD_PASSING };
+enum shard_role shard_vnode(const struct shard *shard, uint32_t vnode, struct term *term);
+/* Asserts the invariants of the whole state; for tests and the simulator. */
+void shard_check_invariants(const struct shard *shard);
+
+#endif

@@ -1,0 +1,478 @@
+/* shard_state.h - the private state of a shard, and what its files offer one another.
+ *
+ * Reading order: peers.c (frames to and from peers), vnodes.c (roles and terms), stream.c
+ * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
+ * writeback.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of them).
+ *
+ *                          +----------- shard.c ------------+
+ *       client frames ---> | requests.c --> parts.c          | ---> effects
+ *         peer frames ---> | peers.c --> vnodes.c, stream.c  |
+ *                          +--------------------------------+
+ *
+ * S1  A check is decided here only while its vnode's role is DECIDING and the shard is not fenced.
+ * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
+ * S3  Every part in use is in `active`, and every request in use has pending > 0.
+ * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
+ *     claims state that it does not hold.
+ *
+ * Nothing outside node/cluster includes this header.
+ */
+#ifndef NODE_CLUSTER_SHARD_STATE_H
+#define NODE_CLUSTER_SHARD_STATE_H
+
+#include "base/pool.h"
+#include "base/random.h"
+#include "client/protocol/wire.h"
+#include "node/cluster/peer_wire.h"
+#include "node/cluster/retry.h"
+#include "node/cluster/shard.h"
+#include "node/limit/engine.h"
+#include "node/limit/table.h"
+
+#define MS ((int64_t)1000000)
+
+enum {
+    PEER_NONE = UINT16_MAX,
+    SHARD_OUTBOX_FLUSH = 64 << 10, /* a frame leaves when it has grown to this */
+    SHARD_OUTBOX_LEN = SHARD_OUTBOX_FLUSH + (640 << 10),
+    SHARD_STATE_MAX = 1 << 19, /* exported bytes of one slot */
+    SHARD_FRAMES_IN_FLIGHT = 32,
+    SHARD_BATCH_ROWS = 1024, /* limits decided in one step of the engine */
+    SHARD_REPLICAS_OTHER = VIEW_REPLICAS_MAX - 1,
+    SHARD_ROW_BLOCK = 64,
+    SHARD_LOADS_MAX = 1024,
+    SHARD_ADMIN_TOKENS_MAX = 1024,
+    SHARD_ENDPOINTS_MAX = 2048,
+    SHARD_POLICIES_MAX = 8,
+    SHARD_WRITES_MAX = 1 << 15, /* slots of one write-back batch */
+};
+
+static_assert(SHARD_OUTBOX_LEN + PEER_ENVELOPE_MAX <= PEER_FRAME_MAX, "an outbox fits a frame");
+static_assert(SHARD_STATE_MAX + PEER_RECORD_MAX <= SHARD_OUTBOX_LEN - SHARD_OUTBOX_FLUSH,
+              "one slot always fits behind a full outbox");
+static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
+              "each other replica has a dirty bit");
+
+/* Times with which the shard paces itself. */
+#define SHARD_RESEND_NS     (100 * MS) /* a forward without an answer is sent again */
+#define SHARD_REROUTE_NS    (5 * MS)   /* a part without a route looks for one */
+#define SHARD_RESYNC_NS     (250 * MS) /* an unacknowledged stream is begun anew */
+#define SHARD_RECOVER_NS    (150 * MS) /* a live replica that does not report is not waited for */
+#define SHARD_PASS_RETRY_NS (50 * MS)
+#define SHARD_FORWARD_NS    (1000 * MS) /* how long a peer's forward may wait here */
+#define SHARD_UNDO_NS       (5000 * MS) /* how long an undo is tried */
+
+/* ---- peers --------------------------------------------------------------------------------- */
+
+struct peer {
+    uint64_t node;
+    uint64_t boot; /* 0: never heard */
+    uint16_t shard;
+    bool in_view;
+    bool closed; /* its connection ended and nothing was heard since */
+    bool silent; /* as judged at the last look */
+    int64_t since_ns;
+    int64_t heard_ns;
+    int64_t sent_ns;
+    int64_t ping_ns; /* the newest sent_ns it told, to be echoed */
+    int64_t echo_ns; /* the newest of our own sent_ns that it echoed */
+    /* replication to it */
+    uint64_t out_stream;
+    uint64_t out_seq;    /* of the newest frame of the stream */
+    uint64_t out_acked;  /* everything up to it has arrived */
+    int64_t out_wait_ns; /* since when something is unacknowledged */
+    /* replication from it */
+    uint64_t in_stream;
+    uint64_t in_seq;
+    bool ack_due;
+    bool resync_due;
+    /* the frame being filled */
+    struct bytes_writer outbox;
+    bool outbox_streams;   /* holds a STREAM record */
+    bool unconfirmed;      /* some link to it waits for its first mark of a term */
+    uint32_t frame;        /* counts frames, for frame_stamp */
+    uint32_t *frame_stamp; /* [vnodes]: the frame in which the vnode's TERM was last put */
+};
+
+/* ---- vnodes -------------------------------------------------------------------------------- */
+
+/* What the decider knows of one other replica. */
+struct replica_link {
+    uint16_t peer;
+    bool confirmed;      /* holds everything of this term up to a mark */
+    bool mark_due;       /* changed since the last mark */
+    uint64_t sent_frame; /* the newest frame of the peer's stream with slots of the vnode */
+    uint64_t mark_frame; /* the frame that carried the newest mark */
+    uint64_t mark_seq;
+};
+
+struct vnode {
+    struct term term;  /* the newest known */
+    struct term state; /* the term that wrote what is held here */
+    uint8_t role;      /* enum peer_role */
+    uint8_t rank;      /* own place in the replica set */
+    uint8_t link_count;
+    uint8_t reported; /* RECOVERING: links that have told what they hold */
+    uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
+    bool fresh;       /* RECOVERING since the start, not because of a silent decider */
+    bool pulling;
+    bool header_due;  /* slots were written, the header was not */
+    bool mark_listed; /* is in shard.marks */
+    bool arrived;     /* all of the current configuration's conditions were met once */
+    uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
+    uint16_t best;    /* RECOVERING: who holds the best state, PEER_NONE = this node */
+    struct term best_state;
+    uint64_t best_seq;
+    int64_t since_ns; /* of the role */
+    int64_t asked_ns;
+    struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas in preference order */
+    uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
+    uint8_t id_count;
+    uint16_t passing_to; /* PASSING: the peer that shall decide */
+    uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
+};
+
+/* ---- parts and requests -------------------------------------------------------------------- */
+
+enum part_status { PART_PARKED, PART_DECIDING, PART_WAITING, PART_LOADING, PART_DONE };
+
+/* One rule's limits on one key, of one item; lives while it cannot be decided at once. */
+struct part {
+    uint8_t status;
+    bool from_peer;
+    bool undo;       /* gives back what a denied request was granted here */
+    uint8_t loading; /* LOADING: the limit whose slot is fetched */
+    uint16_t peer;   /* WAITING: whom it was sent to */
+    uint16_t item;
+    uint32_t generation; /* tells a late answer from the one waited for */
+    uint32_t active_at;
+    uint32_t request;     /* of a client's message */
+    uint32_t next_load;   /* the next part that waits for the same slot */
+    uint32_t sibling;     /* the next part of the same item, POOL_NONE at the end */
+    uint8_t loaded;       /* limits for which the disk was asked, a bit each */
+    uint16_t origin_peer; /* of a peer's forward */
+    uint64_t origin_ticket;
+    int64_t sent_ns;
+    int64_t retry_ns;
+    int64_t deadline_ns;
+    const struct policy_rule *rule; /* NULL: inline */
+    struct forward forward;
+    struct answer answer;
+};
+
+/* The decision of one item as it takes shape. */
+struct row {
+    bool allowed;
+    bool degraded;
+    bool granted_set;
+    bool shown;          /* some limit's numbers are in it */
+    bool shadow_denied;  /* a shadow rule would have denied */
+    uint8_t failure;     /* enum answer_status when a part could not be decided */
+    uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
+    uint16_t parts_left; /* answers still to come */
+    uint32_t first_part; /* of an item whose parts are decided apart, else POOL_NONE */
+    uint32_t vnode;
+    const struct policy_rule *rule; /* of what is shown; NULL: inline */
+    struct limit limit_shown;       /* the deciding limit, for its window's text */
+    uint64_t node;                  /* who decided */
+    uint64_t limit;
+    uint64_t used;
+    uint64_t remaining;
+    uint64_t granted;
+    int64_t reset_after_ns;
+    int64_t retry_after_ns;
+    int64_t delay_ns;
+};
+
+struct request {
+    uint64_t connection;
+    uint64_t session;
+    uint64_t seq;
+    uint32_t flags;
+    uint32_t count;
+    uint32_t pending; /* parts not yet answered */
+    uint32_t policy;  /* index into policies */
+    int64_t deadline_ns;
+    uint32_t blocks[WIRE_CHECKS_MAX / SHARD_ROW_BLOCK];
+};
+
+struct policy_slot {
+    const struct policy *policy;
+    uint32_t references; /* waiting requests */
+};
+
+struct load {
+    uint32_t vnode;
+    struct hash128 id;
+    uint32_t first_part;
+};
+
+/* One group of the batch: a part, or all parts of an item that are decided here together. */
+struct batch_item {
+    uint32_t part;  /* POOL_NONE if it has none */
+    bool from_peer; /* without a part: a peer's forward, else item `item` of the message at hand */
+    bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
+    uint8_t parts;
+    uint16_t peer;
+    uint16_t item;
+    uint32_t vnode;
+    uint64_t ticket;
+    uint32_t first; /* row */
+    uint32_t count;
+    struct retry_key retry;
+    struct retry_memory_entry memory;
+    const struct policy_rule *rules[POLICY_PARTS_MAX]; /* of each part, NULL: inline */
+    uint32_t ends[POLICY_PARTS_MAX];                   /* rows up to the end of each part */
+    uint32_t vnodes[POLICY_PARTS_MAX];
+};
+
+/* Checks gathered for one step of the engine. */
+struct batch {
+    uint32_t count; /* rows */
+    uint32_t item_count;
+    bool delivering; /* the rows are being read: nothing may be added (D3 of decide.c) */
+    struct hash128 ids[SHARD_BATCH_ROWS];
+    uint32_t vnodes[SHARD_BATCH_ROWS];
+    struct limit limits[SHARD_BATCH_ROWS];
+    uint64_t costs[SHARD_BATCH_ROWS];
+    uint8_t operations[SHARD_BATCH_ROWS];
+    uint8_t flags[SHARD_BATCH_ROWS];
+    uint32_t groups[SHARD_BATCH_ROWS];
+    const struct limit *limit_of[SHARD_BATCH_ROWS];
+    struct batch_item items[SHARD_BATCH_ROWS];
+    uint8_t status[SHARD_BATCH_ROWS];
+    uint8_t allowed[SHARD_BATCH_ROWS];
+    uint64_t limit[SHARD_BATCH_ROWS];
+    uint64_t used[SHARD_BATCH_ROWS];
+    uint64_t remaining[SHARD_BATCH_ROWS];
+    uint64_t granted[SHARD_BATCH_ROWS];
+    int64_t reset_after_ns[SHARD_BATCH_ROWS];
+    int64_t retry_after_ns[SHARD_BATCH_ROWS];
+    int64_t delay_ns[SHARD_BATCH_ROWS];
+};
+
+/* ---- the shard ------------------------------------------------------------------------------- */
+
+struct shard {
+    const struct allocator *allocator;
+    struct shard_options options;
+    struct shard_stats stats;
+    const struct view *view;
+    struct table *table;
+    struct random random;
+    int64_t now_ns;
+    int64_t started_ns;
+    int64_t floor_ns; /* silence is counted from here at the earliest */
+    int64_t fence_ns; /* no deciding until live peers echoed a ping sent after it; 0 = none */
+    int64_t next_ping_ns;
+    int64_t next_stream_ns;
+    int64_t next_watch_ns;
+    int64_t next_flush_ns;
+    bool reroute_due;
+    bool resigning;
+    bool flush_asked;
+    bool flush_more; /* the last batch did not hold all */
+    bool write_out;  /* a batch is with the storage writer */
+
+    struct peer *peers[SHARD_PEERS_MAX];
+    uint16_t peer_count;
+    uint16_t peers_followed;                  /* the count when vnodes last followed the view */
+    uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
+
+    struct vnode *vnodes;
+    uint32_t *marks; /* [vnodes]: those that owe a MARK */
+    uint32_t mark_count;
+    bool resume_due; /* a peer may have room again */
+    uint64_t settled_epoch;
+
+    struct pool parts;
+    uint32_t active[SHARD_PARTS_MAX];
+    uint32_t active_count;
+    struct pool requests;
+    struct pool blocks;
+    struct load loads[SHARD_LOADS_MAX];
+    uint32_t load_count;
+    struct policy_slot policies[SHARD_POLICIES_MAX];
+    uint32_t policy; /* index of the one in force */
+    uint32_t generation;
+    struct retry_memory retries;
+    uint32_t current; /* the request of the message at hand, POOL_NONE if it needed none yet */
+    struct wire_checks checks; /* the message at hand */
+    uint64_t current_connection;
+
+    uint32_t *written; /* [SHARD_WRITES_MAX]: slots of the batch that is out */
+    uint32_t written_count;
+
+    /* scratch: valid within one event */
+    struct batch batch;
+    struct row rows[WIRE_CHECKS_MAX];
+    struct wire_checks_space checks_space;
+    struct wire_decision_columns columns;
+    struct wire_sources sources;
+    struct wire_explain explain;
+    char windows[WIRE_SOURCES_MAX][QUANTITY_TEXT_LEN];
+    uint32_t window_count;
+    struct quantity_rate window_last;
+    struct identity identity;
+    struct mp_token admin_tokens[SHARD_ADMIN_TOKENS_MAX];
+    struct wire_ring_member ring_members[WIRE_MEMBERS_MAX];
+    struct wire_text ring_endpoints[SHARD_ENDPOINTS_MAX];
+    char endpoint_texts[SHARD_ENDPOINTS_MAX][VIEW_TEXT_LEN];
+    uint16_t ring_index[VIEW_MEMBERS_MAX * 2];
+    uint8_t state[SHARD_STATE_MAX];
+};
+
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/* The index of shard `shard` of `node`, or PEER_NONE. */
+uint16_t peers_find(const struct shard *shard, uint64_t node, uint16_t peer_shard);
+/* Makes the peers match the view: new ones are added, absent ones marked. */
+void peers_follow_view(struct shard *shard);
+void peers_fini(struct shard *shard);
+/* The outbox of `peer`, with room for `len` more bytes (what was in it may have been sent). */
+struct bytes_writer *peers_outbox(struct shard *shard, uint16_t peer, size_t len,
+                                  struct effects *effects);
+/* Sends the outbox if it holds anything. */
+void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
+/* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
+void peers_tick(struct shard *shard, struct effects *effects);
+void peers_closed(struct shard *shard, uint16_t peer, struct effects *effects);
+void peers_ping(struct shard *shard, uint16_t peer, int64_t sent_ns, int64_t echo_ns);
+/* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
+bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
+/* Whether there is no evidence that the peer lives. */
+bool peers_silent(const struct shard *shard, uint16_t peer);
+bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode);
+/* The peer that is responsible for `vnode` on `node`, PEER_NONE for this shard or an unknown. */
+uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode);
+/* Whether the shard must not decide because it may have been deposed while it stood still. */
+bool peers_fenced(struct shard *shard);
+void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type type,
+                     const struct peer_vnode *entry, struct effects *effects);
+
+/* ---- vnodes.c -------------------------------------------------------------------------------- */
+
+bool vnodes_mine(const struct shard *shard, uint32_t vnode);
+void vnodes_follow_view(struct shard *shard, struct effects *effects);
+void vnodes_tick(struct shard *shard, struct effects *effects);
+void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
+void vnodes_peer_restarted(struct shard *shard, uint16_t peer);
+/* Adopts `term` if it is newer than what is known. True if it was. */
+bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
+void vnodes_query(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                  struct effects *effects);
+void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                   struct effects *effects);
+void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
+void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* A MARK completed the pulled state. */
+void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
+bool vnodes_degraded(const struct shard *shard, uint32_t vnode);
+struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
+
+enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT };
+/* Where a check of `vnode` is to go now; `*peer` is set for ROUTE_PEER. */
+enum route vnodes_route(struct shard *shard, uint32_t vnode, uint16_t *peer);
+/* The node that decides `vnode` as far as known, 0 if unknown. */
+uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
+/* Sends dirty slots to the peers that have room for them, and marks. */
+void stream_send(struct shard *shard, struct effects *effects);
+/* Lets a link start over: everything of the vnode goes to it again. */
+void stream_restart_link(struct shard *shard, uint32_t vnode, uint32_t link);
+/* Lets a link confirm a new term without sending slots: it holds the same state already. */
+void stream_owe_mark(struct shard *shard, uint32_t vnode, uint32_t link);
+/* Begins the stream to `peer` anew and marks what may have been lost. */
+void stream_restart(struct shard *shard, uint16_t peer);
+/* Sends what is left of one vnode to one link, with its mark, at once. False if it cannot. */
+bool stream_drain(struct shard *shard, uint32_t vnode, uint32_t link, struct effects *effects);
+bool stream_synced(const struct shard *shard, uint32_t vnode, uint32_t link);
+void stream_acked(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq, bool resync);
+void stream_tick(struct shard *shard);
+
+/* What a received frame may do to replicas, record by record. */
+struct stream_in {
+    bool present; /* the frame has a place in the stream */
+    bool accept;  /* and it is the next one */
+};
+void stream_in_begin(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq,
+                     struct stream_in *in);
+void stream_in_term(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
+                    struct effects *effects);
+void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_record *record);
+void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                    struct effects *effects);
+
+/* ---- parts.c --------------------------------------------------------------------------------- */
+
+struct part *parts_at(const struct shard *shard, uint32_t index);
+/* A new part in `active`, POOL_NONE when there is no room. */
+uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
+void parts_free(struct shard *shard, uint32_t index);
+/* Sends a part where it can be decided, or lets it wait. */
+void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects);
+/* A forward that came from a peer. */
+void parts_forwarded(struct shard *shard, uint16_t peer, const struct forward *forward,
+                     struct effects *effects);
+/* A part was decided, here or elsewhere, or given up. */
+void parts_answer(struct shard *shard, uint32_t index, const struct answer *answer, uint64_t node,
+                  struct effects *effects);
+void parts_answered(struct shard *shard, uint16_t peer, uint64_t ticket,
+                    const struct answer *answer, struct effects *effects);
+void parts_moved(struct shard *shard, uint64_t ticket);
+/* Gives back what a part was granted, retrying until it is acknowledged. */
+void parts_undo(struct shard *shard, uint32_t index, struct effects *effects);
+/* Lets a part wait for its slots to be read from disk. */
+void parts_load(struct shard *shard, uint32_t index, struct effects *effects);
+void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result,
+                  struct effects *effects);
+/* Routes, resends and times out what waits. */
+void parts_tick(struct shard *shard, struct effects *effects);
+
+/* ---- decide.c -------------------------------------------------------------------------------- */
+
+/* Adds an empty group for `rows` rows, first deciding what is in the batch if it is full. */
+struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effects *effects);
+/* Adds one part (rule or inline limit) to the group added last. */
+void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
+                 uint8_t loaded);
+void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
+void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
+                    struct effects *effects);
+/* Decides all that is in the batch and delivers the decisions. */
+void decide_run(struct shard *shard, struct effects *effects);
+
+/* ---- requests.c ------------------------------------------------------------------------------ */
+
+void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                     struct effects *effects);
+/* The answer of a part of a waiting request has come. */
+void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struct effects *effects);
+/* The answer to one part of item `item` of the message at hand. */
+void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
+                        struct effects *effects);
+/* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */
+uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                           const struct forward *forward);
+void requests_error(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
+                    int code, const char *text, struct effects *effects);
+
+/* Answers a frame with an ERROR of its own session and sequence, as far as they can be read. */
+void requests_refuse(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                     int code, const char *text, struct effects *effects);
+
+/* ---- admin.c --------------------------------------------------------------------------------- */
+
+void admin_command(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                   struct effects *effects);
+void admin_hello(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                 struct effects *effects);
+void admin_ring(struct shard *shard, uint64_t connection, const void *frame, size_t len,
+                struct effects *effects);
+
+#endif

@@ -1,0 +1,387 @@
+/* stream.c - replication: dirty slots to the other replicas, and what they acknowledge.
+ *
+ * What a replica lacks is a set of dirty bits on the slots of a vnode plus a cursor in the table's
+ * ring of changes (node/limit/table.h), never a queue of records. A slot is sent whole, as it is
+ * when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
+ *
+ *   decider                                       replica
+ *     TERM v | SLOT | SLOT ... MARK v seq  ---->    import; at MARK: (state term, seq) = (term,
+ * seq) frame n of stream s                  <----    ACK s n
+ *
+ * Frames of one stream are taken in order, exactly once. A gap, a restart or a long silence begins
+ * a new stream: every vnode with slots in frames that were not acknowledged is marked dirty as a
+ * whole for that replica. So a lost frame costs work, never a count.
+ *
+ * R1  Between TERM and MARK a replica holds parts of a newer state than it claims, never less.
+ * R2  A MARK is sent only when nothing of the vnode is dirty for that replica.
+ * R3  A link is synced iff its newest MARK is acknowledged and states the vnode's present seq.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+static unsigned target_of(uint32_t link)
+{
+    return link + 1;
+}
+
+static bool deciding(const struct vnode *vnode)
+{
+    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+}
+
+/* The peer to which slots of `vnode` go at position `link`, PEER_NONE if to nobody. */
+static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
+{
+    if (deciding(vnode))
+        return link < vnode->link_count ? vnode->links[link].peer : PEER_NONE;
+    return link == 0 ? vnode->puller : PEER_NONE; /* a state handed to one who recovers */
+}
+
+static bool has_room(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    return !peer->silent && peer->in_view && peer->heard_ns != 0 &&
+           peer->out_seq - peer->out_acked < SHARD_FRAMES_IN_FLIGHT;
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Makes the frame being filled part of the stream. */
+static struct bytes_writer *stream_frame(struct shard *shard, uint16_t at, size_t len,
+                                         struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    struct bytes_writer *outbox = peers_outbox(shard, at, len + 2 * PEER_RECORD_MAX, effects);
+    if (!peer->outbox_streams) {
+        if (peer->out_seq == peer->out_acked)
+            peer->out_wait_ns = shard->now_ns;
+        peer->out_seq++;
+        peer->outbox_streams = true;
+        peer_put_stream(outbox, peer->out_stream, peer->out_seq);
+    }
+    return outbox;
+}
+
+static void put_term(struct shard *shard, uint16_t at, uint32_t number, struct bytes_writer *outbox)
+{
+    struct peer *peer = shard->peers[at];
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (peer->frame_stamp[number] == peer->frame)
+        return;
+    peer->frame_stamp[number] = peer->frame;
+    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state);
+}
+
+/* Notes that `link` of the vnode owes a MARK. */
+static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    vnode->links[link].mark_due = true;
+    if (vnode->mark_listed)
+        return;
+    vnode->mark_listed = true;
+    shard->marks[shard->mark_count++] = number;
+}
+
+static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
+{
+    const uint32_t number = table_slot_vnode(shard->table, slot);
+    struct vnode *vnode = &shard->vnodes[number];
+    const uint16_t at = receiver_of(vnode, link);
+    if (at == PEER_NONE) {
+        table_clear_dirty(shard->table, slot, target_of(link));
+        return;
+    }
+    if (!has_room(shard, at)) {
+        table_defer(shard->table, slot, target_of(link));
+        return;
+    }
+    const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
+    ASSERT(len >= 0);
+    struct bytes_writer *outbox = stream_frame(shard, at, (size_t)len, effects);
+    put_term(shard, at, number, outbox);
+    peer_put_slot(outbox, number, table_slot_id(shard->table, slot), shard->state, (uint32_t)len);
+    table_clear_dirty(shard->table, slot, target_of(link));
+    vnode->links[link].sent_frame = shard->peers[at]->out_seq;
+    owe_mark(shard, number, link);
+    shard->stats.slots_replicated++;
+}
+
+/* R2: whether the table has nothing more of the vnode for that position. */
+static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const unsigned target = target_of(link);
+    return table_target_idle(shard->table, target) &&
+           !table_vnode_marked(shard->table, number, target) &&
+           !table_vnode_behind(shard->table, number, target);
+}
+
+static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    struct replica_link *state = &vnode->links[link];
+    const uint16_t at = receiver_of(vnode, link);
+    struct bytes_writer *outbox = stream_frame(shard, at, 0, effects);
+    put_term(shard, at, number, outbox);
+    const struct peer_vnode entry = {
+        .vnode = number,
+        .role = vnode->role,
+        .term = vnode->term,
+        .state = deciding(vnode) ? vnode->term : vnode->state,
+        .seq = table_vnode_seq(shard->table, number),
+    };
+    peer_put_vnode(outbox, PEER_MARK, &entry);
+    state->mark_due = false;
+    state->mark_seq = entry.seq;
+    state->mark_frame = shard->peers[at]->out_seq;
+    state->sent_frame = state->mark_frame;
+}
+
+/* Lets links whose peer has room again go on from where they were deferred. */
+static void resume_links(struct shard *shard)
+{
+    if (!shard->resume_due)
+        return;
+    shard->resume_due = false;
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
+            const uint16_t at = receiver_of(vnode, link);
+            if (at != PEER_NONE && table_vnode_behind(shard->table, number, target_of(link)) &&
+                has_room(shard, at))
+                table_resume_vnode(shard->table, number, target_of(link));
+        }
+    }
+}
+
+/* Puts the marks that can be put; true if the vnode still owes one. */
+static bool put_marks_of(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    bool owes = false;
+    for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
+        struct replica_link *state = &vnode->links[link];
+        const uint16_t at = receiver_of(vnode, link);
+        if (!state->mark_due)
+            continue;
+        if (at == PEER_NONE)
+            state->mark_due = false;
+        else if (has_room(shard, at) && drained(shard, number, link))
+            put_mark(shard, number, link, effects);
+        else
+            owes = true;
+    }
+    return owes;
+}
+
+static void put_marks(struct shard *shard, struct effects *effects)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < shard->mark_count; i++) {
+        const uint32_t number = shard->marks[i];
+        if (put_marks_of(shard, number, effects))
+            shard->marks[kept++] = number;
+        else
+            shard->vnodes[number].mark_listed = false;
+    }
+    shard->mark_count = kept;
+}
+
+/* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. */
+static void send_link(struct shard *shard, uint32_t link, struct effects *effects)
+{
+    enum { SLOTS_PER_TURN = 65536, SWEEPS_PER_TURN = 64 };
+    uint32_t sweeps = 0;
+    for (uint32_t sent = 0; sent < SLOTS_PER_TURN;) {
+        const uint32_t slot = table_next_dirty(shard->table, target_of(link));
+        if (slot != TABLE_NONE) {
+            send_slot(shard, slot, link, effects);
+            sent++;
+        } else if (table_target_idle(shard->table, target_of(link)) ||
+                   ++sweeps == SWEEPS_PER_TURN) {
+            return;
+        }
+    }
+}
+
+void stream_send(struct shard *shard, struct effects *effects)
+{
+    resume_links(shard);
+    for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+        send_link(shard, link, effects);
+    put_marks(shard, effects);
+}
+
+bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+{
+    const uint16_t at = receiver_of(&shard->vnodes[number], link);
+    if (at == PEER_NONE || !has_room(shard, at))
+        return false;
+    send_link(shard, link, effects);
+    if (!has_room(shard, at) || !drained(shard, number, link))
+        return false;
+    put_mark(shard, number, link, effects);
+    return true;
+}
+
+void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
+{
+    table_mark_vnode(shard->table, number, target_of(link));
+    shard->vnodes[number].links[link].confirmed = false;
+    owe_mark(shard, number, link);
+}
+
+void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+{
+    shard->vnodes[number].links[link].confirmed = false;
+    owe_mark(shard, number, link);
+}
+
+void stream_restart(struct shard *shard, uint16_t at)
+{
+    struct peer *peer = shard->peers[at];
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
+            if (receiver_of(vnode, link) == at && vnode->links[link].sent_frame > peer->out_acked)
+                stream_restart_link(shard, number, link);
+        }
+    }
+    for (uint32_t number = 0; number < shard->options.vnodes; number++)
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+            if (receiver_of(&shard->vnodes[number], link) == at) {
+                shard->vnodes[number].links[link].sent_frame = 0;
+                shard->vnodes[number].links[link].mark_frame = 0;
+            }
+    peer->out_stream++;
+    peer->out_seq = 0;
+    peer->out_acked = 0;
+    shard->resume_due = true;
+    shard->stats.resyncs++;
+}
+
+bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
+    return state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
+           state->mark_frame <= shard->peers[state->peer]->out_acked &&
+           state->mark_seq == table_vnode_seq(shard->table, number);
+}
+
+/* Confirms links whose mark has arrived. */
+static void confirm_links(struct shard *shard, uint16_t at, uint64_t from, uint64_t to)
+{
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        struct vnode *vnode = &shard->vnodes[number];
+        if (!deciding(vnode))
+            continue;
+        for (uint32_t link = 0; link < vnode->link_count; link++) {
+            struct replica_link *state = &vnode->links[link];
+            if (state->peer == at && !state->confirmed && state->mark_frame > from &&
+                state->mark_frame <= to)
+                state->confirmed = true;
+        }
+    }
+}
+
+void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq, bool resync)
+{
+    struct peer *peer = shard->peers[at];
+    if (stream != peer->out_stream || seq > peer->out_seq)
+        return;
+    if (seq > peer->out_acked) {
+        if (peer->unconfirmed)
+            confirm_links(shard, at, peer->out_acked, seq);
+        peer->out_acked = seq;
+        peer->out_wait_ns = shard->now_ns;
+        shard->resume_due = true;
+    }
+    if (resync)
+        stream_restart(shard, at);
+}
+
+void stream_tick(struct shard *shard)
+{
+    for (uint16_t i = 0; i < shard->peer_count; i++) {
+        const struct peer *peer = shard->peers[i];
+        if (peer->out_seq > peer->out_acked && !peer->silent &&
+            shard->now_ns - peer->out_wait_ns > SHARD_RESYNC_NS)
+            stream_restart(shard, i);
+    }
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+void stream_in_begin(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq,
+                     struct stream_in *in)
+{
+    struct peer *peer = shard->peers[at];
+    in->present = true;
+    in->accept = false;
+    if (stream > peer->in_stream && seq == 1) {
+        peer->in_stream = stream;
+        peer->in_seq = 0;
+    }
+    if (stream == peer->in_stream && seq == peer->in_seq + 1) {
+        peer->in_seq = seq;
+        in->accept = true;
+    } else if (stream > peer->in_stream || (stream == peer->in_stream && seq > peer->in_seq)) {
+        peer->resync_due = stream == peer->in_stream; /* a gap; a later stream's start may follow */
+    }
+    peer->ack_due = true;
+}
+
+static void put_stale(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
+{
+    const struct peer_vnode entry = vnodes_entry(shard, number);
+    peers_put_vnode(shard, at, PEER_STALE, &entry, effects);
+    shard->stats.stale_writes++;
+}
+
+/* Whether this node takes the vnode's state from `peer` now. */
+static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role == ROLE_REPLICA)
+        return vnode->hint == at;
+    return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
+}
+
+void stream_in_term(struct shard *shard, uint16_t at, uint32_t number, const struct term *term,
+                    struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!vnodes_mine(shard, number) || vnode->role == ROLE_ABSENT)
+        return;
+    if (term->writer == shard->peers[at]->node)
+        (void)vnodes_adopt(shard, number, term);
+    if (term_compare(term, &vnode->term) < 0 && !follows(shard, at, number))
+        put_stale(shard, at, number, effects);
+}
+
+void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *record)
+{
+    if (!follows(shard, at, record->slot.vnode))
+        return;
+    const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
+                                    record->slot.state, record->slot.len, shard->now_ns, 0);
+    if (result == TG_ECORRUPT || result == TG_EVERSION)
+        shard->stats.bad_frames++;
+}
+
+void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                    struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    if (!follows(shard, at, entry->vnode))
+        return;
+    if (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0)
+        return;
+    vnode->state = entry->state; /* S4 */
+    table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+    if (vnode->role == ROLE_RECOVERING)
+        vnodes_pulled(shard, entry->vnode, effects);
+}

@@ -1,0 +1,156 @@
+/* writeback.c - dirty slots on their way to disk, and slots on their way back.
+ *
+ * Every flush_ns, or earlier when memory presses, a bounded batch of dirty slots is copied out,
+ * sorted by vnode for the storage writer. Until the writer answers, the slots are marked as
+ * being written; only its success makes them "on disk" (node/limit/table.h), so an eviction never
+ * trusts a write that has not been committed.
+ *
+ * W1  At most one batch is out. What changes meanwhile stays dirty for the next one.
+ * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
+ *     so a header never claims more than the slots written with it or before it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+bool shard_write_due(const struct shard *shard, int64_t now_ns)
+{
+    if (shard->options.ephemeral || shard->write_out)
+        return false;
+    if (now_ns < shard->next_flush_ns && !shard->flush_asked && !shard->flush_more)
+        return false;
+    return !table_target_idle(shard->table, TABLE_DISK) || shard->flush_more;
+}
+
+static int by_vnode(const void *a, const void *b)
+{
+    const struct shard_write *x = a;
+    const struct shard_write *y = b;
+    if (x->vnode != y->vnode)
+        return x->vnode < y->vnode ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static uint64_t expires_ms(int64_t expires_ns)
+{
+    return expires_ns <= 0 ? 0 : (uint64_t)expires_ns / 1000000 + 1;
+}
+
+/* Copies one slot into the batch. False if it does not fit. */
+static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *out)
+{
+    const int len = table_export(shard->table, slot, out->bytes + out->bytes_len,
+                                 out->bytes_capacity - out->bytes_len);
+    if (len < 0)
+        return false;
+    out->writes[out->count++] = (struct shard_write){
+        .vnode = table_slot_vnode(shard->table, slot),
+        .id = table_slot_id(shard->table, slot),
+        .expires_ms = expires_ms(table_expires_ns(shard->table, slot)),
+        .offset = (uint32_t)out->bytes_len,
+        .len = (uint32_t)len,
+    };
+    out->bytes_len += (size_t)len;
+    table_write_begin(shard->table, slot);
+    shard->vnodes[table_slot_vnode(shard->table, slot)].header_due = true;
+    shard->written[shard->written_count++] = slot;
+    return true;
+}
+
+/* The headers of all vnodes with slots written since headers were last taken. */
+static void take_headers(struct shard *shard, struct shard_writes *out)
+{
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        struct vnode *vnode = &shard->vnodes[number];
+        if (!vnode->header_due)
+            continue;
+        vnode->header_due = false;
+        out->headers[out->header_count++] = (struct shard_write_header){
+            .vnode = number,
+            .state = vnode->state,
+            .seq = table_vnode_seq(shard->table, number),
+        };
+    }
+}
+
+void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
+{
+    enum { SWEEPS_MAX = 256 };
+    ASSERT(!shard->write_out); /* W1 */
+    uint32_t sweeps = 0;
+    out->count = 0;
+    out->bytes_len = 0;
+    shard->written_count = 0;
+    shard->flush_more = false;
+    while (out->count < out->capacity && shard->written_count < SHARD_WRITES_MAX &&
+           out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX) {
+        const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
+        if (slot == TABLE_NONE) {
+            if (table_target_idle(shard->table, TABLE_DISK) || ++sweeps == SWEEPS_MAX)
+                break;
+        } else if (!take_slot(shard, slot, out)) {
+            break;
+        }
+    }
+    shard->flush_more = !table_target_idle(shard->table, TABLE_DISK);
+    shard->next_flush_ns = now_ns + shard->options.flush_ns;
+    qsort(out->writes, out->count, sizeof *out->writes, by_vnode);
+    out->header_count = 0;
+    if (!shard->flush_more)
+        take_headers(shard, out); /* W2 */
+    shard->write_out = out->count > 0;
+}
+
+void shard_written(struct shard *shard, int64_t now_ns, bool ok)
+{
+    ASSERT(shard->write_out);
+    for (uint32_t i = 0; i < shard->written_count; i++) {
+        if (!ok)
+            shard->vnodes[table_slot_vnode(shard->table, shard->written[i])].header_due = true;
+        table_write_done(shard->table, shard->written[i], ok);
+    }
+    shard->written_count = 0;
+    shard->write_out = false;
+    if (!ok) {
+        shard->flush_more = false;
+        shard->next_flush_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
+    }
+}
+
+bool shard_flushed(struct shard *shard)
+{
+    if (shard->options.ephemeral)
+        return true;
+    shard->flush_asked = true;
+    return !shard->write_out && table_target_idle(shard->table, TABLE_DISK);
+}
+
+/* ---- back from disk -------------------------------------------------------------------------- */
+
+int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
+                       const uint8_t *state, size_t len, int64_t now_ns)
+{
+    struct table_stats stats;
+    if (number >= shard->options.vnodes || !vnodes_mine(shard, number))
+        return 0;
+    table_stats(shard->table, &stats);
+    int result = TG_EFULL;
+    if (stats.bytes < stats.bytes_max / 10 * 9)
+        result = table_import(shard->table, number, id, state, len, now_ns, TABLE_FROM_DISK);
+    if (result != TG_EFULL)
+        return result;
+    table_filter_add(shard->table, number, id);
+    return 0;
+}
+
+void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term *state,
+                         uint64_t seq)
+{
+    if (number >= shard->options.vnodes || !vnodes_mine(shard, number))
+        return;
+    shard->vnodes[number].term = *state;
+    shard->vnodes[number].state = *state;
+    table_set_vnode_seq(shard->table, number, seq);
+}
