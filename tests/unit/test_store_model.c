@@ -164,16 +164,18 @@ static double cost_in_chunks(struct store *store, struct store_record *records, 
     return cpu_seconds() - begin;
 }
 
-/* Writes all keys once, a database record each, in key order; CPU seconds. */
+/* Writes all keys once, a database record each, vnode by vnode in the order the slots lie in; CPU
+ * seconds. */
 static double cost_as_records(struct store *store, const struct store_record *records, size_t keys)
 {
     static struct store_meta_item items[COST_RECORDS_MAX];
-    static char names[COST_RECORDS_MAX][24];
+    static char names[COST_RECORDS_MAX][40];
     double seconds = 0;
     for (size_t done = 0; done < keys;) {
         size_t count = 0;
         for (; count < COST_RECORDS_MAX && done < keys; count++, done++) {
-            (void)snprintf(names[count], sizeof(names[count]), "%020zu", done);
+            (void)snprintf(names[count], sizeof(names[count]), "%04zx%016llx",
+                           done / COST_KEYS_PER_VNODE, (unsigned long long)records[done].id.hi);
             items[count] = (struct store_meta_item){
                 .key = names[count], .data = records[done].state, .len = COST_STATE_LEN};
         }
