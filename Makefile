@@ -109,7 +109,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: cluster programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) ## Builds the daemon, the command line and the client library (the default).
 
@@ -133,6 +133,9 @@ lint: ## Checks layers, purity, banned calls, sizes, comments and format, and th
 
 sim: ## Runs SEEDS=n seeded simulations of whole clusters, or only SEED=s.
 	@SEEDS=$(SEEDS) SEED=$(SEED) $(run) sim
+
+conformance: ## Checks the protocols against independent implementations of them.
+	@$(run) conformance
 
 cluster: ## Runs the tests that start real clusters of processes.
 	@$(run) cluster
@@ -165,7 +168,7 @@ clean: ## Removes everything that was built.
 	rm -rf $(BUILD)
 
 help: ## Lists these targets.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
