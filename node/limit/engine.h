@@ -38,7 +38,7 @@ enum limit_status {
 struct limit_batch {
     size_t count;
     const struct hash128 *ids;
-    const uint32_t *vnodes; /* each below the table's number of vnodes */
+    const uint32_t *vnodes;            /* each below the table's number of vnodes */
     const struct limit *const *limits; /* each valid by limit_validate */
     const uint64_t *costs;
     const uint8_t *operations; /* enum operation */

@@ -27,9 +27,9 @@ enum { FILTER_BLOCK_LEN = 64, FILTER_BITS_PER_KEY = 4 };
 
 struct filter {
     const struct allocator *allocator;
-    uint64_t *words;  /* the slices of all vnodes, then the one being rebuilt */
-    uint32_t *adds;   /* per vnode: ids added since its last reset */
-    size_t bytes;     /* of words */
+    uint64_t *words; /* the slices of all vnodes, then the one being rebuilt */
+    uint32_t *adds;  /* per vnode: ids added since its last reset */
+    size_t bytes;    /* of words */
     uint32_t vnodes;
     uint32_t slice_blocks;
     uint32_t rebuilding; /* vnode, or FILTER_VNODE_NONE */

@@ -53,25 +53,25 @@ enum {
     /* Slots one call looks at while a target sweeps. */
     TABLE_SWEEP_SLOTS = 2048,
 };
-#define TABLE_MEMORY_MIN ((size_t)4 << 20)
+#define TABLE_MEMORY_MIN         ((size_t)4 << 20)
 #define TABLE_TARGET_BIT(target) ((uint8_t)(1u << (target)))
 
 struct table_stats {
-    uint64_t used;      /* live slots */
-    uint64_t capacity;  /* slots, if no arena were needed */
-    uint64_t evicted;   /* left memory for the disk */
-    uint64_t forgotten; /* dropped for want of room though not expired and not on disk */
-    uint64_t expired;   /* dropped because they were as good as new */
-    uint64_t refused;   /* changes that found no room */
-    uint64_t bytes;     /* of memory in use, everything included */
-    uint64_t bytes_max; /* the budget */
+    uint64_t used;        /* live slots */
+    uint64_t capacity;    /* slots, if no arena were needed */
+    uint64_t evicted;     /* left memory for the disk */
+    uint64_t forgotten;   /* dropped for want of room though not expired and not on disk */
+    uint64_t expired;     /* dropped because they were as good as new */
+    uint64_t refused;     /* changes that found no room */
+    uint64_t bytes;       /* of memory in use, everything included */
+    uint64_t bytes_max;   /* the budget */
     uint64_t arena_bytes; /* of which in blocks of the arena */
 };
 
 /* A table within `memory_bytes` (>= TABLE_MEMORY_MIN) for vnodes 0 .. vnodes - 1 (<=
  * TABLE_VNODES_MAX). *table is NULL on failure. 0, TG_EINVALID or TG_ENOMEM. */
-MUST_USE int table_new(struct table **table, const struct allocator *allocator,
-                       size_t memory_bytes, uint32_t vnodes);
+MUST_USE int table_new(struct table **table, const struct allocator *allocator, size_t memory_bytes,
+                       uint32_t vnodes);
 void table_free(struct table **table);
 void table_stats(const struct table *table, struct table_stats *stats);
 
@@ -81,7 +81,8 @@ void table_stats(const struct table *table, struct table_stats *stats);
  * Dirty bits of targets that are not in the mask are void. Does not mark old slots: see mark. */
 void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask);
 uint8_t table_targets(const struct table *table, uint32_t vnode);
-/* The vnode's sequence: +1 per change decided here; imports leave it (set it to follow a stream). */
+/* The vnode's sequence: +1 per change decided here; imports leave it (set it to follow a stream).
+ */
 uint64_t table_vnode_seq(const struct table *table, uint32_t vnode);
 void table_set_vnode_seq(struct table *table, uint32_t vnode, uint64_t seq);
 /* Live slots of the vnode. */

@@ -1,0 +1,23 @@
+/* algorithm.c - the table of algorithms: a new one is its file and one line here. */
+#include "node/limit/algorithm.h"
+
+#include <string.h>
+
+static const struct limit_ops *const ops_of[ALGORITHM_COUNT] = {
+    [ALGORITHM_TOKEN_BUCKET] = &gcra_ops,
+    [ALGORITHM_FIXED_WINDOW] = &fixed_window_ops,
+    [ALGORITHM_SLIDING_WINDOW] = &sliding_window_ops,
+    [ALGORITHM_SLIDING_LOG] = &sliding_log_ops,
+};
+
+const struct limit_ops *algorithm_ops(unsigned algorithm)
+{
+    return algorithm < ALGORITHM_COUNT ? ops_of[algorithm] : NULL;
+}
+
+void algorithm_release_block(struct limit_memory *memory, struct limit_cell *cell)
+{
+    if (cell->wide)
+        arena_give(&memory->arena, cell->word[2]);
+    memset(cell, 0, sizeof *cell);
+}

@@ -1,0 +1,174 @@
+/* algorithm.h - the contract between the engine, the table and the algorithms.
+ *
+ * An algorithm is one file that fills a `struct limit_ops`, and one line in algorithm.c. It sees a
+ * cell (the 13 bytes of state that a slot holds) and a plan (the limit's parameters, worked out
+ * once and cached), and never a slot, a vnode or another key.
+ *
+ *   cell   | word 0 | word 1 | word 2 | wide |     all zero = as new
+ *                              if wide: handle of a block in the arena
+ *
+ * Contract of ops:
+ * O1  An all-zero cell is a key never seen. `apply` must cope with any `now_ns` in
+ *     0 .. LIMIT_NOW_MAX.
+ * O2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED apart).
+ * O3  On an error `apply` has changed nothing.
+ * O4  `expires` says, without the limit's parameters, from when on the cell means "new".
+ */
+#ifndef NODE_LIMIT_ALGORITHM_H
+#define NODE_LIMIT_ALGORITHM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/limit.h"
+#include "base/sat.h"
+#include "node/limit/arena.h"
+#include "node/limit/engine.h"
+#include "node/limit/rates.h"
+
+#define LIMIT_NOW_MAX INT64_C(4000000000000000000) /* the year 2096; later times count as this */
+
+/* Largest count a decoder believes: twice the largest limit, for a hit may go into debt. */
+#define LIMIT_USED_MAX (2 * LIMIT_COUNT_MAX)
+
+enum { LIMIT_EXPORT_VERSION = 1 };
+
+struct limit_cell {
+    uint32_t word[3];
+    uint8_t wide;
+};
+
+/* What the states of one table share. */
+struct limit_memory {
+    struct arena arena;
+    struct rates rates;
+};
+
+struct limit_ops;
+
+/* A limit's parameters, prepared. */
+struct limit_plan {
+    struct limit limit;
+    const struct limit_ops *ops; /* NULL: an empty entry of the cache */
+    uint64_t capacity;
+    /* token_bucket */
+    uint64_t p; /* one token takes p/q ns */
+    uint32_t q;
+    uint32_t rate; /* the number of p/q; the plan holds a reference */
+    /* windows and logs */
+    uint64_t quantum_ns;
+    uint8_t exponent; /* 2^exponent ms >= the window */
+};
+
+struct limit_request {
+    uint64_t cost;
+    int64_t now_ns;
+    uint8_t operation;
+    uint8_t flags;
+};
+
+/* What apply did to the cell. LOWERED: it now says less than copies elsewhere may. */
+enum limit_change { LIMIT_SAME = 0, LIMIT_CHANGED = 1, LIMIT_LOWERED = 2 };
+
+struct limit_ops {
+    /* Works out the plan's own fields; plan->limit and ->capacity are set. */
+    void (*prepare)(struct limit_memory *memory, struct limit_plan *plan);
+    /* Decides, and takes what is to be taken. An enum limit_change, or TG_EFULL (O3). */
+    int (*apply)(struct limit_memory *memory, struct limit_cell *cell,
+                 const struct limit_plan *plan, const struct limit_request *request,
+                 struct limit_decision *out);
+    int64_t (*expires)(const struct limit_memory *memory, const struct limit_cell *cell);
+    /* Gives back what the cell refers to, and zeroes it. */
+    void (*release)(struct limit_memory *memory, struct limit_cell *cell);
+    size_t (*export_len)(const struct limit_memory *memory, const struct limit_cell *cell);
+    void (*put)(const struct limit_memory *memory, const struct limit_cell *cell,
+                struct bytes_writer *writer);
+    /* Reads what `put` wrote. With memory NULL it only checks. On success sets *expires_ns, and
+     * (with memory) the cell. 0, TG_ECORRUPT or TG_EFULL. */
+    int (*get)(struct limit_memory *memory, struct bytes_reader *reader, struct limit_cell *cell,
+               int64_t *expires_ns);
+};
+
+/* The ops of an algorithm number, or NULL. */
+const struct limit_ops *algorithm_ops(unsigned algorithm);
+
+extern const struct limit_ops gcra_ops;
+extern const struct limit_ops fixed_window_ops;
+extern const struct limit_ops sliding_window_ops;
+extern const struct limit_ops sliding_log_ops;
+
+/* -- shared by the algorithms ------------------------------------------------------------- */
+
+struct limit_verdict {
+    uint64_t charge; /* tokens to add */
+    uint64_t refund; /* tokens to give back, UINT64_MAX for all */
+    uint64_t granted;
+    uint64_t retry_cost; /* what must fit for a retry to succeed */
+    bool allowed;
+};
+
+/* Tokens that a hit of `cost` may still add: down to one further limit of debt. */
+static inline uint64_t limit_debt_room(uint64_t used, uint64_t capacity, uint64_t cost)
+{
+    const uint64_t room = sat_subu(2 * capacity, used);
+    return cost < room ? cost : room;
+}
+
+/* The semantics of the operations, the same for every algorithm: what a request does to a limit
+ * of `capacity` of which `used` are used. */
+static inline struct limit_verdict limit_judge(uint64_t used, uint64_t capacity,
+                                               const struct limit_request *request)
+{
+    struct limit_verdict verdict = {.allowed = true, .retry_cost = request->cost};
+    const uint64_t cost = request->cost;
+    if (__builtin_expect(request->operation <= OPERATION_PEEK, 1)) {
+        const uint64_t left = sat_subu(capacity, used);
+        if (cost <= left) {
+            verdict.charge = verdict.granted = cost;
+        } else if ((request->flags & LIMIT_AT_MOST) != 0) {
+            verdict.charge = verdict.granted = left;
+            verdict.allowed = left > 0;
+            verdict.retry_cost = 1;
+        } else {
+            verdict.allowed = false;
+        }
+        if (!verdict.allowed && (request->flags & LIMIT_COUNT_DENIED) != 0)
+            verdict.charge = limit_debt_room(used, capacity, cost);
+    } else if (request->operation == OPERATION_HIT) {
+        verdict.charge = verdict.granted = limit_debt_room(used, capacity, cost);
+    } else {
+        verdict.refund = request->operation == OPERATION_REFUND ? cost : UINT64_MAX;
+    }
+    return verdict;
+}
+
+/* Fills all of a decision but the times. */
+static inline void limit_report(struct limit_decision *out, const struct limit_verdict *verdict,
+                                uint64_t used, uint64_t capacity)
+{
+    out->status = LIMIT_DECIDED;
+    out->allowed = verdict->allowed;
+    out->limit = capacity;
+    out->used = used;
+    out->remaining = sat_subu(capacity, used);
+    out->granted = verdict->granted;
+    out->retry_after_ns = 0;
+    out->delay_ns = 0;
+}
+
+static inline uint64_t cell_u64(const struct limit_cell *cell)
+{
+    return (uint64_t)cell->word[1] << 32 | cell->word[0];
+}
+
+static inline void cell_set_u64(struct limit_cell *cell, uint64_t value)
+{
+    cell->word[0] = (uint32_t)value;
+    cell->word[1] = (uint32_t)(value >> 32);
+}
+
+/* release of algorithms whose wide cells own one block. */
+void algorithm_release_block(struct limit_memory *memory, struct limit_cell *cell);
+
+#endif

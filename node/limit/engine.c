@@ -1,0 +1,379 @@
+/* engine.c - the loop over a batch; see engine.h.
+ *
+ * The cost of a decision is two cache misses (index, slot) and a division or two, so a batch first
+ * asks for all its index lines, then for all its slots, and only then decides:
+ *
+ *   for 64 rows:  prefetch index[home]  |  probe, prefetch slot  |  decide in order
+ *
+ * A row on its own is applied directly. A group is peeked at first, row by row, with nothing taken,
+ * and applied in a second pass only if all rows allow:
+ *
+ *   peek rows --all allow--> apply rows --no room--> undo what was taken, NO_ROOM for all
+ *      |  \--absent--------> ABSENT for all
+ *      \--some deny--------> report rows as they stand; COUNT_DENIED rows are charged
+ *
+ * I1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
+ * I2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
+ */
+#include "node/limit/engine.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/limit/table_private.h"
+
+enum { ENGINE_BLOCK = 64 }; /* rows prefetched at a time */
+
+/* One row, gathered from the columns. */
+struct row {
+    struct hash128 id;
+    uint32_t vnode;
+    const struct limit *limit;
+    struct limit_request request;
+};
+
+/* -- plans -------------------------------------------------------------------------------- */
+
+static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit)
+{
+    return plan->ops != NULL && plan->limit.count == limit->count &&
+           plan->limit.window_ns == limit->window_ns && plan->limit.burst == limit->burst &&
+           plan->limit.algorithm == limit->algorithm;
+}
+
+/* The limit's plan, from a cache by content: inline limits come as ever new pointers. */
+static const struct limit_plan *plan_of(struct table *table, const struct limit *limit)
+{
+    const uint64_t hash = hash_mix64(limit->count + limit->window_ns * 0x9e3779b97f4a7c15ULL +
+                                     limit->burst * 0xff51afd7ed558ccdULL + limit->algorithm);
+    struct limit_plan *plan = &table->plans[hash % TABLE_PLANS];
+    if (__builtin_expect(plan_is_for(plan, limit), 1))
+        return plan;
+    ASSERT(limit->count > 0 && limit->window_ns > 0);
+    if (plan->ops != NULL)
+        rates_release(&table->memory.rates, plan->rate);
+    *plan = (struct limit_plan){.limit = *limit, .ops = algorithm_ops(limit->algorithm)};
+    ASSERT(plan->ops != NULL);
+    plan->capacity = limit_capacity(limit);
+    plan->ops->prepare(&table->memory, plan);
+    return plan;
+}
+
+/* -- one row ------------------------------------------------------------------------------ */
+
+static void decision_blank(struct limit_decision *out, enum limit_status status)
+{
+    memset(out, 0, sizeof *out);
+    out->status = (uint8_t)status;
+}
+
+static int plan_apply(struct table *table, const struct limit_plan *plan, struct limit_cell *cell,
+                      const struct limit_request *request, uint32_t number, int64_t clock_ns,
+                      struct limit_decision *out)
+{
+    int change = plan->ops->apply(&table->memory, cell, plan, request, out);
+    if (change == TG_EFULL && table_make_arena_room(table, number, clock_ns))
+        change = plan->ops->apply(&table->memory, cell, plan, request, out);
+    return change;
+}
+
+/* A change to a key without a slot: gives it one, or fails with nothing kept. */
+static bool row_create(struct table *table, const struct row *row, const struct limit_plan *plan,
+                       struct limit_cell *cell)
+{
+    const uint32_t number = table_insert(table, row->id, row->vnode, row->limit->algorithm,
+                                         TABLE_NONE, row->request.now_ns);
+    if (number == TABLE_NONE) {
+        plan->ops->release(&table->memory, cell);
+        return false;
+    }
+    slot_set_cell(&table->slots[number], cell);
+    table_changed(table, number, false);
+    return true;
+}
+
+static void row_refuse(struct table *table, struct limit_decision *out)
+{
+    table->refused++;
+    decision_blank(out, LIMIT_NO_ROOM);
+}
+
+/* Decides and applies one row. */
+static inline void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
+{
+    const struct limit_plan *plan = plan_of(table, row->limit);
+    const uint32_t number = table_find(table, row->id);
+    const int64_t now_ns = row->request.now_ns;
+    if (__builtin_expect(number != TABLE_NONE, 1)) {
+        struct slot *slot = &table->slots[number];
+        if ((slot->kind & KIND_ALGORITHM) != row->limit->algorithm) {
+            row_refuse(table, out); /* the id contains the algorithm: a caller's mistake */
+            return;
+        }
+        slot->kind |= KIND_REFERENCED;
+        struct limit_cell cell = slot_cell(slot);
+        const int change = plan_apply(table, plan, &cell, &row->request, number, now_ns, out);
+        if (change < 0) {
+            row_refuse(table, out);
+        } else if (change != LIMIT_SAME) {
+            slot_set_cell(slot, &cell);
+            table_changed(table, number, change == LIMIT_LOWERED);
+        }
+        return;
+    }
+    if ((row->request.flags & LIMIT_LOADED) == 0 &&
+        filter_maybe(&table->filter, row->vnode, row->id)) {
+        decision_blank(out, LIMIT_ABSENT);
+        return;
+    }
+    struct limit_cell cell = {0};
+    const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, now_ns, out);
+    if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
+        row_refuse(table, out);
+}
+
+/* -- groups ------------------------------------------------------------------------------- */
+
+static bool operation_asks(uint8_t operation)
+{
+    return operation == OPERATION_CHECK || operation == OPERATION_PEEK;
+}
+
+/* The same row as a peek of another cost. */
+static struct row row_as_peek(const struct row *row, uint64_t cost)
+{
+    struct row peek = *row;
+    peek.request.operation = OPERATION_PEEK;
+    peek.request.cost = cost;
+    return peek;
+}
+
+/* What the rows before `at` of the same key will have taken when it is this row's turn. */
+static uint64_t taken_before(const struct row *rows, size_t at)
+{
+    uint64_t taken = 0;
+    for (size_t i = 0; i < at; i++)
+        if (hash128_equal(rows[i].id, rows[at].id) && rows[i].request.operation <= OPERATION_HIT)
+            taken = sat_addu(taken, rows[i].request.cost);
+    return taken;
+}
+
+static void group_fail(struct limit_decision *out, size_t count, enum limit_status status)
+{
+    for (size_t i = 0; i < count; i++)
+        decision_blank(&out[i], status);
+}
+
+/* Peeks at each row. LIMIT_DECIDED and whether all allow, and the most that all would grant; or
+ * the status that the whole group gets. */
+static enum limit_status group_peek(struct table *table, const struct row *rows, size_t count,
+                                    struct limit_decision *out, bool *allowed, uint64_t *granted)
+{
+    *allowed = true;
+    *granted = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const bool asks = operation_asks(rows[i].request.operation);
+        const uint64_t before = taken_before(rows, i);
+        struct row peek = row_as_peek(&rows[i], asks ? sat_addu(rows[i].request.cost, before) : 0);
+        row_apply(table, &peek, &out[i]);
+        if (out[i].status != LIMIT_DECIDED)
+            return (enum limit_status)out[i].status;
+        if (!asks)
+            continue;
+        const bool at_most = (rows[i].request.flags & LIMIT_AT_MOST) != 0;
+        if (at_most && rows[i].request.cost > 0 && out[i].granted <= before)
+            out[i].allowed = 0;
+        *allowed = *allowed && out[i].allowed;
+        if (at_most && out[i].granted - before < *granted)
+            *granted = sat_subu(out[i].granted, before);
+    }
+    return LIMIT_DECIDED;
+}
+
+/* Some row denies: each reports the limit as it stands, and keeps its own verdict. */
+static void group_deny(struct table *table, const struct row *rows, size_t count,
+                       struct limit_decision *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct limit_decision verdict = out[i];
+        const bool asks = operation_asks(rows[i].request.operation);
+        struct row final = row_as_peek(&rows[i], 0);
+        if (asks && (rows[i].request.flags & LIMIT_COUNT_DENIED) != 0 && !verdict.allowed &&
+            rows[i].request.operation == OPERATION_CHECK) {
+            final = rows[i];
+            final.request.operation = OPERATION_HIT;
+        }
+        row_apply(table, &final, &out[i]);
+        out[i].allowed = verdict.allowed;
+        out[i].granted = 0;
+        out[i].retry_after_ns = verdict.retry_after_ns;
+    }
+}
+
+/* Takes back what the first `count` rows of a group took. */
+static void group_undo(struct table *table, const struct row *rows, size_t count,
+                       const struct limit_decision *out)
+{
+    for (size_t i = count; i-- > 0;) {
+        struct row undo = rows[i];
+        if (undo.request.operation != OPERATION_CHECK && undo.request.operation != OPERATION_HIT)
+            continue;
+        undo.request.operation = OPERATION_REFUND;
+        undo.request.cost = out[i].granted;
+        undo.request.flags = LIMIT_LOADED;
+        struct limit_decision ignored;
+        row_apply(table, &undo, &ignored);
+    }
+}
+
+static void group_decide(struct table *table, const struct row *rows, size_t count,
+                         struct limit_decision *out)
+{
+    bool allowed;
+    uint64_t granted;
+    const enum limit_status status = group_peek(table, rows, count, out, &allowed, &granted);
+    if (status != LIMIT_DECIDED) {
+        group_fail(out, count, status);
+        return;
+    }
+    if (!allowed) {
+        group_deny(table, rows, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct row final = rows[i];
+        if (operation_asks(final.request.operation)) {
+            if (final.request.cost > granted)
+                final.request.cost = granted;
+            final.request.flags &= (uint8_t)~LIMIT_AT_MOST;
+        }
+        row_apply(table, &final, &out[i]);
+        if (out[i].status != LIMIT_DECIDED) {
+            group_undo(table, rows, i, out);
+            group_fail(out, count, LIMIT_NO_ROOM);
+            return;
+        }
+    }
+}
+
+/* -- batches ------------------------------------------------------------------------------ */
+
+static inline int64_t clamp_now(int64_t now_ns)
+{
+    return now_ns < 0 ? 0 : now_ns > LIMIT_NOW_MAX ? LIMIT_NOW_MAX : now_ns;
+}
+
+static inline struct row batch_row(const struct table *table, const struct limit_batch *batch,
+                                   size_t i, int64_t now_ns)
+{
+    ASSERT(batch->vnodes[i] < table->vnodes_count);
+    return (struct row){
+        .id = batch->ids[i],
+        .vnode = batch->vnodes[i],
+        .limit = batch->limits[i],
+        .request = {.cost = batch->costs[i],
+                    .now_ns = now_ns,
+                    .operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i],
+                    .flags = batch->flags == NULL ? 0 : batch->flags[i]},
+    };
+}
+
+static inline void batch_put(const struct limit_decisions *out, size_t i,
+                             const struct limit_decision *decision)
+{
+    out->status[i] = decision->status;
+    out->allowed[i] = decision->allowed;
+    out->limit[i] = decision->limit;
+    out->used[i] = decision->used;
+    out->remaining[i] = decision->remaining;
+    out->granted[i] = decision->granted;
+    out->reset_after_ns[i] = decision->reset_after_ns;
+    out->retry_after_ns[i] = decision->retry_after_ns;
+    out->delay_ns[i] = decision->delay_ns;
+}
+
+static void batch_prefetch(const struct table *table, const struct limit_batch *batch, size_t from,
+                           size_t to)
+{
+    const struct index *index = &table->index;
+    const uint32_t mask = (1u << index->slot_bits) - 1;
+    uint32_t homes[ENGINE_BLOCK];
+    uint32_t tags[ENGINE_BLOCK];
+    for (size_t i = from; i < to; i++) {
+        const uint64_t hash = index_hash(batch->ids[i]);
+        homes[i - from] = index_home(index, hash);
+        tags[i - from] = index_tag(index, hash);
+        __builtin_prefetch(&index->words[homes[i - from]]);
+    }
+    for (size_t i = from; i < to; i++) {
+        uint32_t at = homes[i - from];
+        while (index->words[at] != 0 && (index->words[at] & ~mask) != tags[i - from])
+            at++;
+        if (index->words[at] != 0)
+            __builtin_prefetch(&table->slots[(index->words[at] & mask) - 1], 1);
+    }
+}
+
+/* Decides the group that starts at row `i`; returns the row after it. */
+static size_t batch_group(struct table *table, const struct limit_batch *batch, size_t i,
+                          int64_t now_ns, struct limit_decisions *out)
+{
+    size_t end = i + 1;
+    while (end < batch->count && batch->groups[end] == batch->groups[i])
+        end++;
+    struct row rows[LIMIT_GROUP_MAX];
+    struct limit_decision decisions[LIMIT_GROUP_MAX];
+    const size_t count = end - i;
+    if (count > LIMIT_GROUP_MAX) {
+        decision_blank(&decisions[0], LIMIT_NO_ROOM);
+        for (; i < end; i++)
+            batch_put(out, i, &decisions[0]);
+        return end;
+    }
+    for (size_t k = 0; k < count; k++)
+        rows[k] = batch_row(table, batch, i + k, now_ns);
+    group_decide(table, rows, count, decisions);
+    for (size_t k = 0; k < count; k++)
+        batch_put(out, i + k, &decisions[k]);
+    return end;
+}
+
+void engine_step(struct table *table, const struct limit_batch *batch, int64_t now_ns,
+                 struct limit_decisions *out)
+{
+    now_ns = clamp_now(now_ns);
+    size_t prefetched = 0;
+    for (size_t i = 0; i < batch->count;) {
+        if (i >= prefetched) {
+            prefetched = i + ENGINE_BLOCK < batch->count ? i + ENGINE_BLOCK : batch->count;
+            batch_prefetch(table, batch, i, prefetched);
+        }
+        if (batch->groups != NULL && i + 1 < batch->count &&
+            batch->groups[i + 1] == batch->groups[i]) {
+            i = batch_group(table, batch, i, now_ns, out);
+            continue;
+        }
+        const struct row row = batch_row(table, batch, i, now_ns);
+        struct limit_decision decision;
+        row_apply(table, &row, &decision);
+        batch_put(out, i, &decision);
+        i++;
+    }
+}
+
+void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
+                uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,
+                struct limit_decision *out)
+{
+    ASSERT(vnode < table->vnodes_count);
+    const struct row row = {
+        .id = id,
+        .vnode = vnode,
+        .limit = limit,
+        .request = {.cost = cost,
+                    .now_ns = clamp_now(now_ns),
+                    .operation = (uint8_t)operation,
+                    .flags = (uint8_t)flags},
+    };
+    row_apply(table, &row, out);
+}

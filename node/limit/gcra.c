@@ -1,0 +1,235 @@
+/* gcra.c - token bucket kept as one number.
+ *
+ * A bucket of `burst` tokens refilled at count/window is fully described by its theoretical
+ * arrival time (TAT): the moment at which it will be full again.
+ *
+ *      now                     TAT
+ *   ----|-----------------------|------> time
+ *       |<------ debt --------->|        debt = used * (time of a token) <= that of burst
+ *
+ *   cell  | TAT ns, 8 bytes | fraction 20 bits | rate 12 bits |
+ *
+ * A token takes p/q ns, reduced; the fraction counts q-ths of a ns, so 7/60s and 600,000,000/s are
+ * exact and cannot drift. Only when q would not fit 20 bits is p/q rounded up, by < 2^-20 ns.
+ * Debts are reckoned in q-ths of a ns in 128 bits; p < 2^59 and tokens < 2^64 never overflow.
+ *
+ * I1  A check leaves TAT alone or raises it; only refund and reset lower it.
+ * I2  After an allowed check debt <= burst * p; after a hit debt <= 2 * burst * p.
+ * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
+ *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
+ *
+ * So that a debt always fits below the end of time, a bucket holds at most 73 years of refill.
+ * Pure: time comes in; algorithm.h has the contract of ops.
+ */
+#include <string.h>
+
+#include "node/limit/algorithm.h"
+
+#define FRACTION_MASK (RATE_DENOMINATOR_MAX - 1u)
+#define DEBT_NS_MAX   (UINT64_C(1) << 61)
+#define TOKENS_MAX    (UINT64_C(1) << 60)
+
+static uint64_t divisor_common(uint64_t a, uint64_t b)
+{
+    const int shift = __builtin_ctzll(a | b);
+    a >>= __builtin_ctzll(a);
+    while (b != 0) {
+        b >>= __builtin_ctzll(b);
+        const uint64_t low = a < b ? a : b;
+        b = a < b ? b - a : a - b;
+        a = low;
+    }
+    return a << shift;
+}
+
+static void gcra_prepare(struct limit_memory *memory, struct limit_plan *plan)
+{
+    const uint64_t common = divisor_common(plan->limit.window_ns, plan->limit.count);
+    plan->p = plan->limit.window_ns / common;
+    const uint64_t q = plan->limit.count / common;
+    if (q <= RATE_DENOMINATOR_MAX) {
+        plan->q = (uint32_t)q;
+    } else {
+        plan->p = sat_muldiv_up(plan->p, RATE_DENOMINATOR_MAX, q);
+        plan->q = RATE_DENOMINATOR_MAX;
+    }
+    const uint64_t most = sat_muldiv(DEBT_NS_MAX, plan->q, plan->p);
+    if (plan->capacity > most)
+        plan->capacity = most;
+    plan->rate = rates_take(&memory->rates, plan->p, plan->q);
+}
+
+static unsigned __int128 divide_up(unsigned __int128 a, uint64_t b)
+{
+    if (a + b - 1 <= UINT64_MAX)
+        return ((uint64_t)a + b - 1) / b;
+    return (a + b - 1) / b;
+}
+
+/* The debt of a bucket kept at another rate than the plan's, in the plan's units (I3). */
+static unsigned __int128 debt_converted(const struct limit_memory *memory,
+                                        const struct limit_plan *plan, uint64_t span_ns,
+                                        uint32_t number, uint32_t fraction)
+{
+    if (number == 0) /* kept without a rate: only its time is known */
+        return (unsigned __int128)span_ns * plan->q +
+               (((uint64_t)fraction * plan->q + FRACTION_MASK) >> RATE_FRACTION_BITS);
+    const struct rate *old = &memory->rates.rate[number];
+    const unsigned __int128 debt = (unsigned __int128)span_ns * old->q + fraction;
+    const unsigned __int128 tokens = debt / old->p;
+    const uint64_t whole = tokens > TOKENS_MAX ? TOKENS_MAX : (uint64_t)tokens;
+    return (unsigned __int128)whole * plan->p + divide_up(debt % old->p * plan->p, old->p);
+}
+
+static inline unsigned __int128 gcra_debt(const struct limit_memory *memory,
+                                          const struct limit_cell *cell,
+                                          const struct limit_plan *plan, int64_t now_ns)
+{
+    const uint64_t tat_ns = cell_u64(cell);
+    if (tat_ns < (uint64_t)now_ns)
+        return 0;
+    const uint64_t span_ns = tat_ns - (uint64_t)now_ns;
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    const uint32_t fraction = cell->word[2] & FRACTION_MASK;
+    if (number == plan->rate && number != 0)
+        return (unsigned __int128)span_ns * plan->q + fraction;
+    return debt_converted(memory, plan, span_ns, number, fraction);
+}
+
+/* Writes a debt as of now; moves the cell's reference if the rate is another one. */
+static inline void gcra_store(struct limit_memory *memory, struct limit_cell *cell,
+                              const struct limit_plan *plan, int64_t now_ns, unsigned __int128 debt)
+{
+    uint64_t span_ns;
+    uint32_t fraction;
+    if (debt <= INT64_MAX - LIMIT_NOW_MAX - 2) {
+        span_ns = plan->q == 1 ? (uint64_t)debt : (uint64_t)debt / plan->q;
+        fraction = (uint32_t)((uint64_t)debt - span_ns * plan->q);
+    } else {
+        /* Only a debt converted from another rate (I3) can reach beyond the end of time. */
+        const unsigned __int128 most = (unsigned __int128)(INT64_MAX - 2 - now_ns) * plan->q;
+        debt = debt < most ? debt : most;
+        span_ns = (uint64_t)(debt / plan->q);
+        fraction = (uint32_t)(debt % plan->q);
+    }
+    if (plan->rate == 0 && fraction != 0) { /* no rate to count fractions by: round up */
+        fraction = 0;
+        span_ns++;
+    }
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    if (__builtin_expect(number != plan->rate, 0)) {
+        rates_hold(&memory->rates, plan->rate);
+        rates_release(&memory->rates, number);
+    }
+    cell_set_u64(cell, debt == 0 ? 0 : (uint64_t)now_ns + span_ns);
+    cell->word[2] = plan->rate << RATE_FRACTION_BITS | fraction;
+}
+
+static int64_t debt_ns(const struct limit_plan *plan, unsigned __int128 debt)
+{
+    if (plan->q == 1 && debt <= INT64_MAX)
+        return (int64_t)debt;
+    const unsigned __int128 ns = divide_up(debt, plan->q);
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
+static int64_t gcra_retry(const struct limit_plan *plan, unsigned __int128 debt, uint64_t cost)
+{
+    if (cost > plan->capacity)
+        return LIMIT_RETRY_NEVER;
+    return debt_ns(plan, debt + (unsigned __int128)cost * plan->p -
+                             (unsigned __int128)plan->capacity * plan->p);
+}
+
+static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
+                      const struct limit_plan *plan, const struct limit_request *request,
+                      struct limit_decision *out)
+{
+    const unsigned __int128 before = gcra_debt(memory, cell, plan, request->now_ns);
+    const unsigned __int128 used_wide = divide_up(before, plan->p);
+    const uint64_t used = used_wide > TOKENS_MAX ? TOKENS_MAX : (uint64_t)used_wide;
+    const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
+
+    unsigned __int128 debt = before + (unsigned __int128)verdict.charge * plan->p;
+    uint64_t used_after = used + verdict.charge;
+    if (verdict.refund != 0) {
+        const unsigned __int128 back = (unsigned __int128)verdict.refund * plan->p;
+        debt = back < debt ? debt - back : 0;
+        used_after = sat_subu(used, verdict.refund);
+    }
+    limit_report(out, &verdict, used_after, plan->capacity);
+    out->reset_after_ns = debt_ns(plan, debt);
+    const bool peek = request->operation == OPERATION_PEEK;
+    if (!verdict.allowed)
+        out->retry_after_ns = gcra_retry(plan, debt, verdict.retry_cost);
+    if (debt == before || peek)
+        return LIMIT_SAME;
+    gcra_store(memory, cell, plan, request->now_ns, debt);
+    return debt < before ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static int64_t gcra_expires(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    (void)memory;
+    const uint64_t tat_ns = cell_u64(cell);
+    return (int64_t)tat_ns + ((cell->word[2] & FRACTION_MASK) != 0);
+}
+
+static void gcra_release(struct limit_memory *memory, struct limit_cell *cell)
+{
+    rates_release(&memory->rates, cell->word[2] >> RATE_FRACTION_BITS);
+    memset(cell, 0, sizeof *cell);
+}
+
+/* | TAT ns 8 | fraction 4 | p 8 | q 4 |   p = 0: the rate is unknown */
+enum { GCRA_EXPORT_LEN = 24 };
+
+static size_t gcra_export_len(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    (void)memory;
+    (void)cell;
+    return GCRA_EXPORT_LEN;
+}
+
+static void gcra_put(const struct limit_memory *memory, const struct limit_cell *cell,
+                     struct bytes_writer *writer)
+{
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    bytes_put_u64(writer, cell_u64(cell));
+    bytes_put_u32(writer, cell->word[2] & FRACTION_MASK);
+    bytes_put_u64(writer, number == 0 ? 0 : memory->rates.rate[number].p);
+    bytes_put_u32(writer, number == 0 ? 0 : memory->rates.rate[number].q);
+}
+
+static int gcra_get(struct limit_memory *memory, struct bytes_reader *reader,
+                    struct limit_cell *cell, int64_t *expires_ns)
+{
+    uint64_t tat_ns = bytes_get_u64(reader);
+    uint32_t fraction = bytes_get_u32(reader);
+    const uint64_t p = bytes_get_u64(reader);
+    const uint32_t q = bytes_get_u32(reader);
+    if (reader->failed || tat_ns > INT64_MAX - 1 || p > RATE_NUMERATOR_MAX ||
+        q > RATE_DENOMINATOR_MAX || (p == 0) != (q == 0) || (fraction != 0 && fraction >= q))
+        return TG_ECORRUPT;
+    *expires_ns = (int64_t)tat_ns + (fraction != 0);
+    if (memory == NULL)
+        return 0;
+    const uint32_t number = p == 0 ? 0 : rates_take(&memory->rates, p, q);
+    if (number == 0 && fraction != 0) {
+        fraction = 0;
+        tat_ns++;
+    }
+    *cell = (struct limit_cell){.word = {[2] = number << RATE_FRACTION_BITS | fraction}};
+    cell_set_u64(cell, tat_ns);
+    return 0;
+}
+
+const struct limit_ops gcra_ops = {
+    .prepare = gcra_prepare,
+    .apply = gcra_apply,
+    .expires = gcra_expires,
+    .release = gcra_release,
+    .export_len = gcra_export_len,
+    .put = gcra_put,
+    .get = gcra_get,
+};

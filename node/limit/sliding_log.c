@@ -1,0 +1,439 @@
+/* sliding_log.c - the exact rolling window: at most `count` events in ANY interval (t - W, t].
+ *
+ * The times of the events are kept in a ring of 32-bit words in one block of the arena that grows
+ * by a quarter at a time. A word is a time in quanta, modulo 2^31, relative to the newest one; the
+ * quantum is the power of ten ns that makes a window at most 2^30 quanta (100 ns for a minute,
+ * 10 us for an hour). Several events of one moment are a run: two words.
+ *
+ *   cell   wide, handle in word 2 (all zero: no events)
+ *   block  | last 8 | window 8 | total 4 | head 4 | words 4 | capacity 4 | ring of words ... |
+ *   word   | 0 | time 31 |   one event
+ *          | 1 | time 31 | events 32 |   a run of two or more
+ *
+ * I1  total is the sum of the events in the ring; times never decrease from head to tail.
+ * I2  Times are rounded up: an event may count for one quantum too long, never too short.
+ * I3  words <= max(limit's count, LOG_WORDS_MIN): each check's event takes at most one word. Hits
+ *     beyond the limit merge into the newest run, which then counts from their (later) moment.
+ * I4  A time that goes back counts as the newest event's: order is kept, nothing expires early.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/limit/algorithm.h"
+
+enum { LOG_WORDS_MIN = 4, LOG_HEADER_LEN = 32 };
+
+#define LOG_RUN        0x80000000u
+#define LOG_TIME_MASK  0x7fffffffu
+#define LOG_QUANTA_MAX (UINT64_C(1) << 30)
+
+struct log {
+    uint64_t last; /* quanta */
+    uint64_t window_ns;
+    uint32_t total;
+    uint32_t head;
+    uint32_t words;
+    uint32_t capacity;
+    uint32_t ring[];
+};
+
+_Static_assert(sizeof(struct log) == LOG_HEADER_LEN, "the header is what the comment says");
+
+/* The oldest event or run, decoded. */
+struct log_entry {
+    uint64_t time; /* quanta */
+    uint32_t events;
+    uint32_t words;
+};
+
+static uint64_t log_quantum_ns(uint64_t window_ns)
+{
+    uint64_t quantum_ns = 1;
+    while (window_ns / quantum_ns > LOG_QUANTA_MAX)
+        quantum_ns *= 10;
+    return quantum_ns;
+}
+
+static void log_prepare(struct limit_memory *memory, struct limit_plan *plan)
+{
+    (void)memory;
+    plan->quantum_ns = log_quantum_ns(plan->limit.window_ns);
+}
+
+static struct log *log_of(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    return cell->wide ? arena_at(&memory->arena, cell->word[2]) : NULL;
+}
+
+static uint32_t *log_word(struct log *log, uint32_t index)
+{
+    const uint32_t at = log->head + index;
+    return &log->ring[at < log->capacity ? at : at - log->capacity];
+}
+
+static struct log_entry log_entry(const struct log *log, uint32_t index)
+{
+    uint32_t at = log->head + index;
+    at = at < log->capacity ? at : at - log->capacity;
+    const uint32_t word = log->ring[at];
+    struct log_entry entry = {.events = 1, .words = 1};
+    entry.time = log->last - (((uint32_t)log->last - word) & LOG_TIME_MASK);
+    if ((word & LOG_RUN) != 0) {
+        entry.events = log->ring[at + 1 < log->capacity ? at + 1 : 0];
+        entry.words = 2;
+    }
+    return entry;
+}
+
+/* The index of the newest entry; words > 0. */
+static uint32_t log_newest(struct log *log)
+{
+    if (log->words >= 2 && (*log_word(log, log->words - 2) & LOG_RUN) != 0)
+        return log->words - 2;
+    return log->words - 1;
+}
+
+static int64_t log_time_ns(uint64_t time, uint64_t quantum_ns, uint64_t window_ns)
+{
+    const unsigned __int128 ns = (unsigned __int128)time * quantum_ns + window_ns;
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
+static void log_drop_oldest(struct log *log, const struct log_entry *entry)
+{
+    log->head += entry->words;
+    if (log->head >= log->capacity)
+        log->head -= log->capacity;
+    log->words -= entry->words;
+    log->total -= entry->events;
+}
+
+/* Forgets what has left (now - W, now]. */
+static void log_purge(struct log *log, uint64_t quantum_ns, int64_t now_ns)
+{
+    if (log_time_ns(log->last, quantum_ns, log->window_ns) <= now_ns) {
+        log->words = log->total = log->head = 0;
+        return;
+    }
+    while (log->words > 0) {
+        const struct log_entry entry = log_entry(log, 0);
+        if (log_time_ns(entry.time, quantum_ns, log->window_ns) > now_ns)
+            return;
+        log_drop_oldest(log, &entry);
+    }
+}
+
+/* The rule's window has changed: times are rewritten in the new quanta (rounded up, I2). */
+static void log_rescale(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+{
+    const uint64_t old_ns = log_quantum_ns(log->window_ns);
+    const uint64_t new_ns = plan->quantum_ns;
+    if (plan->limit.window_ns < log->window_ns) {
+        log->window_ns = plan->limit.window_ns;
+        log_purge(log, old_ns, now_ns); /* so that what stays fits 31 bits of finer quanta */
+    }
+    log->window_ns = plan->limit.window_ns;
+    if (old_ns == new_ns)
+        return;
+    const uint64_t last = sat_muldiv_up(log->last, old_ns, new_ns);
+    for (uint32_t at = 0; at < log->words;) {
+        const struct log_entry entry = log_entry(log, at);
+        const uint64_t time = sat_muldiv_up(entry.time, old_ns, new_ns);
+        uint32_t *word = log_word(log, at);
+        /* An event of a clock that then went back far may be too far from last: keep it longer. */
+        const uint64_t floor_time = last > LOG_TIME_MASK ? last - LOG_TIME_MASK : 0;
+        const uint64_t kept = time > floor_time ? time : floor_time;
+        *word = (*word & LOG_RUN) | ((uint32_t)kept & LOG_TIME_MASK);
+        at += entry.words;
+    }
+    log->last = last;
+}
+
+static uint32_t log_words_max(const struct limit_plan *plan)
+{
+    return plan->limit.count > LOG_WORDS_MIN ? (uint32_t)plan->limit.count : LOG_WORDS_MIN;
+}
+
+static size_t log_len(uint32_t capacity)
+{
+    return LOG_HEADER_LEN + (size_t)capacity * 4;
+}
+
+/* Moves the log to a block of `capacity` words. 0 or TG_EFULL. */
+static int log_resize(struct limit_memory *memory, struct limit_cell *cell, uint32_t capacity)
+{
+    const uint32_t handle = arena_take(&memory->arena, log_len(capacity));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct log *to = arena_at(&memory->arena, handle);
+    struct log *from = log_of(memory, cell);
+    if (from == NULL) {
+        *to = (struct log){.capacity = capacity};
+    } else {
+        *to = *from;
+        to->head = 0;
+        to->capacity = capacity;
+        for (uint32_t i = 0; i < from->words; i++)
+            to->ring[i] = *log_word(from, i);
+        arena_give(&memory->arena, cell->word[2]);
+    }
+    cell->wide = 1;
+    cell->word[2] = handle;
+    return 0;
+}
+
+/* Room for `words` more, at the limit's bound if need be by merging the newest entries (I3). */
+static int log_reserve(struct limit_memory *memory, struct limit_cell *cell,
+                       const struct limit_plan *plan, uint32_t words)
+{
+    const struct log *log = log_of(memory, cell);
+    const uint32_t have = log == NULL ? 0 : log->capacity;
+    const uint32_t need = (log == NULL ? 0 : log->words) + words;
+    if (need <= have)
+        return 0;
+    const uint32_t most = log_words_max(plan);
+    uint32_t capacity = need + need / 4;
+    if (capacity < LOG_WORDS_MIN)
+        capacity = LOG_WORDS_MIN;
+    if (capacity > most)
+        capacity = most;
+    if (capacity <= have)
+        return 0; /* the append will merge */
+    return log_resize(memory, cell, capacity);
+}
+
+/* Takes the newest entry off and returns its events. */
+static uint32_t log_pop_newest(struct log *log)
+{
+    const uint32_t newest = log_newest(log);
+    const struct log_entry entry = log_entry(log, newest);
+    log->words = newest;
+    log->total -= entry.events;
+    return entry.events;
+}
+
+static void log_append(struct log *log, const struct limit_plan *plan, uint32_t events,
+                       int64_t now_ns)
+{
+    uint64_t time = ((uint64_t)now_ns + plan->quantum_ns - 1) / plan->quantum_ns;
+    if (log->words > 0 && time < log->last)
+        time = log->last; /* I4 */
+    while (log->words > 0 && log->words + (events > 1 ? 2 : 1) > log->capacity)
+        events += log_pop_newest(log);
+    log->last = time;
+    const uint32_t word = (uint32_t)time & LOG_TIME_MASK;
+    if (events > 1) {
+        *log_word(log, log->words) = word | LOG_RUN;
+        *log_word(log, log->words + 1) = events;
+        log->words += 2;
+    } else {
+        *log_word(log, log->words) = word;
+        log->words += 1;
+    }
+    log->total += events;
+}
+
+static void log_refund(struct log *log, uint64_t count)
+{
+    while (count > 0 && log->words > 0) {
+        const uint32_t newest = log_newest(log);
+        const struct log_entry entry = log_entry(log, newest);
+        if (entry.events <= count) {
+            count -= log_pop_newest(log);
+            continue;
+        }
+        const uint32_t left = entry.events - (uint32_t)count;
+        log->total -= (uint32_t)count;
+        count = 0;
+        if (left == 1) {
+            *log_word(log, newest) &= LOG_TIME_MASK;
+            log->words--;
+        } else {
+            *log_word(log, newest + 1) = left;
+        }
+    }
+}
+
+/* How long until enough of the oldest events have left for `cost` to fit. `pending` events of now
+ * (a peek's, which leave in `pending_ns`) come after those of the log. */
+static int64_t log_retry(const struct log *log, const struct limit_plan *plan, uint64_t cost,
+                         uint64_t pending, int64_t pending_ns, int64_t now_ns)
+{
+    if (cost > plan->capacity)
+        return LIMIT_RETRY_NEVER;
+    uint64_t left = pending + (log == NULL ? 0 : log->total);
+    for (uint32_t at = 0; log != NULL && at < log->words;) {
+        const struct log_entry entry = log_entry(log, at);
+        left -= entry.events;
+        if (left + cost <= plan->capacity)
+            return log_time_ns(entry.time, plan->quantum_ns, log->window_ns) - now_ns;
+        at += entry.words;
+    }
+    return pending_ns;
+}
+
+static int64_t log_reset_ns(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+{
+    if (log == NULL || log->words == 0)
+        return 0;
+    const struct log_entry newest = log_entry(log, log_newest(log));
+    return log_time_ns(newest.time, plan->quantum_ns, log->window_ns) - now_ns;
+}
+
+/* Applies the verdict to the log. 0 or TG_EFULL. */
+static int log_take(struct limit_memory *memory, struct limit_cell *cell,
+                    const struct limit_plan *plan, const struct limit_verdict *verdict,
+                    int64_t now_ns)
+{
+    if (verdict->charge > 0) {
+        const int rc = log_reserve(memory, cell, plan, verdict->charge > 1 ? 2 : 1);
+        if (rc != 0)
+            return rc;
+        struct log *log = log_of(memory, cell);
+        log->window_ns = plan->limit.window_ns;
+        log_append(log, plan, (uint32_t)verdict->charge, now_ns);
+    } else if (verdict->refund > 0 && cell->wide) {
+        struct log *log = log_of(memory, cell);
+        log_refund(log, verdict->refund);
+        if (log->words == 0)
+            algorithm_release_block(memory, cell);
+    }
+    return 0;
+}
+
+/* What a peek would report after a charge: every entry's time is known, the new one's is now. */
+static int64_t log_reset_peeked(struct log *log, const struct limit_plan *plan,
+                                const struct limit_verdict *verdict, int64_t now_ns)
+{
+    if (verdict->charge == 0)
+        return log_reset_ns(log, plan, now_ns);
+    uint64_t time = ((uint64_t)now_ns + plan->quantum_ns - 1) / plan->quantum_ns;
+    if (log != NULL && log->words > 0 && time < log->last)
+        time = log->last;
+    return log_time_ns(time, plan->quantum_ns, plan->limit.window_ns) - now_ns;
+}
+
+static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
+                     const struct limit_plan *plan, const struct limit_request *request,
+                     struct limit_decision *out)
+{
+    struct log *log = log_of(memory, cell);
+    if (log != NULL) {
+        if (log->window_ns != plan->limit.window_ns)
+            log_rescale(log, plan, request->now_ns);
+        log_purge(log, plan->quantum_ns, request->now_ns);
+    }
+    const uint64_t used = log == NULL ? 0 : log->total;
+    const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
+    const uint64_t after = sat_subu(used + verdict.charge, verdict.refund);
+    const bool peek = request->operation == OPERATION_PEEK;
+    if (!peek && log_take(memory, cell, plan, &verdict, request->now_ns) != 0)
+        return TG_EFULL;
+    log = log_of(memory, cell);
+    limit_report(out, &verdict, after, plan->capacity);
+    out->reset_after_ns = peek ? log_reset_peeked(log, plan, &verdict, request->now_ns)
+                               : log_reset_ns(log, plan, request->now_ns);
+    if (!verdict.allowed)
+        out->retry_after_ns = log_retry(log, plan, verdict.retry_cost, peek ? verdict.charge : 0,
+                                        out->reset_after_ns, request->now_ns);
+    if (peek || after == used)
+        return LIMIT_SAME;
+    return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static int64_t log_expires(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    const struct log *log = log_of(memory, cell);
+    if (log == NULL || log->words == 0)
+        return 0;
+    return log_time_ns(log->last, log_quantum_ns(log->window_ns), log->window_ns);
+}
+
+/* | window 8 | last 8 | total 4 | words 4 | words, oldest first |   window 0: no events */
+enum { LOG_EXPORT_HEADER_LEN = 24 };
+
+static size_t log_export_len(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    const struct log *log = log_of(memory, cell);
+    return LOG_EXPORT_HEADER_LEN + (log == NULL ? 0 : (size_t)log->words * 4);
+}
+
+static void log_put(const struct limit_memory *memory, const struct limit_cell *cell,
+                    struct bytes_writer *writer)
+{
+    struct log *log = log_of(memory, cell);
+    bytes_put_u64(writer, log == NULL ? 0 : log->window_ns);
+    bytes_put_u64(writer, log == NULL ? 0 : log->last);
+    bytes_put_u32(writer, log == NULL ? 0 : log->total);
+    bytes_put_u32(writer, log == NULL ? 0 : log->words);
+    for (uint32_t i = 0; log != NULL && i < log->words; i++)
+        bytes_put_u32(writer, *log_word(log, i));
+}
+
+/* True if the words are whole entries in order whose events sum up to `total` (I1). */
+static bool log_words_valid(const uint8_t *words, uint32_t count, uint64_t last, uint32_t total)
+{
+    uint64_t sum = 0;
+    uint32_t age = LOG_TIME_MASK; /* distance to last: never grows */
+    for (uint32_t at = 0; at < count; at++) {
+        const uint32_t word = bytes_u32_at(words, at);
+        const uint32_t back = ((uint32_t)last - word) & LOG_TIME_MASK;
+        if (back > age || back > last)
+            return false;
+        age = back;
+        if ((word & LOG_RUN) == 0) {
+            sum++;
+            continue;
+        }
+        if (++at == count)
+            return false;
+        const uint32_t events = bytes_u32_at(words, at);
+        if (events < 2 || events > 2 * LIMIT_LOG_COUNT_MAX)
+            return false;
+        sum += events;
+    }
+    return sum == total;
+}
+
+static int log_get(struct limit_memory *memory, struct bytes_reader *reader,
+                   struct limit_cell *cell, int64_t *expires_ns)
+{
+    const uint64_t window_ns = bytes_get_u64(reader);
+    const uint64_t last = bytes_get_u64(reader);
+    const uint32_t total = bytes_get_u32(reader);
+    const uint32_t words = bytes_get_u32(reader);
+    if (reader->failed || words > LIMIT_LOG_COUNT_MAX || total > 2 * LIMIT_LOG_COUNT_MAX)
+        return TG_ECORRUPT;
+    const uint8_t *entries = bytes_take(reader, (size_t)words * 4);
+    if (reader->failed || !log_words_valid(entries, words, last, total))
+        return TG_ECORRUPT;
+    if (words > 0 && (window_ns < LIMIT_WINDOW_MIN_NS || window_ns > LIMIT_WINDOW_MAX_NS ||
+                      last > INT64_MAX / log_quantum_ns(window_ns)))
+        return TG_ECORRUPT;
+    *expires_ns = words == 0 ? 0 : log_time_ns(last, log_quantum_ns(window_ns), window_ns);
+    if (memory == NULL)
+        return 0;
+    memset(cell, 0, sizeof *cell);
+    if (words == 0)
+        return 0;
+    if (log_resize(memory, cell, words < LOG_WORDS_MIN ? LOG_WORDS_MIN : words) != 0)
+        return TG_EFULL;
+    struct log *log = log_of(memory, cell);
+    log->last = last;
+    log->window_ns = window_ns;
+    log->total = total;
+    log->words = words;
+    for (uint32_t i = 0; i < words; i++)
+        log->ring[i] = bytes_u32_at(entries, i);
+    return 0;
+}
+
+const struct limit_ops sliding_log_ops = {
+    .prepare = log_prepare,
+    .apply = log_apply,
+    .expires = log_expires,
+    .release = algorithm_release_block,
+    .export_len = log_export_len,
+    .put = log_put,
+    .get = log_get,
+};

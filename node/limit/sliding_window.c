@@ -1,0 +1,257 @@
+/* sliding_window.c - two counts that approximate a rolling window.
+ *
+ *        previous          current
+ *   |----------------|--------*-------|        used = ceil(previous * (W - elapsed) / W) + current
+ *                    |<- e -->| now
+ *
+ *   cell  | exponent 6 | key 42 | previous 24 | current 24 |    windows up to 512 ms
+ *         | exponent 6 | key 34 | previous 28 | current 28 |    longer ones
+ *         | exponent 6 | key      | 0         | handle 32  |    wide: the counts are in the arena
+ *
+ * I1  used is exact: products in 128 bits, one division, rounded up.
+ * I2  As time goes on and nothing is taken, used never rises; so the first moment at which a cost
+ *     fits can be computed, and is what retry_after says.
+ * I3  After a window without an event previous is 0.
+ */
+#include <string.h>
+
+#include "node/limit/window.h"
+
+struct sliding {
+    unsigned exponent;
+    uint64_t key;
+    uint64_t previous;
+    uint64_t current;
+};
+
+/* The block of a wide cell. */
+struct sliding_block {
+    uint64_t previous;
+    uint64_t current;
+};
+
+static unsigned key_bits(unsigned exponent)
+{
+    return WINDOW_KEY_BITS - window_shift(exponent);
+}
+
+static unsigned count_bits(unsigned exponent)
+{
+    return exponent >= WINDOW_COARSE_EXPONENT ? 28 : 24;
+}
+
+static struct sliding sliding_load(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    const uint64_t head = cell_u64(cell);
+    struct sliding sliding = {.exponent = (unsigned)(head & 63)};
+    const unsigned bits = key_bits(sliding.exponent);
+    sliding.key = head >> 6 & ((1ULL << bits) - 1);
+    if (cell->wide) {
+        const struct sliding_block *block = arena_at(&memory->arena, cell->word[2]);
+        sliding.previous = block->previous;
+        sliding.current = block->current;
+        return sliding;
+    }
+    const unsigned width = count_bits(sliding.exponent);
+    const uint64_t counts = head >> (6 + bits) << 32 | cell->word[2];
+    sliding.previous = counts >> width;
+    sliding.current = counts & ((1ULL << width) - 1);
+    return sliding;
+}
+
+/* 0, or TG_EFULL with the cell as it was. */
+static int sliding_store(struct limit_memory *memory, struct limit_cell *cell,
+                         const struct sliding *sliding)
+{
+    const unsigned bits = key_bits(sliding->exponent);
+    const unsigned width = count_bits(sliding->exponent);
+    const uint64_t head = sliding->exponent | sliding->key << 6;
+    const bool wide = (sliding->previous | sliding->current) >> width != 0;
+    if (!wide) {
+        if (cell->wide)
+            algorithm_release_block(memory, cell);
+        const uint64_t counts = sliding->previous << width | sliding->current;
+        cell_set_u64(cell, head | counts >> 32 << (6 + bits));
+        cell->word[2] = (uint32_t)counts;
+        return 0;
+    }
+    if (!cell->wide) {
+        const uint32_t handle = arena_take(&memory->arena, sizeof(struct sliding_block));
+        if (handle == ARENA_NONE)
+            return TG_EFULL;
+        cell->wide = 1;
+        cell->word[2] = handle;
+    }
+    struct sliding_block *block = arena_at(&memory->arena, cell->word[2]);
+    *block = (struct sliding_block){sliding->previous, sliding->current};
+    cell_set_u64(cell, head);
+    return 0;
+}
+
+static void sliding_prepare(struct limit_memory *memory, struct limit_plan *plan)
+{
+    (void)memory;
+    plan->exponent = window_exponent(plan->limit.window_ns);
+}
+
+/* The counts as they are at `place`: a cell of the previous window has moved on by one. */
+static void sliding_advance(struct sliding *sliding, const struct window_place *place)
+{
+    switch (place->relation) {
+    case WINDOW_SAME:
+    case WINDOW_CHANGED:
+        break;
+    case WINDOW_PREVIOUS:
+        sliding->previous = sliding->current;
+        sliding->current = 0;
+        break;
+    case WINDOW_OLD:
+        sliding->previous = 0;
+        sliding->current = 0;
+        break;
+    }
+    sliding->key = place->key;
+}
+
+static uint64_t weighted(uint64_t count, uint64_t elapsed_ns, uint64_t window_ns)
+{
+    return sat_muldiv_up(count, window_ns - elapsed_ns, window_ns);
+}
+
+/* The first elapsed time at which `count` weighs no more than `room`. */
+static uint64_t elapsed_for(uint64_t count, uint64_t room, uint64_t window_ns)
+{
+    return count <= room ? 0 : window_ns - sat_muldiv(room, window_ns, count);
+}
+
+/* From place on, how long until `cost` fits (I2). */
+static int64_t sliding_retry(const struct sliding *sliding, const struct limit_plan *plan,
+                             const struct window_place *place, uint64_t cost)
+{
+    const uint64_t window_ns = plan->limit.window_ns;
+    if (cost > plan->capacity)
+        return LIMIT_RETRY_NEVER;
+    const uint64_t room = plan->capacity - cost;
+    if (sliding->current <= room) {
+        const uint64_t at = elapsed_for(sliding->previous, room - sliding->current, window_ns);
+        return (int64_t)sat_subu(at, place->elapsed_ns);
+    }
+    return (int64_t)(window_ns - place->elapsed_ns +
+                     elapsed_for(sliding->current, room, window_ns));
+}
+
+static int64_t sliding_reset(const struct sliding *sliding, uint64_t window_ns,
+                             const struct window_place *place)
+{
+    if (sliding->current > 0)
+        return (int64_t)(2 * window_ns - place->elapsed_ns);
+    return sliding->previous > 0 ? (int64_t)(window_ns - place->elapsed_ns) : 0;
+}
+
+/* Gives back up to `count` tokens, the youngest first. */
+static void sliding_refund(struct sliding *sliding, uint64_t count)
+{
+    const uint64_t rest = sat_subu(count, sliding->current);
+    sliding->current = sat_subu(sliding->current, count);
+    sliding->previous = sat_subu(sliding->previous, rest);
+}
+
+static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
+                         const struct limit_plan *plan, const struct limit_request *request,
+                         struct limit_decision *out)
+{
+    const uint64_t window_ns = plan->limit.window_ns;
+    struct sliding sliding = sliding_load(memory, cell);
+    const bool empty = (sliding.previous | sliding.current) == 0;
+    const struct window_place place = window_locate(plan, empty ? plan->exponent : sliding.exponent,
+                                                    empty ? 0 : sliding.key, 2, request->now_ns);
+    sliding_advance(&sliding, &place);
+    sliding.exponent = plan->exponent;
+    const uint64_t used = sliding.current + weighted(sliding.previous, place.elapsed_ns, window_ns);
+    const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
+    const struct sliding before = sliding;
+    sliding.current += verdict.charge;
+    sliding_refund(&sliding, verdict.refund);
+
+    const bool changed = sliding.current != before.current || sliding.previous != before.previous;
+    if (changed && request->operation != OPERATION_PEEK &&
+        sliding_store(memory, cell, &sliding) != 0)
+        return TG_EFULL;
+    const uint64_t after =
+        sliding.current + weighted(sliding.previous, place.elapsed_ns, window_ns);
+    limit_report(out, &verdict, after, plan->capacity);
+    /* When the cell's window lies ahead, place is its beginning: add the way there. */
+    const int64_t ahead_ns = sat_sub(place.start_ns + (int64_t)place.elapsed_ns, request->now_ns);
+    out->reset_after_ns = sliding_reset(&sliding, window_ns, &place);
+    if (out->reset_after_ns > 0)
+        out->reset_after_ns = sat_add(out->reset_after_ns, ahead_ns);
+    if (!verdict.allowed) {
+        out->retry_after_ns = sliding_retry(&sliding, plan, &place, verdict.retry_cost);
+        if (out->retry_after_ns != LIMIT_RETRY_NEVER)
+            out->retry_after_ns = sat_add(out->retry_after_ns, ahead_ns);
+    }
+    if (!changed || request->operation == OPERATION_PEEK)
+        return LIMIT_SAME;
+    return verdict.refund != 0 ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static int64_t sliding_expires_of(const struct sliding *sliding)
+{
+    if ((sliding->previous | sliding->current) == 0)
+        return 0;
+    return window_key_expires_ns(sliding->key, sliding->exponent, 2);
+}
+
+static int64_t sliding_expires(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    const struct sliding sliding = sliding_load(memory, cell);
+    return sliding_expires_of(&sliding);
+}
+
+/* | exponent 1 | key 8 | previous 8 | current 8 | */
+enum { SLIDING_EXPORT_LEN = 25 };
+
+static size_t sliding_export_len(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    (void)memory;
+    (void)cell;
+    return SLIDING_EXPORT_LEN;
+}
+
+static void sliding_put(const struct limit_memory *memory, const struct limit_cell *cell,
+                        struct bytes_writer *writer)
+{
+    const struct sliding sliding = sliding_load(memory, cell);
+    bytes_put_u8(writer, (uint8_t)sliding.exponent);
+    bytes_put_u64(writer, sliding.key);
+    bytes_put_u64(writer, sliding.previous);
+    bytes_put_u64(writer, sliding.current);
+}
+
+static int sliding_get(struct limit_memory *memory, struct bytes_reader *reader,
+                       struct limit_cell *cell, int64_t *expires_ns)
+{
+    struct sliding sliding = {.exponent = bytes_get_u8(reader)};
+    sliding.key = bytes_get_u64(reader);
+    sliding.previous = bytes_get_u64(reader);
+    sliding.current = bytes_get_u64(reader);
+    if (reader->failed || sliding.exponent > WINDOW_EXPONENT_MAX ||
+        sliding.key >> key_bits(sliding.exponent) != 0 || sliding.previous > LIMIT_USED_MAX ||
+        sliding.current > LIMIT_USED_MAX)
+        return TG_ECORRUPT;
+    *expires_ns = sliding_expires_of(&sliding);
+    if (memory == NULL)
+        return 0;
+    memset(cell, 0, sizeof *cell);
+    return sliding_store(memory, cell, &sliding);
+}
+
+const struct limit_ops sliding_window_ops = {
+    .prepare = sliding_prepare,
+    .apply = sliding_apply,
+    .expires = sliding_expires,
+    .release = algorithm_release_block,
+    .export_len = sliding_export_len,
+    .put = sliding_put,
+    .get = sliding_get,
+};

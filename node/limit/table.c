@@ -1,0 +1,495 @@
+/* table.c - memory of the slot table, life and death of slots; see table.h for the whole.
+ *
+ * The budget is cut once: fixed parts first (vnodes, rates, plans, filter, ring), and what is left
+ * between the index and the region, in the proportion of 4 bytes / load to 32. Slots grow up and
+ * the arena grows down in one region, so keys and logs take what they need; a small reserve keeps
+ * either from shutting out the other.
+ *
+ * Eviction is CLOCK with a bounded scan. Of the slots it sees:
+ *     expired                          -> gone at once
+ *     on disk, clean, not referenced   -> evicted into the filter
+ *     on disk, clean, referenced       -> second best
+ *     anything else not being written  -> the nearest to full is forgotten, and counted
+ *
+ * Must not: allocate after table_new, look at a clock, walk all slots in one call.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/limit/table_private.h"
+
+enum {
+    FILTER_SHARE = 64, /* the filter gets 1/64 of the budget (at least a block a vnode) */
+    RING_SHARE = 256,
+    RESERVE_SHARE = 64,   /* of the region: what slots leave to the arena */
+    ARENA_SHARE_4THS = 3, /* of the region: what the arena may take */
+    REGION_ALIGN = 64,
+};
+
+static uint32_t ring_len_for(size_t memory_bytes)
+{
+    uint32_t len = TABLE_RING_MIN;
+    while ((size_t)len * 2 * sizeof(uint32_t) <= memory_bytes / RING_SHARE && len < 1u << 26)
+        len *= 2;
+    return len;
+}
+
+/* Bytes of everything but the index's words and the region. */
+static size_t fixed_bytes(const struct table *table)
+{
+    return sizeof *table + table->vnodes_count * sizeof(struct vnode_state) + rates_bytes() +
+           TABLE_PLANS * sizeof(struct limit_plan) +
+           filter_bytes(table->vnodes_count, table->bytes_max / FILTER_SHARE) +
+           (size_t)table->ring_len * sizeof(uint32_t) +
+           (INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t) + REGION_ALIGN;
+}
+
+static uint32_t index_size_for(uint32_t slots)
+{
+    return (uint32_t)((uint64_t)slots * 100 / INDEX_LOAD_PERCENT) + 2;
+}
+
+/* How many slots the rest of the budget is good for; 0 if it is too small. */
+static uint32_t slots_for(const struct table *table)
+{
+    const size_t fixed = fixed_bytes(table);
+    if (fixed + TABLE_MEMORY_MIN / 4 > table->bytes_max)
+        return 0;
+    const uint64_t slots = (uint64_t)(table->bytes_max - fixed) * INDEX_LOAD_PERCENT /
+                           (INDEX_LOAD_PERCENT * sizeof(struct slot) + 100 * sizeof(uint32_t));
+    return slots - 2 > TABLE_SLOTS_MAX ? TABLE_SLOTS_MAX : (uint32_t)slots - 2;
+}
+
+static int table_take_memory(struct table *table)
+{
+    const struct allocator *allocator = table->allocator;
+    const uint32_t index_size = index_size_for(table->slots_max);
+    table->index_block_bytes = ((size_t)index_size + INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t);
+    table->region_bytes = (size_t)table->slots_max * sizeof(struct slot) + REGION_ALIGN;
+    table->vnodes = alloc_array(allocator, table->vnodes_count, sizeof *table->vnodes);
+    table->plans = alloc_array(allocator, TABLE_PLANS, sizeof *table->plans);
+    table->ring = alloc_array(allocator, table->ring_len, sizeof *table->ring);
+    table->index_block = alloc_get(allocator, table->index_block_bytes);
+    table->region = alloc_get(allocator, table->region_bytes);
+    if (table->vnodes == NULL || table->plans == NULL || table->ring == NULL ||
+        table->index_block == NULL || table->region == NULL)
+        return TG_ENOMEM;
+    int rc = rates_init(&table->memory.rates, allocator);
+    if (rc == 0)
+        rc = filter_init(&table->filter, allocator, table->vnodes_count,
+                         table->bytes_max / FILTER_SHARE);
+    return rc;
+}
+
+static void table_lay_out(struct table *table)
+{
+    const uintptr_t misaligned = (uintptr_t)table->region % REGION_ALIGN;
+    unsigned char *region = table->region;
+    region += misaligned == 0 ? 0 : REGION_ALIGN - misaligned;
+    table->slots = (struct slot *)(void *)region;
+    table->slots_free = TABLE_NONE;
+    const size_t granules = (size_t)table->slots_max * sizeof(struct slot) / ARENA_GRANULE;
+    arena_init(&table->memory.arena, region, (uint32_t)granules);
+    table_update_floor(table);
+    uint32_t *words = table->index_block;
+    const uint32_t index_size = index_size_for(table->slots_max);
+    index_init(&table->index, table->slots, words, words + index_size + INDEX_PAD, index_size,
+               table->slots_max);
+}
+
+int table_new(struct table **out, const struct allocator *allocator, size_t memory_bytes,
+              uint32_t vnodes)
+{
+    *out = NULL;
+    if (memory_bytes < TABLE_MEMORY_MIN || vnodes == 0 || vnodes > TABLE_VNODES_MAX)
+        return TG_EINVALID;
+    struct table *table = alloc_get(allocator, sizeof *table);
+    if (table == NULL)
+        return TG_ENOMEM;
+    table->allocator = allocator;
+    table->bytes_max = memory_bytes;
+    table->vnodes_count = vnodes;
+    table->ring_len = ring_len_for(memory_bytes);
+    table->slots_max = slots_for(table);
+    const int rc = table->slots_max == 0 ? TG_EINVALID : table_take_memory(table);
+    if (rc != 0) {
+        table_free(&table);
+        return rc;
+    }
+    table_lay_out(table);
+    *out = table;
+    return 0;
+}
+
+static void give_back(const struct allocator *allocator, void *block, size_t bytes)
+{
+    if (block != NULL)
+        alloc_put(allocator, block, bytes);
+}
+
+void table_free(struct table **pointer)
+{
+    struct table *table = *pointer;
+    if (table == NULL)
+        return;
+    const struct allocator *allocator = table->allocator;
+    filter_fini(&table->filter);
+    rates_fini(&table->memory.rates);
+    give_back(allocator, table->region, table->region_bytes);
+    give_back(allocator, table->index_block, table->index_block_bytes);
+    give_back(allocator, table->ring, table->ring_len * sizeof *table->ring);
+    give_back(allocator, table->plans, TABLE_PLANS * sizeof *table->plans);
+    give_back(allocator, table->vnodes, table->vnodes_count * sizeof *table->vnodes);
+    alloc_put(allocator, table, sizeof *table);
+    *pointer = NULL;
+}
+
+void table_stats(const struct table *table, struct table_stats *stats)
+{
+    const struct arena *arena = &table->memory.arena;
+    *stats = (struct table_stats){
+        .used = table->slots_used,
+        .capacity = table->slots_max - table->slots_max / RESERVE_SHARE,
+        .evicted = table->evicted,
+        .forgotten = table->forgotten,
+        .expired = table->expired,
+        .refused = table->refused,
+        .bytes_max = table->bytes_max,
+        .arena_bytes = arena->used_bytes,
+    };
+    stats->bytes = fixed_bytes(table) + index_bytes(&table->index) -
+                   INDEX_SCRATCH * sizeof(uint32_t) +
+                   (size_t)table->slots_end * sizeof(struct slot) +
+                   (size_t)(arena->end - arena->low) * ARENA_GRANULE;
+}
+
+/* -- room --------------------------------------------------------------------------------- */
+
+/* First granule above the slots in use, but never more than the arena's share away from the end. */
+void table_update_floor(struct table *table)
+{
+    const uint32_t per_slot = sizeof(struct slot) / ARENA_GRANULE;
+    const uint32_t slots = table->slots_end * per_slot;
+    const uint32_t share = table->memory.arena.end / 4 * (4 - ARENA_SHARE_4THS);
+    table->memory.arena.floor = slots > share ? slots : share;
+}
+
+static bool slots_may_grow(const struct table *table)
+{
+    if (table->slots_end >= table->slots_max - table->slots_max / RESERVE_SHARE)
+        return false;
+    const uint32_t per_slot = sizeof(struct slot) / ARENA_GRANULE;
+    return (table->slots_end + 1) * per_slot <= table->memory.arena.low;
+}
+
+static uint32_t slot_take(struct table *table)
+{
+    const uint32_t slot = table->slots_free;
+    if (slot != TABLE_NONE) {
+        table->slots_free = table->slots[slot].word[0];
+        return slot;
+    }
+    if (!slots_may_grow(table))
+        return TABLE_NONE;
+    table->slots_end++;
+    table_update_floor(table);
+    return table->slots_end - 1;
+}
+
+static void slot_give(struct table *table, uint32_t number)
+{
+    struct slot *slot = &table->slots[number];
+    memset(slot, 0, sizeof *slot);
+    slot->kind = KIND_FREE;
+    slot->word[0] = table->slots_free;
+    table->slots_free = number;
+}
+
+void table_discard(struct table *table, uint32_t number)
+{
+    struct slot *slot = &table->slots[number];
+    ASSERT(slot_live(slot));
+    index_remove(&table->index, slot->id, number);
+    struct limit_cell cell = slot_cell(slot);
+    slot_ops(slot)->release(&table->memory, &cell);
+    slot_set_cell(slot, &cell);
+    struct vnode_state *state = &table->vnodes[slot->vnode];
+    if (--state->count == 0)
+        state->removing = 0;
+    table->slots_used--;
+    if ((slot->dirty & DIRTY_WRITING) != 0) {
+        slot->kind |= KIND_ZOMBIE; /* the writer still knows it by number */
+        slot->dirty = DIRTY_WRITING;
+        return;
+    }
+    slot_give(table, number);
+}
+
+/* -- eviction ----------------------------------------------------------------------------- */
+
+/* May vanish: as good as new here, and no copy elsewhere would say otherwise. */
+static bool slot_expired(const struct table *table, const struct slot *slot, int64_t expires_ns,
+                         int64_t now_ns)
+{
+    if (expires_ns > now_ns || (slot->dirty & DIRTY_WRITING) != 0)
+        return false;
+    return (slot->kind & KIND_LOWERED) == 0 || slot_dirty(table, slot) == 0;
+}
+
+static void slot_evict(struct table *table, uint32_t number)
+{
+    const struct slot *slot = &table->slots[number];
+    if (!table->vnodes[slot->vnode].removing)
+        filter_add(&table->filter, slot->vnode, slot->id);
+    table_discard(table, number);
+}
+
+/* Forgets a slot; an older state on disk is better than none. */
+static void slot_forget(struct table *table, uint32_t number)
+{
+    table->forgotten++;
+    if ((table->slots[number].dirty & DIRTY_ON_DISK) != 0)
+        slot_evict(table, number);
+    else
+        table_discard(table, number);
+}
+
+/* What one scan has found: the best victim of each kind. */
+struct victims {
+    uint32_t second;  /* on disk and clean, but referenced */
+    uint32_t nearest; /* neither, nearest to full */
+    int64_t nearest_ns;
+};
+
+/* True if the slot went; else it is noted among the victims. */
+static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
+                           struct victims *victims)
+{
+    struct slot *slot = &table->slots[number];
+    if (!slot_live(slot) || (slot->dirty & DIRTY_WRITING) != 0)
+        return false;
+    const int64_t expires_ns = slot_expires_ns(table, slot);
+    if (slot_expired(table, slot, expires_ns, now_ns)) {
+        table->expired++;
+        table_discard(table, number);
+        return true;
+    }
+    const bool referenced = (slot->kind & KIND_REFERENCED) != 0;
+    slot->kind &= (uint8_t)~KIND_REFERENCED;
+    if ((slot->dirty & DIRTY_ON_DISK) != 0 && slot_dirty(table, slot) == 0) {
+        if (!referenced) {
+            table->evicted++;
+            slot_evict(table, number);
+            return true;
+        }
+        victims->second = number;
+    } else if (victims->nearest == TABLE_NONE || expires_ns < victims->nearest_ns) {
+        victims->nearest = number;
+        victims->nearest_ns = expires_ns;
+    }
+    return false;
+}
+
+/* Makes one slot free. False if everything in reach is being written. */
+static bool table_evict(struct table *table, uint32_t keep, int64_t now_ns)
+{
+    struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t scan = table->slots_end < TABLE_EVICT_SCAN ? table->slots_end : TABLE_EVICT_SCAN;
+    for (; scan > 0; scan--) {
+        if (table->hand >= table->slots_end)
+            table->hand = 0;
+        const uint32_t number = table->hand++;
+        if (number != keep && evict_consider(table, number, now_ns, &victims))
+            return true;
+    }
+    if (victims.second != TABLE_NONE) {
+        table->evicted++;
+        slot_evict(table, victims.second);
+        return true;
+    }
+    if (victims.nearest == TABLE_NONE)
+        return false;
+    slot_forget(table, victims.nearest);
+    return true;
+}
+
+bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
+{
+    unsigned dropped = 0;
+    for (uint32_t scan = 0; scan < TABLE_ARENA_SCAN && scan < table->slots_end; scan++) {
+        if (table->hand >= table->slots_end)
+            table->hand = 0;
+        const uint32_t number = table->hand++;
+        const struct slot *slot = &table->slots[number];
+        if (number == keep || !slot_live(slot) || (slot->kind & KIND_WIDE) == 0 ||
+            (slot->dirty & DIRTY_WRITING) != 0)
+            continue;
+        struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+        if (!evict_consider(table, number, now_ns, &victims)) {
+            if (victims.second == number) {
+                table->evicted++;
+                slot_evict(table, number);
+            } else {
+                slot_forget(table, number);
+            }
+        }
+        if (++dropped == TABLE_ARENA_VICTIMS)
+            break;
+    }
+    return dropped > 0;
+}
+
+uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
+                      uint32_t keep, int64_t now_ns)
+{
+    uint32_t number = slot_take(table);
+    if (number == TABLE_NONE && table_evict(table, keep, now_ns))
+        number = slot_take(table);
+    if (number == TABLE_NONE)
+        return TABLE_NONE;
+    struct slot *slot = &table->slots[number];
+    *slot = (struct slot){.id = id, .vnode = (uint16_t)vnode};
+    slot->kind = (uint8_t)(algorithm | KIND_REFERENCED);
+    if (!index_insert(&table->index, id, number)) {
+        slot_give(table, number);
+        return TABLE_NONE;
+    }
+    table->vnodes[vnode].count++;
+    table->slots_used++;
+    return number;
+}
+
+/* -- background --------------------------------------------------------------------------- */
+
+void table_remove_vnode(struct table *table, uint32_t vnode)
+{
+    ASSERT(vnode < table->vnodes_count);
+    struct vnode_state *state = &table->vnodes[vnode];
+    table_set_targets(table, vnode, 0);
+    state->behind = state->mark = state->mark_next = 0;
+    filter_reset(&table->filter, vnode);
+    if (state->count == 0)
+        return;
+    state->removing = 1;
+    if (table->removal.at == table->removal.end)
+        table->removal = (struct sweep){.at = 0, .end = table->slots_end};
+    else
+        table->removal.again = true;
+}
+
+static void remove_some(struct table *table)
+{
+    struct sweep *sweep = &table->removal;
+    for (unsigned n = 0; n < TABLE_REMOVE_SLOTS && sweep->at < sweep->end; n++, sweep->at++) {
+        const struct slot *slot = &table->slots[sweep->at];
+        if (!slot_live(slot) || !table->vnodes[slot->vnode].removing)
+            continue;
+        table_discard(table, sweep->at);
+    }
+    if (sweep->at == sweep->end && sweep->again)
+        *sweep = (struct sweep){.at = 0, .end = table->slots_end};
+}
+
+static void expire_some(struct table *table, int64_t now_ns)
+{
+    uint32_t scan = table->slots_end < TABLE_EXPIRE_SLOTS ? table->slots_end : TABLE_EXPIRE_SLOTS;
+    for (; scan > 0; scan--) {
+        if (table->expire_at >= table->slots_end)
+            table->expire_at = 0;
+        const uint32_t number = table->expire_at++;
+        const struct slot *slot = &table->slots[number];
+        if (slot_live(slot) && slot_expired(table, slot, slot_expires_ns(table, slot), now_ns)) {
+            table->expired++;
+            table_discard(table, number);
+        }
+    }
+}
+
+bool table_step(struct table *table, int64_t now_ns)
+{
+    if (table->removal.at < table->removal.end)
+        remove_some(table);
+    expire_some(table, now_ns);
+    return table->removal.at < table->removal.end;
+}
+
+/* -- slots -------------------------------------------------------------------------------- */
+
+uint32_t table_lookup(const struct table *table, struct hash128 id)
+{
+    return table_find(table, id);
+}
+
+static const struct slot *slot_checked(const struct table *table, uint32_t number)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    return &table->slots[number];
+}
+
+struct hash128 table_slot_id(const struct table *table, uint32_t slot)
+{
+    return slot_checked(table, slot)->id;
+}
+
+uint32_t table_slot_vnode(const struct table *table, uint32_t slot)
+{
+    return slot_checked(table, slot)->vnode;
+}
+
+enum algorithm table_slot_algorithm(const struct table *table, uint32_t slot)
+{
+    return (enum algorithm)(slot_checked(table, slot)->kind & KIND_ALGORITHM);
+}
+
+int64_t table_expires_ns(const struct table *table, uint32_t slot)
+{
+    return slot_expires_ns(table, slot_checked(table, slot));
+}
+
+void table_drop(struct table *table, uint32_t slot)
+{
+    (void)slot_checked(table, slot);
+    table_discard(table, slot);
+}
+
+/* -- filter ------------------------------------------------------------------------------- */
+
+void table_filter_add(struct table *table, uint32_t vnode, struct hash128 id)
+{
+    filter_add(&table->filter, vnode, id);
+}
+
+int table_filter_maybe(const struct table *table, uint32_t vnode, struct hash128 id)
+{
+    return filter_maybe(&table->filter, vnode, id);
+}
+
+void table_filter_reset(struct table *table, uint32_t vnode)
+{
+    filter_reset(&table->filter, vnode);
+}
+
+void table_filter_saturate(struct table *table, uint32_t vnode)
+{
+    filter_saturate(&table->filter, vnode);
+}
+
+uint32_t table_filter_fill_permille(const struct table *table, uint32_t vnode)
+{
+    return filter_fill_permille(&table->filter, vnode);
+}
+
+int table_filter_rebuild_begin(struct table *table, uint32_t vnode)
+{
+    return filter_rebuild_begin(&table->filter, vnode);
+}
+
+void table_filter_rebuild_add(struct table *table, struct hash128 id)
+{
+    filter_rebuild_add(&table->filter, id);
+}
+
+void table_filter_rebuild_end(struct table *table)
+{
+    filter_rebuild_end(&table->filter);
+}

@@ -1,0 +1,78 @@
+/* table_check.c - the table's invariants, as a function that tests and the simulator call.
+ *
+ * I1 is checked in full for a bounded number of dirty slots, for the ring would have to be walked
+ * once for each; the books (counts, references, blocks) are checked for all.
+ */
+#include "base/assert.h"
+#include "node/limit/table_private.h"
+
+enum { CHECK_RING_SLOTS = 64 };
+
+static bool ring_holds(const struct table *table, uint32_t number, unsigned target)
+{
+    for (uint64_t at = table->cursor[target]; at < table->ring_head; at++)
+        if (table->ring[at & (table->ring_len - 1)] == number)
+            return true;
+    return false;
+}
+
+/* I1 for one slot. */
+static void check_tracked(const struct table *table, uint32_t number)
+{
+    const struct slot *slot = &table->slots[number];
+    const struct vnode_state *state = &table->vnodes[slot->vnode];
+    for (unsigned target = 0; target < TABLE_TARGETS; target++) {
+        const uint8_t bit = TABLE_TARGET_BIT(target);
+        if ((slot_dirty(table, slot) & bit) == 0 || (state->behind & bit) != 0)
+            continue;
+        const struct sweep *sweep = &table->sweep[target];
+        const bool ahead = sweep->at <= number && number < sweep->end;
+        ASSERT(ahead || sweep->again || ring_holds(table, number, target));
+    }
+}
+
+static void check_slot(const struct table *table, uint32_t number)
+{
+    const struct slot *slot = &table->slots[number];
+    ASSERT(slot->vnode < table->vnodes_count);
+    ASSERT(slot_ops(slot) != NULL);
+    ASSERT(table_find(table, slot->id) == number); /* I3 */
+    ASSERT(slot_expires_ns(table, slot) >= 0);
+    if ((slot->kind & KIND_WIDE) != 0)
+        ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
+}
+
+void table_check_invariants(const struct table *table)
+{
+    uint32_t live = 0;
+    uint32_t zombies = 0;
+    uint32_t tracked = 0;
+    for (uint32_t number = 0; number < table->slots_end; number++) {
+        const struct slot *slot = &table->slots[number];
+        if (!slot_live(slot)) {
+            zombies += slot->kind != KIND_FREE;
+            ASSERT(slot->kind == KIND_FREE || slot->dirty == DIRTY_WRITING);
+            continue;
+        }
+        live++;
+        check_slot(table, number);
+        if (slot_dirty(table, slot) != 0 && tracked < CHECK_RING_SLOTS) {
+            tracked++;
+            check_tracked(table, number);
+        }
+    }
+    uint32_t vacant = 0;
+    for (uint32_t at = table->slots_free; at != TABLE_NONE; at = table->slots[at].word[0]) {
+        ASSERT(table->slots[at].kind == KIND_FREE);
+        vacant++;
+    }
+    uint64_t counted = 0;
+    for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++)
+        counted += table->vnodes[vnode].count;
+    ASSERT(live == table->slots_used && counted == live);
+    ASSERT(live + zombies + vacant == table->slots_end);
+    ASSERT(table->slots_end * (sizeof(struct slot) / ARENA_GRANULE) <= table->memory.arena.low);
+    index_check(&table->index);
+    ASSERT(table->index.used == live);
+    arena_check(&table->memory.arena);
+}

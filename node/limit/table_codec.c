@@ -1,0 +1,124 @@
+/* table_codec.c - a slot's state as bytes, and back.
+ *
+ *   | version 1 | algorithm 1 | the algorithm's own fields, little-endian |
+ *
+ * The id is not part of it: whoever ships states ships ids beside them. A decoder reads to the very
+ * end: bytes left over are as malformed as bytes missing, and nothing changes on an error.
+ */
+#include "base/assert.h"
+#include "node/limit/table_private.h"
+
+enum { EXPORT_HEADER_LEN = 2 };
+
+size_t table_export_len(const struct table *table, uint32_t number)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    const struct slot *slot = &table->slots[number];
+    const struct limit_cell cell = slot_cell(slot);
+    return EXPORT_HEADER_LEN + slot_ops(slot)->export_len(&table->memory, &cell);
+}
+
+int table_export(const struct table *table, uint32_t number, void *buffer, size_t capacity)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    const struct slot *slot = &table->slots[number];
+    const struct limit_cell cell = slot_cell(slot);
+    struct bytes_writer writer;
+    bytes_writer_init(&writer, buffer, capacity);
+    bytes_put_u8(&writer, LIMIT_EXPORT_VERSION);
+    bytes_put_u8(&writer, slot->kind & KIND_ALGORITHM);
+    slot_ops(slot)->put(&table->memory, &cell, &writer);
+    return writer.failed ? TG_ETOOBIG : (int)writer.len;
+}
+
+/* Reads the header. 0, TG_EVERSION or TG_ECORRUPT. */
+static int read_header(struct bytes_reader *reader, const struct limit_ops **ops,
+                       uint8_t *algorithm)
+{
+    const uint8_t version = bytes_get_u8(reader);
+    *algorithm = bytes_get_u8(reader);
+    if (reader->failed)
+        return TG_ECORRUPT;
+    if (version != LIMIT_EXPORT_VERSION)
+        return TG_EVERSION;
+    *ops = algorithm_ops(*algorithm);
+    return *ops == NULL ? TG_ECORRUPT : 0;
+}
+
+/* Checks an export whole. `reader` is left at the algorithm's fields. */
+static int check_export(struct bytes_reader *reader, const void *bytes, size_t len,
+                        const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns)
+{
+    bytes_reader_init(reader, bytes, len);
+    int rc = read_header(reader, ops, algorithm);
+    if (rc != 0)
+        return rc;
+    struct bytes_reader trial = *reader;
+    struct limit_cell unused;
+    rc = (*ops)->get(NULL, &trial, &unused, expires_ns);
+    return rc != 0 ? rc : bytes_left(&trial) != 0 ? TG_ECORRUPT : 0;
+}
+
+int table_export_expires_ns(const void *bytes, size_t len, int64_t *expires_ns)
+{
+    struct bytes_reader reader;
+    const struct limit_ops *ops;
+    uint8_t algorithm;
+    return check_export(&reader, bytes, len, &ops, &algorithm, expires_ns);
+}
+
+/* Decodes into a new cell, making room in the arena once if it is full. */
+static int decode_cell(struct table *table, const struct limit_ops *ops,
+                       const struct bytes_reader *reader, uint32_t keep, int64_t now_ns,
+                       struct limit_cell *cell)
+{
+    int64_t expires_ns;
+    struct bytes_reader first = *reader;
+    int rc = ops->get(&table->memory, &first, cell, &expires_ns);
+    if (rc != TG_EFULL || !table_make_arena_room(table, keep, now_ns))
+        return rc;
+    struct bytes_reader second = *reader;
+    return ops->get(&table->memory, &second, cell, &expires_ns);
+}
+
+int table_import(struct table *table, uint32_t vnode, struct hash128 id, const void *bytes,
+                 size_t len, int64_t now_ns, unsigned flags)
+{
+    ASSERT(vnode < table->vnodes_count);
+    struct bytes_reader reader;
+    const struct limit_ops *ops;
+    uint8_t algorithm;
+    int64_t expires_ns;
+    int rc = check_export(&reader, bytes, len, &ops, &algorithm, &expires_ns);
+    if (rc != 0)
+        return rc;
+    uint32_t number = table_find(table, id);
+    if (number != TABLE_NONE && (table->slots[number].kind & KIND_ALGORITHM) != algorithm)
+        return TG_ECORRUPT;
+    const bool from_disk = (flags & TABLE_FROM_DISK) != 0;
+    if (number != TABLE_NONE ? from_disk : expires_ns <= now_ns)
+        return 0;
+    struct limit_cell cell = {0};
+    rc = decode_cell(table, ops, &reader, number, now_ns, &cell);
+    if (rc == 0 && number == TABLE_NONE) {
+        number = table_insert(table, id, vnode, algorithm, TABLE_NONE, now_ns);
+        rc = number == TABLE_NONE ? TG_EFULL : 0;
+    }
+    if (rc != 0) {
+        ops->release(&table->memory, &cell);
+        table->refused += rc == TG_EFULL;
+        return rc;
+    }
+    struct slot *slot = &table->slots[number];
+    struct limit_cell old = slot_cell(slot);
+    ops->release(&table->memory, &old);
+    slot_set_cell(slot, &cell);
+    if (from_disk) {
+        slot->dirty |= DIRTY_ON_DISK;
+        return 0;
+    }
+    slot->kind |= KIND_LOWERED; /* it may say less than what this node has on disk */
+    table_mark_dirty(table, number, table->vnodes[slot->vnode].targets);
+    table_settle(table, number);
+    return 0;
+}

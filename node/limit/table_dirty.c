@@ -1,0 +1,287 @@
+/* table_dirty.c - who must still be told what: dirty bits, the ring of changes, sweeps.
+ *
+ *   ring   ... | slot | slot | slot | slot | slot |        one entry per newly set bit
+ *                  ^ cursor[2]         ^ cursor[0]  ^ head
+ *
+ *   a target's reader drains the ring up to the head, then goes on with its sweep, if one is due:
+ *
+ *     ring full, its cursor the slowest  --\
+ *     table_resume_vnode                  ---> sweep over all slots (bounded per call)
+ *     table_mark_vnode                   --/      marked vnodes: set the bit; bit set: hand it out
+ *
+ * I1 of table.h holds because an entry is only passed over when its slot is clean, is handed to
+ * the caller, is behind, or when the whole target falls back to a sweep. An entry whose slot has
+ * since been given to another key does no harm: only the bit in the slot counts.
+ */
+#include "base/assert.h"
+#include "node/limit/table_private.h"
+
+/* -- targets ------------------------------------------------------------------------------ */
+
+void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
+{
+    ASSERT(vnode < table->vnodes_count && (mask & ~DIRTY_TARGETS) == 0);
+    struct vnode_state *state = &table->vnodes[vnode];
+    for (unsigned target = 0; target < TABLE_TARGETS; target++) {
+        const uint8_t bit = TABLE_TARGET_BIT(target);
+        if ((mask & bit) != 0 && (state->targets & bit) == 0)
+            table->target_vnodes[target]++;
+        if ((mask & bit) == 0 && (state->targets & bit) != 0)
+            table->target_vnodes[target]--;
+    }
+    /* Bits set when the target was last in the mask say nothing new, but they would be
+     * believed: a sweep finds them again, so that none is without an entry (I1). */
+    const uint8_t added = (uint8_t)(mask & ~state->targets);
+    state->targets = mask;
+    state->behind &= mask;
+    state->mark &= mask;
+    state->mark_next &= mask;
+    if (state->count == 0)
+        return;
+    for (unsigned target = 0; target < TABLE_TARGETS; target++)
+        if ((added & TABLE_TARGET_BIT(target)) != 0)
+            table_resume_vnode(table, vnode, target);
+}
+
+uint8_t table_targets(const struct table *table, uint32_t vnode)
+{
+    return table->vnodes[vnode].targets;
+}
+
+uint64_t table_vnode_seq(const struct table *table, uint32_t vnode)
+{
+    return table->vnodes[vnode].seq;
+}
+
+void table_set_vnode_seq(struct table *table, uint32_t vnode, uint64_t seq)
+{
+    table->vnodes[vnode].seq = seq;
+}
+
+uint32_t table_count(const struct table *table, uint32_t vnode)
+{
+    return table->vnodes[vnode].count;
+}
+
+/* -- sweeps ------------------------------------------------------------------------------- */
+
+static bool sweep_running(const struct sweep *sweep)
+{
+    return sweep->at < sweep->end;
+}
+
+/* Asks for a visit of every slot from now on. */
+static void sweep_ask(struct table *table, unsigned target)
+{
+    struct sweep *sweep = &table->sweep[target];
+    if (!sweep_running(sweep) || sweep->at == 0) {
+        sweep->at = 0;
+        sweep->end = table->slots_end;
+    } else {
+        sweep->again = true;
+    }
+    /* Slots added since a pass began come through the ring. */
+}
+
+/* The end of a pass: its marks are done, those asked for meanwhile begin. */
+static void sweep_finish(struct table *table, unsigned target)
+{
+    struct sweep *sweep = &table->sweep[target];
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    bool marks = false;
+    for (uint32_t vnode = 0; sweep->marks && vnode < table->vnodes_count; vnode++) {
+        struct vnode_state *state = &table->vnodes[vnode];
+        state->mark = (uint8_t)((state->mark & ~bit) | (state->mark_next & bit));
+        state->mark_next &= (uint8_t)~bit;
+        marks = marks || (state->mark & bit) != 0;
+    }
+    const bool again = sweep->again;
+    *sweep = (struct sweep){.marks = marks};
+    if (again)
+        sweep->end = table->slots_end;
+}
+
+/* Goes on with the target's sweep for a bounded number of slots. A dirty slot, or TABLE_NONE. */
+static uint32_t sweep_next(struct table *table, unsigned target)
+{
+    struct sweep *sweep = &table->sweep[target];
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    for (unsigned n = 0; n < TABLE_SWEEP_SLOTS && sweep_running(sweep); n++) {
+        const uint32_t number = sweep->at++;
+        struct slot *slot = &table->slots[number];
+        if (slot_live(slot)) {
+            const struct vnode_state *state = &table->vnodes[slot->vnode];
+            slot->dirty |= state->mark & bit;
+            if ((slot_dirty(table, slot) & ~state->behind & bit) != 0)
+                return number; /* the pass is finished by a later call, if this was its last */
+        }
+    }
+    if (!sweep_running(sweep))
+        sweep_finish(table, target);
+    return TABLE_NONE;
+}
+
+void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target)
+{
+    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
+    table->vnodes[vnode].behind &= (uint8_t)~TABLE_TARGET_BIT(target);
+    sweep_ask(table, target);
+}
+
+void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
+{
+    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    struct vnode_state *state = &table->vnodes[vnode];
+    if ((state->targets & bit) == 0) {
+        state->targets |= bit;
+        table->target_vnodes[target]++;
+    }
+    state->behind &= (uint8_t)~bit;
+    if (state->count == 0)
+        return;
+    struct sweep *sweep = &table->sweep[target];
+    const bool fresh = !sweep_running(sweep) || sweep->at == 0;
+    sweep_ask(table, target);
+    sweep->marks = true;
+    if (fresh)
+        state->mark |= bit;
+    else
+        state->mark_next |= bit;
+}
+
+bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target)
+{
+    const struct vnode_state *state = &table->vnodes[vnode];
+    return ((state->mark | state->mark_next) & TABLE_TARGET_BIT(target)) != 0;
+}
+
+bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target)
+{
+    return (table->vnodes[vnode].behind & TABLE_TARGET_BIT(target)) != 0;
+}
+
+bool table_target_idle(const struct table *table, unsigned target)
+{
+    const struct sweep *sweep = &table->sweep[target];
+    if (table->target_vnodes[target] == 0)
+        return true;
+    return table->cursor[target] == table->ring_head && !sweep_running(sweep) && !sweep->again &&
+           !sweep->marks;
+}
+
+/* -- the ring ----------------------------------------------------------------------------- */
+
+/* Makes room for one entry: whoever is a whole ring behind falls back to a sweep. */
+static void ring_make_room(struct table *table)
+{
+    const uint64_t limit = table->ring_head - table->ring_len + 1;
+    uint64_t oldest = table->ring_head;
+    for (unsigned target = 0; target < TABLE_TARGETS; target++) {
+        if (table->target_vnodes[target] == 0) {
+            table->cursor[target] = table->ring_head;
+        } else if (table->cursor[target] < limit) {
+            table->cursor[target] = table->ring_head;
+            sweep_ask(table, target);
+        }
+        if (table->cursor[target] < oldest)
+            oldest = table->cursor[target];
+    }
+    table->cursor_oldest = oldest;
+}
+
+static void ring_push(struct table *table, uint32_t slot)
+{
+    if (table->ring_head - table->cursor_oldest == table->ring_len)
+        ring_make_room(table);
+    table->ring[table->ring_head++ & (table->ring_len - 1)] = slot;
+}
+
+void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
+{
+    struct slot *slot = &table->slots[number];
+    if ((targets & ~slot->dirty) == 0)
+        return; /* whoever has the bit has the entry */
+    slot->dirty |= targets;
+    ring_push(table, number);
+}
+
+void table_changed(struct table *table, uint32_t number, bool lowered)
+{
+    struct slot *slot = &table->slots[number];
+    struct vnode_state *state = &table->vnodes[slot->vnode];
+    state->seq++;
+    if (lowered)
+        slot->kind |= KIND_LOWERED;
+    table_mark_dirty(table, number, state->targets);
+}
+
+uint32_t table_next_dirty(struct table *table, unsigned target)
+{
+    ASSERT(target < TABLE_TARGETS);
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    uint64_t *cursor = &table->cursor[target];
+    for (unsigned n = 0; *cursor < table->ring_head; n++) {
+        if (n == TABLE_DRAIN_ENTRIES)
+            return TABLE_NONE;
+        const uint32_t number = table->ring[(*cursor)++ & (table->ring_len - 1)];
+        const struct slot *slot = &table->slots[number];
+        if (slot_live(slot) &&
+            (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0)
+            return number;
+    }
+    return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
+}
+
+void table_settle(struct table *table, uint32_t number)
+{
+    struct slot *slot = &table->slots[number];
+    if (slot_dirty(table, slot) == 0 && (slot->dirty & DIRTY_WRITING) == 0)
+        slot->kind &= (uint8_t)~KIND_LOWERED;
+}
+
+void table_clear_dirty(struct table *table, uint32_t number, unsigned target)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    ASSERT(target < TABLE_TARGETS);
+    table->slots[number].dirty &= (uint8_t)~TABLE_TARGET_BIT(target);
+    table_settle(table, number);
+}
+
+void table_defer(struct table *table, uint32_t number, unsigned target)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    ASSERT(target < TABLE_TARGETS);
+    table->vnodes[table->slots[number].vnode].behind |= TABLE_TARGET_BIT(target);
+}
+
+/* -- the disk ----------------------------------------------------------------------------- */
+
+void table_write_begin(struct table *table, uint32_t number)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    struct slot *slot = &table->slots[number];
+    ASSERT((slot->dirty & DIRTY_WRITING) == 0);
+    slot->dirty &= (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
+    slot->dirty |= DIRTY_WRITING;
+}
+
+void table_write_done(struct table *table, uint32_t number, bool ok)
+{
+    ASSERT(number < table->slots_end);
+    struct slot *slot = &table->slots[number];
+    ASSERT((slot->dirty & DIRTY_WRITING) != 0 && slot->kind != KIND_FREE);
+    slot->dirty &= (uint8_t)~DIRTY_WRITING;
+    if (!slot_live(slot)) {
+        slot->dirty = 0;
+        slot->kind = KIND_FREE;
+        slot->word[0] = table->slots_free;
+        table->slots_free = number;
+        return;
+    }
+    if (ok)
+        slot->dirty |= DIRTY_ON_DISK;
+    else
+        table_mark_dirty(table, number, TABLE_TARGET_BIT(TABLE_DISK));
+    table_settle(table, number);
+}

@@ -1,0 +1,181 @@
+/* table_private.h - what the files of node/limit share of the slot table; see table.h.
+ *
+ *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
+ *   table_codec.c  export, import                                table_check.c  the invariants
+ */
+#ifndef NODE_LIMIT_TABLE_PRIVATE_H
+#define NODE_LIMIT_TABLE_PRIVATE_H
+
+#include "node/limit/algorithm.h"
+#include "node/limit/filter.h"
+#include "node/limit/index.h"
+#include "node/limit/table.h"
+
+/* Bits of slot.kind: the algorithm in the lower four. */
+enum {
+    KIND_ALGORITHM = 0x0f,
+    KIND_REFERENCED = 0x10, /* used since the CLOCK hand last passed */
+    KIND_WIDE = 0x20,       /* the state refers to a block of the arena */
+    KIND_LOWERED = 0x40, /* copies elsewhere may say more: must not vanish before it is shipped */
+    KIND_ZOMBIE = 0x80,  /* out of the index, waiting for the disk writer's answer */
+    KIND_FREE = 0xff,    /* on the free list; state word 0 is the next one */
+};
+
+/* Bits of slot.dirty above the targets. */
+enum {
+    DIRTY_TARGETS = 0x3f,
+    DIRTY_ON_DISK = 0x40,
+    DIRTY_WRITING = 0x80,
+};
+
+struct slot {
+    struct hash128 id;
+    uint32_t word[3];
+    uint16_t vnode;
+    uint8_t kind;
+    uint8_t dirty;
+};
+
+_Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
+
+enum {
+    TABLE_PLANS = 512,         /* cached plans, direct-mapped by content */
+    TABLE_EVICT_SCAN = 64,     /* slots one insertion looks at for a victim */
+    TABLE_ARENA_SCAN = 512,    /* slots a full arena looks at */
+    TABLE_ARENA_VICTIMS = 8,   /* wide slots it drops at most */
+    TABLE_EXPIRE_SLOTS = 128,  /* slots a step looks at for expiry */
+    TABLE_REMOVE_SLOTS = 4096, /* slots a step looks at for removal */
+    TABLE_RING_MIN = 1024,
+    TABLE_DRAIN_ENTRIES = 4096, /* stale ring entries one call passes over */
+    TABLE_SLOTS_MAX = 1 << 28,
+};
+
+_Static_assert(TABLE_PLANS < RATES_MAX / 2, "plans alone must not use up the rates");
+
+struct vnode_state {
+    uint64_t seq;
+    uint32_t count;
+    uint8_t targets;
+    uint8_t behind;
+    uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
+    uint8_t mark_next; /* targets whose next sweep will */
+    uint8_t removing;
+};
+
+/* A pass over the slots 0 .. end - 1. Idle when at == end and not again. */
+struct sweep {
+    uint32_t at;
+    uint32_t end;
+    bool again; /* something was asked for that this pass may have passed already */
+    bool marks; /* some vnode has a mark for it */
+};
+
+struct table {
+    const struct allocator *allocator;
+    size_t bytes_max;
+    uint32_t vnodes_count;
+
+    struct vnode_state *vnodes;
+    struct limit_memory memory;
+    struct filter filter;
+    struct index index;
+    struct limit_plan *plans;
+
+    void *region; /* as allocated */
+    size_t region_bytes;
+    struct slot *slots; /* the region, aligned */
+    uint32_t slots_max;
+    uint32_t slots_end; /* slots ever used */
+    uint32_t slots_used;
+    uint32_t slots_free; /* first of the free list, or TABLE_NONE */
+    uint32_t hand;
+    uint32_t expire_at;
+
+    void *index_block;
+    size_t index_block_bytes;
+
+    uint32_t *ring;
+    uint32_t ring_len; /* a power of two */
+    uint64_t ring_head;
+    uint64_t cursor[TABLE_TARGETS];
+    uint64_t cursor_oldest; /* at most each cursor in use */
+    uint32_t target_vnodes[TABLE_TARGETS];
+    struct sweep sweep[TABLE_TARGETS];
+    struct sweep removal;
+
+    uint64_t evicted;
+    uint64_t forgotten;
+    uint64_t expired;
+    uint64_t refused;
+};
+
+static inline bool slot_live(const struct slot *slot)
+{
+    return (slot->kind & KIND_ZOMBIE) == 0;
+}
+
+static inline struct limit_cell slot_cell(const struct slot *slot)
+{
+    return (struct limit_cell){
+        .word = {slot->word[0], slot->word[1], slot->word[2]},
+        .wide = (slot->kind & KIND_WIDE) != 0,
+    };
+}
+
+static inline void slot_set_cell(struct slot *slot, const struct limit_cell *cell)
+{
+    slot->word[0] = cell->word[0];
+    slot->word[1] = cell->word[1];
+    slot->word[2] = cell->word[2];
+    slot->kind = (uint8_t)((slot->kind & ~KIND_WIDE) | (cell->wide ? KIND_WIDE : 0));
+}
+
+static inline const struct limit_ops *slot_ops(const struct slot *slot)
+{
+    return algorithm_ops(slot->kind & KIND_ALGORITHM);
+}
+
+/* Dirty bits that still concern somebody. */
+static inline uint8_t slot_dirty(const struct table *table, const struct slot *slot)
+{
+    return slot->dirty & DIRTY_TARGETS & table->vnodes[slot->vnode].targets;
+}
+
+static inline int64_t slot_expires_ns(const struct table *table, const struct slot *slot)
+{
+    const struct limit_cell cell = slot_cell(slot);
+    return slot_ops(slot)->expires(&table->memory, &cell);
+}
+
+static inline uint32_t table_find(const struct table *table, struct hash128 id)
+{
+    const struct index *index = &table->index;
+    const uint64_t hash = index_hash(id);
+    const uint32_t tag = index_tag(index, hash);
+    const uint32_t mask = (1u << index->slot_bits) - 1;
+    for (uint32_t at = index_home(index, hash); index->words[at] != 0; at++) {
+        const uint32_t word = index->words[at];
+        if ((word & ~mask) == tag && hash128_equal(table->slots[(word & mask) - 1].id, id))
+            return (word & mask) - 1;
+    }
+    return TABLE_NONE;
+}
+
+/* A fresh slot for an id that has none, evicting if need be; its cell is all zero, nothing is
+ * dirty. `keep` (or TABLE_NONE) is not evicted. TABLE_NONE if there is no room. */
+uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
+                      uint32_t keep, int64_t now_ns);
+/* Drops wide slots other than `keep` so that the arena may serve again. False if none could go. */
+bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns);
+/* Takes a slot out of the table for good; a slot being written waits as a zombie. */
+void table_discard(struct table *table, uint32_t slot);
+/* Notes a change of the slot for all targets of its vnode. */
+void table_changed(struct table *table, uint32_t slot, bool lowered);
+/* The same without counting it in the vnode's sequence (imports). */
+void table_mark_dirty(struct table *table, uint32_t slot, uint8_t targets);
+/* Called when a dirty or writing bit went: a clean slot is no longer LOWERED. */
+void table_settle(struct table *table, uint32_t slot);
+/* The floor of the arena follows the slots. */
+void table_update_floor(struct table *table);
+
+#endif
