@@ -289,6 +289,7 @@ struct wire_checks_builder { /* ~ 115 KiB + the values */
     size_t templates_len;
     size_t values_len;
     size_t values_capacity;
+    size_t len_max; /* WIRE_MESSAGE_MAX; may be lowered to a node's message_max */
     uint8_t *values;
     uint32_t template_offset[WIRE_TEMPLATES_MAX + 1]; /* into templates */
     uint32_t template_values[WIRE_TEMPLATES_MAX];     /* values per item */
@@ -318,6 +319,11 @@ size_t wire_checks_builder_len(const struct wire_checks_builder *builder);
 MUST_USE int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64_t session,
                                         uint64_t seq, uint32_t flags, uint32_t timeout_ms,
                                         void *out, size_t capacity);
+
+/* Writes the encoded CHECKS `frame` again for a retry: the same items, session and seq, with the
+ * RETRY flag and the time that is left. */
+MUST_USE int wire_checks_retry(const void *frame, size_t len, uint32_t timeout_ms, void *out,
+                               size_t capacity);
 
 /* ---- decisions --------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  *
  *   EMPTY --append--> FILLING --append: TG_EFULL--> encode, reset --> EMPTY
  *
- * I1  Whatever was appended fits: wire_checks_builder_len() <= WIRE_MESSAGE_MAX at all times.
+ * I1  Whatever was appended fits: wire_checks_builder_len() <= len_max at all times.
  * I2  A refused append or template leaves the builder as it was.
  * I3  What the builder accepts, wire_decode_checks accepts.
  */
@@ -29,6 +29,7 @@ void wire_checks_builder_init(struct wire_checks_builder *builder, void *values,
 {
     builder->values = values;
     builder->values_capacity = capacity;
+    builder->len_max = WIRE_MESSAGE_MAX;
     wire_checks_builder_reset(builder);
 }
 
@@ -72,7 +73,7 @@ static int template_index(struct wire_checks_builder *builder, const uint8_t *en
         }
     }
     if (count == WIRE_TEMPLATES_MAX || len > WIRE_TEMPLATES_LEN_MAX - builder->templates_len ||
-        wire_checks_builder_len(builder) + len > WIRE_MESSAGE_MAX)
+        wire_checks_builder_len(builder) + len > builder->len_max)
         return TG_EFULL;
     memcpy(builder->templates + builder->templates_len, encoded, len);
     builder->templates_len += len;
@@ -159,7 +160,7 @@ int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t ind
         need += 2 + values[i].len;
     }
     if (item == WIRE_CHECKS_MAX || need > builder->values_capacity - builder->values_len ||
-        wire_checks_builder_len(builder) + ITEM_COLUMNS_LEN + need > WIRE_MESSAGE_MAX)
+        wire_checks_builder_len(builder) + ITEM_COLUMNS_LEN + need > builder->len_max)
         return TG_EFULL;
     builder->operations[item] = operation;
     wire_set_u64(builder->costs, item, cost);
@@ -202,5 +203,37 @@ int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64
     mp_put_bin(&writer, builder->costs, (size_t)builder->count * 8);
     mp_put_bin(&writer, builder->template_index, (size_t)builder->count * 2);
     mp_put_bin(&writer, builder->values, builder->values_len);
+    return wire_put_end(&writer);
+}
+
+int wire_checks_retry(const void *frame, size_t len, uint32_t timeout_ms, void *out,
+                      size_t capacity)
+{
+    const uint8_t *bytes = frame;
+    struct wire_envelope envelope;
+    struct mp_writer writer;
+    char error[WIRE_ERROR_LEN];
+    uint32_t flags;
+    size_t at = 1; /* an array of CHECKS_FIELDS has a head of one byte */
+
+    static_assert(CHECKS_FIELDS <= 15, "the array's head is one byte");
+    if (wire_peek(frame, len, &envelope, error) != 0 || envelope.type != WIRE_CHECKS ||
+        bytes[0] != (0x90 | CHECKS_FIELDS) || timeout_ms == 0 || timeout_ms > WIRE_TIMEOUT_MS_MAX)
+        return TG_EINVALID;
+    for (int i = 0; i < 4; i++)
+        at += wire_span(bytes + at, len - at); /* version, type, session, seq */
+    flags = bytes[at];                         /* as encode wrote it: below 128 is one byte */
+    at += wire_span(bytes + at, len - at);
+    at += wire_span(bytes + at, len - at); /* timeout_ms */
+    mp_writer_init(&writer, out, capacity);
+    wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS);
+    mp_put_uint(&writer, envelope.session);
+    mp_put_uint(&writer, envelope.seq);
+    mp_put_uint(&writer, (flags | WIRE_FLAG_RETRY) & (WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN));
+    mp_put_uint(&writer, timeout_ms);
+    if (writer.failed || at > len || len - at > writer.capacity - writer.len)
+        return TG_ETOOBIG;
+    memcpy(writer.data + writer.len, bytes + at, len - at);
+    writer.len += len - at;
     return wire_put_end(&writer);
 }
