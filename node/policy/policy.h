@@ -158,7 +158,7 @@ struct policy_part {
 struct policy_result {
     enum policy_action action;
     bool allowed;                     /* UNMATCHED, ALLOW: true unless `unmatched: deny` */
-    const struct policy_rule *rule;   /* ALLOW, BLOCK, MISSING: the rule that decided */
+    const struct policy_rule *rule;   /* the rule that ended the search, or NULL */
     const struct policy_rule *shadow; /* the first shadow rule that would have blocked, or NULL */
     struct policy_text missing;       /* MISSING: the absent attribute's name */
     uint32_t part_count;              /* LIMITS: 1.., by priority; else 0 */
@@ -168,9 +168,10 @@ struct policy_result {
 };
 
 /* Finds what applies to a request. Allocates nothing; its cost depends on the rules that may match,
- * not on how many there are. The first of two attributes of the same name counts. Returns 0, or
- * TG_EINVALID when there are more than POLICY_ATTRIBUTES_MAX attributes or a name or value is
- * empty or longer than its maximum (the result is then POLICY_UNMATCHED, not allowed). */
+ * not on how many there are. The first of two attributes of the same name counts, and one with an
+ * empty value is absent. Returns 0, or TG_EINVALID when there are more than POLICY_ATTRIBUTES_MAX
+ * attributes or a name or value is longer than its maximum (`out` is then POLICY_UNMATCHED and not
+ * allowed). */
 MUST_USE int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
                             size_t count, struct policy_result *out);
 

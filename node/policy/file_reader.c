@@ -1,0 +1,100 @@
+/* file_reader.c - the top of a rules file: `unmatched` and the list of rules.
+ *
+ * I1  No two rules have one name: the name is part of what is counted, so two rules would share
+ *     their counts without anybody having said so.
+ * I2  A file without `rules` is refused, empty ones included: a file cut short by a full disk must
+ *     not switch all limits off.
+ */
+#include <string.h>
+
+#include "base/hash.h"
+
+#include "node/policy/policy_internal.h"
+
+/* The rules read so far, by name: open addressing, at most half full; 0 = free, else index + 1. */
+struct names {
+    uint32_t *slots;
+    uint32_t mask;
+};
+
+static int names_init(struct names *names, struct chunks *chunks, uint32_t count)
+{
+    uint32_t len = 8;
+
+    while (len < 2 * count)
+        len *= 2;
+    names->mask = len - 1;
+    names->slots = chunks_get(chunks, len, sizeof(*names->slots));
+    return names->slots == NULL ? TG_ENOMEM : TG_OK;
+}
+
+/* Adds rules[index]. False if its name is there already. */
+static bool names_add(struct names *names, const struct policy_rule *rules, uint32_t index)
+{
+    static const struct hash_key key = {{0}}; /* names come from the operator: no secret needed */
+    const struct policy_text *name = &rules[index].name;
+    uint32_t at = (uint32_t)hash64(&key, name->data, name->len) & names->mask;
+
+    for (; names->slots[at] != 0; at = (at + 1) & names->mask) {
+        if (policy_text_equal(&rules[names->slots[at] - 1].name, name))
+            return false;
+    }
+    names->slots[at] = index + 1;
+    return true;
+}
+
+/* Where a rule's name stands in the file. */
+static uint32_t name_node(const struct yaml_reader *reader, uint32_t rule)
+{
+    uint32_t key = yaml_reader_at(reader, rule)->first;
+
+    while (strcmp(yaml_reader_at(reader, key)->text, "name") != 0)
+        key = yaml_reader_at(reader, yaml_reader_at(reader, key)->next)->next;
+    return yaml_reader_at(reader, key)->next;
+}
+
+static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list)
+{
+    char shown[YAML_READER_SHOWN_LEN];
+    struct names names;
+
+    int result = yaml_reader_list(reader, list, "rules", 0, POLICY_RULES_MAX);
+    if (result != TG_OK)
+        return result;
+    const uint32_t count = yaml_reader_at(reader, list)->len;
+    policy->rules = chunks_get(&policy->chunks, count, sizeof(*policy->rules));
+    if (policy->rules == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
+        return TG_ENOMEM;
+    uint32_t node = yaml_reader_at(reader, list)->first;
+    for (uint32_t i = 0; i < count; i++) {
+        result = policy_read_rule(&policy->chunks, reader, node, &policy->rules[i]);
+        if (result != TG_OK)
+            return result;
+        if (!names_add(&names, policy->rules, i))
+            return yaml_reader_fail(reader, name_node(reader, node),
+                                    "name: found a second rule %s; expected unique names",
+                                    yaml_reader_shown(reader, name_node(reader, node), shown));
+        node = yaml_reader_at(reader, node)->next;
+    }
+    policy->rule_count = count;
+    return TG_OK;
+}
+
+int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
+{
+    static const struct yaml_reader_word words[] = {{"allow", 0, false}, {"deny", 1, false}};
+    struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
+                                         {"rules", YAML_READER_REQUIRED, 0},
+                                         {"pools", YAML_READER_UNSUPPORTED, 0},
+                                         {"tiers", YAML_READER_UNSUPPORTED, 0}};
+    int deny = 0;
+
+    if (reader->root == YAML_READER_NONE)
+        return yaml_reader_fail(reader, YAML_READER_NONE,
+                                "file: found nothing; expected a mapping with \"rules\""); /* I2 */
+    int result = yaml_reader_fields(reader, reader->root, "file", fields, 4);
+    if (result == TG_OK && fields[0].node != YAML_READER_NONE)
+        result = yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny);
+    policy->unmatched_deny = deny != 0;
+    return result == TG_OK ? read_rules(policy, reader, fields[1].node) : result;
+}

@@ -1,0 +1,79 @@
+/* policy_index.h - which rules a request may meet, without looking at the others.
+ *
+ * Every enabled rule is filed under one of its matched attributes, the one whose values are the
+ * rarest in the file: under (attribute, value) when the value is exact, under (attribute, literal
+ * prefix) when it has a wildcard. A rule that matches nothing in particular is always looked at.
+ *
+ *   request api=/user/v1/me, tier=free
+ *     (api, "/user/v1/me")  exact   -> ranks 3, 17
+ *     (api, "/user/")       prefix  -> ranks 4, 9       only lengths that occur are asked for
+ *     (tier, "free")        exact   -> ranks 12
+ *     always                        -> ranks 2
+ *   merged by rank: 2 3 4 9 12 17; each is then verified in full by policy_resolve.c
+ *
+ * I1  A rule that matches a request is among its candidates: the index only ever filters.
+ * I2  Each list holds ascending ranks, each rank once.
+ * I3  A request follows at most POLICY_CURSORS_MAX lists, whatever the rules are.
+ */
+#ifndef NODE_POLICY_POLICY_INDEX_H
+#define NODE_POLICY_POLICY_INDEX_H
+
+#include <assert.h>
+
+#include "node/policy/chunks.h"
+#include "node/policy/policy.h"
+
+enum {
+    POLICY_PREFIX_LENGTHS_MAX = 32, /* distinct prefix lengths filed for one attribute */
+    POLICY_CURSORS_MAX = 1 + POLICY_ATTRIBUTES_MAX * (1 + POLICY_PREFIX_LENGTHS_MAX)
+};
+static_assert(POLICY_CURSORS_MAX < 2048, "the cursors of a request fit on the stack");
+
+#define POLICY_INDEX_NONE UINT32_MAX
+
+/* Ascending ranks of rules. */
+struct policy_ranks {
+    const uint32_t *ranks;
+    uint32_t count;
+};
+
+/* An attribute that some rule matches or counts. */
+struct policy_index_attribute {
+    struct policy_text name;
+    uint16_t lengths[POLICY_PREFIX_LENGTHS_MAX]; /* ascending; the prefixes that occur */
+    uint8_t length_count;
+    bool has_exact;
+};
+
+/* What one rule compares, with attributes as indexes into policy_index.attributes. */
+struct policy_plan {
+    const struct policy_rule *rule;
+    const uint32_t *match_attributes; /* rule->match_count */
+    const uint32_t *key_attributes;   /* rule->key_count */
+};
+
+struct policy_bucket;
+
+struct policy_index {
+    struct policy_plan *plans; /* by rank */
+    struct policy_index_attribute *attributes;
+    uint32_t attribute_count;
+    uint32_t *name_table; /* open addressing: attribute index, or NONE */
+    uint32_t name_mask;
+    struct policy_bucket *buckets; /* open addressing */
+    uint32_t bucket_mask;
+    struct policy_ranks always;
+    uint32_t ip; /* the attribute `ip`, or NONE */
+};
+
+/* Builds the index of rules in rank order; all memory from `chunks`. 0 or TG_ENOMEM. */
+MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
+                               const struct policy_rule *rules, size_t rule_count);
+/* The number of the attribute, or NONE if no rule mentions it. */
+uint32_t policy_index_attribute(const struct policy_index *index, const char *name, size_t len);
+/* Appends the lists of one attribute's value to `lists` (empty ones left out), which has room for
+ * 1 + POLICY_PREFIX_LENGTHS_MAX more. Returns how many were appended. */
+size_t policy_index_lists(const struct policy_index *index, uint32_t attribute,
+                          const struct policy_text *value, struct policy_ranks *lists);
+
+#endif

@@ -1,0 +1,64 @@
+/* policy_internal.h - what a compiled policy is made of; for the files of this folder only.
+ *
+ *   struct policy --> rules[rule_count]   in acting order ("rank")
+ *                 --> plans[rule_count]   the same rules with attribute names as small numbers
+ *                 --> index               (attribute, text) -> ranks of the rules to look at
+ *
+ * All of it lives in the policy's chunks and is never changed after compilation.
+ */
+#ifndef NODE_POLICY_POLICY_INTERNAL_H
+#define NODE_POLICY_POLICY_INTERNAL_H
+
+#include "node/policy/chunks.h"
+#include "node/policy/policy.h"
+#include "node/policy/policy_index.h"
+#include "node/policy/yaml_reader.h"
+
+enum { POLICY_MEMORY_MAX = 512 * 1024 * 1024 /* of one compiled policy */ };
+
+struct policy {
+    struct chunks chunks;      /* everything below, and this struct's own allocator */
+    struct policy_rule *rules; /* in file order while reading, then by rank */
+    size_t rule_count;
+    bool unmatched_deny;
+    uint64_t digest;
+    struct policy_index index;
+};
+
+/* Reads the whole file into `policy->rules`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
+ * sentence is in the reader's error for TG_EINVALID. */
+MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);
+/* Reads one rule of the file at `node` into the zeroed `rule`. */
+MUST_USE int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader,
+                              uint32_t node, struct policy_rule *rule);
+/* Reads a rule's `limits` list into `rule`. */
+MUST_USE int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader,
+                                uint32_t node, struct policy_rule *rule);
+/* Reads a rule's `match` mapping into `rule`. */
+MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *reader,
+                               uint32_t node, struct policy_rule *rule);
+/* Checks an attribute's name at `node`: 1..64 of a-z 0-9 _ . - */
+MUST_USE int policy_check_attribute(const struct yaml_reader *reader, uint32_t node,
+                                    const char *what);
+/* Copies a printable text of min..max bytes from `node`. */
+MUST_USE int policy_read_text(struct chunks *chunks, const struct yaml_reader *reader,
+                              uint32_t node, const char *what, size_t len_min, size_t len_max,
+                              struct policy_text *out);
+
+/* Orders two texts by bytes, as memcmp does, a prefix first. */
+int policy_text_compare(const struct policy_text *a, const struct policy_text *b);
+static inline bool policy_text_equal(const struct policy_text *a, const struct policy_text *b)
+{
+    return policy_text_compare(a, b) == 0;
+}
+static inline bool policy_text_is(const struct policy_text *text, const char *word)
+{
+    const struct policy_text other = {word, __builtin_strlen(word)};
+    return policy_text_equal(text, &other);
+}
+
+/* Whether `text` matches `pattern`: a trailing * is any rest, also none; an inner or leading * is
+ * one or more bytes other than '/'. */
+bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text);
+
+#endif

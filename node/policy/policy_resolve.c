@@ -1,0 +1,305 @@
+/* policy_resolve.c - from the attributes of one request to the rules that act on it.
+ *
+ *   known attributes -> candidate lists -> merged by rank -> verified -> acts or not
+ *
+ *   for each matching rule, in rank order:
+ *     closed group      -> skip it
+ *     allow             -> end: bypass, or the parts found so far
+ *     block             -> end: blocked
+ *     key incomplete    -> missing: skip -> skip it;  deny -> end: missing
+ *     otherwise         -> one more part
+ *   at the end: parts -> charge them;  none -> unmatched
+ *
+ * I1  The result depends on the rules and the attributes alone, never on the index: it is what
+ *     testing every rule in rank order would give.
+ * I2  A shadow rule changes nothing for enforced ones: it ends no search, closes no group to them,
+ *     gives way when the parts are full, and does not make a request matched under
+ *     `unmatched: deny`.
+ * I3  No more than POLICY_PARTS_MAX parts, and never a silently lost limit: what does not fit
+ *     makes the result POLICY_OVERFLOW, unless a block rule decides anyway.
+ *
+ * Must not: allocate, charge anything, or keep what it was given.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/policy/policy_internal.h"
+
+/* An attribute of the request that some rule mentions. */
+struct known {
+    uint32_t attribute;
+    struct policy_text value; /* ip in canonical text */
+};
+
+struct request {
+    const struct policy *policy;
+    struct policy_result *out;
+    size_t count;
+    bool ip_is_address;
+    bool overflow;
+    struct known known[POLICY_ATTRIBUTES_MAX];
+};
+
+static const struct policy_text *value_of(const struct request *request, uint32_t attribute)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->known[i].attribute == attribute)
+            return &request->known[i].value;
+    }
+    return NULL;
+}
+
+/* Notes an attribute if a rule mentions it. The first of a name counts; an empty value is none. */
+static void note(struct request *request, const struct policy_attribute *given)
+{
+    const struct policy_index *index = &request->policy->index;
+    struct policy_text value = {given->value, given->value_len};
+    const uint32_t attribute = policy_index_attribute(index, given->name, given->name_len);
+
+    if (attribute == POLICY_INDEX_NONE || value.len == 0 || value_of(request, attribute) != NULL)
+        return;
+    if (attribute == index->ip) {
+        const size_t len = policy_ip_format(value.data, value.len, 128, request->out->ip_full);
+        request->ip_is_address = len != 0;
+        if (len != 0)
+            value = (struct policy_text){request->out->ip_full, len};
+    }
+    request->known[request->count++] = (struct known){attribute, value};
+}
+
+static int note_all(struct request *request, const struct policy_attribute *attributes,
+                    size_t count)
+{
+    if (count > POLICY_ATTRIBUTES_MAX)
+        return TG_EINVALID;
+    for (size_t i = 0; i < count; i++) {
+        if (attributes[i].name_len > POLICY_ATTRIBUTE_NAME_LEN_MAX ||
+            attributes[i].value_len > POLICY_VALUE_LEN_MAX)
+            return TG_EINVALID;
+    }
+    for (size_t i = 0; i < count; i++)
+        note(request, &attributes[i]);
+    return TG_OK;
+}
+
+static bool any_value_matches(const struct policy_match *match, const struct policy_text *value)
+{
+    for (size_t i = 0; i < match->value_count; i++) {
+        if (policy_pattern_match(&match->values[i], value))
+            return true;
+    }
+    return false;
+}
+
+static bool rule_matches(const struct request *request, const struct policy_plan *plan)
+{
+    for (size_t i = 0; i < plan->rule->match_count; i++) {
+        const struct policy_text *value = value_of(request, plan->match_attributes[i]);
+        if (value == NULL || !any_value_matches(&plan->rule->matches[i], value))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a part found earlier closes the rule's group to it (I2). */
+static bool group_closed(const struct policy_result *out, const struct policy_rule *rule)
+{
+    for (size_t i = 0; rule->group.len != 0 && i < out->part_count; i++) {
+        const struct policy_rule *earlier = out->parts[i].rule;
+        if ((!earlier->shadow || rule->shadow) && policy_text_equal(&earlier->group, &rule->group))
+            return true;
+    }
+    return false;
+}
+
+/* The first key attribute that the request lacks, or NULL. */
+static const struct policy_text *missing_key(const struct request *request,
+                                             const struct policy_plan *plan)
+{
+    for (size_t i = 0; i < plan->rule->key_count; i++) {
+        if (value_of(request, plan->key_attributes[i]) == NULL)
+            return &plan->rule->key[i];
+    }
+    return NULL;
+}
+
+/* Drops the last shadow part to make room (I2). False if all parts are enforced. */
+static bool drop_shadow_part(struct policy_result *out)
+{
+    for (size_t i = out->part_count; i-- > 0;) {
+        if (!out->parts[i].rule->shadow)
+            continue;
+        memmove(&out->parts[i], &out->parts[i + 1],
+                (out->part_count - i - 1) * sizeof(out->parts[0]));
+        out->part_count--;
+        return true;
+    }
+    return false;
+}
+
+/* Adds the rule without its key values, which fill_parts sets once the parts are final. */
+static void add_part(struct request *request, const struct policy_rule *rule)
+{
+    struct policy_result *out = request->out;
+
+    if (out->part_count == POLICY_PARTS_MAX && (rule->shadow || !drop_shadow_part(out))) {
+        request->overflow |= !rule->shadow; /* I3 */
+        return;
+    }
+    out->parts[out->part_count++].rule = rule;
+}
+
+static bool end_search(struct policy_result *out, enum policy_action action,
+                       const struct policy_rule *rule)
+{
+    out->action = action;
+    out->rule = rule;
+    return true;
+}
+
+/* Lets a rule act if it matches. True when the search ends. */
+static bool act(struct request *request, const struct policy_plan *plan)
+{
+    const struct policy_rule *rule = plan->rule;
+    struct policy_result *out = request->out;
+
+    if (!rule_matches(request, plan) || group_closed(out, rule))
+        return false;
+    if (rule->act == POLICY_ACT_ALLOW)
+        return end_search(out, POLICY_ALLOW, rule);
+    const struct policy_text *missing = missing_key(request, plan);
+    const bool denies = rule->act == POLICY_ACT_BLOCK || (missing != NULL && rule->missing_deny);
+    if (denies && rule->shadow) {
+        out->shadow = out->shadow == NULL ? rule : out->shadow;
+        return false;
+    }
+    if (rule->act == POLICY_ACT_BLOCK)
+        return end_search(out, POLICY_BLOCK, rule);
+    if (missing == NULL) {
+        add_part(request, rule);
+        return false;
+    }
+    if (rule->missing_deny) {
+        out->missing = *missing;
+        return end_search(out, POLICY_MISSING, rule);
+    }
+    return false;
+}
+
+/* Follows all lists at once, in rank order; a rank that is in two of them is looked at once. */
+static void merge(struct request *request, struct policy_ranks *lists, size_t count)
+{
+    uint64_t next = 0; /* the least rank not looked at yet */
+
+    while (count > 0) {
+        size_t least = 0;
+        for (size_t i = 1; i < count; i++) {
+            if (lists[i].ranks[0] < lists[least].ranks[0])
+                least = i;
+        }
+        const uint32_t rank = lists[least].ranks[0];
+        lists[least].ranks++;
+        if (--lists[least].count == 0)
+            lists[least] = lists[--count];
+        if (rank < next)
+            continue;
+        next = (uint64_t)rank + 1;
+        if (act(request, &request->policy->index.plans[rank]))
+            return;
+    }
+}
+
+static void search(struct request *request)
+{
+    const struct policy_index *index = &request->policy->index;
+    struct policy_ranks lists[POLICY_CURSORS_MAX];
+    size_t count = 0;
+
+    if (index->always.count != 0)
+        lists[count++] = index->always;
+    for (size_t i = 0; i < request->count; i++)
+        count += policy_index_lists(index, request->known[i].attribute, &request->known[i].value,
+                                    lists + count);
+    ASSERT(count <= POLICY_CURSORS_MAX);
+    merge(request, lists, count);
+}
+
+/* Copies the key values of every part; an IPv6 address is cut to the rule's prefix. */
+static void fill_parts(const struct request *request)
+{
+    struct policy_result *out = request->out;
+    const struct policy_index *index = &request->policy->index;
+
+    for (size_t i = 0; i < out->part_count; i++) {
+        struct policy_part *part = &out->parts[i];
+        const struct policy_rule *rule = part->rule;
+        const size_t rank = (size_t)(rule - request->policy->rules);
+        for (size_t k = 0; k < rule->key_count; k++) {
+            const uint32_t attribute = index->plans[rank].key_attributes[k];
+            part->values[k] = *value_of(request, attribute);
+            if (attribute == index->ip && request->ip_is_address) {
+                part->values[k].len = policy_ip_format(out->ip_full, part->values[k].len,
+                                                       rule->ipv6_prefix, out->ip_key[i]);
+                part->values[k].data = out->ip_key[i];
+            }
+        }
+    }
+}
+
+/* Whether an enforced part is among the parts. */
+static bool any_enforced(const struct policy_result *out)
+{
+    for (size_t i = 0; i < out->part_count; i++) {
+        if (!out->parts[i].rule->shadow)
+            return true;
+    }
+    return false;
+}
+
+/* Turns what the search found into the result's action. */
+static void conclude(struct request *request)
+{
+    struct policy_result *out = request->out;
+    const bool deny = request->policy->unmatched_deny;
+    const bool bypass = out->action == POLICY_ALLOW;
+
+    if (out->action == POLICY_BLOCK || out->action == POLICY_MISSING) {
+        out->part_count = 0;
+        return;
+    }
+    if (request->overflow) {
+        *out = (struct policy_result){.action = POLICY_OVERFLOW};
+        return;
+    }
+    const bool matched = bypass || any_enforced(out);
+    if (!matched && deny)
+        out->part_count = 0;
+    out->allowed = matched || !deny;
+    if (out->part_count > 0) {
+        out->action = POLICY_LIMITS;
+        fill_parts(request);
+    }
+}
+
+int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
+                   size_t count, struct policy_result *out)
+{
+    struct request request;
+
+    request.policy = policy;
+    request.out = out;
+    request.count = 0;
+    request.ip_is_address = false;
+    request.overflow = false;
+    out->action = POLICY_UNMATCHED;
+    out->allowed = false;
+    out->rule = NULL;
+    out->shadow = NULL;
+    out->missing = (struct policy_text){NULL, 0};
+    out->part_count = 0;
+    if (note_all(&request, attributes, count) != TG_OK)
+        return TG_EINVALID;
+    search(&request);
+    conclude(&request);
+    return TG_OK;
+}

@@ -1,0 +1,431 @@
+/* rule_reader.c - from the tree of a rules file to rules: names, key, actions, responses.
+ *
+ * Reading is strict: whatever is not understood exactly is refused with its place. What limits of
+ * other kinds will once be called is known by name, so that a file written for them is told "not
+ * supported by this version" and never enforced as something weaker.
+ *
+ * I1  A rule that was read is complete: all defaults are set, all texts copied.
+ * I2  A field that could have no effect (limits of a block rule, ipv6_prefix without ip) is an
+ *     error: its author expects something that would not happen.
+ *
+ * match: is in match_reader.c, limits: in limit_reader.c, the file around them in file_reader.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/policy/policy_internal.h"
+
+enum {
+    PRIORITY_MAX = 1000000,
+    STATUS_MIN = 400,
+    STATUS_MAX = 599,
+    STATUS_THROTTLE = 429,
+    STATUS_BLOCK = 403,
+    SHARE_MAX = 100,
+    PREFIX_MAX = 128
+};
+
+enum rule_field {
+    FIELD_NAME,
+    FIELD_ENABLED,
+    FIELD_PRIORITY,
+    FIELD_GROUP,
+    FIELD_MATCH,
+    FIELD_KEY,
+    FIELD_LIMITS,
+    FIELD_MODE,
+    FIELD_CLASS,
+    FIELD_CONSISTENCY,
+    FIELD_SCOPE,
+    FIELD_ON_FAILURE,
+    FIELD_ACTION,
+    FIELD_COUNT_DENIED,
+    FIELD_SHADOW,
+    FIELD_MISSING,
+    FIELD_RESPONSE,
+    FIELD_IPV6_PREFIX,
+    FIELDS
+};
+
+static const struct yaml_reader_field rule_fields[FIELDS] = {
+    [FIELD_NAME] = {"name", YAML_READER_REQUIRED, 0},
+    [FIELD_ENABLED] = {"enabled", YAML_READER_OPTIONAL, 0},
+    [FIELD_PRIORITY] = {"priority", YAML_READER_OPTIONAL, 0},
+    [FIELD_GROUP] = {"group", YAML_READER_OPTIONAL, 0},
+    [FIELD_MATCH] = {"match", YAML_READER_OPTIONAL, 0},
+    [FIELD_KEY] = {"key", YAML_READER_OPTIONAL, 0},
+    [FIELD_LIMITS] = {"limits", YAML_READER_OPTIONAL, 0},
+    [FIELD_MODE] = {"mode", YAML_READER_OPTIONAL, 0},
+    [FIELD_CLASS] = {"class", YAML_READER_OPTIONAL, 0},
+    [FIELD_CONSISTENCY] = {"consistency", YAML_READER_OPTIONAL, 0},
+    [FIELD_SCOPE] = {"scope", YAML_READER_OPTIONAL, 0},
+    [FIELD_ON_FAILURE] = {"on_failure", YAML_READER_OPTIONAL, 0},
+    [FIELD_ACTION] = {"action", YAML_READER_OPTIONAL, 0},
+    [FIELD_COUNT_DENIED] = {"count_denied", YAML_READER_OPTIONAL, 0},
+    [FIELD_SHADOW] = {"shadow", YAML_READER_OPTIONAL, 0},
+    [FIELD_MISSING] = {"missing", YAML_READER_OPTIONAL, 0},
+    [FIELD_RESPONSE] = {"response", YAML_READER_OPTIONAL, 0},
+    [FIELD_IPV6_PREFIX] = {"ipv6_prefix", YAML_READER_OPTIONAL, 0},
+};
+
+#define WORDS(table) (table), sizeof(table) / sizeof((table)[0])
+
+static const struct yaml_reader_word act_words[] = {
+    {"throttle", POLICY_ACT_THROTTLE, false},
+    {"allow", POLICY_ACT_ALLOW, false},
+    {"block", POLICY_ACT_BLOCK, false},
+};
+static const struct yaml_reader_word class_words[] = {
+    {"critical", POLICY_CLASS_CRITICAL, false},
+    {"normal", POLICY_CLASS_NORMAL, false},
+    {"batch", POLICY_CLASS_BATCH, false},
+};
+static const struct yaml_reader_word failure_words[] = {
+    {"open", POLICY_FAILURE_OPEN, false},
+    {"closed", POLICY_FAILURE_CLOSED, false},
+    {"local", POLICY_FAILURE_LOCAL, false},
+};
+static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
+static const struct yaml_reader_word mode_words[] = {
+    {"hard", 0, false}, {"soft", 1, true}, {"elastic", 2, true}};
+static const struct yaml_reader_word consistency_words[] = {
+    {"one", 0, false}, {"any", 1, true}, {"quorum", 2, true}};
+static const struct yaml_reader_word scope_words[] = {{"region", 0, false}, {"global", 1, true}};
+
+const char *policy_act_name(unsigned act)
+{
+    return act <= POLICY_ACT_BLOCK ? act_words[act].text : NULL;
+}
+
+const char *policy_class_name(unsigned class)
+{
+    return class <= POLICY_CLASS_BATCH ? class_words[class].text : NULL;
+}
+
+const char *policy_failure_name(unsigned failure)
+{
+    return failure <= POLICY_FAILURE_LOCAL ? failure_words[failure].text : NULL;
+}
+
+/* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
+ * 2028, 2029, FEFF), so that it can stand in a header, a log line or a file. libyaml has
+ * checked the encoding. */
+static bool is_printable(const char *text, size_t len)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    for (size_t i = 0; i < len; i++) {
+        if (at[i] < 0x20 || at[i] == 0x7f)
+            return false;
+        if (at[i] == 0xc2 && at[i + 1] < 0xa0)
+            return false;
+        if (at[i] == 0xe2 && at[i + 1] == 0x80 && (at[i + 2] == 0xa8 || at[i + 2] == 0xa9))
+            return false;
+        if (at[i] == 0xef && at[i + 1] == 0xbb && at[i + 2] == 0xbf)
+            return false;
+        if (at[i] == 0xef && at[i + 1] == 0xbf && at[i + 2] >= 0xbe)
+            return false;
+    }
+    return true;
+}
+
+int policy_read_text(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+                     const char *what, size_t len_min, size_t len_max, struct policy_text *out)
+{
+    char shown[YAML_READER_SHOWN_LEN];
+    const char *text;
+
+    int result = yaml_reader_text(reader, node, what, len_min, len_max, &text, &out->len);
+    if (result != TG_OK)
+        return result;
+    if (!is_printable(text, out->len))
+        return yaml_reader_fail(reader, node,
+                                "%s: found %s with control characters; expected printable text",
+                                what, yaml_reader_shown(reader, node, shown));
+    out->data = chunks_copy(chunks, text, out->len);
+    return out->data == NULL ? TG_ENOMEM : TG_OK;
+}
+
+int policy_check_attribute(const struct yaml_reader *reader, uint32_t node, const char *what)
+{
+    const struct yaml_reader_node *at = yaml_reader_at(reader, node);
+    const char *const allowed = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    char shown[YAML_READER_SHOWN_LEN];
+
+    if (at->kind == YAML_READER_SCALAR && at->len >= 1 &&
+        at->len <= POLICY_ATTRIBUTE_NAME_LEN_MAX && strspn(at->text, allowed) == at->len)
+        return TG_OK;
+    return yaml_reader_fail(
+        reader, node,
+        "%s: found %s; expected an attribute name, 1 to 64 characters of a-z 0-9 _ . -", what,
+        yaml_reader_shown(reader, node, shown));
+}
+
+static int read_key(struct chunks *chunks, const struct yaml_reader *reader, uint32_t list,
+                    struct policy_rule *rule)
+{
+    char shown[YAML_READER_SHOWN_LEN];
+
+    int result = yaml_reader_list(reader, list, "key", 1, POLICY_KEY_ATTRIBUTES_MAX);
+    if (result != TG_OK)
+        return result;
+    struct policy_text *key =
+        chunks_get(chunks, yaml_reader_at(reader, list)->len, sizeof(struct policy_text));
+    if (key == NULL)
+        return TG_ENOMEM;
+    rule->key = key;
+    uint32_t node = yaml_reader_at(reader, list)->first;
+    for (; node != YAML_READER_NONE; node = yaml_reader_at(reader, node)->next) {
+        result = policy_check_attribute(reader, node, "key");
+        if (result == TG_OK)
+            result = policy_read_text(chunks, reader, node, "key", 1, POLICY_ATTRIBUTE_NAME_LEN_MAX,
+                                      &key[rule->key_count]);
+        if (result != TG_OK)
+            return result;
+        for (size_t i = 0; i < rule->key_count; i++) {
+            if (policy_text_equal(&key[i], &key[rule->key_count]))
+                return yaml_reader_fail(reader, node,
+                                        "key: found attribute %s twice; expected it once",
+                                        yaml_reader_shown(reader, node, shown));
+        }
+        rule->key_count++;
+    }
+    return TG_OK;
+}
+
+static int read_response(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+                         struct policy_rule *rule)
+{
+    struct yaml_reader_field fields[] = {{"status", YAML_READER_OPTIONAL, 0},
+                                         {"message", YAML_READER_OPTIONAL, 0},
+                                         {"retry_after", YAML_READER_OPTIONAL, 0}};
+    char sentence[QUANTITY_ERROR_LEN];
+    const char *text;
+    int64_t status = 0;
+    size_t len;
+
+    int result = yaml_reader_fields(reader, node, "response", fields, 3);
+    if (result == TG_OK && fields[0].node != YAML_READER_NONE) {
+        result = yaml_reader_int(reader, fields[0].node, "response.status", STATUS_MIN, STATUS_MAX,
+                                 &status);
+        rule->status = (uint16_t)status;
+    }
+    if (result == TG_OK && fields[1].node != YAML_READER_NONE)
+        result = policy_read_text(chunks, reader, fields[1].node, "response.message", 0,
+                                  POLICY_MESSAGE_LEN_MAX, &rule->message);
+    if (result != TG_OK || fields[2].node == YAML_READER_NONE)
+        return result;
+    result = yaml_reader_text(reader, fields[2].node, "response.retry_after", 1, QUANTITY_TEXT_LEN,
+                              &text, &len);
+    if (result != TG_OK)
+        return result;
+    if (quantity_parse_duration(text, &rule->retry_after_ns, sentence) != TG_OK)
+        return yaml_reader_fail(reader, fields[2].node, "response.retry_after: %s", sentence);
+    if (rule->retry_after_ns == 0 || rule->retry_after_ns > LIMIT_WINDOW_MAX_NS)
+        return yaml_reader_fail(reader, fields[2].node,
+                                "response.retry_after: found \"%s\"; expected more than 0 and at "
+                                "most 10 years",
+                                text);
+    return TG_OK;
+}
+
+/* local: {share: 50%} */
+static int read_local(const struct yaml_reader *reader, uint32_t node, struct policy_rule *rule)
+{
+    struct yaml_reader_field outer = {"local", YAML_READER_REQUIRED, 0};
+    struct yaml_reader_field inner = {"share", YAML_READER_REQUIRED, 0};
+    char shown[YAML_READER_SHOWN_LEN];
+    const char *text;
+    size_t len;
+    unsigned share = 0;
+
+    int result = yaml_reader_fields(reader, node, "on_failure", &outer, 1);
+    if (result == TG_OK)
+        result = yaml_reader_fields(reader, outer.node, "on_failure.local", &inner, 1);
+    if (result == TG_OK)
+        result = yaml_reader_text(reader, inner.node, "share", 1, QUANTITY_TEXT_LEN, &text, &len);
+    if (result != TG_OK)
+        return result;
+    size_t i = 0;
+    for (; i < 3 && text[i] >= '0' && text[i] <= '9'; i++)
+        share = share * 10 + (unsigned)(text[i] - '0');
+    if (share < 1 || share > SHARE_MAX || strcmp(text + i, "%") != 0)
+        return yaml_reader_fail(reader, inner.node, "share: found %s; expected 1%% to 100%%",
+                                yaml_reader_shown(reader, inner.node, shown));
+    rule->local_share_percent = (uint8_t)share;
+    return TG_OK;
+}
+
+/* Reads an optional word; absent leaves *number alone. */
+static int read_word(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                     const struct yaml_reader_word *words, size_t count, int *number)
+{
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    return yaml_reader_word(reader, field->node, field->name, words, count, number);
+}
+
+static int read_flag(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                     bool *value)
+{
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    return yaml_reader_bool(reader, field->node, field->name, value);
+}
+
+/* A mode may be written `soft` or `{soft: {...}}`: either way its name decides. */
+static int read_mode(const struct yaml_reader *reader, const struct yaml_reader_field *field)
+{
+    int number = 0;
+
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    const struct yaml_reader_node *node = yaml_reader_at(reader, field->node);
+    const bool named = node->kind == YAML_READER_MAPPING && node->len == 1;
+    return yaml_reader_word(reader, named ? node->first : field->node, "mode", WORDS(mode_words),
+                            &number);
+}
+
+static int read_words(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
+                      struct policy_rule *rule)
+{
+    int act = POLICY_ACT_THROTTLE;
+    int class = POLICY_CLASS_NORMAL;
+    int failure = POLICY_FAILURE_LOCAL;
+    int missing = 0;
+    int ignored = 0;
+
+    int result = read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act);
+    if (result == TG_OK)
+        result = read_word(reader, &fields[FIELD_CLASS], WORDS(class_words), &class);
+    if (result == TG_OK)
+        result = read_word(reader, &fields[FIELD_MISSING], WORDS(missing_words), &missing);
+    if (result == TG_OK)
+        result = read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &ignored);
+    if (result == TG_OK)
+        result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
+    if (result == TG_OK)
+        result = read_mode(reader, &fields[FIELD_MODE]);
+    const uint32_t node = fields[FIELD_ON_FAILURE].node;
+    rule->local_share_percent = SHARE_MAX;
+    if (result == TG_OK && node != YAML_READER_NONE &&
+        yaml_reader_at(reader, node)->kind == YAML_READER_MAPPING)
+        result = read_local(reader, node, rule);
+    else if (result == TG_OK)
+        result = read_word(reader, &fields[FIELD_ON_FAILURE], WORDS(failure_words), &failure);
+    rule->act = (uint8_t)act;
+    rule->class = (uint8_t) class;
+    rule->on_failure = (uint8_t)failure;
+    rule->missing_deny = missing != 0;
+    rule->status = act == POLICY_ACT_BLOCK ? STATUS_BLOCK : STATUS_THROTTLE;
+    return result;
+}
+
+static int read_numbers(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
+                        struct policy_rule *rule)
+{
+    int64_t priority = 0;
+    int64_t prefix = POLICY_IPV6_PREFIX_DEFAULT;
+    int result = TG_OK;
+
+    rule->enabled = true;
+    if (fields[FIELD_PRIORITY].node != YAML_READER_NONE)
+        result = yaml_reader_int(reader, fields[FIELD_PRIORITY].node, "priority", -PRIORITY_MAX,
+                                 PRIORITY_MAX, &priority);
+    if (result == TG_OK && fields[FIELD_IPV6_PREFIX].node != YAML_READER_NONE)
+        result = yaml_reader_int(reader, fields[FIELD_IPV6_PREFIX].node, "ipv6_prefix", 1,
+                                 PREFIX_MAX, &prefix);
+    if (result == TG_OK)
+        result = read_flag(reader, &fields[FIELD_ENABLED], &rule->enabled);
+    if (result == TG_OK)
+        result = read_flag(reader, &fields[FIELD_COUNT_DENIED], &rule->count_denied);
+    if (result == TG_OK)
+        result = read_flag(reader, &fields[FIELD_SHADOW], &rule->shadow);
+    rule->priority = (int32_t)priority;
+    rule->ipv6_prefix = (uint8_t)prefix;
+    return result;
+}
+
+/* Refuses what would have no effect (I2) and what is needed but absent. */
+static int check_together(const struct yaml_reader *reader, uint32_t node,
+                          const struct yaml_reader_field *fields, const struct policy_rule *rule)
+{
+    static const uint8_t throttle_only[] = {FIELD_KEY,        FIELD_LIMITS,  FIELD_MODE,
+                                            FIELD_ON_FAILURE, FIELD_MISSING, FIELD_COUNT_DENIED,
+                                            FIELD_IPV6_PREFIX};
+    const bool throttle = rule->act == POLICY_ACT_THROTTLE;
+
+    for (size_t i = 0; i < sizeof(throttle_only) && !throttle; i++) {
+        const struct yaml_reader_field *field = &fields[throttle_only[i]];
+        if (field->node != YAML_READER_NONE)
+            return yaml_reader_fail(reader, field->node,
+                                    "%s: found with action %s, where it has no effect; expected "
+                                    "it with action throttle only",
+                                    field->name, policy_act_name(rule->act));
+    }
+    if (rule->act == POLICY_ACT_ALLOW && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
+        return yaml_reader_fail(reader, fields[FIELD_RESPONSE].node,
+                                "response: found with action allow, which never denies; expected "
+                                "it with action throttle or block");
+    if (rule->act == POLICY_ACT_ALLOW && rule->shadow)
+        return yaml_reader_fail(reader, fields[FIELD_SHADOW].node,
+                                "shadow: found true with action allow, which never denies; "
+                                "expected it with action throttle or block");
+    if (throttle && fields[FIELD_KEY].node == YAML_READER_NONE)
+        return yaml_reader_fail(reader, node,
+                                "rule: found no key \"key\"; expected the list of "
+                                "attributes that are counted together");
+    if (throttle && fields[FIELD_LIMITS].node == YAML_READER_NONE)
+        return yaml_reader_fail(reader, node,
+                                "rule: found no key \"limits\"; expected a list of 1 to 8 limits");
+    return TG_OK;
+}
+
+static int check_prefix(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                        const struct policy_rule *rule)
+{
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    for (size_t i = 0; i < rule->key_count; i++) {
+        if (policy_text_is(&rule->key[i], "ip"))
+            return TG_OK;
+    }
+    return yaml_reader_fail(reader, field->node,
+                            "ipv6_prefix: found without ip in key, where it has no effect; "
+                            "expected it with ip in key only");
+}
+
+int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+                     struct policy_rule *rule)
+{
+    struct yaml_reader_field fields[FIELDS];
+
+    memcpy(fields, rule_fields, sizeof(fields));
+    rule->line = yaml_reader_at(reader, node)->line;
+    rule->group.data = rule->message.data = "";
+    int result = yaml_reader_fields(reader, node, "rule", fields, FIELDS);
+    if (result == TG_OK)
+        result = policy_read_text(chunks, reader, fields[FIELD_NAME].node, "name", 1,
+                                  POLICY_NAME_LEN_MAX, &rule->name);
+    if (result == TG_OK)
+        result = read_words(reader, fields, rule);
+    if (result == TG_OK)
+        result = read_numbers(reader, fields, rule);
+    if (result == TG_OK)
+        result = check_together(reader, node, fields, rule);
+    if (result == TG_OK && fields[FIELD_GROUP].node != YAML_READER_NONE)
+        result = policy_read_text(chunks, reader, fields[FIELD_GROUP].node, "group", 1,
+                                  POLICY_NAME_LEN_MAX, &rule->group);
+    if (result == TG_OK && fields[FIELD_MATCH].node != YAML_READER_NONE)
+        result = policy_read_match(chunks, reader, fields[FIELD_MATCH].node, rule);
+    if (result == TG_OK && fields[FIELD_KEY].node != YAML_READER_NONE)
+        result = read_key(chunks, reader, fields[FIELD_KEY].node, rule);
+    if (result == TG_OK)
+        result = check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule);
+    if (result == TG_OK && fields[FIELD_LIMITS].node != YAML_READER_NONE)
+        result = policy_read_limits(chunks, reader, fields[FIELD_LIMITS].node, rule);
+    if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
+        result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
+    return result;
+}
