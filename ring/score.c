@@ -17,8 +17,6 @@
 #include "base/hash.h"
 #include "ring/ring.h"
 
-__extension__ typedef unsigned __int128 u128;
-
 enum {
     FRACTION_BITS = 42, /* of the result */
     Z_BITS = 62,        /* of z and its powers */
@@ -36,7 +34,7 @@ static const uint64_t two_over_ln2 = 0x5c551d94ae0bf85dULL;
 
 static uint64_t mul_z(uint64_t a, uint64_t b)
 {
-    return (uint64_t)((u128)a * b >> Z_BITS);
+    return (uint64_t)((unsigned __int128)a * b >> Z_BITS);
 }
 
 uint64_t ring_score_neglog2(uint64_t hash)
@@ -50,14 +48,15 @@ uint64_t ring_score_neglog2(uint64_t hash)
     const int zeros = __builtin_clzll(nonzero);
     const uint64_t m = (nonzero << zeros) >> 1; /* 62 fractional bits, 2^62 <= m < 2^63 */
     const uint64_t one = 1ULL << Z_BITS;
-    const uint64_t z = (uint64_t)(((u128)(m - one) << Z_BITS) / (m + one));
+    const uint64_t z = (uint64_t)(((unsigned __int128)(m - one) << Z_BITS) / (m + one));
     const uint64_t square = mul_z(z, z);
     uint64_t sum = odd_reciprocal[TERMS - 1];
 
     for (int k = TERMS - 2; k >= 0; k--) {
         sum = odd_reciprocal[k] + mul_z(sum, square);
     }
-    const uint64_t log2_m = (uint64_t)((u128)mul_z(sum, z) * two_over_ln2 >> (61 + 62 - 42));
+    const uint64_t log2_m =
+        (uint64_t)((unsigned __int128)mul_z(sum, z) * two_over_ln2 >> (61 + 62 - 42));
     const uint64_t exponent = (uint64_t)(63 - zeros) << FRACTION_BITS;
     const uint64_t whole = 64ULL << FRACTION_BITS;
     return whole - exponent - log2_m;
