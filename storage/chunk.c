@@ -21,6 +21,8 @@
 
 enum {
     CHUNK_LANE_LEN = 16,
+    CHUNK_LANES = 4,
+    CHUNK_BLOCK_LEN = CHUNK_LANES * CHUNK_LANE_LEN,
     CHUNK_BUCKET_BITS_MAX = 12,    /* of the distribution in chunk_sort */
     CHUNK_INSERTION_MOVES_MAX = 8, /* a record on average; beyond, ids are no hashes: heap sort */
 };
@@ -45,27 +47,39 @@ static inline uint64_t fold_multiply(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two independent lanes of folded multiplications, so that the processor overlaps them. */
+/* Takes CHUNK_BLOCK_LEN bytes into the lanes. They do not depend on each other, so that the
+ * processor overlaps their multiplications. */
+static inline void checksum_block(uint64_t lanes[CHUNK_LANES], const uint8_t *block)
+{
+    static const uint64_t primes[CHUNK_LANES] = {0x9e3779b97f4a7c15ULL, 0xd6e8feb86659fd93ULL,
+                                                 0xa0761d6478bd642fULL, 0xe7037ed1a0b428dbULL};
+    for (int i = 0; i < CHUNK_LANES; i++) {
+        const uint8_t *const at = block + i * CHUNK_LANE_LEN;
+        lanes[i] += fold_multiply(load_u64(at) ^ lanes[i], load_u64(at + 8) ^ primes[i]);
+    }
+}
+
 uint64_t chunk_checksum(uint64_t seed, const void *data, size_t len)
 {
-    const uint64_t prime_a = 0x9e3779b97f4a7c15ULL;
-    const uint64_t prime_b = 0xd6e8feb86659fd93ULL;
     const uint8_t *at = data;
     size_t left = len;
-    uint64_t lane_a = hash_mix64(seed + prime_a);
-    uint64_t lane_b = hash_mix64((uint64_t)len + prime_b);
-
-    for (; left >= 2 * CHUNK_LANE_LEN; at += 2 * CHUNK_LANE_LEN, left -= 2 * CHUNK_LANE_LEN) {
-        lane_a = fold_multiply(load_u64(at) ^ lane_a, load_u64(at + 8) ^ prime_a) + lane_a;
-        lane_b = fold_multiply(load_u64(at + 16) ^ lane_b, load_u64(at + 24) ^ prime_b) + lane_b;
+    uint64_t lanes[CHUNK_LANES];
+    for (int i = 0; i < CHUNK_LANES; i++) {
+        lanes[i] = hash_mix64(seed + (uint64_t)len * CHUNK_LANES + (uint64_t)i + 1);
     }
-    uint8_t tail[2 * CHUNK_LANE_LEN] = {0};
+    for (; left >= CHUNK_BLOCK_LEN; at += CHUNK_BLOCK_LEN, left -= CHUNK_BLOCK_LEN) {
+        checksum_block(lanes, at);
+    }
+    uint8_t tail[CHUNK_BLOCK_LEN] = {0};
     if (left > 0) {
         memcpy(tail, at, left);
     }
-    lane_a = fold_multiply(load_u64(tail) ^ lane_a, load_u64(tail + 8) ^ prime_a) + lane_a;
-    lane_b = fold_multiply(load_u64(tail + 16) ^ lane_b, load_u64(tail + 24) ^ prime_b) + lane_b;
-    return hash_mix64(lane_a ^ hash_mix64(lane_b));
+    checksum_block(lanes, tail);
+    uint64_t sum = len;
+    for (int i = 0; i < CHUNK_LANES; i++) {
+        sum = hash_mix64(sum ^ lanes[i]) + lanes[i];
+    }
+    return sum;
 }
 
 bool chunk_next(const uint8_t *body, size_t body_len, size_t *at, struct store_record *record)

@@ -364,8 +364,8 @@ static void a_purge_goes_round_in_bounded_steps(void **state)
         int calls = 0;
         memset(&left, 0, sizeof(left));
         do {
-            assert_int_equal(store_purge(f->store, 100, 5, left_ids, &left, &purge), 0);
-            assert_true(purge.chunks <= 5 + 16);
+            assert_int_equal(store_purge(f->store, 100, 2, left_ids, &left, &purge), 0);
+            assert_true(purge.chunks <= 2 + 16);
             removed += purge.removed;
             chunks[round] += purge.chunks;
             assert_true(++calls < 100);

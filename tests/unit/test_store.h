@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_TEST_STORE_H
 #define TESTS_UNIT_TEST_STORE_H
 
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,13 +46,18 @@ static inline int fixture_setup(void **state)
     return 0;
 }
 
+static inline int fixture_remove(const char *path, const struct stat *status, int type,
+                                 struct FTW *place)
+{
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
 static inline int fixture_teardown(void **state)
 {
     struct fixture *fixture = *state;
-    char command[128];
     store_close(&fixture->store);
-    (void)snprintf(command, sizeof(command), "rm -rf %s", fixture->root);
-    return system(command);
+    return nftw(fixture->root, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Opens the store and gives a new one its identity. */
