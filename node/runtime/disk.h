@@ -1,0 +1,119 @@
+/* disk.h - the storage threads: one writes, one reads, and no shard ever waits for either.
+ *
+ *   shard loop i                    lane i                         threads
+ *   ------------                    ------                         -------
+ *   disk_write, disk_drop  ---->  one batch, a set of drops  ---->  writer --> store_write
+ *   disk_load              ---->  queue of loads             ---->  reader --> store_read_slots
+ *   disk_poll              <----  results        <--- wake ---      both
+ *
+ * Everything between a shard and the threads is bounded and taken at disk_new: one write batch out,
+ * DISK_LOADS_MAX loads out, and a bit per vnode for drops. Idle, the writer removes what has
+ * expired, in small portions, and clears dead readers each minute.
+ *
+ * D1  A batch's buffers belong to the threads from disk_write until its DISK_WRITTEN was polled.
+ *     ok means that every record is on disk; not ok, that at least one may not be.
+ * D2  A vnode's header is written in the transaction that holds the last of the batch's records of
+ *     that vnode, so that on disk it never claims more than is there.
+ * D3  Writes and drops of one shard happen in the order they were asked for. A drop that failed is
+ *     tried again, and before any later write of the shard.
+ * D4  Every load gets exactly one result, unless disk_free comes first.
+ * D5  `wake` is called without any lock held, after the result can be polled, and not after
+ *     disk_free returned.
+ *
+ * Threads: disk_write, disk_drop, disk_load and disk_poll for shard i from the thread of shard i;
+ * disk_stats from any; disk_new and disk_free when no other call runs.
+ *
+ * Orderly stop: (1) each loop resigns and flushes its shard (shard_resign, shard_flushed) until no
+ * batch is out; (2) the loops' threads end; (3) disk_free, which finishes queued writes and drops;
+ * (4) store_close. After a forced stop (2) may find a batch out: it is finished in (3), so its
+ * buffers are freed after (3).
+ */
+#ifndef NODE_RUNTIME_DISK_H
+#define NODE_RUNTIME_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "node/cluster/shard.h"
+#include "node/runtime/clock.h"
+#include "storage/store.h"
+
+enum {
+    DISK_SHARDS_MAX = 16,
+    DISK_LOADS_MAX = 1024,        /* loads out per shard, unpolled results included */
+    DISK_READ_BATCH = 256,        /* loads of one read transaction */
+    DISK_CHUNK_LEN = 8 << 20,     /* bytes of states in one write transaction */
+    DISK_CHUNK_RECORDS = 1 << 17, /* records in one */
+    DISK_PURGE_CHUNKS = 64,       /* looked at by one portion of the purge */
+};
+
+struct disk;
+
+struct disk_options {
+    const struct allocator *allocator;
+    struct store *store; /* borrowed; NULL: ephemeral, no thread is started */
+    uint32_t shard_count;
+    const struct clock *clock; /* borrowed */
+    const struct log *log;     /* borrowed; may be NULL */
+    /* Called from disk threads when `shard` has something to poll; must be quick (uv_async_send,
+     * a write to an eventfd) and may come more often than there are results. */
+    void (*wake)(void *context, uint32_t shard);
+    void *context;
+};
+
+/* Takes all memory and starts the threads. 0, TG_EINVALID (shard_count), TG_ENOMEM or TG_EIO (no
+ * thread could be started), with *out NULL on failure. */
+MUST_USE int disk_new(const struct disk_options *options, struct disk **out);
+/* Finishes queued writes and drops (one attempt each; their results are dropped), forgets queued
+ * loads, ends the threads, frees, sets *disk to NULL. Blocks for the I/O. NULL is allowed. */
+void disk_free(struct disk **disk);
+
+/* Hands a gathered batch to the writer (D1). `writes` and its headers are sorted by vnode, as
+ * shard_gather makes them. No batch of this shard may be out; not for an ephemeral disk. */
+void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *writes);
+/* Asks for one slot. 0, or TG_EBUSY when DISK_LOADS_MAX are out: answer the check without it.
+ * An ephemeral disk gives TG_ENOTFOUND at once. */
+MUST_USE int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 id);
+/* Forgets all that is stored of `vnode`. Nothing for an ephemeral disk. Never fails: what could not
+ * be dropped now stays asked for (until the process ends). */
+void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode);
+
+enum disk_result_kind { DISK_WRITTEN, DISK_LOADED };
+
+struct disk_result {
+    enum disk_result_kind kind;
+    bool ok;              /* WRITTEN: for shard_written */
+    uint32_t vnode;       /* LOADED: these five for shard_loaded */
+    struct hash128 id;    /* LOADED */
+    int result;           /* LOADED: 0, TG_ENOTFOUND, TG_ECORRUPT, TG_EIO, TG_ENOMEM */
+    const uint8_t *bytes; /* LOADED with 0: the state; lives until the shard's next disk_poll */
+    size_t len;
+};
+
+/* The next result for `shard`; false if there is none. Call until false after each wake. Costs one
+ * atomic load when there is nothing. */
+bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out);
+
+struct disk_stats {
+    int64_t last_commit_unix_ns; /* when the last successful write ended; 0: none yet */
+    int64_t last_commit_ns;      /* how long its last transaction took, sync included */
+    uint64_t writes;             /* batches written */
+    uint64_t write_fails;        /* batches and drops that failed */
+    uint64_t records;            /* records written */
+    uint64_t transactions;
+    uint64_t loads; /* results given */
+    uint64_t loads_found;
+    uint64_t load_fails; /* other than absent */
+    uint64_t drops;
+    uint64_t purged; /* expired records removed when idle */
+    bool failing;    /* the last write failed */
+};
+
+void disk_stats(struct disk *disk, struct disk_stats *out);
+
+#endif
