@@ -98,8 +98,9 @@ struct store_identity {
 
 /* The identity; TG_ENOTFOUND in a new store. */
 int store_identity_get(struct store *store, struct store_identity *out) MUST_USE;
-/* Sets the identity. It is written once: the same one again is 0, a different one TG_ECONFLICT.
- * TG_EINVALID for node id 0 or a V or R out of range. */
+/* Sets the identity; do it before the first store_write, because a store with state and without
+ * identity is refused when it opens. It is written once: the same one again is 0, a different one
+ * TG_ECONFLICT. TG_EINVALID for node id 0 or a V or R out of range. */
 int store_identity_put(struct store *store, const struct store_identity *identity) MUST_USE;
 
 /* Raises the incarnation by one, durably, and returns it: 1 in a new store; never one twice. */
