@@ -20,6 +20,9 @@
 enum effect_kind {
     EFFECT_SEND_CLIENT, /* `bytes` to client connection `target` */
     EFFECT_SEND_PEER,   /* `bytes` to shard `shard` of node `target` */
+    EFFECT_META,        /* make meta value `address` = `bytes` durable before going on */
+    EFFECT_JOINED,      /* this node has a cluster now: keep control_identity, start shards */
+    EFFECT_INCARNATION, /* make the stored incarnation at least `target` before going on */
     EFFECT_SEND_GOSSIP, /* `bytes` to the gossip address in `address` */
     EFFECT_LOAD,        /* read slot `id` of `vnode` from disk; answer by shard_loaded */
     EFFECT_ADMIN,      /* the ADMIN frame in `bytes` of connection `target`: for the control core */

@@ -124,6 +124,8 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
     struct replica_link *state = &vnode->links[link];
     const uint16_t at = receiver_of(vnode, link);
     struct bytes_writer *outbox = stream_frame(shard, at, 0, effects);
+    if (!state->confirmed)
+        shard->peers[at]->unconfirmed = true;
     put_term(shard, at, number, outbox);
     const struct peer_vnode entry = {
         .vnode = number,
@@ -226,17 +228,17 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
     return true;
 }
 
-void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
-{
-    table_mark_vnode(shard->table, number, target_of(link));
-    shard->vnodes[number].links[link].confirmed = false;
-    owe_mark(shard, number, link);
-}
-
 void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 {
     shard->vnodes[number].links[link].confirmed = false;
+    shard->vnodes[number].links[link].mark_frame = 0;
     owe_mark(shard, number, link);
+}
+
+void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
+{
+    table_mark_vnode(shard->table, number, target_of(link));
+    stream_owe_mark(shard, number, link);
 }
 
 void stream_restart(struct shard *shard, uint16_t at)
@@ -271,20 +273,21 @@ bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
            state->mark_seq == table_vnode_seq(shard->table, number);
 }
 
-/* Confirms links whose mark has arrived. */
-static void confirm_links(struct shard *shard, uint16_t at, uint64_t from, uint64_t to)
+/* Confirms links whose mark has arrived; notes whether any still waits for one. */
+static void confirm_links(struct shard *shard, uint16_t at, uint64_t acked)
 {
+    bool waiting = false;
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         struct vnode *vnode = &shard->vnodes[number];
-        if (!deciding(vnode))
-            continue;
-        for (uint32_t link = 0; link < vnode->link_count; link++) {
+        for (uint32_t link = 0; deciding(vnode) && link < vnode->link_count; link++) {
             struct replica_link *state = &vnode->links[link];
-            if (state->peer == at && !state->confirmed && state->mark_frame > from &&
-                state->mark_frame <= to)
-                state->confirmed = true;
+            if (state->peer != at || state->confirmed)
+                continue;
+            state->confirmed = state->mark_frame != 0 && state->mark_frame <= acked;
+            waiting = waiting || !state->confirmed;
         }
     }
+    shard->peers[at]->unconfirmed = waiting;
 }
 
 void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq, bool resync)
@@ -293,9 +296,9 @@ void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t se
     if (stream != peer->out_stream || seq > peer->out_seq)
         return;
     if (seq > peer->out_acked) {
-        if (peer->unconfirmed)
-            confirm_links(shard, at, peer->out_acked, seq);
         peer->out_acked = seq;
+        if (peer->unconfirmed)
+            confirm_links(shard, at, seq);
         peer->out_wait_ns = shard->now_ns;
         shard->resume_due = true;
     }

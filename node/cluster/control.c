@@ -1,0 +1,624 @@
+/* control.c - membership and ring configuration joined; control.h is the contract.
+ *
+ *             no cluster known                       JOINED effect
+ *   start ----------------------> SEEKING ---------------------------> JOINED
+ *     |      greet the seeds        |  met a cluster: JOIN -> ADMIT       |
+ *     |                             |  nobody has one, and we may:        | members, configurations,
+ *     +---- identity stored --------+--- create ----------------------->  | proposals
+ *
+ * Several nodes started at once that seed each other and may all create a cluster end in one:
+ * each waits CONTROL_SEEK_NS for others, and only the one of the lowest id that was met creates.
+ */
+#include "node/cluster/control.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/control_state.h"
+
+static const char CONFIG_KEY[] = "ring.config";
+static const char PEERS_KEY[] = "gossip.peers";
+
+static_assert(sizeof(struct effect) < 256, "effects stay small: bytes lie in the arena");
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static void send_join(const struct join_message *message, const char *address,
+                      struct effects *effects)
+{
+    const int len = join_encode(message, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
+    if (len < 0)
+        return;
+    struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
+    memcpy(effect->address, address, sizeof effect->address);
+    effects_commit(effects, effect, (size_t)len);
+}
+
+static void keep(const char *key, const void *bytes, size_t len, struct effects *effects)
+{
+    memcpy(effects_reserve(effects, len), bytes, len);
+    struct effect *effect = effects_add(effects, EFFECT_META);
+    strncpy(effect->address, key, sizeof effect->address - 1);
+    effects_commit(effects, effect, len);
+}
+
+/* Gossip addresses of all members, one a line, so that a restart finds them without seeds. */
+static void keep_peers(struct control *control, struct effects *effects)
+{
+    size_t len = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        const size_t address_len = strlen(member->record.gossip);
+        if (member->record.id == control->options.node_id || member->state == SWIM_LEFT ||
+            len + address_len + 1 > JOIN_FRAME_MAX)
+            continue;
+        memcpy(control->bytes + len, member->record.gossip, address_len);
+        control->bytes[len + address_len] = '\n';
+        len += address_len + 1;
+    }
+    keep(PEERS_KEY, control->bytes, len, effects);
+}
+
+/* Hands on what gossip wants done, in its order: durable first, then sent. */
+static bool take_gossip(struct control *control, struct effects *effects)
+{
+    struct swim_effects *gossip = &control->gossip;
+    const bool changed = gossip->events_count > 0;
+    if (gossip->persist_incarnation != 0)
+        effects_add(effects, EFFECT_INCARNATION)->target = gossip->persist_incarnation;
+    for (size_t i = 0; i < gossip->sends_count; i++) {
+        const struct swim_send *send = &gossip->sends[i];
+        memcpy(effects_reserve(effects, send->len), gossip->bytes + send->offset, send->len);
+        struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
+        memcpy(effect->address, send->address, sizeof effect->address);
+        effects_commit(effects, effect, send->len);
+    }
+    for (size_t i = 0; i < gossip->events_count; i++)
+        if (gossip->events[i].kind == SWIM_EVENT_JOINED)
+            keep_peers(control, effects);
+    control->view_due = control->view_due || changed;
+    return changed;
+}
+
+/* ---- what this node says of itself ----------------------------------------------------------- */
+
+static void describe(const struct control *control, struct swim_record *record)
+{
+    const struct control_options *options = &control->options;
+    memset(record, 0, sizeof *record);
+    record->id = options->node_id;
+    record->incarnation = options->incarnation;
+    record->rules_digest = control->rules_digest;
+    record->ring_epoch = control->config->epoch;
+    record->settled_epoch = control->settled_epoch;
+    record->weight = options->weight;
+    record->shards = options->shards;
+    record->protocol_min = 1;
+    record->protocol_max = 1;
+    record->flags = control->creating ? CONTROL_FLAG_BOOTSTRAP : 0;
+    memcpy(record->name, options->name, sizeof record->name);
+    memcpy(record->region, options->region, sizeof record->region);
+    memcpy(record->zone, options->zone, sizeof record->zone);
+    memcpy(record->gossip, options->gossip, sizeof record->gossip);
+    memcpy(record->peer, options->peer, sizeof record->peer);
+    memcpy(record->client, options->client, sizeof record->client);
+    memcpy(record->software, options->version, sizeof record->software);
+}
+
+static void tell_self(struct control *control)
+{
+    struct swim_record record;
+    describe(control, &record);
+    const int error = swim_update_self(control->swim, &record);
+    ASSERT(error == 0);
+    control->view_due = true;
+}
+
+/* ---- configurations -------------------------------------------------------------------------- */
+
+static void spread_config(struct control *control, const char *address, struct effects *effects)
+{
+    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    if (len < 0)
+        return;
+    struct join_message message = {
+        .type = JOIN_CONFIG,
+        .sender = control->options.node_id,
+        .config = control->bytes,
+        .config_len = (size_t)len,
+    };
+    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    send_join(&message, address, effects);
+}
+
+/* Puts control->next in force (C1, C2). */
+static void adopt_config(struct control *control, struct effects *effects)
+{
+    if (control->next->epoch <= control->config->epoch)
+        return;
+    ring_config_copy(control->config, control->next);
+    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    ASSERT(len > 0);
+    keep(CONFIG_KEY, control->bytes, (size_t)len, effects);
+    tell_self(control);
+}
+
+static void take_config(struct control *control, const uint8_t *bytes, size_t len,
+                        struct effects *effects)
+{
+    if (ring_config_decode(control->next, bytes, len, control->tokens, RING_CONFIG_TOKENS_MAX) ==
+            0 &&
+        control->next->vnodes == control->identity.vnodes &&
+        control->next->replicas <= VIEW_REPLICATION_MAX)
+        adopt_config(control, effects);
+}
+
+static bool alive(const struct control *control, uint64_t id)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    return member != NULL && (member->state == SWIM_ALIVE || member->state == SWIM_SUSPECT);
+}
+
+static bool in_ring(const struct ring_config *config, uint64_t id)
+{
+    return ring_config_find(config, id) != NULL;
+}
+
+/* Whether this node is the one to propose: lowest id alive in the ring, seeing a majority. */
+static bool may_propose(const struct control *control)
+{
+    const struct ring_config *config = control->config;
+    uint32_t living = 0;
+    if (!in_ring(config, control->options.node_id))
+        return false;
+    for (uint32_t i = 0; i < config->from_count; i++) {
+        const uint64_t id = config->from[i].id;
+        const bool lives = id == control->options.node_id || alive(control, id);
+        if (lives && id < control->options.node_id)
+            return false;
+        living += lives;
+    }
+    return living >= config->from_count / 2 + 1;
+}
+
+/* The next member to be taken into the ring, or NULL. */
+static const struct swim_member *newcomer(const struct control *control)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->state == SWIM_ALIVE && !in_ring(control->config, member->record.id) &&
+            control->now_ns - member->since_ns >= CONTROL_ADMIT_NS)
+            return member;
+    return NULL;
+}
+
+/* Whether every live member of the new ring has taken over what it is to own. */
+static bool all_settled(const struct control *control)
+{
+    const struct ring_config *config = control->config;
+    for (uint32_t i = 0; i < config->to_count; i++) {
+        const struct swim_member *member = swim_find(control->swim, config->to[i].id);
+        if (config->to[i].id == control->options.node_id) {
+            if (control->settled_epoch < config->epoch)
+                return false;
+        } else if (member != NULL && member->state != SWIM_DEAD && member->state != SWIM_LEFT &&
+                   member->record.settled_epoch < config->epoch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Makes the next configuration in control->next; false if none is wanted now. */
+static bool next_config(struct control *control)
+{
+    const struct ring_config *config = control->config;
+    if (!ring_config_is_stable(config))
+        return all_settled(control) && ring_config_settle(control->next, config) == 0;
+    const struct swim_member *member = newcomer(control);
+    struct ring_member joining;
+    return member != NULL &&
+           ring_member_init(&joining, member->record.id, member->record.name, member->record.zone,
+                            member->record.weight) == 0 &&
+           ring_config_add(control->next, config, &joining) == 0;
+}
+
+static void propose(struct control *control, struct effects *effects)
+{
+    if (control->now_ns - control->proposed_ns < CONTROL_ASK_NS / 2 || !may_propose(control) ||
+        !next_config(control))
+        return;
+    control->proposed_ns = control->now_ns;
+    adopt_config(control, effects);
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->record.id != control->options.node_id && alive(control, member->record.id))
+            spread_config(control, member->record.gossip, effects);
+}
+
+/* Asks a member whose record names a higher epoch for its configuration. */
+static void fetch(struct control *control, struct effects *effects)
+{
+    if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
+        return;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        if (member->record.ring_epoch <= control->config->epoch ||
+            !alive(control, member->record.id))
+            continue;
+        struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
+        memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+        memcpy(message.address, control->options.gossip, sizeof message.address);
+        send_join(&message, member->record.gossip, effects);
+        control->asked_ns = control->now_ns;
+        return;
+    }
+}
+
+/* ---- getting a cluster ----------------------------------------------------------------------- */
+
+static void joined(struct control *control, struct effects *effects)
+{
+    const int error = swim_set_cluster(control->swim, control->identity.cluster_id);
+    ASSERT(error == 0);
+    control->joined = true;
+    control->creating = false;
+    effects_add(effects, EFFECT_JOINED);
+    tell_self(control);
+}
+
+static void create_cluster(struct control *control, struct effects *effects)
+{
+    struct ring_member self;
+    int error = ring_member_init(&self, control->options.node_id, control->options.name,
+                                 control->options.zone, control->options.weight);
+    if (error == 0)
+        error = ring_config_init(control->next, &self, control->options.identity.vnodes,
+                                 control->options.identity.replicas);
+    ASSERT(error == 0); /* the options were checked by control_new */
+    control->identity = control->options.identity;
+    joined(control, effects);
+    adopt_config(control, effects);
+}
+
+static bool has_cluster(const uint8_t *cluster_id)
+{
+    static const uint8_t none[CONTROL_CLUSTER_ID_LEN];
+    return memcmp(cluster_id, none, sizeof none) != 0;
+}
+
+static void seek(struct control *control, struct effects *effects)
+{
+    for (size_t i = 0; i < control->gossip.met_count; i++) {
+        const struct swim_met *met = &control->gossip.met[i];
+        if (has_cluster(met->cluster_id)) {
+            if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
+                continue;
+            struct join_message message = {.type = JOIN_JOIN, .sender = control->options.node_id};
+            memcpy(message.address, control->options.gossip, sizeof message.address);
+            send_join(&message, met->record.gossip, effects);
+            control->asked_ns = control->now_ns;
+            control->lower_seen_ns = control->now_ns; /* there is one: do not create another */
+        } else if ((met->record.flags & CONTROL_FLAG_BOOTSTRAP) != 0 &&
+                   met->record.id < control->options.node_id) {
+            control->lower_seen_ns = control->now_ns;
+        }
+    }
+    const bool alone = control->options.seed_count == 0;
+    const bool waited = control->now_ns - control->started_ns >= CONTROL_SEEK_NS &&
+                        control->now_ns - control->lower_seen_ns >= CONTROL_SEEK_NS;
+    if (control->creating && (alone || waited))
+        create_cluster(control, effects);
+}
+
+static void admit(struct control *control, const struct join_message *request,
+                  struct effects *effects)
+{
+    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    if (len < 0)
+        return;
+    struct join_message message = {
+        .type = JOIN_ADMIT,
+        .sender = control->options.node_id,
+        .identity = control->identity,
+        .config = control->bytes,
+        .config_len = (size_t)len,
+    };
+    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    send_join(&message, request->address, effects);
+}
+
+static void receive_join(struct control *control, const void *frame, size_t len,
+                         struct effects *effects)
+{
+    struct join_message message;
+    if (join_decode(frame, len, &message) != 0)
+        return;
+    const bool ours = control->joined && memcmp(message.cluster_id, control->identity.cluster_id,
+                                                CONTROL_CLUSTER_ID_LEN) == 0;
+    switch (message.type) {
+    case JOIN_JOIN:
+        if (control->joined)
+            admit(control, &message, effects);
+        break;
+    case JOIN_ADMIT:
+        if (control->joined || !has_cluster(message.cluster_id))
+            break;
+        control->identity = message.identity;
+        joined(control, effects);
+        take_config(control, message.config, message.config_len, effects);
+        break;
+    case JOIN_FETCH:
+        if (ours) /* C3 */
+            spread_config(control, message.address, effects);
+        break;
+    case JOIN_CONFIG:
+        if (ours)
+            take_config(control, message.config, message.config_len, effects);
+        break;
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int take_memory(struct control *control)
+{
+    const struct allocator *allocator = control->allocator;
+    control->config = alloc_get(allocator, sizeof *control->config);
+    control->next = alloc_get(allocator, sizeof *control->next);
+    control->tokens = alloc_array(allocator, RING_CONFIG_TOKENS_MAX, sizeof *control->tokens);
+    control->bytes = alloc_get(allocator, JOIN_FRAME_MAX);
+    control->members = alloc_array(allocator, VIEW_MEMBERS_MAX * 2, sizeof *control->members);
+    const bool ok = control->config != NULL && control->next != NULL && control->tokens != NULL &&
+                    control->bytes != NULL && control->members != NULL;
+    return ok ? 0 : TG_ENOMEM;
+}
+
+static int start_gossip(struct control *control)
+{
+    struct swim_options options;
+    struct swim_record record;
+    static const uint8_t none[CONTROL_CLUSTER_ID_LEN];
+    swim_options_default(&options);
+    describe(control, &record);
+    int error = swim_new(&control->swim, control->allocator, &options, &record,
+                         control->joined ? control->identity.cluster_id : none,
+                         control->options.seed);
+    for (uint32_t i = 0; error == 0 && i < control->options.seed_count; i++)
+        error = swim_add_seed(control->swim, control->options.seeds[i]);
+    return error;
+}
+
+/* Adds the stored addresses of earlier members as seeds; what does not fit is found by gossip. */
+static void add_stored_peers(struct control *control)
+{
+    const uint8_t *at = control->options.peers;
+    size_t left = at == NULL ? 0 : control->options.peers_len;
+    while (left > 0) {
+        const uint8_t *end = memchr(at, '\n', left);
+        const size_t len = end == NULL ? left : (size_t)(end - at);
+        char address[SWIM_ADDRESS_LEN];
+        if (len > 0 && len < sizeof address) {
+            memcpy(address, at, len);
+            address[len] = '\0';
+            if (swim_add_seed(control->swim, address) != 0)
+                return;
+        }
+        const size_t step = len < left ? len + 1 : len;
+        at += step;
+        left -= step;
+    }
+}
+
+int control_new(const struct allocator *allocator, const struct control_options *options,
+                int64_t now_ns, struct control **out)
+{
+    *out = NULL;
+    if (options->node_id == 0 || options->weight < RING_WEIGHT_MIN ||
+        options->weight > RING_WEIGHT_MAX || !ring_vnodes_valid(options->identity.vnodes) ||
+        options->identity.replicas < 1 || options->identity.replicas > VIEW_REPLICATION_MAX)
+        return TG_EINVALID;
+    struct control *control = alloc_get(allocator, sizeof *control);
+    if (control == NULL)
+        return TG_ENOMEM;
+    control->allocator = allocator;
+    control->options = *options;
+    control->identity = options->identity;
+    control->joined = options->has_identity;
+    control->creating = !options->has_identity && (options->bootstrap || options->seed_count == 0);
+    control->now_ns = now_ns;
+    control->started_ns = now_ns;
+    control->view_version = (uint64_t)now_ns; /* above those of an earlier process */
+    int error = take_memory(control);
+    if (error == 0 && options->config != NULL &&
+        ring_config_decode(control->config, options->config, options->config_len, control->tokens,
+                           RING_CONFIG_TOKENS_MAX) != 0)
+        error = TG_ECORRUPT;
+    if (error == 0)
+        error = start_gossip(control);
+    if (error != 0) {
+        control_free(&control);
+        return error;
+    }
+    add_stored_peers(control);
+    control->view_due = control->joined;
+    *out = control;
+    return 0;
+}
+
+void control_free(struct control **pointer)
+{
+    struct control *control = *pointer;
+    *pointer = NULL;
+    if (control == NULL)
+        return;
+    const struct allocator *allocator = control->allocator;
+    swim_free(&control->swim);
+    alloc_put(allocator, control->config, sizeof *control->config);
+    alloc_put(allocator, control->next, sizeof *control->next);
+    alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);
+    alloc_put(allocator, control->bytes, JOIN_FRAME_MAX);
+    alloc_put(allocator, control->members, VIEW_MEMBERS_MAX * 2 * sizeof *control->members);
+    alloc_put(allocator, control, sizeof *control);
+}
+
+/* After every event: gossip's wishes, then what follows from the new state. */
+static void settle(struct control *control, struct effects *effects)
+{
+    (void)take_gossip(control, effects);
+    if (!control->joined)
+        seek(control, effects);
+    swim_effects_clear(&control->gossip);
+    if (!control->joined || control->leaving)
+        return;
+    fetch(control, effects);
+    if (control->config->epoch > 0)
+        propose(control, effects);
+}
+
+void control_receive(struct control *control, int64_t now_ns, const void *frame, size_t len,
+                     struct effects *effects)
+{
+    control->now_ns = now_ns;
+    if (join_is(frame, len))
+        receive_join(control, frame, len, effects);
+    else
+        (void)swim_receive(control->swim, now_ns, frame, len, &control->gossip);
+    settle(control, effects);
+}
+
+void control_tick(struct control *control, int64_t now_ns, struct effects *effects)
+{
+    control->now_ns = now_ns;
+    swim_tick(control->swim, now_ns, &control->gossip);
+    settle(control, effects);
+}
+
+int64_t control_next_deadline(const struct control *control)
+{
+    const int64_t gossip_ns = swim_next_deadline(control->swim);
+    const int64_t own_ns = control->now_ns + 100 * CONTROL_MS;
+    return gossip_ns < own_ns ? gossip_ns : own_ns;
+}
+
+const struct control_identity *control_identity(const struct control *control)
+{
+    return control->joined ? &control->identity : NULL;
+}
+
+void control_settled(struct control *control, uint64_t epoch)
+{
+    if (epoch <= control->settled_epoch)
+        return;
+    control->settled_epoch = epoch;
+    tell_self(control);
+}
+
+void control_rules(struct control *control, uint64_t digest)
+{
+    control->rules_digest = digest;
+    tell_self(control);
+}
+
+void control_suspect(struct control *control, uint64_t node)
+{
+    swim_probe_now(control->swim, node);
+}
+
+bool control_leave(struct control *control, int64_t now_ns, struct effects *effects)
+{
+    control->now_ns = now_ns;
+    if (!control->leaving)
+        swim_leave(control->swim, now_ns, &control->gossip);
+    control->leaving = true;
+    settle(control, effects);
+    return swim_leave_done(control->swim);
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+static void copy_text(char *out, size_t capacity, const char *text)
+{
+    const size_t len = strlen(text);
+    const size_t kept = len < capacity ? len : capacity - 1;
+    memcpy(out, text, kept);
+    out[kept] = '\0';
+}
+
+static void member_of(const struct swim_member *member, struct view_member *out)
+{
+    const struct swim_record *record = &member->record;
+    static const enum view_state states[] = {VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT};
+    memset(out, 0, sizeof *out);
+    out->id = record->id;
+    out->incarnation = member->incarnation;
+    out->rules_digest = record->rules_digest;
+    out->ring_epoch = record->ring_epoch;
+    out->state = states[member->state];
+    out->shards = record->shards <= VIEW_SHARDS_MAX ? record->shards : VIEW_SHARDS_MAX;
+    copy_text(out->name, sizeof out->name, record->name);
+    copy_text(out->region, sizeof out->region, record->region);
+    copy_text(out->zone, sizeof out->zone, record->zone);
+    copy_text(out->client, sizeof out->client, record->client);
+    copy_text(out->peer, sizeof out->peer, record->peer);
+    copy_text(out->gossip, sizeof out->gossip, record->gossip);
+    copy_text(out->version, sizeof out->version, record->software);
+}
+
+/* Members of the ring that gossip has not heard of (after a restart): known by name alone. */
+static uint32_t add_unheard(struct control *control, const struct ring_member *list, uint32_t count,
+                            uint32_t filled)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t known = 0;
+        while (known < filled && control->members[known].id != list[i].id)
+            known++;
+        if (known < filled || filled == VIEW_MEMBERS_MAX * 2)
+            continue;
+        struct view_member *member = &control->members[filled++];
+        memset(member, 0, sizeof *member);
+        member->id = list[i].id;
+        member->state = VIEW_DEAD;
+        copy_text(member->name, sizeof member->name, list[i].name);
+        copy_text(member->zone, sizeof member->zone, list[i].zone_name);
+    }
+    return filled;
+}
+
+bool control_view_due(struct control *control)
+{
+    const bool due = control->view_due && control->joined && control->config->epoch > 0;
+    if (due)
+        control->view_due = false;
+    return due;
+}
+
+struct view *control_view(struct control *control)
+{
+    if (!control->joined || control->config->epoch == 0)
+        return NULL;
+    uint32_t filled = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL && filled < VIEW_MEMBERS_MAX * 2)
+        member_of(member, &control->members[filled++]);
+    filled = add_unheard(control, control->config->to, control->config->to_count, filled);
+    filled = add_unheard(control, control->config->from, control->config->from_count, filled);
+    struct view *view;
+    if (view_new(control->allocator, ++control->view_version, control->members, filled,
+                 control->options.node_id, control->config, &view) != 0)
+        return NULL;
+    return view;
+}
+
+void control_check_invariants(const struct control *control)
+{
+    char sentence[RING_SENTENCE_LEN];
+    swim_check_invariants(control->swim);
+    ASSERT(control->config->epoch == 0 || ring_config_validate(control->config, sentence) == 0);
+    ASSERT(!control->creating || !control->joined);
+}

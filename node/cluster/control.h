@@ -1,0 +1,115 @@
+/* control.h - the node's part in the cluster as a whole: membership joined with the ring.
+ *
+ * The control core owns gossip (who is alive) and the ring configuration (who owns what), finds a
+ * cluster to join or creates one, and makes the views that shards work by. It is pure as shards
+ * are: messages and time come in, effects go out.
+ *
+ *     gossip frame --> control_receive --+
+ *             time --> control_tick -----+--> effects; control_view when it changed
+ *    shards settled --> control_settled -+
+ *
+ * Two kinds of message arrive at the gossip address: SWIM's (gossip/swim.h), and those of joining
+ * and configuration (join.h), which begin with a byte that msgpack never uses.
+ *
+ * C1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
+ * C2  A configuration is durable here before it is told to anyone or given to a shard.
+ * C3  Clusters never mix: a message of another cluster id changes nothing.
+ *
+ * Proposing is behind one function (propose, in control.c): the lowest-id live member that sees a
+ * majority of the ring proposes the next configuration. One thread calls all functions.
+ */
+#ifndef NODE_CLUSTER_CONTROL_H
+#define NODE_CLUSTER_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "gossip/swim.h"
+#include "node/cluster/effects.h"
+#include "node/cluster/shard.h"
+#include "node/cluster/view.h"
+#include "node/policy/policy.h"
+
+enum { CONTROL_SEEDS_MAX = 64, CONTROL_CONFIG_LEN_MAX = 256 << 10, CONTROL_CLUSTER_ID_LEN = 16 };
+
+/* What all nodes of a cluster share and keep. */
+struct control_identity {
+    uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
+    struct hash_key secret;
+    struct hash_key route_key;
+    uint32_t vnodes;
+    uint32_t replicas;
+};
+
+struct control_options {
+    uint64_t node_id;
+    uint64_t incarnation;
+    uint64_t seed; /* of the random numbers */
+    char name[VIEW_TEXT_LEN];
+    char region[SWIM_PLACE_LEN];
+    char zone[SWIM_PLACE_LEN];
+    char gossip[VIEW_TEXT_LEN]; /* addresses told to others */
+    char peer[VIEW_TEXT_LEN];
+    char client[VIEW_TEXT_LEN];
+    char version[SWIM_VERSION_LEN];
+    uint32_t weight;
+    uint16_t shards;
+    bool bootstrap; /* create a cluster although there are seeds */
+    char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
+    uint32_t seed_count;
+    bool has_identity;                /* `identity` is the stored one */
+    struct control_identity identity; /* without one: what to create a cluster with */
+    const uint8_t *config;            /* the stored configuration, NULL without one */
+    size_t config_len;
+    const uint8_t *peers; /* stored gossip addresses of members, NULL without any */
+    size_t peers_len;
+};
+
+struct control;
+
+/* 0, TG_ENOMEM, TG_EINVALID, or TG_ECORRUPT when the stored configuration cannot be read. */
+MUST_USE int control_new(const struct allocator *allocator, const struct control_options *options,
+                         int64_t now_ns, struct control **out);
+void control_free(struct control **control);
+
+void control_receive(struct control *control, int64_t now_ns, const void *frame, size_t len,
+                     struct effects *effects);
+void control_tick(struct control *control, int64_t now_ns, struct effects *effects);
+int64_t control_next_deadline(const struct control *control);
+
+/* Whether this node has a cluster, and which. */
+const struct control_identity *control_identity(const struct control *control);
+/* True once after each change: then make the new view and give it to every shard. */
+bool control_view_due(struct control *control);
+/* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
+struct view *control_view(struct control *control);
+
+/* What shards and the runtime report. */
+void control_settled(struct control *control, uint64_t epoch);
+void control_rules(struct control *control, uint64_t digest);
+/* A connection to `node` was closed: it is probed at once. */
+void control_suspect(struct control *control, uint64_t node);
+/* Says good-bye to gossip as a member that leaves for good; true when it has been told. */
+bool control_leave(struct control *control, int64_t now_ns, struct effects *effects);
+
+/* What the node as a whole is asked by an operator, beside what control knows itself. */
+struct control_report {
+    const struct shard_stats *shards;
+    uint32_t shard_count;
+    const struct policy *policy;
+    const char *storage;   /* "lmdb", "ephemeral" */
+    bool storage_ok;       /* false after a failed write, until one succeeds */
+    int64_t flush_lag_ns;  /* age of the oldest change not on disk, 0 = none */
+    int64_t started_ns;
+};
+
+/* Answers an ADMIN frame. Returns the reply's length in `out` (never fails: errors are replies). */
+size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
+                     const struct control_report *report, void *out, size_t capacity);
+
+void control_check_invariants(const struct control *control);
+
+#endif

@@ -1,0 +1,73 @@
+/* join.c - the codec of join.h. Pure. */
+#include "node/cluster/join.h"
+
+#include <string.h>
+
+#include "base/mp.h"
+
+int join_encode(const struct join_message *message, void *out, size_t capacity)
+{
+    struct mp_writer writer;
+    if (capacity == 0)
+        return TG_ETOOBIG;
+    *(uint8_t *)out = JOIN_MARK;
+    mp_writer_init(&writer, (uint8_t *)out + 1, capacity - 1);
+    mp_put_array(&writer, 10);
+    mp_put_uint(&writer, JOIN_VERSION);
+    mp_put_uint(&writer, message->type);
+    mp_put_bin(&writer, message->cluster_id, sizeof message->cluster_id);
+    mp_put_uint(&writer, message->sender);
+    mp_put_str(&writer, message->address);
+    mp_put_bin(&writer, message->identity.secret.bytes, HASH_KEY_LEN);
+    mp_put_bin(&writer, message->identity.route_key.bytes, HASH_KEY_LEN);
+    mp_put_uint(&writer, message->identity.vnodes);
+    mp_put_uint(&writer, message->identity.replicas);
+    mp_put_bin(&writer, message->config, message->config_len);
+    return writer.failed ? TG_ETOOBIG : (int)writer.len + 1;
+}
+
+static void get_key(struct mp_cursor *cursor, struct hash_key *key)
+{
+    const uint8_t *bytes = mp_get_bin_exact(cursor, HASH_KEY_LEN);
+    if (bytes != NULL)
+        memcpy(key->bytes, bytes, HASH_KEY_LEN);
+}
+
+int join_decode(const void *frame, size_t len, struct join_message *message)
+{
+    struct mp_token tokens[32];
+    struct mp_cursor cursor;
+    memset(message, 0, sizeof *message);
+    if (!join_is(frame, len) || len > JOIN_FRAME_MAX)
+        return TG_EPROTOCOL;
+    const int count = mp_parse((const uint8_t *)frame + 1, len - 1, tokens,
+                               sizeof tokens / sizeof *tokens);
+    if (count < 0)
+        return TG_EPROTOCOL;
+    mp_cursor_init(&cursor, tokens, (size_t)count);
+    if (mp_get_array(&cursor) < 10)
+        return TG_EPROTOCOL;
+    if (mp_get_uint(&cursor) != JOIN_VERSION)
+        return TG_EVERSION;
+    const uint64_t type = mp_get_uint(&cursor);
+    const uint8_t *cluster_id = mp_get_bin_exact(&cursor, CONTROL_CLUSTER_ID_LEN);
+    message->sender = mp_get_uint(&cursor);
+    mp_copy_str(&cursor, message->address, sizeof message->address);
+    get_key(&cursor, &message->identity.secret);
+    get_key(&cursor, &message->identity.route_key);
+    const uint64_t vnodes = mp_get_uint(&cursor);
+    const uint64_t replicas = mp_get_uint(&cursor);
+    message->config = mp_get_bin(&cursor, &message->config_len);
+    if (cursor.failed || cluster_id == NULL || type < JOIN_JOIN || type > JOIN_CONFIG ||
+        message->sender == 0)
+        return TG_EPROTOCOL;
+    if (type == JOIN_ADMIT &&
+        (!ring_vnodes_valid(vnodes) || replicas < 1 || replicas > VIEW_REPLICATION_MAX))
+        return TG_EPROTOCOL;
+    memcpy(message->cluster_id, cluster_id, CONTROL_CLUSTER_ID_LEN);
+    memcpy(message->identity.cluster_id, cluster_id, CONTROL_CLUSTER_ID_LEN);
+    message->identity.vnodes = (uint32_t)vnodes;
+    message->identity.replicas = (uint32_t)replicas;
+    message->type = (enum join_type)type;
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* join.h - the messages by which a node gets its cluster and every node its configuration.
+ *
+ *     newcomer                       member
+ *       GREET (by SWIM, no cluster)  ...        learns that a cluster is there
+ *       JOIN   id, address      -->
+ *                               <--  ADMIT      cluster id, secret, route key, V, R, configuration
+ *     any
+ *       FETCH  id, address      -->             "your record names an epoch that I lack"
+ *                               <--  CONFIG     cluster id, configuration
+ *
+ * A frame is the byte 0xc1, which msgpack never uses, and one msgpack array [version, type, ...].
+ */
+#ifndef NODE_CLUSTER_JOIN_H
+#define NODE_CLUSTER_JOIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "node/cluster/control.h"
+
+enum { JOIN_MARK = 0xc1, JOIN_VERSION = 1, JOIN_FRAME_MAX = CONTROL_CONFIG_LEN_MAX + 512 };
+
+enum join_type { JOIN_JOIN = 1, JOIN_ADMIT, JOIN_FETCH, JOIN_CONFIG };
+
+struct join_message {
+    enum join_type type;
+    uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN]; /* zero in a JOIN */
+    uint64_t sender;
+    char address[VIEW_TEXT_LEN];      /* where to answer: JOIN, FETCH */
+    struct control_identity identity; /* ADMIT */
+    const uint8_t *config;            /* ADMIT, CONFIG: in place in the frame */
+    size_t config_len;
+};
+
+/* Length, or TG_ETOOBIG. */
+MUST_USE int join_encode(const struct join_message *message, void *out, size_t capacity);
+/* 0, TG_EPROTOCOL, TG_EVERSION. */
+MUST_USE int join_decode(const void *frame, size_t len, struct join_message *message);
+/* Whether the frame is one of these (and not SWIM's). */
+static inline bool join_is(const void *frame, size_t len)
+{
+    return len > 0 && *(const uint8_t *)frame == JOIN_MARK;
+}
+
+#endif
