@@ -3,7 +3,8 @@
  *             no cluster known                       JOINED effect
  *   start ----------------------> SEEKING ---------------------------> JOINED
  *     |      greet the seeds        |  met a cluster: JOIN -> ADMIT       |
- *     |                             |  nobody has one, and we may:        | members, configurations,
+ *     |                             |  nobody has one, and we may:        | members,
+ * configurations,
  *     +---- identity stored --------+--- create ----------------------->  | proposals
  *
  * Several nodes started at once that seed each other and may all create a cluster end in one:
@@ -385,9 +386,9 @@ static int start_gossip(struct control *control)
     static const uint8_t none[CONTROL_CLUSTER_ID_LEN];
     swim_options_default(&options);
     describe(control, &record);
-    int error = swim_new(&control->swim, control->allocator, &options, &record,
-                         control->joined ? control->identity.cluster_id : none,
-                         control->options.seed);
+    int error =
+        swim_new(&control->swim, control->allocator, &options, &record,
+                 control->joined ? control->identity.cluster_id : none, control->options.seed);
     for (uint32_t i = 0; error == 0 && i < control->options.seed_count; i++)
         error = swim_add_seed(control->swim, control->options.seeds[i]);
     return error;

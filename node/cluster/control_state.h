@@ -30,7 +30,7 @@ struct control {
     int64_t started_ns;
     int64_t asked_ns;
     int64_t proposed_ns;
-    int64_t lower_seen_ns; /* when a bootstrapping node of lower id was met last */
+    int64_t lower_seen_ns;      /* when a bootstrapping node of lower id was met last */
     struct ring_config *config; /* epoch 0: none yet */
     struct ring_config *next;   /* scratch */
     struct mp_token *tokens;    /* RING_CONFIG_TOKENS_MAX */

@@ -40,8 +40,8 @@ int join_decode(const void *frame, size_t len, struct join_message *message)
     memset(message, 0, sizeof *message);
     if (!join_is(frame, len) || len > JOIN_FRAME_MAX)
         return TG_EPROTOCOL;
-    const int count = mp_parse((const uint8_t *)frame + 1, len - 1, tokens,
-                               sizeof tokens / sizeof *tokens);
+    const int count =
+        mp_parse((const uint8_t *)frame + 1, len - 1, tokens, sizeof tokens / sizeof *tokens);
     if (count < 0)
         return TG_EPROTOCOL;
     mp_cursor_init(&cursor, tokens, (size_t)count);
