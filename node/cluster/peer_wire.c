@@ -25,11 +25,12 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->ordinal);
 }
 
-void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
+void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns, bool resigning)
 {
     bytes_put_u8(writer, PEER_PING);
     bytes_put_i64(writer, sent_ns);
     bytes_put_i64(writer, echo_ns);
+    bytes_put_u8(writer, resigning ? 1 : 0);
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -224,6 +225,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_PING:
         record->ping.sent_ns = bytes_get_i64(reader);
         record->ping.echo_ns = bytes_get_i64(reader);
+        record->ping.resigning = bytes_get_u8(reader) != 0;
         return true;
     case PEER_FORWARD:
         return get_forward(reader, vnodes, &record->forward);

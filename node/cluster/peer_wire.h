@@ -6,7 +6,7 @@
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
- *   PING      i64 sent_ns | i64 echo_ns                 keep-alive; echo of the last one received
+ *   PING      i64 sent_ns | i64 echo_ns | u8 resigning  keep-alive; echo of the last one received
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
@@ -139,6 +139,7 @@ struct peer_record {
         struct {
             int64_t sent_ns;
             int64_t echo_ns;
+            bool resigning; /* stops soon: pass it nothing */
         } ping;
         struct forward forward;
         struct {
@@ -172,7 +173,7 @@ struct peer_record {
 /* Upper bound of the bytes of one record without a slot's state. */
 enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 42 };
 
-void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns);
+void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns, bool resigning);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,

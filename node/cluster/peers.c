@@ -214,9 +214,10 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     return restarted;
 }
 
-void peers_ping(struct shard *shard, uint16_t at, int64_t sent_ns, int64_t echo_ns)
+void peers_ping(struct shard *shard, uint16_t at, int64_t sent_ns, int64_t echo_ns, bool resigning)
 {
     struct peer *peer = shard->peers[at];
+    peer->resigning = resigning;
     peer->ping_ns = latest(peer->ping_ns, sent_ns);
     if (echo_ns <= shard->now_ns)
         peer->echo_ns = latest(peer->echo_ns, echo_ns);
@@ -268,6 +269,6 @@ void peers_tick(struct shard *shard, struct effects *effects)
         put_acks(shard, i, effects);
         if (ping)
             peer_put_ping(peers_outbox(shard, i, PEER_RECORD_MAX, effects), shard->now_ns,
-                          peer->ping_ns);
+                          peer->ping_ns, shard->resigning);
     }
 }

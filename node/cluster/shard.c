@@ -199,7 +199,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
 {
     switch (record->type) {
     case PEER_PING:
-        peers_ping(shard, at, record->ping.sent_ns, record->ping.echo_ns);
+        peers_ping(shard, at, record->ping.sent_ns, record->ping.echo_ns, record->ping.resigning);
         break;
     case PEER_FORWARD:
         parts_forwarded(shard, at, &record->forward, effects);
@@ -358,6 +358,8 @@ int64_t shard_next_deadline(const struct shard *shard)
 
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
+    if (!shard->resigning)
+        shard->next_ping_ns = now_ns; /* tell the others before anything is passed */
     shard->resigning = true;
     shard_tick(shard, now_ns, effects);
     for (uint32_t number = shard->options.shard; number < shard->options.vnodes;

@@ -69,8 +69,9 @@ struct peer {
     uint64_t boot; /* 0: never heard */
     uint16_t shard;
     bool in_view;
-    bool closed; /* its connection ended and nothing was heard since */
-    bool silent; /* as judged at the last look */
+    bool closed;    /* its connection ended and nothing was heard since */
+    bool silent;    /* as judged at the last look */
+    bool resigning; /* it said that it stops soon */
     int64_t since_ns;
     int64_t heard_ns;
     int64_t sent_ns;
@@ -337,7 +338,8 @@ void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, struct effects *effects);
-void peers_ping(struct shard *shard, uint16_t peer, int64_t sent_ns, int64_t echo_ns);
+void peers_ping(struct shard *shard, uint16_t peer, int64_t sent_ns, int64_t echo_ns,
+                bool resigning);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
 /* Whether there is no evidence that the peer lives. */

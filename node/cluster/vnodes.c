@@ -296,7 +296,7 @@ static int successor(const struct shard *shard, uint32_t number)
             continue;
         }
         const uint16_t at = vnode->links[link].peer;
-        if (at != PEER_NONE && !peers_silent(shard, at))
+        if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
             return (int)link;
         link++;
     }
