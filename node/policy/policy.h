@@ -168,10 +168,10 @@ struct policy_result {
 };
 
 /* Finds what applies to a request. Allocates nothing; its cost depends on the rules that may match,
- * not on how many there are. The first of two attributes of the same name counts, and one with an
- * empty value is absent. Returns 0, or TG_EINVALID when there are more than POLICY_ATTRIBUTES_MAX
- * attributes or a name or value is longer than its maximum (`out` is then POLICY_UNMATCHED and not
- * allowed). */
+ * not on how many there are. Empty values count as absent; of several attributes of one name the
+ * first that is not empty counts. Returns 0, or TG_EINVALID when there are more than
+ * POLICY_ATTRIBUTES_MAX attributes or a name or value is longer than its maximum (`out` is then
+ * POLICY_UNMATCHED and not allowed). */
 MUST_USE int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
                             size_t count, struct policy_result *out);
 

@@ -329,8 +329,10 @@ int policy_index_init(struct policy_index *index, struct chunks *chunks,
     if (index->buckets == NULL || chosen == NULL)
         return TG_ENOMEM;
     count_mentions(index, rule_count);
-    for (size_t i = 0; i < rule_count; i++)
-        chosen[i] = (uint32_t)rarest_match(index, &index->plans[i]);
+    for (size_t i = 0; i < rule_count; i++) {
+        if (rules[i].enabled)
+            chosen[i] = (uint32_t)rarest_match(index, &index->plans[i]);
+    }
     file_rules(index, rule_count, chosen);
     if (lay_out(index, chunks) != TG_OK)
         return TG_ENOMEM;

@@ -1,0 +1,528 @@
+/* test_policy.c - compiling rules files: what is accepted, what is refused where, what is kept.
+ *
+ * The table of refused files holds the exact sentence and place of each, because people and
+ * scripts read them. Every allocation of a compilation is failed in turn, and bytes of a good
+ * file are overwritten at random: neither may leak, crash or be accepted half.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "node/policy/policy.h"
+#include "node/policy/yaml_reader.h"
+
+/* Everything that a rules file may hold. */
+static const char good_file[] =
+    "# rules of the shop\n"
+    "unmatched: deny\n"
+    "rules:\n"
+    "  - name: signup-per-phone\n"
+    "    enabled: true\n"
+    "    priority: 700\n"
+    "    group: signup\n"
+    "    match:\n"
+    "      api: /user/v1/*\n"
+    "      method: [PUT, POST]\n"
+    "      ip: [\"2001:DB8:0::1\", 10.0.0.1, 192.168.*]\n"
+    "    key: [phone, ip]\n"
+    "    limits: &two\n"
+    "      - {rate: 5/h, algorithm: sliding_log}\n"
+    "      - {rate: 30/24h, algorithm: token_bucket, burst: 60}\n"
+    "      - {rate: 10/60s, algorithm: sliding_log}\n"
+    "    mode: hard\n"
+    "    class: critical\n"
+    "    consistency: one\n"
+    "    scope: region\n"
+    "    on_failure: {local: {share: 50%}}\n"
+    "    action: throttle\n"
+    "    count_denied: true\n"
+    "    shadow: true\n"
+    "    missing: deny\n"
+    "    ipv6_prefix: 56\n"
+    "    response: {status: 503, message: \"say \\\"please\\\" \\\\o/ \\u00e9\", retry_after: "
+    "60s}\n"
+    "  - {name: office, priority: 900, match: {ip: 10.1.2.3}, action: allow}\n"
+    "  - {name: banned, priority: 900, match: {user: mallory}, action: block}\n"
+    "  - {name: plain, key: [user], limits: *two, on_failure: closed, enabled: false}\n";
+
+struct refusal {
+    const char *text;
+    uint32_t line;
+    uint32_t column;
+    const char *message;
+};
+
+#define RULE(fields) "rules:\n- {name: a, key: [u], limits: [{rate: 5/h}], " fields "}\n"
+#define LIMIT(limit) "rules:\n- {name: a, key: [u], limits: [" limit "]}\n"
+#define RULE_KEYS                                                                                  \
+    "name, enabled, priority, group, match, key, limits, mode, class, consistency, scope, "        \
+    "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
+#define UNITS "expected ns us ms s m min h d w month year"
+
+static const struct refusal refusals[] = {
+    {"", 1, 1, "file: found nothing; expected a mapping with \"rules\""},
+    {"# only a comment\n", 1, 1, "file: found nothing; expected a mapping with \"rules\""},
+    {"[]", 1, 1, "file: found a list; expected a mapping"},
+    {"unmatched: deny\n", 1, 1, "file: found no key \"rules\"; expected one"},
+    {"rules:\n", 1, 7, "rules: found nothing; expected a list of 0 to 10000 elements"},
+    {"rules: {a: b}", 1, 8, "rules: found a mapping; expected a list of 0 to 10000 elements"},
+    {"rule: []\n", 1, 1, "file: found unknown key \"rule\"; expected unmatched, rules"},
+    {"rules: []\nrules: []\n", 2, 1, "file: found key \"rules\" twice; expected it once"},
+    {"rules: []\npools: {}\n", 2, 1,
+     "file: key \"pools\" is not supported by this version; expected unmatched, rules"},
+    {"tiers: {}\nrules: []\n", 1, 1,
+     "file: key \"tiers\" is not supported by this version; expected unmatched, rules"},
+    {"unmatched: maybe\nrules: []\n", 1, 12, "unmatched: found \"maybe\"; expected allow, deny"},
+    {"rules: [5]", 1, 9, "rule: found \"5\"; expected a mapping"},
+    {"rules: [{key: [u]}]", 1, 9, "rule: found no key \"name\"; expected one"},
+    {"rules: [{name: \"\"}]", 1, 16, "name: found \"\"; expected a text of 1 to 128 bytes"},
+    {"rules: [{name: [a]}]", 1, 16, "name: found a list; expected a text of 1 to 128 bytes"},
+    {"rules: [{name: \"a\\nb\"}]", 1, 16,
+     "name: found \"a?b\" with control characters; expected printable text"},
+    {"rules:\n- {name: a, action: block}\n- {name: a, action: block}\n", 3, 10,
+     "name: found a second rule \"a\"; expected unique names"},
+    {"rules:\n- name: a\n  colour: red\n", 3, 3,
+     "rule: found unknown key \"colour\"; expected " RULE_KEYS},
+    {RULE("enabled: yes"), 2, 55, "enabled: found \"yes\"; expected true or false"},
+    {RULE("shadow: \"true\""), 2, 54, "shadow: found \"true\"; expected true or false"},
+    {RULE("priority: high"), 2, 56,
+     "priority: found \"high\"; expected a whole number from -1000000 to 1000000"},
+    {RULE("priority: 1000001"), 2, 56,
+     "priority: found \"1000001\"; expected a whole number from -1000000 to 1000000"},
+    {RULE("priority: 1.5"), 2, 56,
+     "priority: found \"1.5\"; expected a whole number from -1000000 to 1000000"},
+    {RULE("mode: soft"), 2, 52, "mode: \"soft\" is not supported by this version; expected hard"},
+    {RULE("mode: {elastic: {pool: p}}"), 2, 53,
+     "mode: \"elastic\" is not supported by this version; expected hard"},
+    {RULE("mode: harder"), 2, 52, "mode: found \"harder\"; expected hard"},
+    {RULE("class: vip"), 2, 53, "class: found \"vip\"; expected critical, normal, batch"},
+    {RULE("consistency: quorum"), 2, 59,
+     "consistency: \"quorum\" is not supported by this version; expected one"},
+    {RULE("consistency: any"), 2, 59,
+     "consistency: \"any\" is not supported by this version; expected one"},
+    {RULE("scope: global"), 2, 53,
+     "scope: \"global\" is not supported by this version; expected region"},
+    {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed, local"},
+    {RULE("on_failure: {local: {share: 101%}}"), 2, 74,
+     "share: found \"101%\"; expected 1% to 100%"},
+    {RULE("on_failure: {open: {}}"), 2, 59,
+     "on_failure: found unknown key \"open\"; expected local"},
+    {RULE("missing: ignore"), 2, 55, "missing: found \"ignore\"; expected skip, deny"},
+    {RULE("action: drop"), 2, 54, "action: found \"drop\"; expected throttle, allow, block"},
+    {RULE("ipv6_prefix: 48"), 2, 59,
+     "ipv6_prefix: found without ip in key, where it has no effect; expected it with ip in key "
+     "only"},
+    {RULE("response: {status: 200}"), 2, 65,
+     "response.status: found \"200\"; expected a whole number from 400 to 599"},
+    {RULE("response: {retry_after: 60}"), 2, 70,
+     "response.retry_after: duration \"60\": no unit; " UNITS},
+    {RULE("response: {retry_after: 0s}"), 2, 70,
+     "response.retry_after: found \"0s\"; expected more than 0 and at most 10 years"},
+    {RULE("response: {code: 429}"), 2, 57,
+     "response: found unknown key \"code\"; expected status, message, retry_after"},
+    {RULE("group: []"), 2, 53, "group: found a list; expected a text of 1 to 128 bytes"},
+    {"rules: [{name: a, limits: [{rate: 5/h}]}]", 1, 9,
+     "rule: found no key \"key\"; expected the list of attributes that are counted together"},
+    {"rules: [{name: a, key: [u]}]", 1, 9,
+     "rule: found no key \"limits\"; expected a list of 1 to 8 limits"},
+    {"rules: [{name: a, key: [], limits: [{rate: 5/h}]}]", 1, 24,
+     "key: found a list of 0; expected a list of 1 to 8 elements"},
+    {"rules: [{name: a, key: u, limits: [{rate: 5/h}]}]", 1, 24,
+     "key: found \"u\"; expected a list of 1 to 8 elements"},
+    {"rules: [{name: a, key: [u, v, u], limits: [{rate: 5/h}]}]", 1, 31,
+     "key: found attribute \"u\" twice; expected it once"},
+    {"rules: [{name: a, key: [User], limits: [{rate: 5/h}]}]", 1, 25,
+     "key: found \"User\"; expected an attribute name, 1 to 64 characters of a-z 0-9 _ . -"},
+    {"rules: [{name: a, key: [a,b,c,d,e,f,g,h,i], limits: [{rate: 5/h}]}]", 1, 24,
+     "key: found a list of 9; expected a list of 1 to 8 elements"},
+    {LIMIT(""), 2, 31, "limits: found a list of 0; expected a list of 1 to 8 elements"},
+    {LIMIT("{burst: 5}"), 2, 32, "limits: found no key \"rate\"; expected one"},
+    {LIMIT("{rate: 5}"), 2, 39, NULL},
+    {LIMIT("{rate: 5/fortnight}"), 2, 39,
+     "limits.rate \"5/fortnight\": unknown unit \"fortnight\"; " UNITS},
+    {LIMIT("{rate: 0/s}"), 2, 39, NULL},
+    {LIMIT("{rate: 5/h, algorithm: gcra}"), 2, 55,
+     "limits.algorithm: found \"gcra\"; expected token_bucket, fixed_window, sliding_window, "
+     "sliding_log"},
+    {LIMIT("{rate: 5/h, algorithm: leaky_bucket}"), 2, 55,
+     "limits.algorithm: \"leaky_bucket\" is not supported by this version; expected "
+     "token_bucket, fixed_window, sliding_window, sliding_log"},
+    {LIMIT("{rate: 5/h, algorithm: concurrency}"), 2, 55,
+     "limits.algorithm: \"concurrency\" is not supported by this version; expected "
+     "token_bucket, fixed_window, sliding_window, sliding_log"},
+    {LIMIT("{rate: 5/h, align: calendar}"), 2, 44,
+     "limits: key \"align\" is not supported by this version; expected rate, algorithm, burst"},
+    {LIMIT("{rate: 5/h, algorithm: sliding_log, burst: 3}"), 2, 75,
+     "limits.burst: found with sliding_log; expected it with token_bucket only"},
+    {LIMIT("{rate: 5/h, burst: 0}"), 2, 51,
+     "limits.burst: found \"0\"; expected a whole number from 1 to 1000000000000000"},
+    {LIMIT("{rate: 70000/h, algorithm: sliding_log}"), 2, 39,
+     "limits.rate: count 70000: sliding_log keeps every event, at most 65536"},
+    {RULE("match: [a]"), 2, 53, "match: found a list; expected a mapping"},
+    {RULE("match: {API: x}"), 2, 54,
+     "match: found \"API\"; expected an attribute name, 1 to 64 characters of a-z 0-9 _ . -"},
+    {RULE("match: {api: x, api: y}"), 2, 62, "match: found key \"api\" twice; expected it once"},
+    {RULE("match: {api: [x, y, x]}"), 2, 59, "match value: found \"x\" twice; expected it once"},
+    {RULE("match: {api: []}"), 2, 59,
+     "match value: found a list of 0; expected a list of 1 to 256 elements"},
+    {RULE("match: {api: }"), 2, 59,
+     "match value: found nothing; expected a text of 1 to 1024 bytes"},
+    {RULE("match: {api: {a: b}}"), 2, 59,
+     "match value: found a mapping; expected a text of 1 to 1024 bytes"},
+    {RULE("match: {api: /a/**}"), 2, 59,
+     "match value: found \"/a/**\" with two adjacent *; expected one (a trailing * is any rest, "
+     "an inner * is one segment)"},
+    {RULE("match: {ip: 10.0.0.0/8}"), 2, 58,
+     "match.ip: block \"10.0.0.0/8\" is not supported by this version; expected one IPv4 or "
+     "IPv6 address"},
+    {RULE("match: {ip: 10.0.0}"), 2, 58,
+     "match.ip: found \"10.0.0\"; expected an IPv4 or IPv6 address or a pattern"},
+    {"rules: [{name: a, action: block, key: [u]}]", 1, 39,
+     "key: found with action block, where it has no effect; expected it with action throttle "
+     "only"},
+    {"rules: [{name: a, action: allow, response: {}}]", 1, 44,
+     "response: found with action allow, which never denies; expected it with action throttle "
+     "or block"},
+    {"rules: [{name: a, action: allow, shadow: true}]", 1, 42,
+     "shadow: found true with action allow, which never denies; expected it with action "
+     "throttle or block"},
+    {"rules: [\n", 2, 1,
+     "YAML syntax: did not find expected node content while parsing a flow node; expected "
+     "well-formed YAML"},
+    {"rules: []\n\ta: b\n", 2, 1, NULL},
+    {"rules: \xff\xfe\n", 1, 8, NULL},
+    {"rules: \"a\\0\"\n", 1, 8, "a NUL character; expected text without it"},
+    {"rules: !!seq []\n", 1, 8, "a tag; expected values without tags"},
+    {"rules: []\n---\nrules: []\n", 3, 1, "a second document; expected one document in a file"},
+    {"rules: *x\n", 1, 8, "an unknown alias; expected a name set by &"},
+    {"rules: &x [*x]\n", 1, 12, "an alias inside of what it names"},
+    {"{[a]: b}\n", 1, 2, "a list or mapping as a key; expected a text as a key"},
+    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, 13,
+     "nested too deep; expected at most 12 lists and mappings inside each other"},
+};
+enum { REFUSALS = sizeof(refusals) / sizeof(refusals[0]) };
+_Static_assert(REFUSALS >= 40, "the table covers every kind of refusal");
+
+static struct policy *compile(const char *text)
+{
+    struct policy_error error;
+    struct policy *policy;
+
+    if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
+        fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    return policy;
+}
+
+/* Each bad file is refused whole, with its place and the exact sentence. */
+static void bad_files_are_refused_with_place_and_reason(void **state)
+{
+    struct policy_error error;
+    unsigned wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < REFUSALS; i++) {
+        const struct refusal *expected = &refusals[i];
+        struct policy *policy = (struct policy *)&error;
+        const int result =
+            policy_compile(expected->text, strlen(expected->text), alloc_heap(), &policy, &error);
+        assert_int_equal(result, TG_EINVALID);
+        assert_null(policy);
+        const bool same =
+            error.line == expected->line && error.column == expected->column &&
+            (expected->message == NULL ? strlen(error.message) > 20
+                                       : strcmp(error.message, expected->message) == 0);
+        if (!same) {
+            wrong++;
+            print_message("%s\n  got      %u:%u %s\n  expected %u:%u %s\n", expected->text,
+                          error.line, error.column, error.message, expected->line, expected->column,
+                          expected->message);
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* A good file keeps every field it states. */
+static void a_rule_keeps_what_the_file_says(void **state)
+{
+    struct policy *policy = compile(good_file);
+
+    (void)state;
+    assert_true(policy_unmatched_deny(policy));
+    assert_int_equal(policy_rule_count(policy), 4);
+    const struct policy_rule *rule = policy_rule_find(policy, "signup-per-phone", 16);
+    assert_non_null(rule);
+    assert_ptr_equal(rule, policy_rule_at(policy, 2));
+    assert_string_equal(rule->group.data, "signup");
+    assert_int_equal(rule->line, 4);
+    assert_int_equal(rule->match_count, 3);
+    assert_string_equal(rule->matches[0].attribute.data, "api");
+    assert_string_equal(rule->matches[1].attribute.data, "ip");
+    assert_string_equal(rule->matches[1].values[2].data, "2001:db8::1");
+    assert_string_equal(rule->matches[2].values[0].data, "POST");
+    assert_int_equal(rule->key_count, 2);
+    assert_string_equal(rule->key[0].data, "phone");
+    assert_int_equal(rule->limit_count, 3);
+    assert_string_equal(rule->windows[0], "5/h");
+    assert_string_equal(rule->windows[1], "30/d");
+    assert_int_equal(rule->limits[1].burst, 60);
+    assert_int_equal(rule->limits[1].ordinal, 0);
+    assert_int_equal(rule->limits[0].ordinal, 0);
+    assert_int_equal(rule->limits[2].ordinal, 1);
+    assert_int_equal(rule->class, POLICY_CLASS_CRITICAL);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
+    assert_int_equal(rule->local_share_percent, 50);
+    assert_true(rule->count_denied && rule->shadow && rule->missing_deny);
+    assert_int_equal(rule->ipv6_prefix, 56);
+    assert_int_equal(rule->status, 503);
+    assert_string_equal(rule->message.data, "say \"please\" \\o/ \xc3\xa9");
+    assert_int_equal(rule->retry_after_ns, 60000000000ULL);
+    policy_free(&policy);
+    assert_null(policy);
+}
+
+/* What a rule leaves out has the documented default. */
+static void absent_fields_have_their_defaults(void **state)
+{
+    struct policy *policy = compile("rules: [{name: a, key: [u], limits: [{rate: 7/5m}]},"
+                                    "{name: b, action: block}]");
+
+    (void)state;
+    const struct policy_rule *rule = policy_rule_at(policy, 0);
+    assert_false(policy_unmatched_deny(policy));
+    assert_true(rule->enabled);
+    assert_int_equal(rule->priority, 0);
+    assert_int_equal(rule->act, POLICY_ACT_THROTTLE);
+    assert_int_equal(rule->class, POLICY_CLASS_NORMAL);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
+    assert_int_equal(rule->local_share_percent, 100);
+    assert_int_equal(rule->ipv6_prefix, 64);
+    assert_int_equal(rule->status, 429);
+    assert_int_equal(rule->limits[0].algorithm, ALGORITHM_TOKEN_BUCKET);
+    assert_int_equal(rule->limits[0].burst, 0);
+    assert_false(rule->shadow || rule->count_denied || rule->missing_deny);
+    assert_int_equal(policy_rule_at(policy, 1)->status, 403);
+    policy_free(&policy);
+}
+
+/* Rules act by priority, then in the order of the file, even on one line. */
+static void rules_are_listed_in_acting_order(void **state)
+{
+    struct policy *policy = compile("rules: [{name: d, action: block}, {name: e, action: block},"
+                                    "{name: a, priority: 9, action: block},"
+                                    "{name: f, priority: -1, action: block},"
+                                    "{name: b, priority: 9, action: block}]");
+
+    (void)state;
+    const char *const expected[] = {"a", "b", "d", "e", "f"};
+    for (size_t i = 0; i < 5; i++)
+        assert_string_equal(policy_rule_at(policy, i)->name.data, expected[i]);
+    policy_free(&policy);
+}
+
+/* A written rule compiles to the same rule, so listing and applying are inverse. */
+static void a_written_rule_compiles_to_the_same_rule(void **state)
+{
+    struct policy *policy = compile(good_file);
+    char text[16384] = "unmatched: deny\nrules:\n";
+
+    (void)state;
+    for (size_t i = 0; i < policy_rule_count(policy); i++) {
+        const size_t at = strlen(text);
+        const int header = snprintf(text + at, sizeof(text) - at, "- ");
+        const int len = policy_format_rule(policy_rule_at(policy, i), text + at + header,
+                                           sizeof(text) - at - (size_t)header - 1);
+        assert_true(len > 0);
+        strcat(text, "\n");
+    }
+    struct policy *again = compile(text);
+    assert_int_equal(policy_digest(policy), policy_digest(again));
+    char exact[4096];
+    const int len = policy_format_rule(policy_rule_at(policy, 0), exact, sizeof(exact));
+    assert_int_equal(policy_format_rule(policy_rule_at(policy, 0), exact, (size_t)len), TG_ETOOBIG);
+    assert_int_equal(policy_format_rule(policy_rule_at(policy, 0), exact, (size_t)len + 1), len);
+    policy_free(&policy);
+    policy_free(&again);
+}
+
+/* The digest is blind to layout and sees every change of meaning. */
+static void the_digest_follows_meaning_not_layout(void **state)
+{
+    static const char *const different[] = {
+        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
+        "rules: [{name: b, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
+        "rules: [{name: a, match: {x: '1', y: [pq]}, key: [u], limits: [{rate: 5/h}]}]",
+        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 6/h}]}]",
+        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}], "
+        "shadow: true}]",
+        "rules: []",
+        "{unmatched: deny, rules: []}",
+    };
+    uint64_t digests[7];
+
+    (void)state;
+    for (size_t i = 0; i < 7; i++) {
+        struct policy *policy = compile(different[i]);
+        digests[i] = policy_digest(policy);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(digests[i], digests[j]);
+        policy_free(&policy);
+    }
+    struct policy *same = compile("# again\nrules:\n- limits:\n  - rate: 5/60m\n  key: ['u']\n"
+                                  "  match: {y: [q, p], x: 1}\n  name: a\n  priority: 0\n");
+    assert_int_equal(policy_digest(same), digests[0]);
+    policy_free(&same);
+}
+
+/* The empty policy needs no memory and survives being freed. */
+static void the_empty_policy_allows_everything_as_unmatched(void **state)
+{
+    struct policy *policy = (struct policy *)(uintptr_t)policy_empty();
+    const struct policy_attribute attribute = {"ip", 2, "10.0.0.1", 8};
+    struct policy_result result;
+
+    (void)state;
+    assert_int_equal(policy_rule_count(policy), 0);
+    assert_int_equal(policy_resolve(policy, &attribute, 1, &result), 0);
+    assert_int_equal(result.action, POLICY_UNMATCHED);
+    assert_true(result.allowed);
+    policy_free(&policy);
+    assert_int_equal(policy_resolve(policy_empty(), NULL, 0, &result), 0);
+}
+
+/* Aliases are counted as copies, so nine lists of nine aliases each are refused, at once. */
+static void aliases_that_explode_are_refused(void **state)
+{
+    char text[4096] = "a0: &a0 [xxxxxxxxxx, xxxxxxxxxx, xxxxxxxxxx, xxxxxxxxxx]\n";
+    struct policy_error error;
+    struct policy *policy;
+
+    (void)state;
+    for (int i = 1; i < 12; i++) {
+        const size_t at = strlen(text);
+        (void)snprintf(text + at, sizeof(text) - at, "a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n",
+                       i, i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    }
+    assert_int_equal(policy_compile(text, strlen(text), alloc_heap(), &policy, &error),
+                     TG_EINVALID);
+    assert_string_equal(error.message,
+                        "aliases expand to more than 64 MiB; expected fewer aliases");
+}
+
+/* A file above a maximum is refused with that maximum named. */
+static void files_above_a_maximum_are_refused(void **state)
+{
+    struct policy_error error;
+    struct policy *policy;
+    const size_t capacity = POLICY_FILE_LEN_MAX + 1;
+    char *text = malloc(capacity);
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, ' ', capacity);
+    assert_int_equal(policy_compile(text, capacity, alloc_heap(), &policy, &error), TG_EINVALID);
+    assert_string_equal(error.message, "the file is too large; expected at most 16 MiB");
+    size_t len = (size_t)snprintf(text, capacity, "rules:\n");
+    for (int i = 0; i <= POLICY_RULES_MAX; i++)
+        len += (size_t)snprintf(text + len, capacity - len, "- {name: r%d, action: block}\n", i);
+    assert_int_equal(policy_compile(text, len, alloc_heap(), &policy, &error), TG_EINVALID);
+    assert_string_equal(error.message,
+                        "rules: found a list of 10001; expected a list of 0 to 10000 elements");
+    len = 0;
+    for (int i = 0; i < 300; i++)
+        len += (size_t)snprintf(text + len, capacity - len, "k%d: &a%d x\n", i, i);
+    assert_int_equal(policy_compile(text, len, alloc_heap(), &policy, &error), TG_EINVALID);
+    assert_string_equal(error.message, "too many anchors; expected at most 256 in a file");
+    assert_int_equal(error.line, 257);
+    len = (size_t)snprintf(text, capacity, "[");
+    for (int i = 0; i < YAML_READER_NODES_MAX; i++)
+        len += (size_t)snprintf(text + len, capacity - len, "a,");
+    assert_int_equal(policy_compile(text, len, alloc_heap(), &policy, &error), TG_EINVALID);
+    assert_string_equal(error.message, "too many values; expected at most 1048576 in a file");
+    free(text);
+}
+
+/* Whichever allocation fails, compilation says so and gives everything back. */
+static void every_failing_allocation_is_clean(void **state)
+{
+    struct alloc_failing failing;
+    struct policy_error error;
+    struct policy *policy;
+    size_t failures = 0;
+
+    (void)state;
+    for (size_t i = 1;; i++) {
+        alloc_failing_init(&failing, i);
+        const int result =
+            policy_compile(good_file, strlen(good_file), &failing.allocator, &policy, &error);
+        if (result == 0)
+            break;
+        failures++;
+        assert_int_equal(result, TG_ENOMEM);
+        assert_null(policy);
+        assert_int_equal(error.line, 0);
+        assert_string_equal(error.message, "out of memory while compiling the rules");
+        assert_int_equal(failing.bytes_live, 0);
+    }
+    assert_true(failures >= 3);
+    policy_free(&policy);
+    assert_int_equal(failing.bytes_live, 0);
+}
+
+/* Damaged files never crash, leak or report a place outside the file. */
+static void hostile_bytes_are_survived(void **state)
+{
+    static const char alphabet[] = "{}[]:,-&*#!|>'\"%@` \n\t\\x0\xc3\xa9~?a5/";
+    char text[sizeof(good_file)];
+    struct alloc_failing counting;
+    struct policy_error error;
+    struct random random;
+    unsigned accepted = 0;
+
+    (void)state;
+    random_init(&random, 20);
+    for (int round = 0; round < 4000; round++) {
+        memcpy(text, good_file, sizeof(text));
+        const uint64_t changes = 1 + random_below(&random, 4);
+        for (uint64_t i = 0; i < changes; i++)
+            text[random_below(&random, sizeof(text) - 1)] =
+                round % 4 == 0 ? (char)random_below(&random, 256)
+                               : alphabet[random_below(&random, sizeof(alphabet) - 1)];
+        const size_t len = round % 3 == 0 ? random_below(&random, sizeof(text)) : sizeof(text) - 1;
+        struct policy *policy;
+        alloc_failing_init(&counting, 0);
+        if (policy_compile(text, len, &counting.allocator, &policy, &error) == 0) {
+            accepted++;
+            policy_free(&policy);
+        } else {
+            assert_null(policy);
+            assert_true(error.line >= 1 && error.column >= 1 && error.message[0] != '\0');
+        }
+        assert_int_equal(counting.bytes_live, 0);
+    }
+    assert_in_range(accepted, 10, 3000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_files_are_refused_with_place_and_reason),
+        cmocka_unit_test(a_rule_keeps_what_the_file_says),
+        cmocka_unit_test(absent_fields_have_their_defaults),
+        cmocka_unit_test(rules_are_listed_in_acting_order),
+        cmocka_unit_test(a_written_rule_compiles_to_the_same_rule),
+        cmocka_unit_test(the_digest_follows_meaning_not_layout),
+        cmocka_unit_test(the_empty_policy_allows_everything_as_unmatched),
+        cmocka_unit_test(aliases_that_explode_are_refused),
+        cmocka_unit_test(files_above_a_maximum_are_refused),
+        cmocka_unit_test(every_failing_allocation_is_clean),
+        cmocka_unit_test(hostile_bytes_are_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
