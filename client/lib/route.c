@@ -4,7 +4,7 @@
  * rules, so it remembers where they were decided. The hints are a direct-mapped cache: a
  * collision or a changed rule only costs one hop, for every node answers everything.
  *
- * I1  Every number in `table` came from link_of or is CLIENT_LINK_NONE.
+ * I1  Every number in `table` came from endpoint_links or is CLIENT_LINK_NONE.
  * I2  A hint is used only if its vnode is inside the present ring.
  */
 #include "client/lib/route.h"
@@ -39,15 +39,17 @@ void client_route_key(struct client_route *route, const struct hash_key *key)
 }
 
 void client_route_ring(struct client_route *route, const struct wire_ring *ring,
-                       uint16_t (*link_of)(void *context, struct wire_text endpoint), void *context)
+                       const uint16_t *endpoint_links)
 {
     for (uint32_t vnode = 0; vnode < ring->vnode_count; vnode++) {
-        const uint32_t member = wire_ring_decider(ring, vnode);
+        const uint32_t index = wire_ring_decider(ring, vnode);
+        const struct wire_ring_member *member;
 
-        if (member == WIRE_MEMBER_NONE)
-            route->table[vnode] = CLIENT_LINK_NONE;
-        else
-            route->table[vnode] = link_of(context, wire_ring_endpoint(ring, member, vnode));
+        route->table[vnode] = CLIENT_LINK_NONE;
+        if (index == WIRE_MEMBER_NONE)
+            continue;
+        member = &ring->members[index];
+        route->table[vnode] = endpoint_links[member->endpoint_first + vnode % member->shard_count];
     }
     route->vnodes = ring->vnode_count;
     route->view_version = ring->view_version;

@@ -41,10 +41,10 @@ struct client_route {
 MUST_USE int client_route_init(struct client_route *route, const struct allocator *allocator);
 void client_route_fini(struct client_route *route);
 void client_route_key(struct client_route *route, const struct hash_key *key);
-/* Takes over a ring: `link_of(context, endpoint)` gives the number of an endpoint's link. */
+/* Takes over a ring; `endpoint_links[i]` is the number of the link to ring->endpoints[i], or
+ * CLIENT_LINK_NONE. */
 void client_route_ring(struct client_route *route, const struct wire_ring *ring,
-                       uint16_t (*link_of)(void *context, struct wire_text endpoint),
-                       void *context);
+                       const uint16_t *endpoint_links);
 /* A hash of the names and values, never 0, to remember a vnode by. */
 uint32_t client_route_hash(const tg_attribute_t *attributes, size_t count);
 /* The link for an inline key, or CLIENT_LINK_NONE. */

@@ -1,0 +1,258 @@
+/* answers.c - what comes back from the nodes.
+ *
+ * I1  An answer counts once: its message leaves `pending` with it, so the answer to a retry that
+ *     both nodes gave is dropped when it comes second.
+ * I2  Bytes from a node are trusted no further than the codec checked them; a malformed answer
+ *     fails its own message and nothing else.
+ * I3  A node of another cluster is never used, whatever its address says.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+
+void client_hello(struct tg_client *client, uint16_t link)
+{
+    const struct wire_hello hello = {
+        .session = client->session,
+        .version_min = WIRE_VERSION,
+        .version_max = WIRE_VERSION,
+        .agent = wire_text_of(client->agent),
+    };
+    const int len = wire_encode_hello(&hello, client->frame, sizeof client->frame);
+
+    /* A lost HELLO costs only routing: any node answers without one. */
+    if (len > 0 && client_link_send(&client->links[link], client->frame, (size_t)len) != 0)
+        client_detail(client, "%s: HELLO could not be sent", client->links[link].endpoint);
+}
+
+void client_ask_ring(struct tg_client *client, uint16_t link, uint64_t view_version)
+{
+    struct wire_get_ring question = {.session = client->session};
+    int len;
+
+    if (client->ring_asked_ns + (int64_t)CLIENT_RING_PAUSE_MS * 1000000 > client->now_ns)
+        return; /* the next answer with another view version asks again */
+    if (client_pending_next(&client->pending, &question.seq) != 0)
+        return;
+    len = wire_encode_get_ring(&question, client->frame, sizeof client->frame);
+    if (len > 0 && client_link_send(&client->links[link], client->frame, (size_t)len) == 0) {
+        client->ring_asked_ns = client->now_ns;
+        client->ring_seq = question.seq;
+        client->links[link].view_version = view_version;
+    }
+}
+
+static void refuse_link(struct tg_client *client, uint16_t number, int code, const char *why)
+{
+    struct client_link *link = &client->links[number];
+
+    link->refused = code;
+    client_detail(client, "%s: %s", link->endpoint, why);
+    client_messages_move(client, number);
+}
+
+static void take_welcome(struct tg_client *client, uint16_t number, const void *frame, size_t len)
+{
+    struct client_link *link = &client->links[number];
+    struct wire_welcome welcome;
+    char error[WIRE_ERROR_LEN];
+
+    if (wire_decode_welcome(frame, len, &welcome, error) != 0) {
+        refuse_link(client, number, TG_EPROTOCOL, error);
+        return;
+    }
+    if (client->cluster_known && memcmp(client->cluster_id, welcome.cluster_id, 16) != 0) {
+        refuse_link(client, number, TG_ECONFLICT, "belongs to another cluster"); /* I3 */
+        return;
+    }
+    client->cluster_known = true;
+    memcpy(client->cluster_id, welcome.cluster_id, 16);
+    link->welcomed = true;
+    link->checks_max = welcome.checks_max;
+    link->message_max = welcome.message_max;
+    client_route_key(&client->route, &welcome.route_key);
+    if (!client->route.ring_known || link->view_version != welcome.view_version)
+        client_ask_ring(client, number, welcome.view_version);
+}
+
+static void take_ring(struct tg_client *client, const void *frame, size_t len)
+{
+    uint16_t endpoint_links[WIRE_ENDPOINTS_MAX];
+    char endpoint[CLIENT_ENDPOINT_LEN];
+    char error[WIRE_ERROR_LEN];
+    struct wire_ring ring;
+
+    if (wire_decode_ring(frame, len, &client->space.ring, &ring, error) != 0) {
+        client_detail(client, "RING: %s", error);
+        return;
+    }
+    for (uint16_t i = 0; i < client->link_count; i++)
+        client->links[i].in_ring = false;
+    for (uint32_t i = 0; i < ring.endpoint_count; i++) {
+        client_endpoint_of(ring.endpoints[i], endpoint);
+        endpoint_links[i] = client_link_number(client, endpoint);
+        if (endpoint_links[i] != CLIENT_LINK_NONE)
+            client->links[endpoint_links[i]].in_ring = true;
+    }
+    client_route_ring(&client->route, &ring, endpoint_links);
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (!client->links[i].in_ring && !client->links[i].configured)
+            client_link_drop(client, i);
+    }
+}
+
+static void fail_message(struct tg_client *client, struct client_message *message, int code)
+{
+    for (uint32_t i = 0; i < message->count; i++) {
+        if (!message->items[i].call->done)
+            client_call_fail(client, message->items[i].call, message->items[i].index, code);
+    }
+    if (message->admin != NULL && !message->admin->done)
+        client_call_end(client, message->admin, code);
+    client_message_free(client, message);
+}
+
+static void take_item(struct tg_client *client, const struct client_item *item, uint32_t i,
+                      const struct wire_decisions *decisions)
+{
+    struct client_call *call = item->call;
+    struct wire_decision decision;
+    const struct client_source *source = NULL;
+    tg_decision_t *out;
+
+    if (call->done)
+        return;
+    wire_decision_at(decisions, i, &decision);
+    if (decision.source != NULL)
+        source = &client->sources[decision.source - decisions->sources];
+    out = &call->decisions[item->index];
+    client_decision_fill(out, &decision, source);
+    if (decisions->explain != NULL)
+        client_decision_explain(out, &call->requests[item->index], decisions->explain, i,
+                                &client->intern);
+    client_route_learn(&client->route, item->hint, decision.vnode);
+    client_call_decided(client, call);
+}
+
+static void take_decisions(struct tg_client *client, uint16_t number,
+                           struct client_message *message, const void *frame, size_t len)
+{
+    struct wire_decisions decisions;
+    char error[WIRE_ERROR_LEN];
+
+    if (wire_decode_decisions(frame, len, &client->space.decisions, &decisions, error) != 0) {
+        client_detail(client, "%s: DECISIONS: %s", client->links[number].endpoint, error);
+        fail_message(client, message, TG_EPROTOCOL);
+        return;
+    }
+    if (message->admin != NULL || decisions.head.count != message->count) {
+        client_detail(client, "%s: DECISIONS: found %" PRIu32 " items, expected %" PRIu32,
+                      client->links[number].endpoint, decisions.head.count, message->count);
+        fail_message(client, message, TG_EPROTOCOL);
+        return;
+    }
+    for (uint32_t i = 0; i < decisions.source_count; i++)
+        client_source_intern(&client->intern, &decisions.sources[i], &client->sources[i]);
+    for (uint32_t i = 0; i < message->count; i++)
+        take_item(client, &message->items[i], i, &decisions);
+    client_message_free(client, message); /* I1 */
+    if (decisions.head.view_version != client->links[number].view_version)
+        client_ask_ring(client, number, decisions.head.view_version);
+}
+
+static void take_reply(struct tg_client *client, uint16_t number, struct client_message *message,
+                       const void *frame, size_t len)
+{
+    struct client_call *call = message->admin;
+    struct wire_admin_reply reply;
+    char error[WIRE_ERROR_LEN];
+    const int status = wire_decode_admin_reply(frame, len, client->space.admin,
+                                               WIRE_ADMIN_TOKENS_MAX, &reply, error);
+
+    if (status != 0 || call == NULL) {
+        client_detail(client, "%s: ADMIN_REPLY: %s", client->links[number].endpoint,
+                      status != 0 ? error : "found one, expected DECISIONS");
+        fail_message(client, message, status != 0 ? status : TG_EPROTOCOL);
+        return;
+    }
+    if (!call->done) {
+        call->reply.data = malloc(reply.value.len);
+        if (call->reply.data != NULL) {
+            memcpy(call->reply.data, reply.value.data, reply.value.len);
+            call->reply.len = reply.value.len;
+        }
+        client_call_end(client, call, call->reply.data != NULL ? reply.code : TG_ENOMEM);
+    }
+    client_message_free(client, message);
+}
+
+static void take_error(struct tg_client *client, uint16_t number, const void *frame, size_t len)
+{
+    struct client_message *message;
+    struct wire_error refusal;
+    char error[WIRE_ERROR_LEN];
+
+    if (wire_decode_error(frame, len, &refusal, error) != 0) {
+        client_detail(client, "%s: ERROR: %s", client->links[number].endpoint, error);
+        return;
+    }
+    client_detail(client, "%s: %.*s", client->links[number].endpoint, (int)refusal.text.len,
+                  refusal.text.data);
+    if (refusal.code == TG_EVERSION) {
+        client->links[number].refused = TG_EVERSION;
+        client_messages_move(client, number);
+        return;
+    }
+    message = client_pending_find(&client->pending, refusal.seq);
+    if (message == NULL)
+        return;
+    if (refusal.code == TG_EUNAVAILABLE && message->admin == NULL) {
+        message->link = CLIENT_LINK_NONE; /* not this link's fault */
+        message->try_ns = client->now_ns + (int64_t)CLIENT_BACKOFF_MS * 1000000;
+        if (message->try_ns < client->wake_ns)
+            client->wake_ns = message->try_ns;
+        return;
+    }
+    fail_message(client, message, refusal.code);
+}
+
+void client_answer(struct tg_client *client, uint16_t link, const void *frame, size_t len)
+{
+    struct wire_envelope envelope;
+    struct client_message *message;
+    char error[WIRE_ERROR_LEN];
+    const int status = wire_peek(frame, len, &envelope, error);
+
+    if (status != 0) {
+        client_detail(client, "%s: %s", client->links[link].endpoint, error);
+        if (status == TG_EVERSION)
+            refuse_link(client, link, TG_EVERSION, error);
+        return;
+    }
+    if (envelope.type == WIRE_ERROR) {
+        take_error(client, link, frame, len);
+        return;
+    }
+    if (envelope.session != client->session)
+        return;
+    client->links[link].stalled_ns = 0;
+    if (envelope.type == WIRE_WELCOME) {
+        take_welcome(client, link, frame, len);
+        return;
+    }
+    if (envelope.type == WIRE_RING) {
+        if (envelope.seq == client->ring_seq)
+            take_ring(client, frame, len);
+        return;
+    }
+    message = client_pending_find(&client->pending, envelope.seq);
+    if (message == NULL)
+        return; /* I1 */
+    client->preferred = link;
+    if (envelope.type == WIRE_DECISIONS)
+        take_decisions(client, link, message, frame, len);
+    else if (envelope.type == WIRE_ADMIN_REPLY)
+        take_reply(client, link, message, frame, len);
+}

@@ -1,0 +1,85 @@
+/* call.c - the life of one call inside the I/O thread, from its first decision to its end.
+ *
+ *   queued -> LIVE --every request decided or failed--> done --items_out == 0--> dropped
+ *                 \--deadline--> the rest fails -------/
+ *
+ * I1  `undecided` falls by one per request and never twice for one: an item is answered once,
+ *     for its message leaves `pending` with the first answer.
+ * I2  After `done` neither requests nor decisions are touched: they are the caller's again.
+ */
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "client/lib/client.h"
+
+void client_call_drop(struct client_call *call)
+{
+    if (atomic_fetch_sub_explicit(&call->owners, 1, memory_order_acq_rel) != 1)
+        return;
+    (void)sem_destroy(&call->completed);
+    free(call);
+}
+
+void client_call_release(struct client_call *call)
+{
+    ASSERT(call->items_out > 0);
+    call->items_out--;
+    if (call->done && call->items_out == 0)
+        client_call_drop(call);
+}
+
+static void complete(struct tg_client *client, struct client_call *call)
+{
+    ASSERT(!call->done);
+    call->done = true;
+    if (call->prev != NULL)
+        call->prev->next = call->next;
+    else
+        client->live = call->next;
+    if (call->next != NULL)
+        call->next->prev = call->prev;
+    (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
+    if (call->callback != NULL)
+        call->callback(call->argument, call->code, call->decisions, call->count);
+    else
+        (void)sem_post(&call->completed);
+    if (call->items_out == 0)
+        client_call_drop(call);
+}
+
+void client_call_decided(struct tg_client *client, struct client_call *call)
+{
+    ASSERT(call->undecided > 0);
+    if (--call->undecided == 0)
+        complete(client, call);
+}
+
+static void fail_one(struct tg_client *client, struct client_call *call, size_t index, int code)
+{
+    if (client_decision_fail(&call->decisions[index], code, client->on_failure) == 0)
+        return;
+    if (call->code == 0 || index < call->failed_at) {
+        call->code = code;
+        call->failed_at = index;
+    }
+}
+
+void client_call_fail(struct tg_client *client, struct client_call *call, uint32_t index, int code)
+{
+    fail_one(client, call, index, code);
+    client_call_decided(client, call);
+}
+
+/* Decisions start out with `outcome` beyond the vocabulary (tidegate.c), so that the undecided
+ * ones can be told. */
+void client_call_end(struct tg_client *client, struct client_call *call, int code)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        if ((unsigned)call->decisions[i].outcome >= OUTCOME_COUNT)
+            fail_one(client, call, i, code);
+    }
+    if (call->count == 0)
+        call->code = code;
+    call->undecided = 0;
+    complete(client, call);
+}

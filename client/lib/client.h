@@ -1,0 +1,214 @@
+/* client.h - the handle's inside: who owns which field, and how a call travels through it.
+ * Internal.
+ *
+ *   callers' threads              |  the I/O thread
+ *                                 |
+ *   tg_check ... -> call --queue--+--> items --route--> per link --> messages --> sockets
+ *                   ^             |                                                |
+ *                   +-- semaphore +<------- call complete <--- pending by seq <----+
+ *
+ * The I/O thread sleeps in zmq_poll. Whatever calls are queued when it wakes share messages: under
+ * load many calls make one message, alone a call leaves at once. No timer delays anything.
+ *
+ * I1  Sockets, links, items, messages, the route and the interned texts belong to the I/O thread.
+ *     Shared are only the queue and `detail` (under `lock`), in_flight (atomic) and the eventfd.
+ * I2  A message is retried as a whole under its own (session, seq): the same items in the same
+ *     order, so that a node that knows it gives the first answer.
+ * I3  A call completes exactly once. It stays allocated while items refer to it
+ *     (`items_out`), but after completion nobody writes to the caller's memory.
+ * I4  in_flight <= in_flight_max: it bounds items, messages and memory.
+ */
+#ifndef CLIENT_LIB_CLIENT_H
+#define CLIENT_LIB_CLIENT_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <zmq.h>
+
+#include "base/error.h"
+
+#include "client/include/tidegate.h"
+#include "client/lib/endpoints.h"
+#include "client/lib/intern.h"
+#include "client/lib/link.h"
+#include "client/lib/pending.h"
+#include "client/lib/request.h"
+#include "client/lib/route.h"
+#include "client/protocol/wire.h"
+
+enum {
+    CLIENT_LINKS_MAX = 512,
+    CLIENT_DETAIL_LEN = 512,
+    CLIENT_AGENT_MAX = 100,
+    CLIENT_RECEIVE_MAX = 256,   /* messages read from one link before the others get a turn */
+    CLIENT_STALL_MS = 1000,     /* how long a link that let a message time out is avoided */
+    CLIENT_RING_PAUSE_MS = 100, /* between two questions for the ring */
+    CLIENT_BACKOFF_MS = 20,     /* before a node that cannot decide now is asked again */
+    CLIENT_RESEND_MS = 5,       /* before a message that no link would take is offered again */
+    CLIENT_IN_FLIGHT_MAX = 1 << 24,
+    CLIENT_POLL_FIRST = 1 /* of the links; before it is the eventfd */
+};
+#define CLIENT_SLOT_NONE UINT32_MAX
+
+/* What one call of the API asks: requests, or one administrative command. */
+struct client_call {
+    struct client_call *next; /* in the queue, then among the live calls */
+    struct client_call *prev;
+    const tg_request_t *requests;
+    tg_decision_t *decisions;
+    size_t count;        /* of requests; 0 for administration */
+    int operation;       /* replaces the requests' own; negative = theirs */
+    const char *command; /* administration */
+    const void *arguments;
+    size_t arguments_len;
+    tg_reply_t reply;
+    int64_t deadline_ns;
+    size_t undecided; /* I/O thread: requests without a decision */
+    size_t items_out; /* I/O thread: items and messages that refer to this call */
+    size_t failed_at; /* index of the first request without a decision that counts as one */
+    int code;         /* 0, or its error */
+    bool sent;        /* a message with one of its requests left this host */
+    bool done;
+    tg_callback_t callback; /* asynchronous calls */
+    void *argument;
+    sem_t completed;   /* waiting calls */
+    atomic_int owners; /* the I/O thread and, if it waits, the caller: the last one frees it */
+};
+
+struct client_item {
+    struct client_call *call;
+    uint32_t index; /* of the request */
+    uint32_t hint;  /* hash of its attributes, 0 = inline */
+};
+
+/* An item before it is part of a message: in the waiting list or in the list of a link. */
+struct client_slot {
+    struct client_item item;
+    uint32_t next;
+};
+
+/* A message that may still be sent (again): in `pending` under its seq, and in a list. */
+struct client_message {
+    struct client_message *next;
+    struct client_message *prev;
+    struct client_call *admin; /* administration: its call */
+    uint64_t seq;
+    uint16_t link; /* where it was sent last, or CLIENT_LINK_NONE */
+    bool sent;     /* at least once: the next time carries RETRY */
+    bool explain;
+    int64_t deadline_ns; /* the last one of its items' */
+    int64_t try_ns;      /* when to try elsewhere */
+    uint8_t *frame;
+    size_t frame_len;
+    uint32_t count;
+    struct client_item items[];
+};
+
+struct tg_client {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    struct client_call *queue_first; /* under lock */
+    struct client_call *queue_last;
+    bool closing;                   /* under lock */
+    char detail[CLIENT_DETAIL_LEN]; /* under lock */
+    int wake_fd;
+    atomic_size_t in_flight;
+
+    int timeout_ms; /* constant from here ... */
+    int try_timeout_ms;
+    size_t in_flight_max;
+    tg_on_failure_t on_failure;
+    struct client_keys keys;
+    char agent[CLIENT_AGENT_MAX + 1];
+    uint64_t session;
+    struct client_endpoints endpoints; /* ... to here */
+
+    void *context;
+    struct client_link links[CLIENT_LINKS_MAX];
+    uint16_t link_count; /* highest number in use + 1 */
+    uint16_t preferred;  /* the link that answered last */
+    uint64_t monitor_names;
+    zmq_pollitem_t polls[1 + 2 * CLIENT_LINKS_MAX];
+    uint16_t poll_links[CLIENT_LINKS_MAX]; /* whose polls[1 + 2 * i] and the next one are */
+    uint16_t poll_count;
+    bool polls_stale; /* a link was opened or closed */
+
+    int64_t now_ns;           /* of this turn */
+    int64_t wake_ns;          /* no deadline or try ends before it */
+    struct client_call *live; /* not completed */
+    struct client_slot *slots;
+    uint32_t slot_count;
+    uint32_t slot_free;
+    uint32_t waiting_first; /* items that no link could take yet */
+    uint32_t waiting_last;
+    struct client_message *messages;
+    struct client_pending pending;
+    struct client_route route;
+    struct client_intern intern;
+    bool cluster_known;
+    uint8_t cluster_id[16];
+    int64_t ring_asked_ns;
+    uint64_t ring_seq; /* of the last GET_RING */
+
+    struct wire_checks_builder builder; /* scratch of the I/O thread from here on */
+    struct client_template_cache template_cache;
+    struct client_item building[WIRE_CHECKS_MAX];
+    uint32_t building_count;
+    bool building_explain;
+    uint8_t values[WIRE_MESSAGE_MAX];
+    uint8_t frame[WIRE_MESSAGE_MAX];
+    struct client_source sources[WIRE_SOURCES_MAX];
+    union {
+        struct wire_decisions_space decisions;
+        struct wire_ring_space ring;
+        struct mp_token admin[WIRE_ADMIN_TOKENS_MAX];
+    } space;
+};
+
+/* Monotonic time. */
+int64_t client_now_ns(void);
+/* Keeps a sentence for tg_error_detail. Any thread. */
+void client_detail(struct tg_client *client, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* call.c: I/O thread only, but for drop. */
+/* One more of its decisions was filled in; with the last one the call completes. */
+void client_call_decided(struct tg_client *client, struct client_call *call);
+/* The same for one that has none: fills it by `code` and on_failure. */
+void client_call_fail(struct tg_client *client, struct client_call *call, uint32_t index, int code);
+/* Fails whatever it still lacks and completes it. */
+void client_call_end(struct tg_client *client, struct client_call *call, int code);
+/* Takes one reference of an item or message away. */
+void client_call_release(struct client_call *call);
+/* Gives up one owner's claim; the last one frees it. Any thread. */
+void client_call_drop(struct client_call *call);
+
+/* messages.c: I/O thread only. */
+/* Takes the queued calls in and places items and messages that wait; sends what can be sent. */
+void client_dispatch(struct tg_client *client, struct client_call *queue);
+/* A link came up or went down: what was sent over it moves. */
+void client_messages_move(struct tg_client *client, uint16_t link);
+/* Retries and gives up what is due; sets wake_ns. */
+void client_messages_tick(struct tg_client *client);
+/* Ends every call with TG_ECLOSED. */
+void client_messages_end(struct tg_client *client);
+void client_message_free(struct tg_client *client, struct client_message *message);
+
+/* answers.c: I/O thread only. */
+void client_answer(struct tg_client *client, uint16_t link, const void *frame, size_t len);
+void client_hello(struct tg_client *client, uint16_t link);
+/* `view_version`: what the node of this link says it has. Each node counts its own, so it is only
+ * compared with what the same node said before. */
+void client_ask_ring(struct tg_client *client, uint16_t link, uint64_t view_version);
+
+/* loop.c */
+void *client_loop(void *client);
+/* The number of the link to an endpoint, made if it is new; CLIENT_LINK_NONE if there is no room.
+ */
+uint16_t client_link_number(struct tg_client *client, const char *endpoint);
+/* Connects the link if it is not. */
+void client_link_want(struct tg_client *client, uint16_t link);
+void client_link_drop(struct tg_client *client, uint16_t link);
+
+#endif

@@ -1,0 +1,206 @@
+/* loop.c - the I/O thread: sleep until something happens, then one turn of everything.
+ *
+ *      +--> poll: eventfd, monitors, sockets --> events --> answers --> dispatch --> tick --+
+ *      |                                                                                     |
+ *      +----------- until the nearest deadline or try ends ----------------------------------+
+ *
+ * I1  Every turn takes the whole queue, so what was asked together travels together.
+ * I2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
+ */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+
+int64_t client_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+uint16_t client_link_number(struct tg_client *client, const char *endpoint)
+{
+    uint16_t number = CLIENT_LINK_NONE;
+
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (strcmp(client->links[i].endpoint, endpoint) == 0)
+            return i;
+        if (client->links[i].endpoint[0] == '\0' && number == CLIENT_LINK_NONE)
+            number = i;
+    }
+    if (number == CLIENT_LINK_NONE && client->link_count < CLIENT_LINKS_MAX)
+        number = client->link_count++;
+    if (number == CLIENT_LINK_NONE)
+        return number;
+    client->links[number] = (struct client_link){
+        .first = CLIENT_SLOT_NONE,
+        .checks_max = WIRE_CHECKS_MAX,
+        .message_max = WIRE_MESSAGE_MAX,
+    };
+    memcpy(client->links[number].endpoint, endpoint, strlen(endpoint) + 1);
+    return number;
+}
+
+void client_link_want(struct tg_client *client, uint16_t link)
+{
+    if (client->links[link].socket != NULL || client->links[link].refused != 0)
+        return;
+    if (client_link_open(&client->links[link], client->context, &client->keys,
+                         ++client->monitor_names) != 0) {
+        client->links[link].refused = TG_EIO;
+        client_detail(client, "%s: %s", client->links[link].endpoint, client->links[link].reason);
+    }
+    client->polls_stale = true;
+}
+
+void client_link_drop(struct tg_client *client, uint16_t number)
+{
+    struct client_link *link = &client->links[number];
+
+    if (link->endpoint[0] == '\0')
+        return;
+    client_link_close(link);
+    client->polls_stale = true;
+    client_messages_move(client, number);
+    link->endpoint[0] = '\0';
+}
+
+static void build_polls(struct tg_client *client)
+{
+    int at = CLIENT_POLL_FIRST;
+
+    client->polls[0] = (zmq_pollitem_t){.fd = client->wake_fd, .events = ZMQ_POLLIN};
+    client->poll_count = 0;
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (client->links[i].socket == NULL)
+            continue;
+        client->polls[at++] =
+            (zmq_pollitem_t){.socket = client->links[i].monitor, .events = ZMQ_POLLIN};
+        client->polls[at++] =
+            (zmq_pollitem_t){.socket = client->links[i].socket, .events = ZMQ_POLLIN};
+        client->poll_links[client->poll_count++] = i;
+    }
+    client->polls_stale = false;
+}
+
+static long poll_ms(const struct tg_client *client)
+{
+    int64_t left_ns;
+
+    if (client->wake_ns == INT64_MAX)
+        return -1;
+    left_ns = client->wake_ns - client_now_ns();
+    return left_ns <= 0 ? 0 : (long)((left_ns + 999999) / 1000000);
+}
+
+static void watch_links(struct tg_client *client)
+{
+    for (uint16_t i = 0; i < client->poll_count; i++) {
+        const uint16_t number = client->poll_links[i];
+        enum client_link_event event;
+
+        if ((client->polls[CLIENT_POLL_FIRST + 2 * i].revents & ZMQ_POLLIN) == 0)
+            continue;
+        event = client_link_watch(&client->links[number]);
+        if (event == CLIENT_LINK_ROSE) {
+            client->links[number].refused = 0; /* it may be another release by now */
+            client_hello(client, number);
+        }
+        if (event != CLIENT_LINK_QUIET)
+            client_messages_move(client, number);
+    }
+}
+
+static void receive(struct tg_client *client, uint16_t number)
+{
+    for (int i = 0; i < CLIENT_RECEIVE_MAX; i++) {
+        void *socket = client->links[number].socket;
+        zmq_msg_t message;
+        bool whole;
+
+        if (socket == NULL)
+            return; /* an answer made us drop this very link */
+        (void)zmq_msg_init(&message);
+        if (zmq_msg_recv(&message, socket, ZMQ_DONTWAIT) < 0) {
+            (void)zmq_msg_close(&message);
+            return;
+        }
+        whole = zmq_msg_more(&message) == 0;
+        if (whole)
+            client_answer(client, number, zmq_msg_data(&message), zmq_msg_size(&message));
+        else
+            client_detail(client, "%s: found a multipart message, expected one frame",
+                          client->links[number].endpoint);
+        (void)zmq_msg_close(&message);
+    }
+}
+
+static void receive_links(struct tg_client *client)
+{
+    for (uint16_t i = 0; i < client->poll_count; i++) {
+        if ((client->polls[CLIENT_POLL_FIRST + 2 * i + 1].revents & ZMQ_POLLIN) != 0)
+            receive(client, client->poll_links[i]);
+    }
+}
+
+static struct client_call *take_queue(struct tg_client *client, bool *closing)
+{
+    struct client_call *queue;
+    uint64_t wakes;
+
+    if ((client->polls[0].revents & ZMQ_POLLIN) != 0)
+        (void)!read(client->wake_fd, &wakes, sizeof wakes);
+    (void)pthread_mutex_lock(&client->lock);
+    queue = client->queue_first;
+    client->queue_first = NULL;
+    client->queue_last = NULL;
+    *closing = client->closing;
+    (void)pthread_mutex_unlock(&client->lock);
+    return queue;
+}
+
+static void leave(struct tg_client *client)
+{
+    uint8_t frame[64];
+    const int len = wire_encode_goodbye(client->session, frame, sizeof frame);
+
+    client_messages_end(client);
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (len > 0)
+            (void)!client_link_send(&client->links[i], frame, (size_t)len);
+        client_link_close(&client->links[i]);
+    }
+}
+
+void *client_loop(void *argument)
+{
+    struct tg_client *client = argument;
+    bool closing = false;
+
+    for (size_t i = 0; i < client->endpoints.count; i++) {
+        const uint16_t number = client_link_number(client, client->endpoints.text[i]);
+
+        client->links[number].configured = true;
+        client_link_want(client, number);
+    }
+    while (!closing) {
+        struct client_call *queue;
+
+        if (client->polls_stale)
+            build_polls(client);
+        if (zmq_poll(client->polls, CLIENT_POLL_FIRST + 2 * client->poll_count, poll_ms(client)) <
+            0)
+            continue; /* interrupted */
+        client->now_ns = client_now_ns();
+        watch_links(client);
+        receive_links(client);
+        queue = take_queue(client, &closing);
+        client_dispatch(client, queue);
+        client_messages_tick(client);
+    }
+    leave(client);
+    return NULL;
+}

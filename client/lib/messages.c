@@ -1,0 +1,522 @@
+/* messages.c - from queued calls to messages on links, and again elsewhere when a link fails.
+ *
+ *   items --place--> waiting (no link is up)
+ *              \---> list of a link --build--> message --send--> pending
+ *                                                 ^                |  link fell, try timed out,
+ *                                                 +----retry-------+  or node cannot decide now
+ *
+ * I1  An item is in exactly one place: the waiting list, one link's list, or one message.
+ * I2  A message never changes its items, nor its seq: a retry is the same message with RETRY.
+ * I3  Items for one link keep the order in which they were asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "client/lib/client.h"
+
+static const int64_t ms_ns = 1000000;
+
+static void wake_by(struct tg_client *client, int64_t when_ns)
+{
+    if (when_ns < client->wake_ns)
+        client->wake_ns = when_ns;
+}
+
+/* ---- lists of slots ---------------------------------------------------------------------- */
+
+static bool slot_push(struct tg_client *client, uint32_t *first, uint32_t *last,
+                      struct client_item item)
+{
+    const uint32_t number = client->slot_free;
+
+    if (number == CLIENT_SLOT_NONE)
+        return false;
+    client->slot_free = client->slots[number].next;
+    client->slots[number] = (struct client_slot){.item = item, .next = CLIENT_SLOT_NONE};
+    if (*first == CLIENT_SLOT_NONE)
+        *first = number;
+    else
+        client->slots[*last].next = number;
+    *last = number;
+    return true;
+}
+
+static bool slot_pop(struct tg_client *client, uint32_t *first, struct client_item *item)
+{
+    const uint32_t number = *first;
+
+    if (number == CLIENT_SLOT_NONE)
+        return false;
+    *item = client->slots[number].item;
+    *first = client->slots[number].next;
+    client->slots[number].next = client->slot_free;
+    client->slot_free = number;
+    return true;
+}
+
+/* ---- choosing a link --------------------------------------------------------------------- */
+
+static bool link_usable(const struct tg_client *client, uint16_t number)
+{
+    const struct client_link *link = &client->links[number];
+
+    return link->up && link->refused == 0 && link->stalled_ns <= client->now_ns;
+}
+
+/* Any link but `not_this`, if there is another: the preferred one, else the next in turn. */
+static uint16_t link_any(const struct tg_client *client, uint16_t not_this)
+{
+    uint16_t spare = CLIENT_LINK_NONE;
+
+    if (client->preferred != not_this && client->preferred < client->link_count &&
+        link_usable(client, client->preferred))
+        return client->preferred;
+    for (uint16_t i = 1; i <= client->link_count; i++) {
+        const uint32_t start = not_this == CLIENT_LINK_NONE ? client->link_count - 1u : not_this;
+        const uint16_t number = (uint16_t)((start + i) % client->link_count);
+
+        if (link_usable(client, number) && number != not_this)
+            return number;
+        if (client->links[number].up && client->links[number].refused == 0 &&
+            (spare == CLIENT_LINK_NONE || spare == not_this))
+            spare = number; /* stalled, or the very one: better than none */
+    }
+    return spare;
+}
+
+static uint16_t link_for(struct tg_client *client, struct client_item *item)
+{
+    const tg_request_t *request = &item->call->requests[item->index];
+    uint16_t number;
+
+    if (request->attribute_count != 0) {
+        if (item->hint == 0)
+            item->hint = client_route_hash(request->attributes, request->attribute_count);
+        number = client_route_attributes(&client->route, item->hint);
+    } else {
+        number = client_route_inline(&client->route, request->key, client_request_key_len(request));
+    }
+    if (number != CLIENT_LINK_NONE) {
+        if (link_usable(client, number))
+            return number;
+        client_link_want(client, number); /* for the next time */
+    }
+    return link_any(client, CLIENT_LINK_NONE);
+}
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+static uint32_t left_ms(const struct tg_client *client, int64_t deadline_ns)
+{
+    const int64_t left = (deadline_ns - client->now_ns) / ms_ns;
+
+    return left < 1 ? 1 : left > WIRE_TIMEOUT_MS_MAX ? WIRE_TIMEOUT_MS_MAX : (uint32_t)left;
+}
+
+static void mark_sent(struct client_message *message)
+{
+    message->sent = true;
+    if (message->admin != NULL)
+        message->admin->sent = true;
+    for (uint32_t i = 0; i < message->count; i++)
+        message->items[i].call->sent = true;
+}
+
+/* Hands the message to link `number`, or leaves it for a moment if that takes none. */
+static void send_message(struct tg_client *client, struct client_message *message, uint16_t number)
+{
+    const void *frame = message->frame;
+    size_t len = message->frame_len;
+    int status = TG_EUNREACHABLE;
+
+    if (message->sent && message->admin == NULL) {
+        const int retry = wire_checks_retry(message->frame, message->frame_len,
+                                            left_ms(client, message->deadline_ns), client->frame,
+                                            sizeof client->frame);
+
+        ASSERT(retry > 0);
+        frame = client->frame;
+        len = (size_t)retry;
+    }
+    if (number != CLIENT_LINK_NONE)
+        status = client_link_send(&client->links[number], frame, len);
+    message->link = status == 0 ? number : CLIENT_LINK_NONE;
+    message->try_ns =
+        client->now_ns + ms_ns * (status == 0 ? client->try_timeout_ms : CLIENT_RESEND_MS);
+    wake_by(client, message->try_ns);
+    if (status == 0)
+        mark_sent(message);
+}
+
+static struct client_message *message_new(struct tg_client *client, const void *frame, size_t len,
+                                          uint64_t seq, uint32_t count)
+{
+    struct client_message *message =
+        malloc(sizeof *message + count * sizeof(struct client_item) + len);
+
+    if (message == NULL)
+        return NULL;
+    *message = (struct client_message){.seq = seq, .link = CLIENT_LINK_NONE, .count = count};
+    message->frame = (uint8_t *)(message->items + count);
+    message->frame_len = len;
+    memcpy(message->frame, frame, len);
+    message->next = client->messages;
+    if (message->next != NULL)
+        message->next->prev = message;
+    client->messages = message;
+    return message;
+}
+
+void client_message_free(struct tg_client *client, struct client_message *message)
+{
+    client_pending_remove(&client->pending, message->seq);
+    if (message->prev != NULL)
+        message->prev->next = message->next;
+    else
+        client->messages = message->next;
+    if (message->next != NULL)
+        message->next->prev = message->prev;
+    for (uint32_t i = 0; i < message->count; i++)
+        client_call_release(message->items[i].call);
+    if (message->admin != NULL)
+        client_call_release(message->admin);
+    free(message);
+}
+
+/* ---- building ---------------------------------------------------------------------------- */
+
+static void building_reset(struct tg_client *client)
+{
+    wire_checks_builder_reset(&client->builder);
+    client->template_cache = (struct client_template_cache){0};
+    client->building_count = 0;
+}
+
+static void fail_item(struct tg_client *client, struct client_item item, int code)
+{
+    if (!item.call->done)
+        client_call_fail(client, item.call, item.index, code);
+    client_call_release(item.call);
+}
+
+/* Turns what was built into a message and sends it over `number`. */
+static void building_flush(struct tg_client *client, uint16_t number)
+{
+    struct client_message *message = NULL;
+    int64_t deadline_ns = 0;
+    uint64_t seq = 0;
+    int len;
+    int status;
+
+    if (client->building_count == 0)
+        return;
+    for (uint32_t i = 0; i < client->building_count; i++) {
+        if (client->building[i].call->deadline_ns > deadline_ns)
+            deadline_ns = client->building[i].call->deadline_ns;
+    }
+    status = client_pending_next(&client->pending, &seq);
+    len = status != 0 ? status
+                      : wire_checks_builder_encode(&client->builder, client->session, seq,
+                                                   client->building_explain ? WIRE_FLAG_EXPLAIN : 0,
+                                                   left_ms(client, deadline_ns), client->frame,
+                                                   sizeof client->frame);
+    if (len > 0)
+        message = message_new(client, client->frame, (size_t)len, seq, client->building_count);
+    if (message == NULL) {
+        for (uint32_t i = 0; i < client->building_count; i++)
+            fail_item(client, client->building[i], len < 0 ? len : TG_ENOMEM);
+        building_reset(client);
+        return;
+    }
+    client_pending_put(&client->pending, seq, message);
+    memcpy(message->items, client->building, client->building_count * sizeof *message->items);
+    message->explain = client->building_explain;
+    message->deadline_ns = deadline_ns;
+    building_reset(client);
+    send_message(client, message, number);
+}
+
+static void build_item(struct tg_client *client, uint16_t number, struct client_item item)
+{
+    const struct client_link *link = &client->links[number];
+    const tg_request_t *request;
+    bool explain;
+    int status;
+
+    if (item.call->done) {
+        client_call_release(item.call);
+        return;
+    }
+    request = &item.call->requests[item.index];
+    explain = request->explain_max != 0;
+    if (client->building_count != 0 &&
+        (explain != client->building_explain ||
+         client->building_count == (explain ? (uint32_t)WIRE_EXPLAIN_ITEMS_MAX : link->checks_max)))
+        building_flush(client, number);
+    status = client_request_append(request, item.call->operation, &client->template_cache,
+                                   &client->builder);
+    if (status == TG_EFULL && client->building_count != 0) {
+        building_flush(client, number);
+        status = client_request_append(request, item.call->operation, &client->template_cache,
+                                       &client->builder);
+    }
+    if (status < 0) {
+        fail_item(client, item, status == TG_EFULL ? TG_ETOOBIG : status);
+        return;
+    }
+    client->building_explain = explain;
+    client->building[client->building_count++] = item;
+}
+
+static void build_link(struct tg_client *client, uint16_t number)
+{
+    struct client_link *link = &client->links[number];
+    struct client_item item;
+
+    if (link->first == CLIENT_SLOT_NONE)
+        return;
+    building_reset(client);
+    client->builder.len_max = link->message_max;
+    while (slot_pop(client, &link->first, &item))
+        build_item(client, number, item);
+    building_flush(client, number);
+}
+
+/* ---- administration ---------------------------------------------------------------------- */
+
+/* The first endpoint of tg_open that is up: an operator means the node that was named. */
+static uint16_t link_named(const struct tg_client *client)
+{
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (client->links[i].configured && client->links[i].up && client->links[i].refused == 0)
+            return i;
+    }
+    return CLIENT_LINK_NONE;
+}
+
+static void start_admin(struct tg_client *client, struct client_call *call)
+{
+    struct client_message *message = NULL;
+    struct mp_writer writer;
+    uint64_t seq;
+
+    if (client_pending_next(&client->pending, &seq) != 0) {
+        client_call_end(client, call, TG_EBUSY);
+        return;
+    }
+    mp_writer_init(&writer, client->frame, sizeof client->frame);
+    wire_begin_admin(&writer, client->session, seq, call->command);
+    if (!writer.failed && call->arguments_len <= writer.capacity - writer.len) {
+        memcpy(writer.data + writer.len, call->arguments, call->arguments_len);
+        message = message_new(client, client->frame, writer.len + call->arguments_len, seq, 0);
+    }
+    if (message == NULL) {
+        client_call_end(client, call, TG_ETOOBIG);
+        return;
+    }
+    client_pending_put(&client->pending, seq, message);
+    call->items_out++;
+    message->admin = call;
+    message->deadline_ns = call->deadline_ns;
+    send_message(client, message, link_named(client));
+}
+
+/* ---- the turns of the loop --------------------------------------------------------------- */
+
+static void take_call(struct tg_client *client, struct client_call *call)
+{
+    call->prev = NULL;
+    call->next = client->live;
+    if (call->next != NULL)
+        call->next->prev = call;
+    client->live = call;
+    wake_by(client, call->deadline_ns);
+    if (call->count == 0) {
+        start_admin(client, call);
+        return;
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        const struct client_item item = {.call = call, .index = (uint32_t)i};
+
+        call->items_out++;
+        if (!slot_push(client, &client->waiting_first, &client->waiting_last, item)) {
+            /* Items of calls that ended still hold the slots: they go with the next turn. */
+            call->items_out--;
+            client_call_end(client, call, TG_EBUSY);
+            return;
+        }
+    }
+}
+
+void client_dispatch(struct tg_client *client, struct client_call *queue)
+{
+    struct client_item item;
+
+    while (queue != NULL) {
+        struct client_call *call = queue;
+
+        queue = call->next;
+        take_call(client, call);
+    }
+    if (client->waiting_first == CLIENT_SLOT_NONE ||
+        link_any(client, CLIENT_LINK_NONE) == CLIENT_LINK_NONE)
+        return;
+    while (slot_pop(client, &client->waiting_first, &item)) {
+        struct client_link *link;
+
+        if (item.call->done) {
+            client_call_release(item.call);
+            continue;
+        }
+        link = &client->links[link_for(client, &item)];
+        /* Cannot fail: the slot just taken from the waiting list is free. */
+        if (!slot_push(client, &link->first, &link->last, item))
+            fail_item(client, item, TG_EBUSY);
+    }
+    for (uint16_t i = 0; i < client->link_count; i++)
+        build_link(client, i);
+}
+
+/* Sends a message again, elsewhere if there is an elsewhere. */
+static void retry(struct tg_client *client, struct client_message *message)
+{
+    const uint16_t before = message->link;
+
+    if (message->admin == NULL) {
+        send_message(client, message, link_any(client, before));
+        return;
+    }
+    if (!message->sent) {
+        send_message(client, message, link_named(client));
+        return;
+    }
+    /* An administrative command is asked once: nobody knows whether it is safe twice. */
+    message->try_ns = message->deadline_ns;
+    wake_by(client, message->try_ns);
+}
+
+void client_messages_move(struct tg_client *client, uint16_t link)
+{
+    struct client_message *next;
+
+    for (struct client_message *message = client->messages; message != NULL; message = next) {
+        next = message->next;
+        if (message->link != link)
+            continue;
+        if (message->admin != NULL && !message->admin->done) {
+            client_detail(client, "%s: the connection was lost before the answer",
+                          client->links[link].endpoint);
+            client_call_end(client, message->admin, TG_EUNREACHABLE);
+            client_message_free(client, message);
+        } else {
+            retry(client, message);
+        }
+    }
+}
+
+static void tick_message(struct tg_client *client, struct client_message *message)
+{
+    if (message->deadline_ns <= client->now_ns) {
+        client_message_free(client, message);
+        return;
+    }
+    if (message->try_ns <= client->now_ns) {
+        if (message->link != CLIENT_LINK_NONE && message->admin == NULL) {
+            struct client_link *link = &client->links[message->link];
+
+            link->stalled_ns = client->now_ns + CLIENT_STALL_MS * ms_ns;
+            client_detail(client, "%s: no answer for %d ms", link->endpoint,
+                          client->try_timeout_ms);
+        }
+        retry(client, message);
+    }
+    wake_by(client, message->try_ns);
+    wake_by(client, message->deadline_ns);
+}
+
+/* Why no link could be used, in one sentence. */
+static void tell_unreachable(struct tg_client *client)
+{
+    char text[CLIENT_DETAIL_LEN] = "";
+    size_t at = 0;
+
+    for (uint16_t i = 0; i < client->link_count && at + 1 < sizeof text; i++) {
+        const struct client_link *link = &client->links[i];
+        int len;
+
+        if (link->endpoint[0] == '\0' || (link->up && link->refused == 0))
+            continue;
+        len = snprintf(text + at, sizeof text - at, "%s%s: %s", at != 0 ? "; " : "", link->endpoint,
+                       link->refused != 0 ? tg_strerror(link->refused) : link->reason);
+        at += len > 0 ? (size_t)len : 0;
+    }
+    if (at != 0)
+        client_detail(client, "%s", text);
+}
+
+static int expired_code(struct tg_client *client, const struct client_call *call)
+{
+    if (call->sent)
+        return TG_ETIMEOUT;
+    tell_unreachable(client);
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (client->links[i].configured && client->links[i].refused != 0)
+            return client->links[i].refused;
+    }
+    return TG_EUNREACHABLE;
+}
+
+/* Items of ended calls leave the waiting list. */
+static void sweep_waiting(struct tg_client *client)
+{
+    uint32_t first = client->waiting_first;
+    struct client_item item;
+
+    client->waiting_first = CLIENT_SLOT_NONE;
+    while (slot_pop(client, &first, &item)) {
+        if (item.call->done)
+            client_call_release(item.call);
+        else if (!slot_push(client, &client->waiting_first, &client->waiting_last, item))
+            fail_item(client, item, TG_EBUSY);
+    }
+}
+
+void client_messages_tick(struct tg_client *client)
+{
+    struct client_call *next_call;
+    struct client_message *next;
+    bool ended = false;
+
+    if (client->now_ns < client->wake_ns)
+        return;
+    client->wake_ns = INT64_MAX;
+    for (struct client_call *call = client->live; call != NULL; call = next_call) {
+        next_call = call->next;
+        if (call->deadline_ns <= client->now_ns) {
+            client_call_end(client, call, expired_code(client, call));
+            ended = true;
+        } else {
+            wake_by(client, call->deadline_ns);
+        }
+    }
+    if (ended)
+        sweep_waiting(client);
+    for (struct client_message *message = client->messages; message != NULL; message = next) {
+        next = message->next;
+        tick_message(client, message);
+    }
+}
+
+void client_messages_end(struct tg_client *client)
+{
+    struct client_item item;
+
+    while (client->live != NULL)
+        client_call_end(client, client->live, TG_ECLOSED);
+    while (slot_pop(client, &client->waiting_first, &item))
+        client_call_release(item.call);
+    while (client->messages != NULL)
+        client_message_free(client, client->messages);
+}

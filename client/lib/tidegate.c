@@ -1,0 +1,508 @@
+/* tidegate.c - the public functions: check arguments, hand a call over, wait.
+ *
+ * A caller's thread does no more than this: it validates, links its call into the queue, wakes
+ * the I/O thread if the queue was empty, and sleeps on the call's semaphore.
+ *
+ * I1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
+ * I2  A handle that tg_open returned is complete; whatever fails in between is undone in reverse.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/quantity.h"
+#include "client/lib/client.h"
+
+#define CLIENT_VERSION "0.1.0"
+
+enum { UNDECIDED = -1 /* an outcome beyond the vocabulary; see client_call_end */ };
+
+/* ---- words ----------------------------------------------------------------------------- */
+
+const char *tg_strerror(int code)
+{
+    return code == 0 ? "ok" : error_message(code);
+}
+
+const char *tg_error_name(int code)
+{
+    return error_name(code);
+}
+
+int tg_retryable(int code)
+{
+    return error_retryable(code);
+}
+
+const char *tg_version(void)
+{
+    return CLIENT_VERSION;
+}
+
+const char *tg_outcome_name(tg_outcome_t outcome)
+{
+    const char *name = outcome_name((unsigned)outcome);
+
+    return name != NULL ? name : "unknown";
+}
+
+const char *tg_algorithm_name(tg_algorithm_t algorithm)
+{
+    const char *name = algorithm_name((unsigned)algorithm);
+
+    return name != NULL ? name : "unknown";
+}
+
+int tg_algorithm_parse(const char *name, tg_algorithm_t *algorithm)
+{
+    const int number = name != NULL ? algorithm_parse(name, strlen(name)) : -1;
+
+    if (number < 0)
+        return TG_EINVALID;
+    *algorithm = (tg_algorithm_t)number;
+    return 0;
+}
+
+int tg_limit_parse(const char *rate, tg_limit_t *limit, char *error, size_t error_size)
+{
+    char sentence[QUANTITY_ERROR_LEN] = "rate: found NULL, expected COUNT/[N]UNIT";
+    struct quantity_rate parsed;
+
+    if (rate == NULL || quantity_parse_rate(rate, &parsed, sentence) != 0) {
+        if (error != NULL && error_size != 0)
+            (void)snprintf(error, error_size, "%s", sentence);
+        return TG_EINVALID;
+    }
+    *limit = (tg_limit_t){
+        .algorithm = TG_TOKEN_BUCKET, .count = parsed.count, .window_ns = parsed.window_ns};
+    return 0;
+}
+
+tg_options_t tg_options(void)
+{
+    return (tg_options_t){.struct_size = sizeof(tg_options_t)};
+}
+
+tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count)
+{
+    return (tg_request_t){.attributes = attributes, .attribute_count = attribute_count, .cost = 1};
+}
+
+tg_request_t tg_request_inline(const char *key, const tg_limit_t *limit)
+{
+    return (tg_request_t){.key = key, .key_len = TG_STRLEN, .limit = *limit, .cost = 1};
+}
+
+/* ---- detail ---------------------------------------------------------------------------- */
+
+void client_detail(struct tg_client *client, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)pthread_mutex_lock(&client->lock);
+    (void)vsnprintf(client->detail, sizeof client->detail, format, arguments);
+    (void)pthread_mutex_unlock(&client->lock);
+    va_end(arguments);
+}
+
+void tg_error_detail(tg_client_t *client, char *out, size_t size)
+{
+    if (size == 0)
+        return;
+    (void)pthread_mutex_lock(&client->lock);
+    (void)snprintf(out, size, "%s", client->detail);
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- opening and closing --------------------------------------------------------------- */
+
+static bool take_key(char out[41], const char *key)
+{
+    if (key == NULL || strlen(key) != 40)
+        return false;
+    memcpy(out, key, 41);
+    return true;
+}
+
+static int take_options(struct tg_client *client, const tg_options_t *options, char *error,
+                        size_t error_size)
+{
+    const char *program = options->agent != NULL ? options->agent : "";
+    const bool any_key = options->curve_server_key != NULL || options->curve_public_key != NULL ||
+                         options->curve_secret_key != NULL;
+
+    client->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TG_TIMEOUT_MS_DEFAULT;
+    client->try_timeout_ms =
+        options->try_timeout_ms != 0 ? options->try_timeout_ms : TG_TRY_TIMEOUT_MS_DEFAULT;
+    client->in_flight_max =
+        options->in_flight_max != 0 ? options->in_flight_max : TG_IN_FLIGHT_DEFAULT;
+    client->on_failure = options->on_failure;
+    if (client->timeout_ms < 1 || client->timeout_ms > TG_TIMEOUT_MS_MAX ||
+        client->try_timeout_ms < 1 || client->try_timeout_ms > TG_TIMEOUT_MS_MAX ||
+        client->in_flight_max > CLIENT_IN_FLIGHT_MAX ||
+        (unsigned)client->on_failure > TG_FAIL_CLOSED || strlen(program) > CLIENT_AGENT_MAX) {
+        (void)snprintf(error, error_size,
+                       "options: expected time-outs of 1 to %d ms, at most %d in flight, a known "
+                       "on_failure and an agent of at most %d bytes",
+                       TG_TIMEOUT_MS_MAX, CLIENT_IN_FLIGHT_MAX, CLIENT_AGENT_MAX);
+        return TG_EINVALID;
+    }
+    if (any_key && (!take_key(client->keys.server, options->curve_server_key) ||
+                    !take_key(client->keys.public, options->curve_public_key) ||
+                    !take_key(client->keys.secret, options->curve_secret_key))) {
+        (void)snprintf(error, error_size,
+                       "options: expected all three CURVE keys of 40 characters, or none");
+        return TG_EINVALID;
+    }
+    (void)snprintf(client->agent, sizeof client->agent, "%s",
+                   program[0] != '\0' ? program : "libtidegate/" CLIENT_VERSION);
+    return 0;
+}
+
+static int take_memory(struct tg_client *client)
+{
+    const struct allocator *heap = alloc_heap();
+
+    client->slot_count = (uint32_t)client->in_flight_max;
+    client->slots = alloc_array(heap, client->slot_count, sizeof *client->slots);
+    if (client->slots == NULL ||
+        client_pending_init(&client->pending, heap, client->in_flight_max) != 0 ||
+        client_route_init(&client->route, heap) != 0 ||
+        client_intern_init(&client->intern, heap) != 0)
+        return TG_ENOMEM;
+    for (uint32_t i = 0; i < client->slot_count; i++)
+        client->slots[i].next = i + 1 < client->slot_count ? i + 1 : CLIENT_SLOT_NONE;
+    client->waiting_first = CLIENT_SLOT_NONE;
+    client->preferred = CLIENT_LINK_NONE;
+    client->wake_ns = INT64_MAX;
+    client->ring_asked_ns = INT64_MIN / 2;
+    client->polls_stale = true;
+    wire_checks_builder_init(&client->builder, client->values, sizeof client->values);
+    return 0;
+}
+
+static void give_back(struct tg_client *client)
+{
+    const struct allocator *heap = alloc_heap();
+
+    if (client->wake_fd >= 0)
+        (void)close(client->wake_fd);
+    if (client->context != NULL) {
+        while (zmq_ctx_term(client->context) != 0 && errno == EINTR) {
+        }
+    }
+    client_intern_fini(&client->intern);
+    client_route_fini(&client->route);
+    client_pending_fini(&client->pending);
+    alloc_put(heap, client->slots, client->slot_count * sizeof *client->slots);
+    (void)pthread_mutex_destroy(&client->lock);
+    alloc_put(heap, client, sizeof *client);
+}
+
+static int start_thread(struct tg_client *client)
+{
+    sigset_t all;
+    sigset_t before;
+    int status;
+
+    (void)sigfillset(&all); /* inherited by the I/O threads: signals are the program's */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    client->context = zmq_ctx_new();
+    if (client->context != NULL)
+        (void)zmq_ctx_set(client->context, ZMQ_MAX_SOCKETS, 4 * CLIENT_LINKS_MAX);
+    status = client->context != NULL ? pthread_create(&client->thread, NULL, client_loop, client)
+                                     : ENOMEM;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status == 0 ? 0 : TG_ENOMEM;
+}
+
+static int start(struct tg_client *client, const char *endpoints, const tg_options_t *options,
+                 char *error, size_t error_size)
+{
+    int status = client_endpoints_parse(&client->endpoints, endpoints, error, error_size);
+
+    if (status == 0)
+        status = take_options(client, options, error, error_size);
+    if (status != 0)
+        return status;
+    (void)snprintf(error, error_size, "out of memory, descriptors or threads");
+    if (take_memory(client) != 0)
+        return TG_ENOMEM;
+    client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    while (client->session == 0) {
+        if (getrandom(&client->session, sizeof client->session, 0) < 0 && errno != EINTR)
+            return TG_EIO;
+    }
+    return client->wake_fd >= 0 ? start_thread(client) : TG_EIO;
+}
+
+tg_client_t *tg_open(const char *endpoints, const tg_options_t *options)
+{
+    tg_options_t known = tg_options();
+    struct tg_client *client = alloc_get(alloc_heap(), sizeof *client);
+    char sentence[CLIENT_DETAIL_LEN] = "out of memory";
+    int status = TG_ENOMEM;
+
+    if (options != NULL)
+        memcpy(&known, options,
+               options->struct_size < sizeof known ? options->struct_size : sizeof known);
+    if (client != NULL) {
+        client->wake_fd = -1;
+        (void)pthread_mutex_init(&client->lock, NULL);
+        status = start(client, endpoints, &known, sentence, sizeof sentence);
+        if (status == 0)
+            return client;
+        give_back(client);
+    }
+    if (known.error != NULL && known.error_size != 0)
+        (void)snprintf(known.error, known.error_size, "%s", sentence);
+    return NULL;
+}
+
+static void wake(struct tg_client *client)
+{
+    const uint64_t one = 1;
+
+    (void)!write(client->wake_fd, &one, sizeof one); /* a full counter is awake already */
+}
+
+void tg_close(tg_client_t **client)
+{
+    if (client == NULL || *client == NULL)
+        return;
+    (void)pthread_mutex_lock(&(*client)->lock);
+    (*client)->closing = true;
+    (void)pthread_mutex_unlock(&(*client)->lock);
+    wake(*client);
+    (void)pthread_join((*client)->thread, NULL);
+    give_back(*client);
+    *client = NULL;
+}
+
+/* ---- calls ----------------------------------------------------------------------------- */
+
+static struct client_call *call_new(struct tg_client *client, int timeout_ms)
+{
+    struct client_call *call = calloc(1, sizeof *call);
+
+    if (call == NULL)
+        return NULL;
+    (void)sem_init(&call->completed, 0, 0);
+    atomic_init(&call->owners, 1);
+    call->operation = -1;
+    call->deadline_ns =
+        client_now_ns() + (int64_t)(timeout_ms != 0 ? timeout_ms : client->timeout_ms) * 1000000;
+    return call;
+}
+
+/* Counts `count` more in flight; false if that would be too many. */
+static bool reserve(struct tg_client *client, size_t count)
+{
+    size_t now = atomic_load(&client->in_flight);
+
+    do {
+        if (count > client->in_flight_max || now > client->in_flight_max - count)
+            return false;
+    } while (!atomic_compare_exchange_weak(&client->in_flight, &now, now + count));
+    return true;
+}
+
+static void enqueue(struct tg_client *client, struct client_call *call)
+{
+    bool was_empty;
+
+    (void)pthread_mutex_lock(&client->lock);
+    was_empty = client->queue_first == NULL;
+    if (was_empty)
+        client->queue_first = call;
+    else
+        client->queue_last->next = call;
+    client->queue_last = call;
+    (void)pthread_mutex_unlock(&client->lock);
+    if (was_empty)
+        wake(client); /* else whoever came first has woken it, and it takes all */
+}
+
+/* Waits for the call's end and gives its code, and its reply if it is an administrative one. */
+static int await(struct client_call *call, tg_reply_t *reply)
+{
+    int code;
+
+    while (sem_wait(&call->completed) != 0) {
+        /* interrupted by a signal of the program */
+    }
+    code = call->code;
+    if (reply != NULL)
+        *reply = call->reply;
+    client_call_drop(call);
+    return code;
+}
+
+static bool inside(const struct tg_client *client)
+{
+    return pthread_equal(pthread_self(), client->thread) != 0;
+}
+
+static int check_requests(struct tg_client *client, const tg_request_t *requests, size_t count,
+                          const tg_decision_t *decisions)
+{
+    char error[CLIENT_REQUEST_ERROR_LEN] = "requests: found none, or no decisions";
+    tg_limit_t valid_limit = {.count = 0};
+    int status = TG_EINVALID;
+
+    if (requests != NULL && decisions != NULL && count != 0 && count <= UINT32_MAX)
+        status = 0;
+    for (size_t i = 0; status == 0 && i < count; i++)
+        status = client_request_check(&requests[i], &valid_limit, error);
+    if (status != 0)
+        client_detail(client, "%s", error);
+    return status;
+}
+
+static int ask(struct tg_client *client, const tg_request_t *requests, size_t count, int operation,
+               tg_decision_t *decisions, tg_callback_t callback, void *argument)
+{
+    struct client_call *call;
+
+    for (size_t i = 0; i < count; i++)
+        decisions[i].outcome = (tg_outcome_t)UNDECIDED;
+    call = call_new(client, 0);
+    if (call == NULL)
+        return TG_ENOMEM;
+    call->requests = requests;
+    call->decisions = decisions;
+    call->count = count;
+    call->undecided = count;
+    call->operation = operation;
+    call->callback = callback;
+    call->argument = argument;
+    if (callback == NULL)
+        atomic_store(&call->owners, 2);
+    enqueue(client, call);
+    return callback == NULL ? await(call, NULL) : 0;
+}
+
+/* Fills every decision by `code`, for calls that never got as far as the queue. */
+static int fail_all(const struct tg_client *client, tg_decision_t *decisions, size_t count,
+                    int code)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < count; i++)
+        result = client_decision_fail(&decisions[i], code, client->on_failure);
+    return result;
+}
+
+static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, size_t count,
+                        int operation, tg_decision_t *decisions)
+{
+    int status = inside(client) ? TG_EINVALID : check_requests(client, requests, count, decisions);
+
+    if (status != 0)
+        return decisions != NULL ? fail_all(client, decisions, count, status) : status;
+    if (!reserve(client, count)) {
+        client_detail(client, "requests: found %zu in flight, expected at most %zu",
+                      atomic_load(&client->in_flight), client->in_flight_max);
+        return fail_all(client, decisions, count, TG_EBUSY);
+    }
+    status = ask(client, requests, count, operation, decisions, NULL, NULL);
+    if (status == TG_ENOMEM && (int)decisions[0].outcome == UNDECIDED) {
+        (void)atomic_fetch_sub(&client->in_flight, count);
+        return fail_all(client, decisions, count, TG_ENOMEM);
+    }
+    return status;
+}
+
+int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, -1, decision);
+}
+
+int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_CHECK, decision);
+}
+
+int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_PEEK, decision);
+}
+
+int tg_hit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_HIT, decision);
+}
+
+int tg_refund(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_REFUND, decision);
+}
+
+int tg_reset(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_RESET, decision);
+}
+
+int tg_check_many(tg_client_t *client, const tg_request_t *requests, size_t count,
+                  tg_decision_t *decisions)
+{
+    return ask_and_wait(client, requests, count, -1, decisions);
+}
+
+int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t count,
+                   tg_decision_t *decisions, tg_callback_t callback, void *argument)
+{
+    int status =
+        callback != NULL ? check_requests(client, requests, count, decisions) : TG_EINVALID;
+
+    if (status != 0)
+        return status;
+    if (!reserve(client, count))
+        return TG_EBUSY;
+    status = ask(client, requests, count, -1, decisions, callback, argument);
+    if (status != 0)
+        (void)atomic_fetch_sub(&client->in_flight, count);
+    return status;
+}
+
+/* ---- administration -------------------------------------------------------------------- */
+
+int tg_admin(tg_client_t *client, const char *command, const void *arguments, size_t arguments_len,
+             int timeout_ms, tg_reply_t *reply)
+{
+    static const uint8_t empty_map[] = {0x80};
+    struct client_call *call;
+
+    *reply = (tg_reply_t){0};
+    if (inside(client) || command == NULL || command[0] == '\0' ||
+        strlen(command) > WIRE_NAME_MAX || timeout_ms < 0 || timeout_ms > TG_TIMEOUT_MS_MAX ||
+        arguments_len > WIRE_MESSAGE_MAX - 256)
+        return TG_EINVALID;
+    if (!reserve(client, 1))
+        return TG_EBUSY;
+    call = call_new(client, timeout_ms);
+    if (call == NULL) {
+        (void)atomic_fetch_sub(&client->in_flight, 1);
+        return TG_ENOMEM;
+    }
+    call->command = command;
+    call->arguments = arguments != NULL ? arguments : empty_map;
+    call->arguments_len = arguments != NULL ? arguments_len : sizeof empty_map;
+    atomic_store(&call->owners, 2);
+    enqueue(client, call);
+    return await(call, reply);
+}
+
+void tg_reply_free(tg_reply_t *reply)
+{
+    free(reply->data);
+    *reply = (tg_reply_t){0};
+}
