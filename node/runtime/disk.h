@@ -17,8 +17,8 @@
  * D3  Writes and drops of one shard happen in the order they were asked for. A drop that failed is
  *     tried again, and before any later write of the shard.
  * D4  Every load gets exactly one result, unless disk_free comes first.
- * D5  `wake` is called without any lock held, after the result can be polled, and not after
- *     disk_free returned.
+ * D5  `wake` is called when a result can be polled, with the disk's lock held: it must be quick and
+ *     must not call the disk. It is never called once disk_free has begun.
  *
  * Threads: disk_write, disk_drop, disk_load and disk_poll for shard i from the thread of shard i;
  * disk_stats from any; disk_new and disk_free when no other call runs.

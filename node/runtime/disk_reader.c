@@ -1,0 +1,150 @@
+/* disk_reader.c - the reader thread: gathers what is queued and reads it in one transaction.
+ *
+ *   lane: queue of loads --> reads[<= DISK_READ_BATCH] --> store_read_slots --> READY, wake
+ *
+ * A lane has one batch; while the shard is still polling it, its further loads wait in the queue
+ * and the reader serves the other lanes. So memory is bounded, whatever the states' sizes.
+ *
+ * I1  A load leaves the queue for exactly one batch; if its state found no room in the batch's
+ *     bytes it goes back to the head of the queue, and the batch still has at least one result.
+ * I2  The lock is not held while the store reads.
+ *
+ * Must not: write, or answer a load that the shard did not ask for.
+ */
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "node/runtime/disk_lane.h"
+
+/* The next lane with queued loads and a free batch, or NULL. Lock held. */
+static struct lane *next_lane(struct disk *disk)
+{
+    for (uint32_t i = 0; i < disk->options.shard_count; i++) {
+        const uint32_t at = (disk->reader_next + i) % disk->options.shard_count;
+        struct lane *lane = &disk->lanes[at];
+        if (lane->queue_count == 0 || lane->read_state != READ_FREE)
+            continue;
+        disk->reader_next = at + 1;
+        return lane;
+    }
+    return NULL;
+}
+
+/* Moves queued loads into the lane's batch. Lock held. */
+static void fill_batch(struct lane *lane)
+{
+    lane->read_count = 0;
+    lane->read_polled = 0;
+    lane->read_state = READ_RUNNING;
+    while (lane->queue_count > 0 && lane->read_count < DISK_READ_BATCH) {
+        const struct load *load = &lane->queue[lane->queue_first];
+        lane->reads[lane->read_count++] =
+            (struct store_slot_read){.vnode = load->vnode, .id = load->id};
+        lane->queue_first = (lane->queue_first + 1) % DISK_LOADS_MAX;
+        lane->queue_count--;
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct store_slot_read *x = a;
+    const struct store_slot_read *y = b;
+
+    if (x->vnode != y->vnode)
+        return x->vnode < y->vnode ? -1 : 1;
+    if (x->id.hi != y->id.hi)
+        return x->id.hi < y->id.hi ? -1 : 1;
+    return x->id.lo < y->id.lo ? -1 : x->id.lo > y->id.lo;
+}
+
+static void read_batch(struct disk *disk, struct lane *lane)
+{
+    qsort(lane->reads, lane->read_count, sizeof(*lane->reads), by_place);
+    const int result = store_read_slots(disk->options.store, lane->reads, lane->read_count,
+                                        lane->read_bytes, DISK_READ_BYTES);
+    if (result == TG_OK)
+        return;
+    for (uint32_t i = 0; i < lane->read_count; i++)
+        lane->reads[i].result = result;
+}
+
+/* Puts back what found no room, keeping the order of the rest (I1). Lock held. */
+static void requeue(struct lane *lane)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < lane->read_count; i++) {
+        const struct store_slot_read read = lane->reads[i];
+        if (read.result != TG_ETOOBIG || i == 0) {
+            lane->reads[kept++] = read;
+            continue;
+        }
+        lane->queue_first = (lane->queue_first + DISK_LOADS_MAX - 1) % DISK_LOADS_MAX;
+        lane->queue[lane->queue_first] = (struct load){.vnode = read.vnode, .id = read.id};
+        lane->queue_count++;
+    }
+    lane->read_count = kept;
+}
+
+/* Counts the results; returns the first failure among them, 0 if there is none. Lock held. */
+static int count_results(struct disk *disk, const struct lane *lane)
+{
+    int failure = TG_OK;
+
+    for (uint32_t i = 0; i < lane->read_count; i++) {
+        const int result = lane->reads[i].result;
+        disk->stats.loads++;
+        disk->stats.loads_found += result == TG_OK;
+        if (result == TG_OK || result == TG_ENOTFOUND)
+            continue;
+        disk->stats.load_fails++;
+        failure = failure == TG_OK ? result : failure;
+    }
+    return failure;
+}
+
+/* Says once that reading fails, and once that it works again. */
+static void say_state(struct disk *disk, int failure)
+{
+    char why[STORE_ERROR_LEN];
+
+    if ((failure != TG_OK) == disk->read_failing)
+        return;
+    disk->read_failing = failure != TG_OK;
+    if (failure == TG_OK) {
+        log_printf(disk->options.log, LOG_LEVEL_INFO, "the store can be read again");
+        return;
+    }
+    store_last_error(disk->options.store, why);
+    log_printf(disk->options.log, LOG_LEVEL_ERROR, "cannot read a slot from the store: %s: %s",
+               error_message(failure), why);
+}
+
+void *disk_reader_run(void *context)
+{
+    struct disk *disk = context;
+
+    (void)pthread_setname_np(pthread_self(), "disk-reader");
+    (void)pthread_mutex_lock(&disk->lock);
+    while (!disk->stopping) {
+        struct lane *lane = next_lane(disk);
+        if (lane == NULL) {
+            (void)pthread_cond_wait(&disk->reader_work, &disk->lock);
+            continue;
+        }
+        fill_batch(lane);
+        (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+        read_batch(disk, lane);
+        (void)pthread_mutex_lock(&disk->lock);
+        requeue(lane);
+        const int failure = count_results(disk, lane);
+        ASSERT(lane->read_count > 0);
+        lane->read_state = READ_READY;
+        disk_ready(disk, lane, lane->read_count);
+        (void)pthread_mutex_unlock(&disk->lock);
+        say_state(disk, failure);
+        (void)pthread_mutex_lock(&disk->lock);
+    }
+    (void)pthread_mutex_unlock(&disk->lock);
+    return NULL;
+}
