@@ -43,12 +43,13 @@ struct client_link {
     void *socket;                       /* NULL = not connected yet */
     void *monitor;
     bool up;
-    bool configured;     /* given to tg_open: never dropped */
-    bool in_ring;        /* named by the present ring */
-    bool welcomed;       /* WELCOME came since it came up */
-    int refused;         /* 0, or why this node is of no use (TG_EVERSION ...) */
-    int64_t stalled_ns;  /* it let a message time out: avoided until then */
-    uint32_t checks_max; /* of WELCOME, else the protocol's */
+    bool configured;       /* given to tg_open: never dropped */
+    bool in_ring;          /* named by the present ring */
+    bool welcomed;         /* WELCOME came since it came up */
+    int refused;           /* 0, or why this node is of no use (TG_EVERSION ...) */
+    int64_t stalled_ns;    /* it let a message time out: avoided until then */
+    uint64_t view_version; /* of the ring it was last asked for; its own count */
+    uint32_t checks_max;   /* of WELCOME, else the protocol's */
     uint32_t message_max;
     uint32_t first; /* items that wait to be built into messages for it */
     uint32_t last;
