@@ -7,8 +7,9 @@
  *   value   / u s e r / v 1 / m e
  *   hash    ----------^----^------^   asked at lengths 6 and 9 (prefix) and at the end (exact)
  *
- * Building: count how often every (attribute, text) occurs; file each rule under its rarest match;
- * then lay the rank lists out one behind the other.
+ * Building: a draft table counts how often every (attribute, text) occurs; each rule is filed under
+ * its rarest match; the draft's buckets in use then go to a table a quarter of the size, which is
+ * all that a request ever reads.
  *
  * An attribute files at most POLICY_PREFIX_LENGTHS_MAX lengths. A prefix of another length is cut
  * to the next shorter filed one, which selects more rules, never fewer (I1).
@@ -17,6 +18,7 @@
  */
 #include "node/policy/policy_index.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -26,15 +28,26 @@
 #define FNV_OFFSET 0xcbf29ce484222325ULL
 #define FNV_PRIME  0x100000001b3ULL
 
-enum bucket_kind { BUCKET_FREE, BUCKET_EXACT, BUCKET_PREFIX };
+enum bucket_kind { BUCKET_EXACT = 1, BUCKET_PREFIX };
 
-struct policy_bucket {
-    struct policy_text text;
-    uint32_t *ranks;
-    uint32_t count;    /* rules filed here */
-    uint32_t mentions; /* rules' values that fall here, filed or not */
-    uint32_t attribute;
-    uint8_t kind; /* enum bucket_kind */
+/* Where rules are counted while the index is built. */
+struct draft_bucket {
+    uint64_t hash;
+    uint32_t mentions; /* rules' values that fall here, filed or not; 0 = free */
+    uint32_t filed;    /* rules filed here */
+    uint32_t newest;   /* the rank filed last, + 1 */
+    uint32_t slot;     /* its bucket in the final table */
+    uint8_t kind;      /* enum bucket_kind */
+};
+
+struct draft {
+    struct chunks chunks; /* of everything here: gone when the index is built */
+    const struct policy_rule *rules;
+    size_t rule_count;
+    uint32_t **attributes; /* by rank: the numbers of its match and then key attributes */
+    uint32_t *chosen;      /* by rank: the match it is filed under */
+    struct draft_bucket *buckets;
+    uint32_t mask;
 };
 
 static uint64_t hash_start(uint32_t attribute)
@@ -49,22 +62,9 @@ static uint64_t hash_add(uint64_t hash, const char *data, size_t len)
     return hash;
 }
 
-/* The bucket of (attribute, kind, text), or the free one where it belongs. */
-static struct policy_bucket *find_bucket(const struct policy_index *index, uint32_t attribute,
-                                         enum bucket_kind kind, const struct policy_text *text,
-                                         uint64_t hash)
+static uint64_t hash_end(uint64_t hash, enum bucket_kind kind)
 {
-    uint32_t at = (uint32_t)hash_mix64(hash + (uint64_t)kind) & index->bucket_mask;
-
-    for (;;) {
-        struct policy_bucket *bucket = &index->buckets[at];
-        if (bucket->kind == BUCKET_FREE)
-            return bucket;
-        if (bucket->kind == kind && bucket->attribute == attribute &&
-            bucket->text.len == text->len && memcmp(bucket->text.data, text->data, text->len) == 0)
-            return bucket;
-        at = (at + 1) & index->bucket_mask;
-    }
+    return hash_mix64(hash + (uint64_t)kind);
 }
 
 /* A power of two of at least twice `count`, so that tables stay half empty. */
@@ -108,32 +108,71 @@ static uint32_t intern(struct policy_index *index, const struct policy_text *nam
     return *slot;
 }
 
-/* Gives every attribute of every rule a number, and every rule its plan. */
-static int build_plans(struct policy_index *index, struct chunks *chunks,
-                       const struct policy_rule *rules, size_t rule_count)
+/* Gives every attribute of every rule a number. */
+static int number_attributes(struct policy_index *index, struct chunks *chunks, struct draft *draft)
 {
     size_t names = 0;
 
-    for (size_t i = 0; i < rule_count; i++)
-        names += (size_t)rules[i].match_count + rules[i].key_count;
+    for (size_t i = 0; i < draft->rule_count; i++)
+        names += (size_t)draft->rules[i].match_count + draft->rules[i].key_count;
     index->name_mask = table_len(names) - 1;
     index->name_table = chunks_get(chunks, (size_t)index->name_mask + 1, sizeof(uint32_t));
     index->attributes = chunks_get(chunks, names, sizeof(*index->attributes));
-    index->plans = chunks_get(chunks, rule_count, sizeof(*index->plans));
-    uint32_t *numbers = chunks_get(chunks, names, sizeof(uint32_t));
-    if (index->name_table == NULL || index->attributes == NULL || index->plans == NULL ||
-        numbers == NULL)
+    uint32_t *numbers = chunks_get(&draft->chunks, names, sizeof(uint32_t));
+    draft->attributes = chunks_get(&draft->chunks, draft->rule_count, sizeof(uint32_t *));
+    if (index->name_table == NULL || index->attributes == NULL || numbers == NULL ||
+        draft->attributes == NULL)
         return TG_ENOMEM;
     memset(index->name_table, 0xff, ((size_t)index->name_mask + 1) * sizeof(uint32_t));
-    for (size_t i = 0; i < rule_count; i++) {
-        struct policy_plan *plan = &index->plans[i];
-        *plan = (struct policy_plan){&rules[i], numbers, numbers + rules[i].match_count};
-        for (size_t m = 0; m < rules[i].match_count; m++)
-            *numbers++ = intern(index, &rules[i].matches[m].attribute);
-        for (size_t k = 0; k < rules[i].key_count; k++)
-            *numbers++ = intern(index, &rules[i].key[k]);
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        const struct policy_rule *rule = &draft->rules[i];
+        draft->attributes[i] = numbers;
+        for (size_t m = 0; m < rule->match_count; m++)
+            *numbers++ = intern(index, &rule->matches[m].attribute);
+        for (size_t k = 0; k < rule->key_count; k++)
+            *numbers++ = intern(index, &rule->key[k]);
     }
     index->ip = policy_index_attribute(index, "ip", 2);
+    return TG_OK;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct policy_rule *left = *(const struct policy_rule *const *)a;
+    const struct policy_rule *right = *(const struct policy_rule *const *)b;
+
+    return policy_text_compare(&left->group, &right->group);
+}
+
+/* Packs every rule; equal groups get equal numbers, no group 0. */
+static int pack_rules(struct policy_index *index, struct chunks *chunks, struct draft *draft)
+{
+    const size_t count = draft->rule_count;
+    const struct policy_rule **order =
+        chunks_get(&draft->chunks, count, sizeof(const struct policy_rule *));
+    uint32_t *groups = chunks_get(&draft->chunks, count, sizeof(*groups));
+    uint32_t group = 0;
+
+    index->plans = chunks_get(chunks, count, sizeof(struct policy_plan *));
+    if (order == NULL || groups == NULL || index->plans == NULL)
+        return TG_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        order[i] = &draft->rules[i];
+    if (count > 1)
+        qsort(order, count, sizeof(const struct policy_rule *), compare_groups);
+    for (size_t i = 0; i < count; i++) {
+        if (order[i]->group.len == 0)
+            continue; /* the empty text sorts first and keeps 0 */
+        if (i == 0 || !policy_text_equal(&order[i]->group, &order[i - 1]->group))
+            group++;
+        groups[order[i] - draft->rules] = group;
+    }
+    for (size_t i = 0; i < count; i++) {
+        index->plans[i] =
+            policy_plan_new(chunks, &draft->rules[i], draft->attributes[i], groups[i]);
+        if (index->plans[i] == NULL)
+            return TG_ENOMEM;
+    }
     return TG_OK;
 }
 
@@ -170,46 +209,40 @@ static void add_length(struct policy_index_attribute *attribute, size_t len)
     attribute->length_count++;
 }
 
-/* What a match value is filed under. */
-static enum bucket_kind filed_under(const struct policy_index *index, uint32_t attribute,
-                                    const struct policy_text *value, struct policy_text *text)
+/* The draft's bucket of a match value, made if it is not there. */
+static struct draft_bucket *bucket_of(const struct policy_index *index, const struct draft *draft,
+                                      uint32_t attribute, const struct policy_text *value)
 {
     const char *star = memchr(value->data, '*', value->len);
+    enum bucket_kind kind = BUCKET_EXACT;
+    size_t len = value->len;
 
-    *text = *value;
-    if (star == NULL)
-        return BUCKET_EXACT;
-    const struct policy_index_attribute *of = &index->attributes[attribute];
-    const int at = floor_length(of, (size_t)(star - value->data));
-    ASSERT(at >= 0);
-    text->len = of->lengths[at];
-    return BUCKET_PREFIX;
-}
-
-static struct policy_bucket *bucket_of(const struct policy_index *index, uint32_t attribute,
-                                       const struct policy_text *value)
-{
-    struct policy_text text;
-    const enum bucket_kind kind = filed_under(index, attribute, value, &text);
-    const uint64_t hash = hash_add(hash_start(attribute), text.data, text.len);
-    struct policy_bucket *bucket = find_bucket(index, attribute, kind, &text, hash);
-
-    if (bucket->kind == BUCKET_FREE)
-        *bucket =
-            (struct policy_bucket){.text = text, .attribute = attribute, .kind = (uint8_t)kind};
-    return bucket;
+    if (star != NULL) {
+        const struct policy_index_attribute *of = &index->attributes[attribute];
+        const int at = floor_length(of, (size_t)(star - value->data));
+        ASSERT(at >= 0);
+        len = of->lengths[at];
+        kind = BUCKET_PREFIX;
+    }
+    const uint64_t hash = hash_end(hash_add(hash_start(attribute), value->data, len), kind);
+    uint32_t at = (uint32_t)hash & draft->mask;
+    while (draft->buckets[at].mentions != 0 && draft->buckets[at].hash != hash)
+        at = (at + 1) & draft->mask;
+    draft->buckets[at].hash = hash;
+    draft->buckets[at].kind = (uint8_t)kind;
+    return &draft->buckets[at];
 }
 
 /* Learns which prefix lengths occur. Returns the number of values. */
-static size_t collect_lengths(struct policy_index *index, size_t rule_count)
+static size_t collect_lengths(struct policy_index *index, const struct draft *draft)
 {
     size_t values = 0;
 
-    for (size_t i = 0; i < rule_count; i++) {
-        const struct policy_plan *plan = &index->plans[i];
-        for (size_t m = 0; plan->rule->enabled && m < plan->rule->match_count; m++) {
-            const struct policy_match *match = &plan->rule->matches[m];
-            struct policy_index_attribute *of = &index->attributes[plan->match_attributes[m]];
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        const struct policy_rule *rule = &draft->rules[i];
+        for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
+            const struct policy_match *match = &rule->matches[m];
+            struct policy_index_attribute *of = &index->attributes[draft->attributes[i][m]];
             for (size_t v = 0; v < match->value_count; v++) {
                 const char *star = memchr(match->values[v].data, '*', match->values[v].len);
                 if (star != NULL)
@@ -223,31 +256,33 @@ static size_t collect_lengths(struct policy_index *index, size_t rule_count)
     return values;
 }
 
-static void count_mentions(const struct policy_index *index, size_t rule_count)
+static void count_mentions(const struct policy_index *index, const struct draft *draft)
 {
-    for (size_t i = 0; i < rule_count; i++) {
-        const struct policy_plan *plan = &index->plans[i];
-        for (size_t m = 0; plan->rule->enabled && m < plan->rule->match_count; m++) {
-            const struct policy_match *match = &plan->rule->matches[m];
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        const struct policy_rule *rule = &draft->rules[i];
+        for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
+            const struct policy_match *match = &rule->matches[m];
             for (size_t v = 0; v < match->value_count; v++)
-                bucket_of(index, plan->match_attributes[m], &match->values[v])->mentions++;
+                bucket_of(index, draft, draft->attributes[i][m], &match->values[v])->mentions++;
         }
     }
 }
 
 /* The match under whose values the fewest rules fall; a prefix counts double, for its list is
  * followed by more requests than an exact one. */
-static size_t rarest_match(const struct policy_index *index, const struct policy_plan *plan)
+static uint32_t rarest_match(const struct policy_index *index, const struct draft *draft,
+                             size_t rank)
 {
-    size_t best = 0;
+    const struct policy_rule *rule = &draft->rules[rank];
+    uint32_t best = 0;
     uint64_t best_cost = UINT64_MAX;
 
-    for (size_t m = 0; m < plan->rule->match_count; m++) {
-        const struct policy_match *match = &plan->rule->matches[m];
+    for (uint32_t m = 0; m < rule->match_count; m++) {
+        const struct policy_match *match = &rule->matches[m];
         uint64_t cost = 0;
         for (size_t v = 0; v < match->value_count; v++) {
-            const struct policy_bucket *bucket =
-                bucket_of(index, plan->match_attributes[m], &match->values[v]);
+            const struct draft_bucket *bucket =
+                bucket_of(index, draft, draft->attributes[rank][m], &match->values[v]);
             const uint64_t mentions = bucket->mentions;
             const uint64_t weighed = bucket->kind == BUCKET_EXACT ? mentions : 2 * mentions;
             cost = cost > weighed ? cost : weighed;
@@ -260,98 +295,135 @@ static size_t rarest_match(const struct policy_index *index, const struct policy
     return best;
 }
 
-/* Files the rules. The first pass counts (ranks == NULL in every bucket), the second writes. */
-static void file_rules(const struct policy_index *index, size_t rule_count, const uint32_t *chosen)
+/* Counts the rule in the buckets of its chosen match, or writes its rank there; once each (I2). */
+static void file_rule(struct policy_index *index, struct draft *draft, size_t rank, bool write)
 {
-    for (size_t i = 0; i < rule_count; i++) {
-        const struct policy_plan *plan = &index->plans[i];
-        if (!plan->rule->enabled || plan->rule->match_count == 0)
+    const uint32_t chosen = draft->chosen[rank];
+    const struct policy_match *match = &draft->rules[rank].matches[chosen];
+
+    for (size_t v = 0; v < match->value_count; v++) {
+        struct draft_bucket *from =
+            bucket_of(index, draft, draft->attributes[rank][chosen], &match->values[v]);
+        if (from->newest == rank + 1)
             continue;
-        const struct policy_match *match = &plan->rule->matches[chosen[i]];
-        for (size_t v = 0; v < match->value_count; v++) {
-            struct policy_bucket *bucket =
-                bucket_of(index, plan->match_attributes[chosen[i]], &match->values[v]);
-            if (bucket->ranks != NULL) {
-                /* Two values of one rule may share a prefix: the rank is listed once (I2). */
-                if (bucket->count > 0 && bucket->ranks[bucket->count - 1] == i)
-                    continue;
-                bucket->ranks[bucket->count] = (uint32_t)i;
-            }
-            bucket->count++;
+        from->newest = (uint32_t)rank + 1;
+        if (!write) {
+            from->filed++;
+            continue;
         }
+        struct policy_bucket *bucket = &index->buckets[from->slot];
+        if (from->filed == 1)
+            bucket->first = (uint32_t)rank;
+        else
+            index->ranks[bucket->first + bucket->count] = (uint32_t)rank;
+        bucket->count++;
     }
 }
 
-/* Gives every bucket its part of one array, and starts its count anew. */
-static int lay_out(const struct policy_index *index, struct chunks *chunks)
+/* Files all enabled rules that match something: counts them, or writes their ranks. */
+static void file_rules(struct policy_index *index, struct draft *draft, bool write)
 {
-    const size_t buckets = (size_t)index->bucket_mask + 1;
-    size_t total = 0;
-
-    for (size_t i = 0; i < buckets; i++)
-        total += index->buckets[i].count;
-    uint32_t *ranks = chunks_get(chunks, total + 1, sizeof(*ranks));
-    if (ranks == NULL)
-        return TG_ENOMEM;
-    for (size_t i = 0; i < buckets; i++) {
-        index->buckets[i].ranks = ranks;
-        ranks += index->buckets[i].count;
-        index->buckets[i].count = 0;
+    for (size_t i = 0; i <= draft->mask; i++)
+        draft->buckets[i].newest = 0;
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        if (draft->rules[i].enabled && draft->rules[i].match_count > 0)
+            file_rule(index, draft, i, write);
     }
-    return TG_OK;
+}
+
+/* Makes the final table of the draft's buckets in use, with room for their ranks. */
+static int lay_out(struct policy_index *index, struct chunks *chunks, struct draft *draft)
+{
+    size_t used = 0;
+    uint32_t listed = 0;
+
+    for (size_t i = 0; i <= draft->mask; i++)
+        used += draft->buckets[i].filed > 0;
+    index->bucket_mask = table_len(used) - 1;
+    index->buckets = chunks_get(chunks, (size_t)index->bucket_mask + 1, sizeof(*index->buckets));
+    if (index->buckets == NULL)
+        return TG_ENOMEM;
+    for (size_t i = 0; i <= draft->mask; i++) {
+        struct draft_bucket *from = &draft->buckets[i];
+        if (from->filed == 0)
+            continue;
+        from->slot = (uint32_t)from->hash & index->bucket_mask;
+        while (index->buckets[from->slot].count != 0)
+            from->slot = (from->slot + 1) & index->bucket_mask;
+        index->buckets[from->slot] = (struct policy_bucket){from->hash, from->filed, listed};
+        listed += from->filed > 1 ? from->filed : 0;
+    }
+    for (size_t i = 0; i <= index->bucket_mask; i++)
+        index->buckets[i].count = 0; /* counted again as ranks are written */
+    index->ranks = chunks_get(chunks, listed, sizeof(*index->ranks));
+    return index->ranks == NULL ? TG_ENOMEM : TG_OK;
 }
 
 /* Lists the enabled rules that match whatever comes. */
-static int list_always(struct policy_index *index, struct chunks *chunks, size_t rule_count)
+static int list_always(struct policy_index *index, struct chunks *chunks, const struct draft *draft)
 {
-    uint32_t *ranks = chunks_get(chunks, rule_count, sizeof(*ranks));
+    uint32_t *ranks = chunks_get(chunks, draft->rule_count, sizeof(*ranks));
 
     if (ranks == NULL)
         return TG_ENOMEM;
     index->always.ranks = ranks;
-    for (size_t i = 0; i < rule_count; i++) {
-        if (index->plans[i].rule->enabled && index->plans[i].rule->match_count == 0)
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        if (draft->rules[i].enabled && draft->rules[i].match_count == 0)
             ranks[index->always.count++] = (uint32_t)i;
     }
+    return TG_OK;
+}
+
+static int build(struct policy_index *index, struct chunks *chunks, struct draft *draft)
+{
+    if (number_attributes(index, chunks, draft) != TG_OK ||
+        pack_rules(index, chunks, draft) != TG_OK || list_always(index, chunks, draft) != TG_OK)
+        return TG_ENOMEM;
+    draft->mask = table_len(collect_lengths(index, draft)) - 1;
+    draft->buckets = chunks_get(&draft->chunks, (size_t)draft->mask + 1, sizeof(*draft->buckets));
+    draft->chosen = chunks_get(&draft->chunks, draft->rule_count, sizeof(*draft->chosen));
+    if (draft->buckets == NULL || draft->chosen == NULL)
+        return TG_ENOMEM;
+    count_mentions(index, draft);
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        if (draft->rules[i].enabled)
+            draft->chosen[i] = rarest_match(index, draft, i);
+    }
+    file_rules(index, draft, false);
+    if (lay_out(index, chunks, draft) != TG_OK)
+        return TG_ENOMEM;
+    file_rules(index, draft, true);
     return TG_OK;
 }
 
 int policy_index_init(struct policy_index *index, struct chunks *chunks,
                       const struct policy_rule *rules, size_t rule_count)
 {
+    struct draft draft = {.rules = rules, .rule_count = rule_count};
+
     *index = (struct policy_index){.ip = POLICY_INDEX_NONE};
-    if (build_plans(index, chunks, rules, rule_count) != TG_OK ||
-        list_always(index, chunks, rule_count) != TG_OK)
-        return TG_ENOMEM;
-    index->bucket_mask = table_len(collect_lengths(index, rule_count)) - 1;
-    index->buckets = chunks_get(chunks, (size_t)index->bucket_mask + 1, sizeof(*index->buckets));
-    uint32_t *chosen = chunks_get(chunks, rule_count, sizeof(*chosen));
-    if (index->buckets == NULL || chosen == NULL)
-        return TG_ENOMEM;
-    count_mentions(index, rule_count);
-    for (size_t i = 0; i < rule_count; i++) {
-        if (rules[i].enabled)
-            chosen[i] = (uint32_t)rarest_match(index, &index->plans[i]);
-    }
-    file_rules(index, rule_count, chosen);
-    if (lay_out(index, chunks) != TG_OK)
-        return TG_ENOMEM;
-    file_rules(index, rule_count, chosen);
-    return TG_OK;
+    chunks_init(&draft.chunks, chunks->allocator, POLICY_MEMORY_MAX);
+    const int result = build(index, chunks, &draft);
+    chunks_fini(&draft.chunks);
+    return result;
 }
 
 /* --- asking ---------------------------------------------------------------------------- */
 
-static size_t append_list(const struct policy_index *index, uint32_t attribute,
-                          enum bucket_kind kind, const struct policy_text *text, uint64_t hash,
+static size_t append_list(const struct policy_index *index, uint64_t hash,
                           struct policy_ranks *list)
 {
-    const struct policy_bucket *bucket = find_bucket(index, attribute, kind, text, hash);
+    uint32_t at = (uint32_t)hash & index->bucket_mask;
 
-    if (bucket->kind == BUCKET_FREE || bucket->count == 0)
-        return 0;
-    *list = (struct policy_ranks){bucket->ranks, bucket->count};
-    return 1;
+    for (; index->buckets[at].count != 0; at = (at + 1) & index->bucket_mask) {
+        const struct policy_bucket *bucket = &index->buckets[at];
+        if (bucket->hash != hash)
+            continue;
+        list->ranks = bucket->count == 1 ? &bucket->first : index->ranks + bucket->first;
+        list->count = bucket->count;
+        return 1;
+    }
+    return 0;
 }
 
 size_t policy_index_lists(const struct policy_index *index, uint32_t attribute,
@@ -363,14 +435,13 @@ size_t policy_index_lists(const struct policy_index *index, uint32_t attribute,
     size_t at = 0;
 
     for (size_t i = 0; i < of->length_count && of->lengths[i] <= value->len; i++) {
-        const struct policy_text prefix = {value->data, of->lengths[i]};
-        hash = hash_add(hash, value->data + at, prefix.len - at);
-        at = prefix.len;
-        count += append_list(index, attribute, BUCKET_PREFIX, &prefix, hash, lists + count);
+        hash = hash_add(hash, value->data + at, of->lengths[i] - at);
+        at = of->lengths[i];
+        count += append_list(index, hash_end(hash, BUCKET_PREFIX), lists + count);
     }
     if (of->has_exact) {
         hash = hash_add(hash, value->data + at, value->len - at);
-        count += append_list(index, attribute, BUCKET_EXACT, value, hash, lists + count);
+        count += append_list(index, hash_end(hash, BUCKET_EXACT), lists + count);
     }
     return count;
 }

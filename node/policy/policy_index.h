@@ -22,6 +22,7 @@
 
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_plan.h"
 
 enum {
     POLICY_PREFIX_LENGTHS_MAX = 32, /* distinct prefix lengths filed for one attribute */
@@ -45,23 +46,23 @@ struct policy_index_attribute {
     bool has_exact;
 };
 
-/* What one rule compares, with attributes as indexes into policy_index.attributes. */
-struct policy_plan {
-    const struct policy_rule *rule;
-    const uint32_t *match_attributes; /* rule->match_count */
-    const uint32_t *key_attributes;   /* rule->key_count */
+/* The rules filed under one (attribute, kind, text), known by its hash alone: two texts of one
+ * hash share a bucket, which costs a look and changes no result (I1). */
+struct policy_bucket {
+    uint64_t hash;
+    uint32_t count; /* 0 = free */
+    uint32_t first; /* the rank itself if count is 1, else where the ranks start */
 };
 
-struct policy_bucket;
-
 struct policy_index {
-    struct policy_plan *plans; /* by rank */
+    struct policy_plan **plans; /* by rank */
     struct policy_index_attribute *attributes;
     uint32_t attribute_count;
     uint32_t *name_table; /* open addressing: attribute index, or NONE */
     uint32_t name_mask;
-    struct policy_bucket *buckets; /* open addressing */
+    struct policy_bucket *buckets; /* open addressing, at most half full */
     uint32_t bucket_mask;
+    uint32_t *ranks; /* of all buckets with more than one, one behind the other */
     struct policy_ranks always;
     uint32_t ip; /* the attribute `ip`, or NONE */
 };

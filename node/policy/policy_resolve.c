@@ -37,6 +37,7 @@ struct request {
     size_t count;
     bool ip_is_address;
     bool overflow;
+    const struct policy_plan *parts[POLICY_PARTS_MAX]; /* out->part_count of them */
     struct known known[POLICY_ATTRIBUTES_MAX];
 };
 
@@ -82,106 +83,98 @@ static int note_all(struct request *request, const struct policy_attribute *attr
     return TG_OK;
 }
 
-static bool any_value_matches(const struct policy_match *match, const struct policy_text *value)
-{
-    for (size_t i = 0; i < match->value_count; i++) {
-        if (policy_pattern_match(&match->values[i], value))
-            return true;
-    }
-    return false;
-}
-
 static bool rule_matches(const struct request *request, const struct policy_plan *plan)
 {
-    for (size_t i = 0; i < plan->rule->match_count; i++) {
-        const struct policy_text *value = value_of(request, plan->match_attributes[i]);
-        if (value == NULL || !any_value_matches(&plan->rule->matches[i], value))
+    const uint32_t *condition = policy_plan_conditions(plan);
+
+    for (size_t i = 0; i < plan->match_count; i++) {
+        const struct policy_text *value = value_of(request, condition[0]);
+        if (value == NULL || !policy_plan_holds(condition, value))
             return false;
+        condition = policy_plan_next(condition);
     }
     return true;
 }
 
 /* Whether a part found earlier closes the rule's group to it (I2). */
-static bool group_closed(const struct policy_result *out, const struct policy_rule *rule)
+static bool group_closed(const struct request *request, const struct policy_plan *plan)
 {
-    for (size_t i = 0; rule->group.len != 0 && i < out->part_count; i++) {
-        const struct policy_rule *earlier = out->parts[i].rule;
-        if ((!earlier->shadow || rule->shadow) && policy_text_equal(&earlier->group, &rule->group))
+    for (size_t i = 0; plan->group != 0 && i < request->out->part_count; i++) {
+        const struct policy_plan *earlier = request->parts[i];
+        if (earlier->group == plan->group && (!earlier->shadow || plan->shadow))
             return true;
     }
     return false;
 }
 
-/* The first key attribute that the request lacks, or NULL. */
-static const struct policy_text *missing_key(const struct request *request,
-                                             const struct policy_plan *plan)
+/* Sets *place to the first key attribute that the request lacks. False if it has all. */
+static bool lacks_key(const struct request *request, const struct policy_plan *plan, size_t *place)
 {
-    for (size_t i = 0; i < plan->rule->key_count; i++) {
-        if (value_of(request, plan->key_attributes[i]) == NULL)
-            return &plan->rule->key[i];
+    for (*place = 0; *place < plan->key_count; (*place)++) {
+        if (value_of(request, policy_plan_key(plan)[*place]) == NULL)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Drops the last shadow part to make room (I2). False if all parts are enforced. */
-static bool drop_shadow_part(struct policy_result *out)
+static bool drop_shadow_part(struct request *request)
 {
-    for (size_t i = out->part_count; i-- > 0;) {
-        if (!out->parts[i].rule->shadow)
+    for (size_t i = request->out->part_count; i-- > 0;) {
+        if (!request->parts[i]->shadow)
             continue;
-        memmove(&out->parts[i], &out->parts[i + 1],
-                (out->part_count - i - 1) * sizeof(out->parts[0]));
-        out->part_count--;
+        memmove(&request->parts[i], &request->parts[i + 1],
+                (request->out->part_count - i - 1) * sizeof(request->parts[0]));
+        request->out->part_count--;
         return true;
     }
     return false;
 }
 
-/* Adds the rule without its key values, which fill_parts sets once the parts are final. */
-static void add_part(struct request *request, const struct policy_rule *rule)
+static void add_part(struct request *request, const struct policy_plan *plan)
 {
     struct policy_result *out = request->out;
 
-    if (out->part_count == POLICY_PARTS_MAX && (rule->shadow || !drop_shadow_part(out))) {
-        request->overflow |= !rule->shadow; /* I3 */
+    if (out->part_count == POLICY_PARTS_MAX && (plan->shadow || !drop_shadow_part(request))) {
+        request->overflow |= !plan->shadow; /* I3 */
         return;
     }
-    out->parts[out->part_count++].rule = rule;
+    request->parts[out->part_count++] = plan;
 }
 
 static bool end_search(struct policy_result *out, enum policy_action action,
-                       const struct policy_rule *rule)
+                       const struct policy_plan *plan)
 {
     out->action = action;
-    out->rule = rule;
+    out->rule = plan->rule;
     return true;
 }
 
 /* Lets a rule act if it matches. True when the search ends. */
 static bool act(struct request *request, const struct policy_plan *plan)
 {
-    const struct policy_rule *rule = plan->rule;
     struct policy_result *out = request->out;
+    size_t place;
 
-    if (!rule_matches(request, plan) || group_closed(out, rule))
+    if (!rule_matches(request, plan) || group_closed(request, plan))
         return false;
-    if (rule->act == POLICY_ACT_ALLOW)
-        return end_search(out, POLICY_ALLOW, rule);
-    const struct policy_text *missing = missing_key(request, plan);
-    const bool denies = rule->act == POLICY_ACT_BLOCK || (missing != NULL && rule->missing_deny);
-    if (denies && rule->shadow) {
-        out->shadow = out->shadow == NULL ? rule : out->shadow;
-        return false;
-    }
-    if (rule->act == POLICY_ACT_BLOCK)
-        return end_search(out, POLICY_BLOCK, rule);
-    if (missing == NULL) {
-        add_part(request, rule);
+    if (plan->act == POLICY_ACT_ALLOW)
+        return end_search(out, POLICY_ALLOW, plan);
+    const bool missing = lacks_key(request, plan, &place);
+    const bool denies = plan->act == POLICY_ACT_BLOCK || (missing && plan->missing_deny);
+    if (denies && plan->shadow) {
+        out->shadow = out->shadow == NULL ? plan->rule : out->shadow;
         return false;
     }
-    if (rule->missing_deny) {
-        out->missing = *missing;
-        return end_search(out, POLICY_MISSING, rule);
+    if (plan->act == POLICY_ACT_BLOCK)
+        return end_search(out, POLICY_BLOCK, plan);
+    if (!missing) {
+        add_part(request, plan);
+        return false;
+    }
+    if (plan->missing_deny) {
+        out->missing = plan->rule->key[place];
+        return end_search(out, POLICY_MISSING, plan);
     }
     return false;
 }
@@ -204,7 +197,7 @@ static void merge(struct request *request, struct policy_ranks *lists, size_t co
         if (rank < next)
             continue;
         next = (uint64_t)rank + 1;
-        if (act(request, &request->policy->index.plans[rank]))
+        if (act(request, request->policy->index.plans[rank]))
             return;
     }
 }
@@ -221,25 +214,29 @@ static void search(struct request *request)
         count += policy_index_lists(index, request->known[i].attribute, &request->known[i].value,
                                     lists + count);
     ASSERT(count <= POLICY_CURSORS_MAX);
+    /* The plans lie anywhere in memory: asking for all before reading one hides most of the wait.
+     */
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(index->plans[lists[i].ranks[0]]);
     merge(request, lists, count);
 }
 
-/* Copies the key values of every part; an IPv6 address is cut to the rule's prefix. */
+/* Writes the parts with their key values; an IPv6 address is cut to the rule's prefix. */
 static void fill_parts(const struct request *request)
 {
     struct policy_result *out = request->out;
-    const struct policy_index *index = &request->policy->index;
+    const uint32_t ip = request->policy->index.ip;
 
     for (size_t i = 0; i < out->part_count; i++) {
+        const struct policy_plan *plan = request->parts[i];
         struct policy_part *part = &out->parts[i];
-        const struct policy_rule *rule = part->rule;
-        const size_t rank = (size_t)(rule - request->policy->rules);
-        for (size_t k = 0; k < rule->key_count; k++) {
-            const uint32_t attribute = index->plans[rank].key_attributes[k];
+        part->rule = plan->rule;
+        for (size_t k = 0; k < plan->key_count; k++) {
+            const uint32_t attribute = policy_plan_key(plan)[k];
             part->values[k] = *value_of(request, attribute);
-            if (attribute == index->ip && request->ip_is_address) {
+            if (attribute == ip && request->ip_is_address) {
                 part->values[k].len = policy_ip_format(out->ip_full, part->values[k].len,
-                                                       rule->ipv6_prefix, out->ip_key[i]);
+                                                       plan->ipv6_prefix, out->ip_key[i]);
                 part->values[k].data = out->ip_key[i];
             }
         }
@@ -247,10 +244,10 @@ static void fill_parts(const struct request *request)
 }
 
 /* Whether an enforced part is among the parts. */
-static bool any_enforced(const struct policy_result *out)
+static bool any_enforced(const struct request *request)
 {
-    for (size_t i = 0; i < out->part_count; i++) {
-        if (!out->parts[i].rule->shadow)
+    for (size_t i = 0; i < request->out->part_count; i++) {
+        if (!request->parts[i]->shadow)
             return true;
     }
     return false;
@@ -271,7 +268,7 @@ static void conclude(struct request *request)
         *out = (struct policy_result){.action = POLICY_OVERFLOW};
         return;
     }
-    const bool matched = bypass || any_enforced(out);
+    const bool matched = bypass || any_enforced(request);
     if (!matched && deny)
         out->part_count = 0;
     out->allowed = matched || !deny;

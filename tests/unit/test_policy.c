@@ -359,8 +359,7 @@ static void the_digest_follows_meaning_not_layout(void **state)
         "rules: [{name: b, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
         "rules: [{name: a, match: {x: '1', y: [pq]}, key: [u], limits: [{rate: 5/h}]}]",
         "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 6/h}]}]",
-        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}], "
-        "shadow: true}]",
+        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/d}]}]",
         "rules: []",
         "{unmatched: deny, rules: []}",
     };

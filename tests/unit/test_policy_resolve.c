@@ -103,6 +103,7 @@ static void wildcards_match_rests_and_segments(void **state)
         {"v*b*b", "v/bb", false},
         {"a*ab", "aaaab", true},
         {"a*ab", "aab", false},
+        {"a*b", "a/b", false},
         {"ab*", "ab", true},
         {"*/x", "a/x", true},
         {"*/x", "/x", false},
@@ -144,6 +145,19 @@ static void all_conditions_must_hold(void **state)
     assert_int_equal(result.action, POLICY_UNMATCHED);
     resolve(policy, &result, "phone", "1", "api", "/x", "user", "u", NULL);
     assert_int_equal(result.action, POLICY_UNMATCHED);
+    policy_free(&policy);
+}
+
+/* A rule that is filed under several prefixes of one value still acts once. */
+static void a_rule_found_twice_acts_once(void **state)
+{
+    struct policy *policy = compile("rules: [{name: r, match: {api: [/a*, /a/b*, /a/b/c, /a/*/c]},"
+                                    "key: [user], " L "}]");
+    struct policy_result result;
+
+    (void)state;
+    resolve(policy, &result, "api", "/a/b/c", "user", "u", NULL);
+    assert_parts(&result, 1, (const char *const[]){"r"});
     policy_free(&policy);
 }
 
@@ -673,41 +687,64 @@ static struct policy *many_rules(size_t count)
     return policy;
 }
 
-/* The least nanoseconds per request over a few rounds of requests that each meet two rules. */
+enum { COST_REQUESTS = 4000, COST_ATTRIBUTES = 5, COST_ROUNDS = 7 };
+
+/* A request of one of the customers, to one of the items. */
+struct cost_request {
+    struct policy_attribute attributes[COST_ATTRIBUTES];
+    char api[24];
+    char customer[12];
+};
+
+static struct policy_attribute attribute_of(const char *name, const char *value)
+{
+    return (struct policy_attribute){name, strlen(name), value, strlen(value)};
+}
+
+/* Requests that meet two rules each, spread over all of them. */
+static struct cost_request *cost_requests(size_t rules)
+{
+    struct cost_request *requests = calloc(COST_REQUESTS, sizeof(*requests));
+
+    assert_non_null(requests);
+    for (size_t i = 0; i < COST_REQUESTS; i++) {
+        struct cost_request *request = &requests[i];
+        const unsigned target = (unsigned)(i * 7919 % (rules / 3)) * 3;
+        (void)snprintf(request->api, sizeof(request->api), "/v1/item-%05u/x", target + 1);
+        (void)snprintf(request->customer, sizeof(request->customer), "c%05u", target + 2);
+        request->attributes[0] = attribute_of("api", request->api);
+        request->attributes[1] = attribute_of("method", "POST");
+        request->attributes[2] = attribute_of("customer", request->customer);
+        request->attributes[3] = attribute_of("tier", "free");
+        request->attributes[4] = attribute_of("user", "u");
+    }
+    return requests;
+}
+
+/* The least nanoseconds per request of a few rounds. */
 static double cost_ns(const struct policy *policy, size_t rules)
 {
-    enum { ROUNDS = 7, REQUESTS = 4000 };
+    struct cost_request *requests = cost_requests(rules);
     struct policy_result result;
-    double best = 1e18;
+    double best_ns = 1e18;
 
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < COST_ROUNDS; round++) {
         struct timespec from;
         struct timespec to;
         size_t parts = 0;
         clock_gettime(CLOCK_MONOTONIC, &from);
-        for (size_t i = 0; i < REQUESTS; i++) {
-            char api[48];
-            char customer[16];
-            struct request request = {.count = 0};
-            const size_t target = (i * 7919) % (rules / 3);
-            (void)snprintf(api, sizeof(api), "/v1/item-%05zu/x", target * 3 + 1);
-            (void)snprintf(customer, sizeof(customer), "c%05zu", target * 3 + 2);
-            add(&request, "api", api);
-            add(&request, "method", "POST");
-            add(&request, "customer", customer);
-            add(&request, "tier", "free");
-            add(&request, "user", "u");
-            parts += policy_resolve(policy, request.attributes, request.count, &result) == 0
-                         ? result.part_count
-                         : 0;
+        for (size_t i = 0; i < COST_REQUESTS; i++) {
+            if (policy_resolve(policy, requests[i].attributes, COST_ATTRIBUTES, &result) == 0)
+                parts += result.part_count;
         }
         clock_gettime(CLOCK_MONOTONIC, &to);
-        assert_int_equal(parts, 2 * REQUESTS);
-        const double ns =
+        assert_int_equal(parts, 2 * COST_REQUESTS);
+        const double all_ns =
             (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
-        best = ns / REQUESTS < best ? ns / REQUESTS : best;
+        best_ns = all_ns / COST_REQUESTS < best_ns ? all_ns / COST_REQUESTS : best_ns;
     }
-    return best;
+    free(requests);
+    return best_ns;
 }
 
 /* 10,000 rules cost a request about what 10 cost. The bound is loose, for machines are noisy: a
@@ -722,7 +759,7 @@ static void ten_thousand_rules_cost_what_ten_cost(void **state)
     const double many_ns = cost_ns(many, 9999);
     print_message("resolve: %.0f ns with 10 rules, %.0f ns with 10000, ratio %.2f\n", few_ns,
                   many_ns, many_ns / few_ns);
-    assert_true(many_ns < 4 * few_ns);
+    assert_true(many_ns < 3 * few_ns);
     policy_free(&few);
     policy_free(&many);
 }
@@ -732,6 +769,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wildcards_match_rests_and_segments),
         cmocka_unit_test(all_conditions_must_hold),
+        cmocka_unit_test(a_rule_found_twice_acts_once),
         cmocka_unit_test(allow_bypasses_what_is_below_it),
         cmocka_unit_test(block_denies_whatever_was_found_above),
         cmocka_unit_test(only_the_first_of_a_group_applies),

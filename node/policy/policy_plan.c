@@ -1,0 +1,86 @@
+/* policy_plan.c - packing a rule for comparison, and comparing. See policy_plan.h for the layout.
+ *
+ * I1  A plan says what its rule says: it is written once, from the rule, and never changed.
+ */
+#include "node/policy/policy_plan.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/policy/policy_internal.h"
+
+static size_t words_of(size_t bytes)
+{
+    return (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+}
+
+static size_t condition_words(const struct policy_match *match)
+{
+    size_t words = 1; /* the number of values */
+
+    for (size_t v = 0; v < match->value_count; v++)
+        words += 1 + words_of(match->values[v].len);
+    return words;
+}
+
+/* Writes one condition and returns the place behind it. */
+static uint32_t *put_condition(uint32_t *at, const struct policy_match *match, uint32_t attribute)
+{
+    *at++ = attribute;
+    *at++ = (uint32_t)condition_words(match);
+    *at++ = match->value_count;
+    for (size_t v = 0; v < match->value_count; v++) {
+        const struct policy_text *value = &match->values[v];
+        const bool wild = memchr(value->data, '*', value->len) != NULL;
+        *at++ = (uint32_t)value->len | (wild ? POLICY_PLAN_WILD : 0);
+        memcpy(at, value->data, value->len);
+        at += words_of(value->len);
+    }
+    return at;
+}
+
+struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_rule *rule,
+                                    const uint32_t *attributes, uint32_t group)
+{
+    size_t words = rule->key_count;
+
+    for (size_t m = 0; m < rule->match_count; m++)
+        words += 2 + condition_words(&rule->matches[m]);
+    struct policy_plan *plan =
+        chunks_get(chunks, 1, sizeof(*plan) + words * sizeof(plan->words[0]));
+    if (plan == NULL)
+        return NULL;
+    *plan = (struct policy_plan){.rule = rule,
+                                 .group = group,
+                                 .act = rule->act,
+                                 .match_count = rule->match_count,
+                                 .key_count = rule->key_count,
+                                 .ipv6_prefix = rule->ipv6_prefix,
+                                 .shadow = rule->shadow,
+                                 .missing_deny = rule->missing_deny};
+    uint32_t *at = plan->words;
+    for (size_t k = 0; k < rule->key_count; k++)
+        *at++ = attributes[rule->match_count + k];
+    for (size_t m = 0; m < rule->match_count; m++)
+        at = put_condition(at, &rule->matches[m], attributes[m]);
+    ASSERT(at == plan->words + words);
+    return plan;
+}
+
+bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value)
+{
+    const uint32_t *at = condition + 3;
+
+    for (uint32_t left = condition[2]; left > 0; left--) {
+        const struct policy_text expected = {(const char *)(at + 1), *at & ~POLICY_PLAN_WILD};
+        if ((*at & POLICY_PLAN_WILD) != 0) {
+            if (policy_pattern_match(&expected, value))
+                return true;
+        } else if (expected.len == value->len &&
+                   memcmp(expected.data, value->data, value->len) == 0) {
+            return true;
+        }
+        at += 1 + words_of(expected.len);
+    }
+    return false;
+}

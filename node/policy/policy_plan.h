@@ -1,0 +1,57 @@
+/* policy_plan.h - what must be compared to see whether a rule acts, packed into one piece of
+ * memory.
+ *
+ * With thousands of rules a request's cost is cache misses, not comparisons. A rule as listed is
+ * spread over a dozen places; its plan is a few neighbouring cache lines, texts included:
+ *
+ *   header | key attribute.. | condition | condition ..          all in 32-bit words
+ *   condition: attribute | words that follow | values | value ..
+ *   value:     length, PLAN_WILD if it holds a * | its bytes, padded to whole words
+ *
+ * Attributes and groups are small numbers here; the index gives them out.
+ */
+#ifndef NODE_POLICY_POLICY_PLAN_H
+#define NODE_POLICY_POLICY_PLAN_H
+
+#include "node/policy/chunks.h"
+#include "node/policy/policy.h"
+
+#define POLICY_PLAN_WILD 0x80000000U
+
+struct policy_plan {
+    const struct policy_rule *rule;
+    uint32_t group; /* 0 = none */
+    uint8_t act;    /* enum policy_act */
+    uint8_t match_count;
+    uint8_t key_count;
+    uint8_t ipv6_prefix;
+    bool shadow;
+    bool missing_deny;
+    uint32_t words[];
+};
+
+/* Packs a rule. `attributes` are the numbers of its matched and then of its key attributes. NULL
+ * when memory is exhausted. */
+struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_rule *rule,
+                                    const uint32_t *attributes, uint32_t group);
+
+/* The numbers of the key attributes, plan->key_count of them. */
+static inline const uint32_t *policy_plan_key(const struct policy_plan *plan)
+{
+    return plan->words;
+}
+
+/* The first of plan->match_count conditions, and the one behind `condition`. */
+static inline const uint32_t *policy_plan_conditions(const struct policy_plan *plan)
+{
+    return plan->words + plan->key_count;
+}
+static inline const uint32_t *policy_plan_next(const uint32_t *condition)
+{
+    return condition + 2 + condition[1];
+}
+
+/* Whether one of the condition's values matches `value`. */
+bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value);
+
+#endif
