@@ -1,0 +1,58 @@
+/* support_server.h - a node that a test scripts: a ROUTER in a thread that speaks the protocol.
+ *
+ * It answers HELLO and GET_RING from what the test set up, and CHECKS by its mode; it notes
+ * each CHECKS. Waits are for a condition, with a deadline.
+ */
+#ifndef TESTS_UNIT_SUPPORT_SERVER_H
+#define TESTS_UNIT_SUPPORT_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SERVER_NOTES_MAX = 256, SERVER_KEY_LEN = 64, SERVER_WAIT_MS = 5000 };
+
+enum server_mode {
+    SERVER_ANSWER,    /* allow everything; rule, window, node as below */
+    SERVER_SWALLOW,   /* note and say nothing */
+    SERVER_BUSY,      /* ERROR TG_EBUSY */
+    SERVER_NOT_YET,   /* ERROR TG_EUNAVAILABLE once, then answer */
+    SERVER_MALFORMED, /* DECISIONS with a body of noise */
+    SERVER_SHORT,     /* DECISIONS for one item too few, or too many if there is one */
+    SERVER_VERSION    /* ERROR TG_EVERSION to everything */
+};
+
+/* One CHECKS as it came in. */
+struct server_note {
+    uint64_t session;
+    uint64_t seq;
+    uint32_t flags;
+    uint32_t count;
+    uint32_t timeout_ms;
+    uint8_t operation;        /* of the first item */
+    uint64_t cost;            /* of the first item */
+    char key[SERVER_KEY_LEN]; /* first value of the first item */
+};
+
+struct server;
+
+/* Starts a server on a free port of the loopback that calls itself `name`. */
+struct server *server_new(const char *name, enum server_mode mode);
+/* Stops it; clients see the connection close. */
+void server_free(struct server **server);
+/* "tcp://127.0.0.1:PORT" */
+const char *server_endpoint(const struct server *server);
+/* The port is `server`'s, but nobody listens: for an endpoint that refuses. */
+void server_stop(struct server *server);
+void server_set_mode(struct server *server, enum server_mode mode);
+/* The ring it tells: `vnodes` vnodes, of which odd ones belong to `odd` and even ones to `even`. */
+void server_set_ring(struct server *server, uint32_t vnodes, uint64_t view_version,
+                     const char *even, const char *odd);
+/* Waits until it has noted `count` CHECKS; false after SERVER_WAIT_MS. */
+bool server_wait(struct server *server, size_t count);
+size_t server_count(struct server *server);
+struct server_note server_note(struct server *server, size_t i);
+/* How many GET_RING it answered. */
+size_t server_rings(struct server *server);
+
+#endif
