@@ -22,7 +22,10 @@
 #include "base/assert.h"
 #include "node/limit/table_private.h"
 
-enum { ENGINE_BLOCK = 64 }; /* rows prefetched at a time */
+enum {
+    ENGINE_BLOCK = 64,      /* rows prefetched at a time */
+    ENGINE_ROOM_ROUNDS = 8, /* how often a row may ask a full arena to drop others */
+};
 
 /* One row, gathered from the columns. */
 struct row {
@@ -72,8 +75,11 @@ static int plan_apply(struct table *table, const struct limit_plan *plan, struct
                       struct limit_decision *out)
 {
     int change = plan->ops->apply(&table->memory, cell, plan, request, out);
-    if (change == TG_EFULL && table_make_arena_room(table, number, clock_ns))
+    for (unsigned round = 0; change == TG_EFULL && round < ENGINE_ROOM_ROUNDS; round++) {
+        if (!table_make_arena_room(table, number, clock_ns))
+            break;
         change = plan->ops->apply(&table->memory, cell, plan, request, out);
+    }
     return change;
 }
 

@@ -28,6 +28,20 @@ size_t filter_bytes(uint32_t vnodes, size_t bytes)
     return words_bytes(vnodes, bytes) + vnodes * sizeof(uint32_t);
 }
 
+size_t filter_bytes_used(const struct filter *filter)
+{
+    return ((size_t)filter->slices_used + 1) * filter->slice_blocks * FILTER_BLOCK_LEN +
+           filter->vnodes * sizeof *filter->adds;
+}
+
+/* Keeps slices_used in step with adds. */
+static void set_adds(struct filter *filter, uint32_t vnode, uint32_t adds)
+{
+    filter->slices_used += (adds != 0);
+    filter->slices_used -= (filter->adds[vnode] != 0);
+    filter->adds[vnode] = adds;
+}
+
 int filter_init(struct filter *filter, const struct allocator *allocator, uint32_t vnodes,
                 size_t bytes)
 {
@@ -95,7 +109,7 @@ void filter_add(struct filter *filter, uint32_t vnode, struct hash128 id)
     const uint64_t hash = filter_hash(id);
     slice_add(filter, slice_of(filter, vnode), hash);
     if (filter->adds[vnode] < UINT32_MAX)
-        filter->adds[vnode]++;
+        set_adds(filter, vnode, filter->adds[vnode] + 1);
     if (filter->rebuilding == vnode) {
         slice_add(filter, slice_shadow(filter), hash); /* I2 */
         filter->rebuilt_adds++;
@@ -122,14 +136,14 @@ void filter_reset(struct filter *filter, uint32_t vnode)
     if (filter->adds[vnode] == 0)
         return; /* already empty: pages never used stay untouched */
     memset(slice_of(filter, vnode), 0, slice_words(filter) * 8);
-    filter->adds[vnode] = 0;
+    set_adds(filter, vnode, 0);
 }
 
 void filter_saturate(struct filter *filter, uint32_t vnode)
 {
     ASSERT(vnode < filter->vnodes);
     memset(slice_of(filter, vnode), 0xff, slice_words(filter) * 8);
-    filter->adds[vnode] = UINT32_MAX;
+    set_adds(filter, vnode, UINT32_MAX);
 }
 
 uint32_t filter_fill_permille(const struct filter *filter, uint32_t vnode)
@@ -165,7 +179,7 @@ void filter_rebuild_end(struct filter *filter)
     if (filter->rebuilding == FILTER_VNODE_NONE)
         return;
     memcpy(slice_of(filter, filter->rebuilding), slice_shadow(filter), slice_words(filter) * 8);
-    filter->adds[filter->rebuilding] = filter->rebuilt_adds;
+    set_adds(filter, filter->rebuilding, filter->rebuilt_adds);
     filter->rebuilding = FILTER_VNODE_NONE;
 }
 

@@ -32,7 +32,8 @@ struct filter {
     size_t bytes;    /* of words */
     uint32_t vnodes;
     uint32_t slice_blocks;
-    uint32_t rebuilding; /* vnode, or FILTER_VNODE_NONE */
+    uint32_t slices_used; /* with at least one add */
+    uint32_t rebuilding;  /* vnode, or FILTER_VNODE_NONE */
     uint32_t rebuilt_adds;
 };
 
@@ -42,6 +43,8 @@ MUST_USE int filter_init(struct filter *filter, const struct allocator *allocato
 void filter_fini(struct filter *filter);
 /* Bytes that filter_init with these arguments takes. */
 size_t filter_bytes(uint32_t vnodes, size_t bytes);
+/* Bytes that are in use: slices without an add are never touched. */
+size_t filter_bytes_used(const struct filter *filter);
 
 void filter_add(struct filter *filter, uint32_t vnode, struct hash128 id);
 /* 1 if `id` may have been added, 0 if it certainly was not. */

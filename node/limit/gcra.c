@@ -66,6 +66,13 @@ static unsigned __int128 divide_up(unsigned __int128 a, uint64_t b)
     return (a + b - 1) / b;
 }
 
+/* Without a number for the rate, q-ths become 2^-20ths: rounded down here and up when read, they
+ * come back as they were, for q <= 2^20. */
+static uint32_t fraction_without_rate(uint32_t fraction, uint32_t q)
+{
+    return (uint32_t)(((uint64_t)fraction << RATE_FRACTION_BITS) / q);
+}
+
 /* The debt of a bucket kept at another rate than the plan's, in the plan's units (I3). */
 static unsigned __int128 debt_converted(const struct limit_memory *memory,
                                         const struct limit_plan *plan, uint64_t span_ns,
@@ -112,10 +119,8 @@ static inline void gcra_store(struct limit_memory *memory, struct limit_cell *ce
         span_ns = (uint64_t)(debt / plan->q);
         fraction = (uint32_t)(debt % plan->q);
     }
-    if (plan->rate == 0 && fraction != 0) { /* no rate to count fractions by: round up */
-        fraction = 0;
-        span_ns++;
-    }
+    if (__builtin_expect(plan->rate == 0, 0))
+        fraction = fraction_without_rate(fraction, plan->q);
     const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
     if (__builtin_expect(number != plan->rate, 0)) {
         rates_hold(&memory->rates, plan->rate);
@@ -204,21 +209,20 @@ static void gcra_put(const struct limit_memory *memory, const struct limit_cell 
 static int gcra_get(struct limit_memory *memory, struct bytes_reader *reader,
                     struct limit_cell *cell, int64_t *expires_ns)
 {
-    uint64_t tat_ns = bytes_get_u64(reader);
+    const uint64_t tat_ns = bytes_get_u64(reader);
     uint32_t fraction = bytes_get_u32(reader);
     const uint64_t p = bytes_get_u64(reader);
     const uint32_t q = bytes_get_u32(reader);
     if (reader->failed || tat_ns > INT64_MAX - 1 || p > RATE_NUMERATOR_MAX ||
-        q > RATE_DENOMINATOR_MAX || (p == 0) != (q == 0) || (fraction != 0 && fraction >= q))
+        q > RATE_DENOMINATOR_MAX || (p == 0) != (q == 0) ||
+        fraction >= (q == 0 ? RATE_DENOMINATOR_MAX : q))
         return TG_ECORRUPT;
     *expires_ns = (int64_t)tat_ns + (fraction != 0);
     if (memory == NULL)
         return 0;
     const uint32_t number = p == 0 ? 0 : rates_take(&memory->rates, p, q);
-    if (number == 0 && fraction != 0) {
-        fraction = 0;
-        tat_ns++;
-    }
+    if (number == 0 && p != 0)
+        fraction = fraction_without_rate(fraction, q);
     *cell = (struct limit_cell){.word = {[2] = number << RATE_FRACTION_BITS | fraction}};
     cell_set_u64(cell, tat_ns);
     return 0;

@@ -113,7 +113,7 @@ void index_remove(struct index *index, struct hash128 id, uint32_t slot)
 
 size_t index_bytes(const struct index *index)
 {
-    return (size_t)index->size_next * sizeof(uint32_t) + INDEX_SCRATCH * sizeof(uint32_t);
+    return (size_t)index->size_next * sizeof(uint32_t);
 }
 
 void index_check(const struct index *index)

@@ -292,7 +292,7 @@ static int log_take(struct limit_memory *memory, struct limit_cell *cell,
         struct log *log = log_of(memory, cell);
         log->window_ns = plan->limit.window_ns;
         log_append(log, plan, (uint32_t)verdict->charge, now_ns);
-    } else if (verdict->refund > 0 && cell->wide) {
+    } else if (verdict->refund > 0 && cell->wide && log_of(memory, cell)->total > 0) {
         struct log *log = log_of(memory, cell);
         log_refund(log, verdict->refund);
         if (log->words == 0)

@@ -157,8 +157,10 @@ void table_stats(const struct table *table, struct table_stats *stats)
         .bytes_max = table->bytes_max,
         .arena_bytes = arena->used_bytes,
     };
-    stats->bytes = fixed_bytes(table) + index_bytes(&table->index) -
-                   INDEX_SCRATCH * sizeof(uint32_t) +
+    const uint64_t ring = table->ring_head < table->ring_len ? table->ring_head : table->ring_len;
+    stats->bytes = fixed_bytes(table) - (size_t)(table->ring_len - ring) * sizeof(uint32_t) -
+                   filter_bytes(table->vnodes_count, table->bytes_max / FILTER_SHARE) +
+                   filter_bytes_used(&table->filter) + index_bytes(&table->index) +
                    (size_t)table->slots_end * sizeof(struct slot) +
                    (size_t)(arena->end - arena->low) * ARENA_GRANULE;
 }

@@ -17,7 +17,8 @@
  *                 +-------------------------------------+--> ON_DISK: may leave for the filter
  *
  * I1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
- *     or the slot's vnode is behind for t. (t being in the vnode's targets.)
+ *     or the slot's vnode is behind for t, or t is the disk and the slot is being written.
+ *     (t being in the vnode's targets.)
  * I2  A slot leaves memory only if it is expired, or on disk and clean and not being written;
  *     otherwise its loss is counted in `forgotten`.
  * I3  Every id in the index is that of exactly one live slot; a slot's number never changes.

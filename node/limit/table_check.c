@@ -25,6 +25,8 @@ static void check_tracked(const struct table *table, uint32_t number)
         const uint8_t bit = TABLE_TARGET_BIT(target);
         if ((slot_dirty(table, slot) & bit) == 0 || (state->behind & bit) != 0)
             continue;
+        if (target == TABLE_DISK && (slot->dirty & DIRTY_WRITING) != 0)
+            continue; /* table_write_done queues it */
         const struct sweep *sweep = &table->sweep[target];
         const bool ahead = sweep->at <= number && number < sweep->end;
         ASSERT(ahead || sweep->again || ring_holds(table, number, target));

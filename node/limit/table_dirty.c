@@ -63,6 +63,18 @@ uint32_t table_count(const struct table *table, uint32_t vnode)
     return table->vnodes[vnode].count;
 }
 
+/* True if the target's reader should get the slot now. One that is being written is not handed to
+ * the disk a second time: table_write_done queues it again. */
+static bool slot_due(const struct table *table, const struct slot *slot, unsigned target)
+{
+    if (!slot_live(slot))
+        return false;
+    if (target == TABLE_DISK && (slot->dirty & DIRTY_WRITING) != 0)
+        return false;
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    return (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0;
+}
+
 /* -- sweeps ------------------------------------------------------------------------------- */
 
 static bool sweep_running(const struct sweep *sweep)
@@ -109,12 +121,10 @@ static uint32_t sweep_next(struct table *table, unsigned target)
     for (unsigned n = 0; n < TABLE_SWEEP_SLOTS && sweep_running(sweep); n++) {
         const uint32_t number = sweep->at++;
         struct slot *slot = &table->slots[number];
-        if (slot_live(slot)) {
-            const struct vnode_state *state = &table->vnodes[slot->vnode];
-            slot->dirty |= state->mark & bit;
-            if ((slot_dirty(table, slot) & ~state->behind & bit) != 0)
-                return number; /* the pass is finished by a later call, if this was its last */
-        }
+        if (slot_live(slot))
+            slot->dirty |= table->vnodes[slot->vnode].mark & bit;
+        if (slot_due(table, slot, target))
+            return number; /* the pass is finished by a later call, if this was its last */
     }
     if (!sweep_running(sweep))
         sweep_finish(table, target);
@@ -219,15 +229,12 @@ void table_changed(struct table *table, uint32_t number, bool lowered)
 uint32_t table_next_dirty(struct table *table, unsigned target)
 {
     ASSERT(target < TABLE_TARGETS);
-    const uint8_t bit = TABLE_TARGET_BIT(target);
     uint64_t *cursor = &table->cursor[target];
     for (unsigned n = 0; *cursor < table->ring_head; n++) {
         if (n == TABLE_DRAIN_ENTRIES)
             return TABLE_NONE;
         const uint32_t number = table->ring[(*cursor)++ & (table->ring_len - 1)];
-        const struct slot *slot = &table->slots[number];
-        if (slot_live(slot) &&
-            (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0)
+        if (slot_due(table, &table->slots[number], target))
             return number;
     }
     return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
@@ -281,7 +288,9 @@ void table_write_done(struct table *table, uint32_t number, bool ok)
     }
     if (ok)
         slot->dirty |= DIRTY_ON_DISK;
-    else
-        table_mark_dirty(table, number, TABLE_TARGET_BIT(TABLE_DISK));
+    if (!ok || (slot->dirty & TABLE_TARGET_BIT(TABLE_DISK)) != 0) {
+        slot->dirty |= TABLE_TARGET_BIT(TABLE_DISK);
+        ring_push(table, number); /* its entry may have been passed over meanwhile */
+    }
     table_settle(table, number);
 }

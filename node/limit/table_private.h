@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
 
 enum {
     TABLE_PLANS = 512,         /* cached plans, direct-mapped by content */
-    TABLE_EVICT_SCAN = 64,     /* slots one insertion looks at for a victim */
+    TABLE_EVICT_SCAN = 256,    /* slots one insertion looks at for a victim */
     TABLE_ARENA_SCAN = 512,    /* slots a full arena looks at */
     TABLE_ARENA_VICTIMS = 8,   /* wide slots it drops at most */
     TABLE_EXPIRE_SLOTS = 128,  /* slots a step looks at for expiry */

@@ -1,0 +1,229 @@
+/* support_limit.c - see support_limit.h. */
+#include "tests/unit/support_limit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+
+enum { TABLE_BYTES = 4 << 20, VNODES = 64, KEY = 1 };
+
+#define TIME_MAX_NS INT64_C(3500000000000000000)
+
+struct table *limit_table(void)
+{
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_BYTES, VNODES), 0);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        table_set_targets(table, vnode, TABLE_TARGET_BIT(TABLE_DISK) | TABLE_TARGET_BIT(1));
+    return table;
+}
+
+struct hash128 limit_key(uint64_t number)
+{
+    return (struct hash128){hash_mix64(number + 1), hash_mix64(~number)};
+}
+
+struct limit_decision limit_do(struct table *table, uint64_t number, const struct limit *limit,
+                               enum operation operation, uint64_t cost, unsigned flags,
+                               int64_t now_ns)
+{
+    struct limit_decision decision;
+    engine_one(table, limit_key(number), (uint32_t)(number % VNODES), limit, cost, operation,
+               flags | LIMIT_LOADED, now_ns, &decision);
+    return decision;
+}
+
+bool limit_decisions_equal(const struct limit_decision *a, const struct limit_decision *b)
+{
+    return a->status == b->status && a->allowed == b->allowed && a->limit == b->limit &&
+           a->used == b->used && a->remaining == b->remaining && a->granted == b->granted &&
+           a->reset_after_ns == b->reset_after_ns && a->retry_after_ns == b->retry_after_ns &&
+           a->delay_ns == b->delay_ns;
+}
+
+/* The semantics, said once more and plainly: how many tokens the operation adds, and its verdict.
+ */
+static uint64_t expected_charge(uint64_t used, uint64_t capacity, enum operation operation,
+                                uint64_t cost, unsigned flags, bool *allowed, uint64_t *granted)
+{
+    const uint64_t left = used < capacity ? capacity - used : 0;
+    const uint64_t debt_left = used < 2 * capacity ? 2 * capacity - used : 0;
+    *allowed = true;
+    *granted = 0;
+    if (operation == OPERATION_REFUND || operation == OPERATION_RESET)
+        return 0;
+    if (operation == OPERATION_HIT)
+        return *granted = cost < debt_left ? cost : debt_left;
+    if (cost == 0)
+        return 0;
+    if (cost <= left)
+        return *granted = cost;
+    if ((flags & LIMIT_AT_MOST) != 0 && left > 0)
+        return *granted = left;
+    *allowed = false;
+    if ((flags & LIMIT_COUNT_DENIED) != 0)
+        return cost < debt_left ? cost : debt_left;
+    return 0;
+}
+
+static enum operation random_operation(struct random *random)
+{
+    const uint64_t dice = random_below(random, 100);
+    return dice < 75   ? OPERATION_CHECK
+           : dice < 83 ? OPERATION_PEEK
+           : dice < 90 ? OPERATION_HIT
+           : dice < 99 ? OPERATION_REFUND
+                       : OPERATION_RESET;
+}
+
+static uint64_t random_cost(struct random *random, uint64_t capacity)
+{
+    switch (random_below(random, 8)) {
+    case 0:
+        return 0;
+    case 1:
+        return random_below(random, capacity + 2);
+    case 2:
+        return random_below(random, 100) == 0 ? UINT64_MAX : 2;
+    default:
+        return 1;
+    }
+}
+
+static int64_t random_gap(struct random *random, const struct limit *limit)
+{
+    const int64_t window_ns = (int64_t)limit->window_ns;
+    switch (random_below(random, 40)) {
+    case 0:
+        return random_between(random, 0, 3 * window_ns);
+    case 1:
+        return -random_between(random, 0, 2 * window_ns);
+    case 2:
+        return window_ns;
+    case 3:
+    case 4:
+        return 0;
+    default:
+        return random_between(random, 0, 2 * (int64_t)(limit->window_ns / limit->count) + 1);
+    }
+}
+
+/* Waiting exactly retry_after makes the same check succeed, and 1 ns less does not. */
+static void assert_retry_exact(struct table *table, const struct limit *limit, uint64_t cost,
+                               unsigned flags, int64_t now_ns, const struct limit_decision *denied)
+{
+    if (denied->retry_after_ns == LIMIT_RETRY_NEVER) {
+        assert_true(cost > denied->limit);
+        return;
+    }
+    assert_true(denied->retry_after_ns > 0);
+    const int64_t then_ns = now_ns + denied->retry_after_ns;
+    flags &= LIMIT_AT_MOST;
+    assert_int_equal(limit_do(table, KEY, limit, OPERATION_PEEK, cost, flags, then_ns - 1).allowed,
+                     0);
+    assert_int_equal(limit_do(table, KEY, limit, OPERATION_PEEK, cost, flags, then_ns).allowed, 1);
+}
+
+/* At reset_after nothing is used any more; before that, something is. */
+static void assert_reset_exact(struct table *table, const struct limit *limit, int64_t now_ns,
+                               const struct limit_decision *decision)
+{
+    const int64_t then_ns = now_ns + decision->reset_after_ns;
+    if (decision->used > 0)
+        assert_true(limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, then_ns - 1).used > 0);
+    assert_int_equal(limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, then_ns).used, 0);
+}
+
+/* Time-travelling peeks must not tidy up what an earlier time still needs, so they run on a copy
+ * of the state in a second table. */
+static void copy_state(struct table *from, struct table *to, int64_t now_ns)
+{
+    static uint8_t bytes[TABLE_EXPORT_MAX];
+    const uint32_t slot = table_lookup(from, limit_key(KEY));
+    const uint32_t old = table_lookup(to, limit_key(KEY));
+    if (old != TABLE_NONE)
+        table_drop(to, old);
+    if (slot == TABLE_NONE)
+        return;
+    const int len = table_export(from, slot, bytes, sizeof bytes);
+    assert_true(len > 0 && (size_t)len == table_export_len(from, slot));
+    assert_int_equal(table_import(to, KEY, limit_key(KEY), bytes, (size_t)len, now_ns, 0), 0);
+}
+
+static void one_operation(struct random *random, struct table *table, struct table *copy,
+                          const struct limit *limit, const struct limit_model *model,
+                          int64_t now_ns)
+{
+    const uint64_t capacity = limit_capacity(limit);
+    const enum operation operation = random_operation(random);
+    const uint64_t cost = random_cost(random, capacity);
+    const unsigned flags = (unsigned)random_below(random, 12) == 0 ? LIMIT_AT_MOST
+                           : random_below(random, 12) == 0         ? LIMIT_COUNT_DENIED
+                                                                   : 0;
+    const uint64_t used = model->used(model->state, now_ns);
+    bool allowed;
+    uint64_t granted;
+    const uint64_t charge =
+        expected_charge(used, capacity, operation, cost, flags, &allowed, &granted);
+    struct limit_decision peeked = limit_do(table, KEY, limit, OPERATION_PEEK, cost, flags, now_ns);
+    const struct limit_decision got = limit_do(table, KEY, limit, operation, cost, flags, now_ns);
+
+    assert_int_equal(got.status, LIMIT_DECIDED);
+    assert_int_equal(got.allowed, allowed);
+    assert_int_equal(got.granted, granted);
+    assert_int_equal(got.limit, capacity);
+    /* A peek does not foresee that a full log merges what COUNT_DENIED charges. */
+    if (limit->algorithm == ALGORITHM_SLIDING_LOG && !allowed && charge > 0)
+        peeked.retry_after_ns = got.retry_after_ns;
+    if (operation == OPERATION_CHECK || operation == OPERATION_PEEK)
+        assert_true(limit_decisions_equal(&peeked, &got));
+    if (operation != OPERATION_PEEK) {
+        if (operation == OPERATION_RESET || operation == OPERATION_REFUND)
+            model->sub(model->state, now_ns, operation == OPERATION_RESET ? UINT64_MAX : cost);
+        else if (charge > 0)
+            model->add(model->state, now_ns, charge);
+        assert_int_equal(got.used, model->used(model->state, now_ns));
+        const uint64_t left = got.used < capacity ? capacity - got.used : 0;
+        assert_int_equal(got.remaining, left);
+    }
+    if (random_below(random, 4) != 0 || operation == OPERATION_PEEK)
+        return;
+    copy_state(table, copy, now_ns);
+    if (!got.allowed)
+        assert_retry_exact(copy, limit, cost, flags, now_ns, &got);
+    copy_state(table, copy, now_ns);
+    const struct limit_decision state = limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, now_ns);
+    const struct limit_decision same = limit_do(copy, KEY, limit, OPERATION_PEEK, 0, 0, now_ns);
+    assert_true(limit_decisions_equal(&state, &same));
+    if (state.used > 0)
+        assert_true(table_expires_ns(copy, table_lookup(copy, limit_key(KEY))) >=
+                    now_ns + state.reset_after_ns);
+    assert_reset_exact(copy, limit, now_ns, &state);
+}
+
+void limit_history(struct random *random, const struct limit *limit,
+                   const struct limit_model *model, unsigned operations)
+{
+    struct table *table = limit_table();
+    struct table *copy = limit_table();
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    model->clear(model->state, limit);
+    for (unsigned i = 0; i < operations; i++) {
+        now_ns += random_gap(random, limit);
+        if (now_ns > TIME_MAX_NS) { /* long windows: begin anew before the end of time */
+            const uint32_t slot = table_lookup(table, limit_key(KEY));
+            if (slot != TABLE_NONE)
+                table_drop(table, slot);
+            model->clear(model->state, limit);
+            now_ns = LIMIT_TEST_EPOCH_NS;
+        }
+        one_operation(random, table, copy, limit, model, now_ns);
+    }
+    table_check_invariants(table);
+    table_free(&table);
+    table_free(&copy);
+}

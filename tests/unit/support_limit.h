@@ -1,0 +1,41 @@
+/* support_limit.h - random histories of one limit, run against a naive model of its algorithm.
+ *
+ * The model only knows how many tokens are used at a time and how to add or take some back. What
+ * an operation does with that, and which properties every decision has (retry_after is exact, a
+ * peek changes nothing, a refund never overfills), is stated once here for all algorithms.
+ */
+#ifndef TESTS_UNIT_SUPPORT_LIMIT_H
+#define TESTS_UNIT_SUPPORT_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limit.h"
+#include "base/random.h"
+#include "node/limit/engine.h"
+
+#define LIMIT_TEST_EPOCH_NS INT64_C(1700000000000000000)
+
+struct limit_model {
+    void (*clear)(void *state, const struct limit *limit);
+    uint64_t (*used)(void *state, int64_t now_ns);
+    void (*add)(void *state, int64_t now_ns, uint64_t count);
+    void (*sub)(void *state, int64_t now_ns, uint64_t count);
+    void *state;
+};
+
+/* Runs `operations` random operations with random gaps (sometimes backwards) and asserts that the
+ * engine and the model agree on each of them. */
+void limit_history(struct random *random, const struct limit *limit,
+                   const struct limit_model *model, unsigned operations);
+
+/* A table of 4 MiB and 64 vnodes with all changes going to the disk and replica 1. */
+struct table *limit_table(void);
+struct hash128 limit_key(uint64_t number);
+/* One operation on key `number`, as if the disk had been asked. */
+struct limit_decision limit_do(struct table *table, uint64_t number, const struct limit *limit,
+                               enum operation operation, uint64_t cost, unsigned flags,
+                               int64_t now_ns);
+bool limit_decisions_equal(const struct limit_decision *a, const struct limit_decision *b);
+
+#endif

@@ -1,0 +1,321 @@
+/* test_engine.c - batches, groups and flags of the engine. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+
+#include "tests/unit/support_limit.h"
+
+enum { VNODES = 64, ROWS = 200 };
+
+struct columns {
+    struct hash128 ids[ROWS];
+    uint32_t vnodes[ROWS];
+    const struct limit *limits[ROWS];
+    uint64_t costs[ROWS];
+    uint8_t operations[ROWS];
+    uint8_t flags[ROWS];
+    uint32_t groups[ROWS];
+    uint8_t status[ROWS];
+    uint8_t allowed[ROWS];
+    uint64_t limit[ROWS];
+    uint64_t used[ROWS];
+    uint64_t remaining[ROWS];
+    uint64_t granted[ROWS];
+    int64_t reset_after_ns[ROWS];
+    int64_t retry_after_ns[ROWS];
+    int64_t delay_ns[ROWS];
+    size_t count;
+};
+
+static struct columns columns;
+
+static void add_row(uint64_t key, const struct limit *limit, enum operation operation,
+                    uint64_t cost, unsigned flags, uint32_t group)
+{
+    const size_t i = columns.count++;
+    columns.ids[i] = limit_key(key);
+    columns.vnodes[i] = (uint32_t)(key % VNODES);
+    columns.limits[i] = limit;
+    columns.costs[i] = cost;
+    columns.operations[i] = (uint8_t)operation;
+    columns.flags[i] = (uint8_t)flags;
+    columns.groups[i] = group;
+}
+
+static void step(struct table *table, int64_t now_ns)
+{
+    const struct limit_batch batch = {
+        columns.count, columns.ids,        columns.vnodes, columns.limits,
+        columns.costs, columns.operations, columns.flags,  columns.groups,
+    };
+    struct limit_decisions out = {
+        columns.status,         columns.allowed,        columns.limit,
+        columns.used,           columns.remaining,      columns.granted,
+        columns.reset_after_ns, columns.retry_after_ns, columns.delay_ns,
+    };
+    engine_step(table, &batch, now_ns, &out);
+}
+
+static struct limit_decision row(size_t i)
+{
+    return (struct limit_decision){
+        .status = columns.status[i],
+        .allowed = columns.allowed[i],
+        .limit = columns.limit[i],
+        .used = columns.used[i],
+        .remaining = columns.remaining[i],
+        .granted = columns.granted[i],
+        .reset_after_ns = columns.reset_after_ns[i],
+        .retry_after_ns = columns.retry_after_ns[i],
+        .delay_ns = columns.delay_ns[i],
+    };
+}
+
+static uint64_t used_of(struct table *table, uint64_t key, const struct limit *limit,
+                        int64_t now_ns)
+{
+    return limit_do(table, key, limit, OPERATION_PEEK, 0, 0, now_ns).used;
+}
+
+/* Limits of all algorithms and some sizes; a key always has the same algorithm. */
+static struct limit limits[8];
+
+static const struct limit *limit_of(uint64_t key)
+{
+    for (unsigned i = 0; i < 8; i++)
+        limits[i] = (struct limit){.count = 3 + 5 * i,
+                                   .window_ns = 1000000000ULL * (1 + i),
+                                   .algorithm = (uint8_t)(i % ALGORITHM_COUNT)};
+    return &limits[key % 8];
+}
+
+/* A batch gives the same answers as its rows one by one, duplicates of a key included. */
+static void a_batch_is_its_rows_one_by_one(void **state)
+{
+    (void)state;
+    struct table *batched = limit_table();
+    struct table *single = limit_table();
+    struct random random;
+    random_init(&random, 1);
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    for (unsigned n = 0; n < 1000; n++) {
+        columns.count = 0;
+        now_ns += (int64_t)random_below(&random, 300000000);
+        const size_t rows = 1 + random_below(&random, ROWS);
+        for (size_t i = 0; i < rows; i++) {
+            const uint64_t key = random_below(&random, 500);
+            add_row(key, limit_of(key), (enum operation)random_below(&random, OPERATION_COUNT),
+                    random_below(&random, 4), LIMIT_LOADED | (unsigned)random_below(&random, 8),
+                    (uint32_t)i);
+        }
+        step(batched, now_ns);
+        for (size_t i = 0; i < rows; i++) {
+            struct limit_decision one;
+            engine_one(single, columns.ids[i], columns.vnodes[i], columns.limits[i],
+                       columns.costs[i], (enum operation)columns.operations[i], columns.flags[i],
+                       now_ns, &one);
+            const struct limit_decision got = row(i);
+            assert_true(limit_decisions_equal(&one, &got));
+        }
+    }
+    table_check_invariants(batched);
+    table_free(&batched);
+    table_free(&single);
+}
+
+/* Random groups: taken from all limits or from none, and taken iff each would allow. */
+static void groups_are_all_or_nothing(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    struct random random;
+    random_init(&random, 2);
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    unsigned admitted = 0;
+    unsigned denied = 0;
+    for (unsigned n = 0; n < 20000; n++) {
+        columns.count = 0;
+        now_ns += (int64_t)random_below(&random, 100000000);
+        const size_t rows = 2 + random_below(&random, 4);
+        const uint64_t first = random_below(&random, 40);
+        const uint64_t cost = random_below(&random, 4);
+        const bool at_most = random_below(&random, 4) == 0;
+        bool all = true;
+        uint64_t least = cost;
+        uint64_t before[8];
+        for (size_t i = 0; i < rows; i++) {
+            const uint64_t key = first + i * 3;
+            add_row(key, limit_of(key), OPERATION_CHECK, cost,
+                    LIMIT_LOADED | (at_most ? LIMIT_AT_MOST : 0), 7);
+            const struct limit_decision alone = limit_do(table, key, limit_of(key), OPERATION_PEEK,
+                                                         cost, at_most ? LIMIT_AT_MOST : 0, now_ns);
+            all = all && alone.allowed;
+            least = alone.granted < least ? alone.granted : least;
+            before[i] = used_of(table, key, limit_of(key), now_ns);
+        }
+        step(table, now_ns);
+        bool allowed = true;
+        for (size_t i = 0; i < rows; i++)
+            allowed = allowed && columns.allowed[i];
+        assert_int_equal(allowed, all);
+        for (size_t i = 0; i < rows; i++) {
+            const uint64_t taken = all ? least : 0;
+            assert_int_equal(columns.granted[i], taken);
+            assert_int_equal(columns.used[i], before[i] + taken);
+            assert_int_equal(used_of(table, first + i * 3, columns.limits[i], now_ns),
+                             before[i] + taken);
+            assert_int_equal(columns.retry_after_ns[i] == 0, columns.allowed[i]);
+        }
+        admitted += all;
+        denied += !all;
+    }
+    assert_true(admitted > 1000 && denied > 1000);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* One key twice in a group must have room for both costs. */
+static void a_key_twice_in_a_group_needs_room_for_both(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit limit = {.count = 5, .window_ns = 60000000000};
+    columns.count = 0;
+    add_row(1, &limit, OPERATION_CHECK, 3, LIMIT_LOADED, 1);
+    add_row(1, &limit, OPERATION_CHECK, 3, LIMIT_LOADED, 1);
+    step(table, LIMIT_TEST_EPOCH_NS);
+    assert_true(columns.allowed[0]);
+    assert_false(columns.allowed[1]);
+    assert_int_equal(used_of(table, 1, &limit, LIMIT_TEST_EPOCH_NS), 0);
+    columns.count = 0;
+    add_row(1, &limit, OPERATION_CHECK, 3, LIMIT_LOADED, 1);
+    add_row(1, &limit, OPERATION_CHECK, 2, LIMIT_LOADED, 1);
+    step(table, LIMIT_TEST_EPOCH_NS);
+    assert_true(columns.allowed[0] && columns.allowed[1]);
+    assert_int_equal(used_of(table, 1, &limit, LIMIT_TEST_EPOCH_NS), 5);
+    table_free(&table);
+}
+
+/* In a denied group only the rows that count denials and deny are charged. */
+static void counted_denials_charge_only_the_denying_row(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit small = {.count = 1, .window_ns = 60000000000};
+    const struct limit large = {.count = 9, .window_ns = 60000000000};
+    const unsigned flags = LIMIT_LOADED | LIMIT_COUNT_DENIED;
+    for (unsigned n = 0; n < 2; n++) {
+        columns.count = 0;
+        add_row(1, &small, OPERATION_CHECK, 1, flags, 1);
+        add_row(2, &large, OPERATION_CHECK, 1, flags, 1);
+        step(table, LIMIT_TEST_EPOCH_NS);
+    }
+    assert_false(columns.allowed[0]);
+    assert_true(columns.allowed[1]);
+    assert_int_equal(used_of(table, 1, &small, LIMIT_TEST_EPOCH_NS), 2);
+    assert_int_equal(used_of(table, 2, &large, LIMIT_TEST_EPOCH_NS), 1);
+    table_free(&table);
+}
+
+/* A key that may be on disk is ABSENT, with its whole group, and nothing is taken. */
+static void a_key_that_may_be_on_disk_is_absent(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit limit = {.count = 5, .window_ns = 60000000000};
+    table_filter_add(table, 1, limit_key(1));
+    columns.count = 0;
+    add_row(2, &limit, OPERATION_CHECK, 1, 0, 1);
+    add_row(1, &limit, OPERATION_CHECK, 1, 0, 1);
+    add_row(3, &limit, OPERATION_CHECK, 1, 0, 2);
+    step(table, LIMIT_TEST_EPOCH_NS);
+    assert_int_equal(columns.status[0], LIMIT_ABSENT);
+    assert_int_equal(columns.status[1], LIMIT_ABSENT);
+    assert_int_equal(columns.status[2], LIMIT_DECIDED);
+    assert_int_equal(used_of(table, 2, &limit, LIMIT_TEST_EPOCH_NS), 0);
+    const struct limit_decision got =
+        limit_do(table, 1, &limit, OPERATION_CHECK, 1, LIMIT_LOADED, LIMIT_TEST_EPOCH_NS);
+    assert_int_equal(got.status, LIMIT_DECIDED);
+    assert_int_equal(got.used, 1);
+    table_free(&table);
+}
+
+/* Peeks and denials of unknown keys leave no slot behind. */
+static void unknown_keys_that_take_nothing_leave_no_trace(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    for (uint64_t key = 0; key < 80; key++) {
+        const struct limit *limit = limit_of(key);
+        (void)limit_do(table, key, limit, OPERATION_PEEK, 1, 0, LIMIT_TEST_EPOCH_NS);
+        (void)limit_do(table, key, limit, OPERATION_CHECK, 0, 0, LIMIT_TEST_EPOCH_NS);
+        (void)limit_do(table, key, limit, OPERATION_CHECK, 10000, 0, LIMIT_TEST_EPOCH_NS);
+        (void)limit_do(table, key, limit, OPERATION_REFUND, 5, 0, LIMIT_TEST_EPOCH_NS);
+        (void)limit_do(table, key, limit, OPERATION_RESET, 0, 0, LIMIT_TEST_EPOCH_NS);
+    }
+    struct table_stats stats;
+    table_stats(table, &stats);
+    assert_int_equal(stats.used, 0);
+    assert_int_equal(stats.arena_bytes, 0);
+    table_free(&table);
+}
+
+/* A limit of another algorithm than the slot's is refused, not misread. */
+static void another_algorithm_on_a_slot_is_refused(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit bucket = {.count = 5, .window_ns = 60000000000};
+    const struct limit log = {
+        .count = 5, .window_ns = 60000000000, .algorithm = ALGORITHM_SLIDING_LOG};
+    (void)limit_do(table, 1, &bucket, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS);
+    assert_int_equal(limit_do(table, 1, &log, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS).status,
+                     LIMIT_NO_ROOM);
+    assert_int_equal(used_of(table, 1, &bucket, LIMIT_TEST_EPOCH_NS), 1);
+    table_free(&table);
+}
+
+/* A group larger than the bound is refused whole; times outside the calendar are survived. */
+static void bounds_are_survived(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    columns.count = 0;
+    for (uint64_t key = 0; key < LIMIT_GROUP_MAX + 1; key++)
+        add_row(key, limit_of(key), OPERATION_CHECK, 1, LIMIT_LOADED, 1);
+    step(table, LIMIT_TEST_EPOCH_NS);
+    for (size_t i = 0; i < columns.count; i++)
+        assert_int_equal(columns.status[i], LIMIT_NO_ROOM);
+    const int64_t times_ns[] = {INT64_MIN, -1, 0, 1, INT64_MAX, LIMIT_TEST_EPOCH_NS, INT64_MAX - 1};
+    for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++) {
+        for (uint64_t key = 0; key < 80; key++) {
+            const struct limit_decision got =
+                limit_do(table, key, limit_of(key), OPERATION_CHECK, 1, 0, times_ns[i]);
+            assert_int_equal(got.status, LIMIT_DECIDED);
+            assert_true(got.reset_after_ns >= 0 && got.retry_after_ns >= 0);
+        }
+    }
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_its_rows_one_by_one),
+        cmocka_unit_test(groups_are_all_or_nothing),
+        cmocka_unit_test(a_key_twice_in_a_group_needs_room_for_both),
+        cmocka_unit_test(counted_denials_charge_only_the_denying_row),
+        cmocka_unit_test(a_key_that_may_be_on_disk_is_absent),
+        cmocka_unit_test(unknown_keys_that_take_nothing_leave_no_trace),
+        cmocka_unit_test(another_algorithm_on_a_slot_is_refused),
+        cmocka_unit_test(bounds_are_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

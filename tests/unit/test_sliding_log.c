@@ -1,0 +1,216 @@
+/* test_sliding_log.c - the exact rolling window against a plain list of times. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support_limit.h"
+
+enum { EVENTS_MAX = 1 << 16 };
+
+/* Every event with its time, rounded up to the quantum of the window. */
+struct list {
+    const struct limit *limit;
+    int64_t quantum_ns;
+    int64_t last_ns;
+    size_t count;
+    struct {
+        int64_t time_ns;
+        uint64_t events;
+    } entry[EVENTS_MAX];
+};
+
+static struct list list;
+
+static void list_clear(void *state, const struct limit *limit)
+{
+    struct list *l = state;
+    l->limit = limit;
+    l->count = 0;
+    l->last_ns = 0;
+    l->quantum_ns = 1;
+    while (limit->window_ns / (uint64_t)l->quantum_ns > 1u << 30)
+        l->quantum_ns *= 10;
+}
+
+/* Counts what lies in (now - W, now]; what a later time has seen leave is gone for good. */
+static uint64_t list_used(void *state, int64_t now_ns)
+{
+    struct list *l = state;
+    size_t kept = 0;
+    uint64_t used = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->entry[i].time_ns > now_ns - (int64_t)l->limit->window_ns) {
+            used += l->entry[i].events;
+            l->entry[kept++] = l->entry[i];
+        }
+    }
+    l->count = kept;
+    return used;
+}
+
+/* The 4-byte words that the log may need for the list. */
+static uint64_t list_words(const struct list *l)
+{
+    uint64_t words = 0;
+    for (size_t i = 0; i < l->count; i++)
+        words += l->entry[i].events > 1 ? 2 : 1;
+    return words;
+}
+
+/* Adds at the end; entries in debt that would need more memory than the limit's count merge. */
+static void list_add(void *state, int64_t now_ns, uint64_t count)
+{
+    struct list *l = state;
+    int64_t time_ns = (now_ns + l->quantum_ns - 1) / l->quantum_ns * l->quantum_ns;
+    if (l->count > 0 && time_ns < l->last_ns)
+        time_ns = l->last_ns;
+    l->last_ns = time_ns;
+    while (list_words(l) + (count > 1 ? 2 : 1) > l->limit->count)
+        count += l->entry[--l->count].events;
+    l->entry[l->count].time_ns = time_ns;
+    l->entry[l->count++].events = count;
+}
+
+static void list_sub(void *state, int64_t now_ns, uint64_t count)
+{
+    struct list *l = state;
+    (void)now_ns;
+    while (count > 0 && l->count > 0) {
+        uint64_t *events = &l->entry[l->count - 1].events;
+        const uint64_t part = count < *events ? count : *events;
+        count -= part;
+        *events -= part;
+        if (*events == 0)
+            l->count--;
+    }
+}
+
+static struct limit log_limit(uint64_t count, uint64_t window_ns)
+{
+    return (struct limit){
+        .count = count, .window_ns = window_ns, .algorithm = ALGORITHM_SLIDING_LOG};
+}
+
+/* Every decision of long random histories is that of the list. */
+static void agrees_with_a_list_of_times(void **state)
+{
+    (void)state;
+    const struct limit limits[] = {
+        log_limit(500, 60000000000),     log_limit(40, 1000000),      log_limit(100, 3600000000000),
+        log_limit(30, 2592000000000000), log_limit(1000, 1000000000), log_limit(4, 60000000000),
+    };
+    struct random random;
+    random_init(&random, 5);
+    const struct limit_model model = {
+        .clear = list_clear, .used = list_used, .add = list_add, .sub = list_sub, .state = &list};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        limit_history(&random, &limits[i], &model, 12000);
+}
+
+/* Whatever happens, no interval (t - W, t] ever holds more than `count` admitted events. */
+static void never_admits_more_in_any_interval(void **state)
+{
+    (void)state;
+    static int64_t admitted[EVENTS_MAX];
+    struct random random;
+    random_init(&random, 6);
+    for (uint64_t count = 1; count <= 12; count++) {
+        struct table *table = limit_table();
+        const struct limit limit = log_limit(count, 1000000000);
+        size_t n = 0;
+        int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+        for (unsigned i = 0; i < 5000; i++) {
+            now_ns += random_between(&random, 0, 400000000 / (int64_t)count);
+            const uint64_t cost = random_below(&random, count + 1);
+            if (random_below(&random, 8) == 0)
+                (void)limit_do(table, 1, &limit, OPERATION_HIT, cost, 0, now_ns);
+            else if (limit_do(table, 1, &limit, OPERATION_CHECK, cost, 0, now_ns).allowed)
+                for (uint64_t k = 0; k < cost; k++)
+                    admitted[n++] = now_ns;
+        }
+        assert_true(n > count);
+        for (size_t i = count; i < n; i++)
+            assert_true(admitted[i] - admitted[i - count] >= (int64_t)limit.window_ns);
+        table_check_invariants(table);
+        table_free(&table);
+    }
+}
+
+/* The fifth of 5/h leaves exactly an hour after it came, to the ns for whole microseconds. */
+static void five_an_hour_frees_the_sixth_after_an_hour(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit limit = log_limit(5, 3600000000000);
+    for (unsigned i = 0; i < 5; i++)
+        assert_true(
+            limit_do(table, 1, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS + i * 1000000)
+                .allowed);
+    const struct limit_decision denied =
+        limit_do(table, 1, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS + 5000000);
+    assert_false(denied.allowed);
+    assert_int_equal(denied.retry_after_ns, 3600000000000 - 5000000);
+    assert_true(
+        limit_do(table, 1, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS + 3600000000000)
+            .allowed);
+    table_free(&table);
+}
+
+/* A new count or window keeps the events; a finer or coarser quantum never lets one go early. */
+static void a_changed_rule_keeps_the_events(void **state)
+{
+    (void)state;
+    const uint64_t windows_ns[] = {60000000000,    3600000000000, 600000000000,
+                                   86400000000000, 30000000000,   2592000000000000};
+    struct table *table = limit_table();
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS + 12345;
+    for (uint64_t i = 0; i < sizeof windows_ns / sizeof *windows_ns; i++) {
+        const struct limit limit = log_limit(10 + i, windows_ns[i]);
+        const struct limit_decision got = limit_do(table, 1, &limit, OPERATION_CHECK, 1, 0, now_ns);
+        assert_int_equal(got.used, i + 1);
+        assert_true(got.reset_after_ns >= (int64_t)windows_ns[i]);
+        now_ns += 1000000;
+    }
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* A cost of many tokens is one run, not many entries; and hits in debt stay within the bound. */
+static void memory_stays_within_four_bytes_an_event(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    struct table_stats stats;
+    const struct limit large = log_limit(LIMIT_LOG_COUNT_MAX, 3600000000000);
+    assert_true(
+        limit_do(table, 1, &large, OPERATION_CHECK, LIMIT_LOG_COUNT_MAX, 0, LIMIT_TEST_EPOCH_NS)
+            .allowed);
+    table_stats(table, &stats);
+    assert_true(stats.arena_bytes <= 64);
+    const struct limit small = log_limit(20, 3600000000000);
+    for (unsigned i = 0; i < 100; i++)
+        (void)limit_do(table, 2, &small, OPERATION_HIT, 1, 0, LIMIT_TEST_EPOCH_NS + i * 1000000);
+    assert_int_equal(
+        limit_do(table, 2, &small, OPERATION_PEEK, 0, 0, LIMIT_TEST_EPOCH_NS + 1000000000).used,
+        40);
+    table_stats(table, &stats);
+    assert_true(stats.arena_bytes <= 64 + 20 * 4 + 48);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_a_list_of_times),
+        cmocka_unit_test(never_admits_more_in_any_interval),
+        cmocka_unit_test(five_an_hour_frees_the_sixth_after_an_hour),
+        cmocka_unit_test(a_changed_rule_keeps_the_events),
+        cmocka_unit_test(memory_stays_within_four_bytes_an_event),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,561 @@
+/* test_table.c - the slot table against plain arrays: memory, a disk and a replica. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "tests/unit/support_limit.h"
+
+enum { VNODES = 64, KEYS = 130000, EXPORT_LEN = 32, WRITES = 512 };
+
+static const struct limit counting = {
+    .count = 1000000, .window_ns = 86400000000000, .algorithm = ALGORITHM_FIXED_WINDOW};
+
+/* What a disk or a replica holds of one key. */
+struct copy {
+    uint8_t bytes[EXPORT_LEN];
+    int len;
+};
+
+struct world {
+    struct table *table;
+    struct random random;
+    int64_t now_ns;
+    uint32_t count[KEYS]; /* the naive model: hits of each key */
+    struct copy disk[KEYS];
+    struct copy replica[3][KEYS]; /* by position; 0 unused */
+    uint32_t key_of_hash[1 << 18];
+    struct {
+        uint32_t slot;
+        uint32_t key;
+        struct copy state;
+    } write[WRITES];
+    unsigned writes;
+};
+
+static struct world world;
+
+static uint32_t vnode_of(uint32_t key)
+{
+    return key % VNODES;
+}
+
+/* Keys are found again by id through a small table: ids are mixes, so a scan would be too slow. */
+static uint32_t key_of(struct hash128 id)
+{
+    for (uint64_t at = id.hi % (1 << 18);; at = (at + 1) % (1 << 18)) {
+        assert_true(world.key_of_hash[at] != 0);
+        const uint32_t key = world.key_of_hash[at] - 1;
+        if (hash128_equal(limit_key(key), id))
+            return key;
+    }
+}
+
+static void world_init(uint64_t seed, uint8_t targets)
+{
+    memset(&world, 0, sizeof world);
+    random_init(&world.random, seed);
+    world.now_ns = LIMIT_TEST_EPOCH_NS;
+    assert_int_equal(table_new(&world.table, alloc_heap(), TABLE_MEMORY_MIN, VNODES), 0);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        table_set_targets(world.table, vnode, targets);
+    for (uint32_t key = 0; key < KEYS; key++) {
+        uint64_t at = limit_key(key).hi % (1 << 18);
+        while (world.key_of_hash[at] != 0)
+            at = (at + 1) % (1 << 18);
+        world.key_of_hash[at] = key + 1;
+    }
+}
+
+static void export_to(uint32_t slot, struct copy *copy)
+{
+    copy->len = table_export(world.table, slot, copy->bytes, EXPORT_LEN);
+    assert_true(copy->len > 0);
+}
+
+/* One hit on the key, loading it from the disk if it may be there. */
+static void hit(uint32_t key)
+{
+    struct limit_decision got;
+    engine_one(world.table, limit_key(key), vnode_of(key), &counting, 1, OPERATION_HIT, 0,
+               world.now_ns, &got);
+    if (got.status == LIMIT_ABSENT) {
+        if (world.disk[key].len > 0)
+            assert_int_equal(table_import(world.table, vnode_of(key), limit_key(key),
+                                          world.disk[key].bytes, (size_t)world.disk[key].len,
+                                          world.now_ns, TABLE_FROM_DISK),
+                             0);
+        got = limit_do(world.table, key, &counting, OPERATION_HIT, 1, 0, world.now_ns);
+    }
+    assert_int_equal(got.status, LIMIT_DECIDED);
+    assert_int_equal(got.used, ++world.count[key]);
+}
+
+/* Takes up to `max` dirty slots for the disk; they are written when finish_writes says so. */
+static void begin_writes(unsigned max)
+{
+    while (world.writes < WRITES && max-- > 0) {
+        const uint32_t slot = table_next_dirty(world.table, TABLE_DISK);
+        if (slot == TABLE_NONE) {
+            if (table_target_idle(world.table, TABLE_DISK))
+                return;
+            continue;
+        }
+        const uint32_t key = key_of(table_slot_id(world.table, slot));
+        world.write[world.writes].slot = slot;
+        world.write[world.writes].key = key;
+        export_to(slot, &world.write[world.writes].state);
+        table_write_begin(world.table, slot);
+        world.writes++;
+    }
+}
+
+static void finish_writes(void)
+{
+    const bool ok = random_below(&world.random, 10) != 0;
+    for (unsigned i = 0; i < world.writes; i++) {
+        if (ok)
+            world.disk[world.write[i].key] = world.write[i].state;
+        table_write_done(world.table, world.write[i].slot, ok);
+    }
+    world.writes = 0;
+}
+
+/* Ships up to `max` slots to a replica; now and then it cannot take one. */
+static void ship(unsigned position, unsigned max, unsigned defer_in)
+{
+    while (max-- > 0) {
+        const uint32_t slot = table_next_dirty(world.table, position);
+        if (slot == TABLE_NONE) {
+            if (table_target_idle(world.table, position))
+                return;
+            continue;
+        }
+        if (defer_in != 0 && random_below(&world.random, defer_in) == 0) {
+            table_defer(world.table, slot, position);
+            continue;
+        }
+        export_to(slot, &world.replica[position][key_of(table_slot_id(world.table, slot))]);
+        table_clear_dirty(world.table, slot, position);
+    }
+}
+
+static void drain(unsigned position)
+{
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        if (table_vnode_behind(world.table, vnode, position))
+            table_resume_vnode(world.table, vnode, position);
+    while (!table_target_idle(world.table, position))
+        ship(position, 10000, 0);
+}
+
+static uint64_t used_in(const struct copy *copy)
+{
+    uint64_t used;
+    if (copy->len == 0)
+        return 0;
+    memcpy(&used, copy->bytes + copy->len - 8, 8);
+    return used;
+}
+
+/* Keys come and go between memory and disk, targets lag, fall behind and catch up: nothing is ever
+ * lost, and the replica ends up with the newest state of every key. */
+static void nothing_is_lost_between_memory_disk_and_replicas(void **state)
+{
+    (void)state;
+    world_init(7, 3);
+    for (unsigned turn = 0; turn < 6000; turn++) {
+        const uint32_t hot = (uint32_t)random_below(&world.random, KEYS);
+        for (unsigned i = 0; i < 60; i++)
+            hit(random_below(&world.random, 4) == 0
+                    ? (uint32_t)random_below(&world.random, KEYS)
+                    : (hot + (uint32_t)random_below(&world.random, 300)) % KEYS);
+        begin_writes(300);
+        if (random_below(&world.random, 3) == 0 || world.writes == WRITES)
+            finish_writes();
+        if (turn % 1500 > 150) /* else the replica lags until the ring is full */
+            ship(1, 200, 4000);
+        if (turn % 10 == 0)
+            table_resume_vnode(world.table, (uint32_t)random_below(&world.random, VNODES), 1);
+        if (turn % 2000 == 0)
+            table_check_invariants(world.table);
+        table_step(world.table, world.now_ns);
+    }
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    assert_true(stats.evicted > 1000);
+    assert_int_equal(stats.forgotten, 0);
+    finish_writes();
+    drain(1);
+    for (uint32_t key = 0; key < KEYS; key++) {
+        assert_int_equal(used_in(&world.replica[1][key]), world.count[key]);
+        if (world.count[key] > 0 && table_lookup(world.table, limit_key(key)) == TABLE_NONE) {
+            assert_int_equal(used_in(&world.disk[key]), world.count[key]);
+            assert_true(table_filter_maybe(world.table, vnode_of(key), limit_key(key)));
+        }
+    }
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* A marked vnode is shipped whole, while changes go on; other vnodes are not. */
+static void a_mark_ships_every_slot_of_its_vnodes_once(void **state)
+{
+    (void)state;
+    world_init(8, 2);
+    for (uint32_t key = 0; key < 50000; key++)
+        hit(key);
+    drain(1);
+    unsigned shipped = 0;
+    for (uint32_t vnode = 0; vnode < 8; vnode++)
+        table_mark_vnode(world.table, vnode, 2);
+    for (unsigned call = 0; !table_target_idle(world.table, 2); call++) {
+        if (call == 10) /* in the middle of the pass */
+            for (uint32_t vnode = 8; vnode < 16; vnode++)
+                table_mark_vnode(world.table, vnode, 2);
+        for (unsigned n = 0; n < 100; n++) {
+            const uint32_t slot = table_next_dirty(world.table, 2);
+            if (slot == TABLE_NONE)
+                continue;
+            export_to(slot, &world.replica[2][key_of(table_slot_id(world.table, slot))]);
+            table_clear_dirty(world.table, slot, 2);
+            shipped++;
+        }
+    }
+    assert_int_equal(shipped, 16 * 782); /* 50000 = 64 * 781 + 16 */
+    for (uint32_t key = 0; key < 50000; key++)
+        assert_int_equal(used_in(&world.replica[2][key]), vnode_of(key) < 16 ? 1 : 0);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        assert_false(table_vnode_marked(world.table, vnode, 2));
+    table_free(&world.table);
+}
+
+/* What was deferred comes again after a resume, and not before. */
+static void a_deferred_vnode_waits_for_its_resume(void **state)
+{
+    (void)state;
+    world_init(9, 2);
+    hit(1);
+    hit(2);
+    const uint32_t slot = table_next_dirty(world.table, 1);
+    table_defer(world.table, slot, 1);
+    const uint32_t vnode = table_slot_vnode(world.table, slot);
+    assert_true(table_vnode_behind(world.table, vnode, 1));
+    hit(key_of(table_slot_id(world.table, slot)));
+    ship(1, 100, 0);
+    assert_true(table_target_idle(world.table, 1));
+    assert_int_equal(used_in(&world.replica[1][1]) + used_in(&world.replica[1][2]), 1);
+    table_resume_vnode(world.table, vnode, 1);
+    ship(1, 100, 0);
+    assert_int_equal(used_in(&world.replica[1][1]) + used_in(&world.replica[1][2]), 3);
+    assert_int_equal(table_vnode_seq(world.table, vnode), 2);
+    table_free(&world.table);
+}
+
+/* Without a disk the table forgets what is nearest to full, and says so. */
+static void without_a_disk_the_coldest_are_forgotten_and_counted(void **state)
+{
+    (void)state;
+    world_init(10, 2);
+    for (uint32_t key = 0; key < KEYS; key++)
+        assert_int_equal(
+            limit_do(world.table, key, &counting, OPERATION_HIT, 1, 0, world.now_ns).status,
+            LIMIT_DECIDED);
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    assert_true(stats.used <= stats.capacity);
+    assert_int_equal(stats.used + stats.forgotten, KEYS);
+    assert_int_equal(stats.evicted, 0);
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* Expired slots vanish without a trace, but a refund that was not shipped waits. */
+static void expired_slots_vanish_unless_a_refund_is_unshipped(void **state)
+{
+    (void)state;
+    world_init(11, 2);
+    const struct limit bucket = {.count = 10, .window_ns = 1000000000};
+    for (uint32_t key = 0; key < 1000; key++)
+        (void)limit_do(world.table, key, &bucket, OPERATION_CHECK, 5, 0, world.now_ns);
+    ship(1, 1000, 0);
+    (void)limit_do(world.table, 7, &bucket, OPERATION_RESET, 0, 0, world.now_ns);
+    world.now_ns += 2000000000;
+    for (unsigned i = 0; i < 100; i++)
+        table_step(world.table, world.now_ns);
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    assert_int_equal(stats.used, 1);
+    assert_int_equal(stats.expired, 999);
+    assert_int_equal(stats.evicted + stats.forgotten, 0);
+    ship(1, 10, 0);
+    for (unsigned i = 0; i < 100; i++)
+        table_step(world.table, world.now_ns);
+    table_stats(world.table, &stats);
+    assert_int_equal(stats.used, 0);
+    table_free(&world.table);
+}
+
+/* Removing a vnode takes all of its slots and no other; one being written goes when it is done. */
+static void removing_a_vnode_takes_exactly_its_slots(void **state)
+{
+    (void)state;
+    world_init(12, 1);
+    for (uint32_t key = 0; key < 20000; key++)
+        hit(key);
+    begin_writes(100);
+    const uint32_t before = table_count(world.table, 5);
+    assert_true(before > 100);
+    table_remove_vnode(world.table, 5);
+    while (table_step(world.table, world.now_ns)) {
+    }
+    assert_int_equal(table_count(world.table, 5), 0);
+    table_check_invariants(world.table);
+    finish_writes();
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    assert_int_equal(stats.used, 20000 - before);
+    for (uint32_t key = 0; key < 20000; key++)
+        assert_int_equal(table_lookup(world.table, limit_key(key)) == TABLE_NONE,
+                         vnode_of(key) == 5);
+    /* The vnode can come back at once. */
+    table_set_targets(world.table, 5, 1);
+    world.count[5] = 0;
+    hit(5);
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* A state that came from the disk is clean and loses against memory; one from a stream wins. */
+static void imports_know_where_they_come_from(void **state)
+{
+    (void)state;
+    world_init(13, 3);
+    struct copy copy;
+    hit(1);
+    hit(1);
+    export_to(table_lookup(world.table, limit_key(1)), &copy);
+    hit(1);
+    assert_int_equal(table_import(world.table, 1, limit_key(1), copy.bytes, (size_t)copy.len,
+                                  world.now_ns, TABLE_FROM_DISK),
+                     0);
+    assert_int_equal(limit_do(world.table, 1, &counting, OPERATION_PEEK, 0, 0, world.now_ns).used,
+                     3);
+    assert_int_equal(
+        table_import(world.table, 1, limit_key(1), copy.bytes, (size_t)copy.len, world.now_ns, 0),
+        0);
+    assert_int_equal(limit_do(world.table, 1, &counting, OPERATION_PEEK, 0, 0, world.now_ns).used,
+                     2);
+    ship(1, 10, 0);
+    begin_writes(10);
+    finish_writes();
+    assert_int_equal(table_import(world.table, 2, limit_key(2), copy.bytes, (size_t)copy.len,
+                                  world.now_ns, TABLE_FROM_DISK),
+                     0);
+    ship(1, 10, 0);
+    assert_int_equal(world.replica[1][2].len, 0);
+    assert_int_equal(
+        table_import(world.table, 3, limit_key(3), copy.bytes, (size_t)copy.len, INT64_MAX, 0), 0);
+    assert_int_equal(table_lookup(world.table, limit_key(3)), TABLE_NONE);
+    table_free(&world.table);
+}
+
+/* Bytes from nowhere are refused or stored, never trusted: no crash, and the books stay right. */
+static void hostile_bytes_are_refused(void **state)
+{
+    (void)state;
+    world_init(14, 3);
+    static uint8_t good[4][256];
+    int len[4];
+    for (unsigned algorithm = 0; algorithm < 4; algorithm++) {
+        const struct limit limit = {
+            .count = 20, .window_ns = 60000000000, .algorithm = (uint8_t)algorithm};
+        for (unsigned i = 0; i < 9; i++)
+            (void)limit_do(world.table, algorithm, &limit, OPERATION_CHECK, 1 + i % 3, 0,
+                           world.now_ns + i * 1000);
+        len[algorithm] = table_export(world.table, table_lookup(world.table, limit_key(algorithm)),
+                                      good[algorithm], sizeof good[algorithm]);
+        assert_true(len[algorithm] > 0);
+        assert_int_equal(table_export(world.table, table_lookup(world.table, limit_key(algorithm)),
+                                      good[algorithm], (size_t)len[algorithm] - 1),
+                         TG_ETOOBIG);
+    }
+    unsigned refused = 0;
+    for (unsigned n = 0; n < 200000; n++) {
+        uint8_t bytes[256];
+        const unsigned algorithm = n % 4;
+        size_t size = (size_t)len[algorithm];
+        memcpy(bytes, good[algorithm], sizeof bytes);
+        for (uint64_t i = random_below(&world.random, 4); i > 0; i--)
+            bytes[random_below(&world.random, size)] = (uint8_t)random_next(&world.random);
+        if (random_below(&world.random, 4) == 0)
+            size = random_below(&world.random, size + 4);
+        const uint32_t key = 100 + (uint32_t)random_below(&world.random, 500);
+        const int rc = table_import(world.table, vnode_of(key), limit_key(key), bytes, size,
+                                    world.now_ns, (unsigned)random_below(&world.random, 2));
+        refused += rc != 0;
+        assert_true(rc <= 0);
+        const uint32_t slot = table_lookup(world.table, limit_key(key));
+        if (slot != TABLE_NONE) {
+            const struct limit limit = {
+                .count = 1 + random_below(&world.random, 30),
+                .window_ns = 1000000 + random_below(&world.random, 1u << 30),
+                .algorithm = (uint8_t)table_slot_algorithm(world.table, slot)};
+            (void)limit_do(world.table, key, &limit, (enum operation)random_below(&world.random, 5),
+                           1, 0, world.now_ns + (int64_t)random_below(&world.random, 1u << 30));
+        }
+    }
+    assert_true(refused > 1000);
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* Each allocation that fails makes table_new fail cleanly. */
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    for (size_t fail_at = 1;; fail_at++) {
+        struct alloc_failing failing;
+        alloc_failing_init(&failing, fail_at);
+        struct table *table;
+        const int rc = table_new(&table, &failing.allocator, TABLE_MEMORY_MIN, VNODES);
+        if (rc == 0)
+            table_free(&table);
+        assert_null(table);
+        assert_int_equal(failing.bytes_live, 0);
+        if (rc == 0)
+            return;
+        assert_int_equal(rc, TG_ENOMEM);
+    }
+}
+
+/* A budget too small for what was asked is refused, not stretched. */
+static void budgets_are_checked_and_kept(void **state)
+{
+    (void)state;
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN - 1, 4096), TG_EINVALID);
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 65536), TG_EINVALID);
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 0), TG_EINVALID);
+    for (size_t bytes = TABLE_MEMORY_MIN; bytes < (size_t)64 << 20; bytes = bytes * 3 / 2) {
+        struct alloc_failing counting_heap;
+        alloc_failing_init(&counting_heap, 0);
+        assert_int_equal(table_new(&table, &counting_heap.allocator, bytes, 4096), 0);
+        assert_true(counting_heap.bytes_live <= bytes);
+        table_free(&table);
+    }
+}
+
+/* Promise S9: a million keys of each of the small algorithms within 40 MB, nothing left out. */
+static void a_million_keys_take_40_bytes_each(void **state)
+{
+    (void)state;
+    for (unsigned algorithm = 0; algorithm <= ALGORITHM_SLIDING_WINDOW; algorithm++) {
+        const struct limit limit = {
+            .count = 60, .window_ns = 60000000000, .algorithm = (uint8_t)algorithm};
+        struct table *table;
+        assert_int_equal(table_new(&table, alloc_heap(), 40000000, 4096), 0);
+        for (uint64_t key = 0; key < 1000000; key++)
+            (void)limit_do(table, key, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS);
+        struct table_stats stats;
+        table_stats(table, &stats);
+        assert_int_equal(stats.used, 1000000);
+        assert_true(stats.bytes <= 40 * stats.used);
+        print_message("%s: %.2f bytes a key of 1M\n", algorithm_name(algorithm),
+                      (double)stats.bytes / (double)stats.used);
+        table_free(&table);
+        /* In a large table too memory follows the keys. */
+        assert_int_equal(table_new(&table, alloc_heap(), (size_t)256 << 20, 4096), 0);
+        for (uint64_t key = 0; algorithm == 0 && key < 1000000; key++)
+            (void)limit_do(table, key, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS);
+        table_stats(table, &stats);
+        if (algorithm == 0)
+            print_message("  in a table of 256 MiB: %.2f\n",
+                          (double)stats.bytes / (double)stats.used);
+        table_free(&table);
+    }
+}
+
+/* Promise S9: a log of 500 events takes 2.2 KB at most, one by one as they come. */
+static void a_log_of_500_events_takes_2200_bytes(void **state)
+{
+    (void)state;
+    enum { LOGS = 4000 };
+    const struct limit limit = {
+        .count = 500, .window_ns = 3600000000000, .algorithm = ALGORITHM_SLIDING_LOG};
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), (size_t)24 << 20, 64), 0);
+    struct table_stats empty;
+    table_stats(table, &empty);
+    for (unsigned event = 0; event < 500; event++)
+        for (uint64_t key = 0; key < LOGS; key++)
+            assert_true(limit_do(table, key, &limit, OPERATION_CHECK, 1, 0,
+                                 LIMIT_TEST_EPOCH_NS + event * 1000000)
+                            .allowed);
+    struct table_stats stats;
+    table_stats(table, &stats);
+    assert_int_equal(stats.used, LOGS);
+    const double each = (double)(stats.bytes - empty.bytes) / LOGS;
+    print_message("sliding_log of 500: %.0f bytes a key, holes of the arena included; "
+                  "%.0f in blocks\n",
+                  each, (double)stats.arena_bytes / LOGS + 37);
+    assert_true((double)stats.arena_bytes / LOGS + 37 <= 2200);
+    assert_true(each <= 2200);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* When the arena is full, other logs make room; the books stay right. */
+static void a_full_arena_drops_other_logs(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    unsigned refused = 0;
+    struct random random;
+    random_init(&random, 15);
+    const struct limit limit = {
+        .count = 2000, .window_ns = 3600000000000, .algorithm = ALGORITHM_SLIDING_LOG};
+    for (unsigned n = 0; n < 400000; n++) {
+        const struct limit_decision got =
+            limit_do(table, random_below(&random, 5000), &limit, OPERATION_HIT, 1, 0,
+                     LIMIT_TEST_EPOCH_NS + n * 1000);
+        refused += got.status != LIMIT_DECIDED;
+    }
+    for (uint64_t key = 0; key < 60; key++)
+        for (unsigned n = 0; n < 2000; n++)
+            refused += limit_do(table, key, &limit, OPERATION_HIT, 1, 0,
+                                LIMIT_TEST_EPOCH_NS + 400000000 + n * 1000)
+                           .status != LIMIT_DECIDED;
+    struct table_stats stats;
+    table_stats(table, &stats);
+    assert_int_equal(stats.refused, refused);
+    assert_true(stats.forgotten > 100);
+    assert_true(refused <= 520); /* of 520,000: holes between blocks may be too small */
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_between_memory_disk_and_replicas),
+        cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
+        cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
+        cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
+        cmocka_unit_test(expired_slots_vanish_unless_a_refund_is_unshipped),
+        cmocka_unit_test(removing_a_vnode_takes_exactly_its_slots),
+        cmocka_unit_test(imports_know_where_they_come_from),
+        cmocka_unit_test(hostile_bytes_are_refused),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test(budgets_are_checked_and_kept),
+        cmocka_unit_test(a_million_keys_take_40_bytes_each),
+        cmocka_unit_test(a_log_of_500_events_takes_2200_bytes),
+        cmocka_unit_test(a_full_arena_drops_other_logs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
