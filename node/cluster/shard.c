@@ -310,6 +310,17 @@ const struct policy *shard_policy_unused(struct shard *shard)
     return NULL;
 }
 
+const struct policy *shard_policy_take(struct shard *shard)
+{
+    for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {
+        const struct policy *policy = shard->policies[i].policy;
+        shard->policies[i].policy = NULL;
+        if (policy != NULL)
+            return policy;
+    }
+    return NULL;
+}
+
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {

@@ -95,6 +95,8 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
 void shard_policy(struct shard *shard, const struct policy *policy);
 /* An older policy that no waiting request refers to any more, or NULL. Ask after each tick. */
 const struct policy *shard_policy_unused(struct shard *shard);
+/* At the end, when no event follows: the next policy it still holds, NULL when there is none. */
+const struct policy *shard_policy_take(struct shard *shard);
 /* The answer to EFFECT_LOAD: 0 with the state, TG_ENOTFOUND, or another error. */
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects);

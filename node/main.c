@@ -1,0 +1,27 @@
+/* main.c - tidegated: reads the configuration and runs the node. It decides nothing else. */
+#include <stdio.h>
+
+#include "node/runtime/config.h"
+#include "node/runtime/daemon.h"
+
+int main(int argc, char **argv)
+{
+    static struct config config;
+    char error[CONFIG_ERROR_LEN];
+    char help[CONFIG_HELP_LEN];
+    const int result = config_parse(argc, (const char *const *)argv, &config, error, sizeof error);
+    if (result == CONFIG_HELP) {
+        (void)config_help(help, sizeof help);
+        (void)fputs(help, stdout);
+        return DAEMON_OK;
+    }
+    if (result == CONFIG_VERSION) {
+        (void)puts("tidegated " DAEMON_VERSION);
+        return DAEMON_OK;
+    }
+    if (result != 0) {
+        (void)fprintf(stderr, "tidegated: %s\n", error);
+        return DAEMON_CONFIG;
+    }
+    return config.check_config ? daemon_check(&config) : daemon_run(&config);
+}

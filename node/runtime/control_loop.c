@@ -1,0 +1,346 @@
+/* control_loop.c - the main thread's loop: gossip, membership, signals, operators' questions.
+ *
+ *     gossip ROUTER --+                          +--> gossip DEALERs
+ *     timer, letters --+--> control core --> effects --> durable meta values
+ *     signals --------+                          +--> views to the shards
+ *
+ * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
+ * a configuration or an incarnation is durable before the frames that tell of it are sent, because
+ * effects are carried out in their order.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/assert.h"
+#include "client/protocol/wire.h"
+#include "node/runtime/daemon_state.h"
+
+enum { BURST_FRAMES = 256, WAITING_AFTER_MS = 5000 };
+
+static int64_t now_of(const struct daemon *daemon)
+{
+    return clock_now_ns(&daemon->clock);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static void fail_storage(struct daemon *daemon, const char *what, int error)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot keep %s: %s; stopping", what,
+               error_message(error));
+    daemon->exit_code = DAEMON_DATA;
+    daemon->done = true;
+}
+
+static void keep_meta(struct daemon *daemon, const struct effect *effect)
+{
+    if (daemon->store == NULL)
+        return;
+    const int error = store_meta_put(daemon->store, effect->address, effect->bytes, effect->len);
+    if (error != 0)
+        fail_storage(daemon, effect->address, error);
+}
+
+static void keep_incarnation(struct daemon *daemon, uint64_t incarnation)
+{
+    if (daemon->store == NULL)
+        return;
+    const int error = store_raise_incarnation(daemon->store, incarnation);
+    if (error != 0)
+        fail_storage(daemon, "the incarnation", error);
+}
+
+static void carry_out(struct daemon *daemon)
+{
+    for (size_t i = 0; i < daemon->effects.count && !daemon->done; i++) {
+        const struct effect *effect = &daemon->effects.items[i];
+        switch (effect->kind) {
+        case EFFECT_SEND_GOSSIP:
+            gossip_out_send(&daemon->gossip_out, now_of(daemon), effect->address, effect->bytes,
+                            effect->len);
+            break;
+        case EFFECT_META:
+            keep_meta(daemon, effect);
+            break;
+        case EFFECT_INCARNATION:
+            keep_incarnation(daemon, effect->target);
+            break;
+        case EFFECT_JOINED:
+            daemon->joined_due = true;
+            break;
+        case EFFECT_SEND_CLIENT:
+        case EFFECT_SEND_PEER:
+        case EFFECT_LOAD:
+        case EFFECT_ADMIN:
+        case EFFECT_DROP_VNODE:
+            ASSERT(false); /* a shard's */
+        }
+    }
+    effects_clear(&daemon->effects);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static void answer_admin(struct daemon *daemon, const struct letter *letter)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    struct disk_stats disk;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], &stats[i]);
+    disk_stats(daemon->disk, &disk);
+    const int64_t now_ns = now_of(daemon);
+    const struct control_report report = {
+        .shards = stats,
+        .shard_count = daemon->shard_count,
+        .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
+        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
+        .storage_ok = !disk.failing,
+        .flush_lag_ns = daemon->store != NULL && disk.last_commit_unix_ns != 0
+                            ? now_ns - disk.last_commit_unix_ns
+                            : 0,
+        .started_ns = daemon->started_ns,
+    };
+    const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
+                                     daemon->reply, sizeof daemon->reply);
+    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
+                           letter->shard, letter->number, daemon->reply, len);
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static void take_settled(struct daemon *daemon, const struct letter *letter)
+{
+    uint64_t lowest = UINT64_MAX;
+    daemon->settled[letter->shard] = letter->number;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        if (daemon->settled[i] < lowest)
+            lowest = daemon->settled[i];
+    control_settled(daemon->control, lowest);
+}
+
+static void read_letters(struct daemon *daemon)
+{
+    struct letter letter;
+    while (mailbox_take(&daemon->mailbox, &letter)) {
+        switch (letter.kind) {
+        case LETTER_ADMIN:
+            answer_admin(daemon, &letter);
+            free(letter.pointer);
+            break;
+        case LETTER_CLOSED:
+            control_suspect(daemon->control, letter.number);
+            break;
+        case LETTER_SETTLED:
+            take_settled(daemon, &letter);
+            break;
+        case LETTER_IDLE:
+            daemon->idle[letter.shard] = true;
+            break;
+        case LETTER_VIEW:
+        case LETTER_POLICY:
+        case LETTER_REPLY:
+        case LETTER_RESIGN:
+        case LETTER_STOP:
+            ASSERT(false); /* a shard's */
+        }
+    }
+}
+
+static uint32_t read_gossip(struct daemon *daemon)
+{
+    uint32_t taken = 0;
+    struct socket_message message;
+    while (taken < BURST_FRAMES && socket_receive(daemon->gossip, &daemon->holder, &message) > 0) {
+        control_receive(daemon->control, now_of(daemon), message.data,
+                        message.odd ? 0 : message.len, &daemon->effects);
+        carry_out(daemon);
+        taken++;
+    }
+    return taken;
+}
+
+/* ---- consequences ---------------------------------------------------------------------------- */
+
+static void spread_view(struct daemon *daemon)
+{
+    if (daemon->shard_count == 0 || !control_view_due(daemon->control))
+        return;
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        const struct letter letter = {.kind = LETTER_VIEW,
+                                      .pointer = control_view(daemon->control)};
+        struct view *view = letter.pointer;
+        if (view != NULL && !mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+            view_free(&view);
+    }
+    if (daemon->ready_told)
+        return;
+    daemon->ready_told = true;
+    log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
+               (unsigned long long)daemon->node_id);
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s name=%s\n",
+                  daemon->config->client_address, daemon->config->peer_address,
+                  daemon->config->gossip_address, daemon->config->name);
+    (void)sd_notify(0, "READY=1");
+}
+
+static void start_if_joined(struct daemon *daemon)
+{
+    if (!daemon->joined_due || daemon->shard_count > 0 || daemon->done)
+        return;
+    const int code = daemon_start_shards(daemon);
+    if (code != 0) {
+        daemon->exit_code = code;
+        daemon->done = true;
+        return;
+    }
+    rules_spread(daemon);
+}
+
+static void tell_waiting(struct daemon *daemon)
+{
+    if (daemon->ready_told || daemon->waiting_told ||
+        now_of(daemon) - daemon->started_ns < (int64_t)WAITING_AFTER_MS * 1000000)
+        return;
+    daemon->waiting_told = true;
+    log_printf(daemon->log, LOG_LEVEL_WARN,
+               "no cluster found at the seeds yet; trying on (start one node without --seed, or "
+               "with --bootstrap, to create a cluster)");
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static void begin_stop(struct daemon *daemon)
+{
+    if (daemon->stopping) {
+        daemon->done = true; /* asked twice: at once */
+        return;
+    }
+    daemon->stopping = true;
+    daemon->stop_ns = now_of(daemon);
+    log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
+    (void)sd_notify(0, "STOPPING=1");
+    const struct letter letter = {.kind = LETTER_RESIGN};
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+}
+
+static void look_at_stop(struct daemon *daemon)
+{
+    if (!daemon->stopping)
+        return;
+    bool idle = true;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        idle = idle && daemon->idle[i];
+    const bool late = now_of(daemon) - daemon->stop_ns >= daemon->config->drain_timeout_ns;
+    if (late && !idle)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "the drain time-out passed before all was handed "
+                   "over or written");
+    daemon->done = daemon->done || idle || late;
+}
+
+static void reload_rules(struct daemon *daemon)
+{
+    char error[CONFIG_ERROR_LEN * 4];
+    if (rules_load(daemon, error, sizeof error) != 0) {
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        return;
+    }
+    rules_spread(daemon);
+    log_printf(daemon->log, LOG_LEVEL_INFO, "rules reloaded: %zu",
+               policy_rule_count(daemon->policy != NULL ? daemon->policy : policy_empty()));
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+    if (number == SIGHUP)
+        reload_rules(daemon);
+    else
+        begin_stop(daemon);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer; /* only wakes the loop */
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)poll;
+    (void)status;
+    (void)events;
+}
+
+static void turn(struct daemon *daemon)
+{
+    read_letters(daemon);
+    const uint32_t frames = read_gossip(daemon);
+    control_tick(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    start_if_joined(daemon);
+    spread_view(daemon);
+    tell_waiting(daemon);
+    look_at_stop(daemon);
+    const int64_t now_ns = now_of(daemon);
+    if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {
+        daemon->adjusted_ns = now_ns;
+        clock_adjust(&daemon->clock, daemon->log);
+        gossip_out_tidy(&daemon->gossip_out, now_ns);
+    }
+    int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
+    if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->gossip))
+        wait_ns = 0;
+    (void)uv_timer_start(&daemon->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000, 0);
+}
+
+void control_loop_run(struct daemon *daemon)
+{
+    while (!daemon->done) {
+        turn(daemon);
+        if (!daemon->done)
+            (void)uv_run(&daemon->loop, UV_RUN_ONCE);
+    }
+}
+
+int control_loop_open(struct daemon *daemon)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    if (uv_loop_init(&daemon->loop) != 0)
+        return TG_EIO;
+    bool ok = uv_async_init(&daemon->loop, &daemon->wake, on_wake) == 0 &&
+              uv_timer_init(&daemon->loop, &daemon->timer) == 0 &&
+              uv_poll_init(&daemon->loop, &daemon->poll, socket_fd(daemon->gossip)) == 0 &&
+              uv_poll_start(&daemon->poll, UV_READABLE, on_poll) == 0;
+    for (size_t i = 0; ok && i < sizeof numbers / sizeof *numbers; i++) {
+        daemon->signals[i].data = daemon;
+        ok = uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0 &&
+             uv_signal_start(&daemon->signals[i], on_signal, numbers[i]) == 0;
+    }
+    return ok ? mailbox_init(&daemon->mailbox, &daemon->wake) : TG_EIO;
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void control_loop_close(struct daemon *daemon)
+{
+    uv_walk(&daemon->loop, close_handle, NULL);
+    (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&daemon->loop);
+    mailbox_fini(&daemon->mailbox);
+    socket_release(&daemon->holder);
+}

@@ -1,0 +1,444 @@
+/* daemon.c - the order in which a node starts and stops; daemon.h draws it.
+ *
+ * A step that fails says so once, in a sentence that names the place, and unwinds what was
+ * started before it.
+ */
+#include "node/runtime/daemon.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "node/runtime/daemon_state.h"
+
+enum { ZMQ_SOCKETS_MAX = 65536, TERM_FLOOR_SHIFT = 20 };
+
+static int complain(const struct daemon *daemon, int code, const char *sentence)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "%s", sentence);
+    return code;
+}
+
+/* ---- storage --------------------------------------------------------------------------------- */
+
+static int set_aside(struct daemon *daemon, const char *dir, uint64_t *node_id)
+{
+    char error[STORE_ERROR_LEN];
+    char moved_to[CONFIG_PATH_LEN + 32];
+    const int result = store_set_aside(dir, node_id, moved_to, sizeof moved_to, error);
+    if (result == 0)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "store set aside in %s", moved_to);
+    else if (result != TG_ENOTFOUND)
+        return complain(daemon, DAEMON_DATA, error);
+    return 0;
+}
+
+static int open_store(struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    char error[STORE_ERROR_LEN];
+    uint64_t kept_id = 0;
+    if (config->ephemeral)
+        return 0;
+    if (config->rebuild) {
+        const int code = set_aside(daemon, config->data, &kept_id);
+        if (code != 0)
+            return code;
+    }
+    if (store_open(config->data, NULL, &daemon->store, error) != 0)
+        return complain(daemon, DAEMON_DATA, error);
+    if (store_next_incarnation(daemon->store, &daemon->incarnation) != 0)
+        return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
+    if (kept_id != 0) {
+        daemon->node_id = kept_id;
+        /* The set-aside store held the incarnation: stay above whatever it was. */
+        daemon->incarnation = (uint64_t)clock_now_ns(&daemon->clock) / 1000000;
+        if (store_raise_incarnation(daemon->store, daemon->incarnation) != 0)
+            return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
+    }
+    return 0;
+}
+
+static uint64_t random_id(void)
+{
+    uint64_t id;
+    do
+        randombytes_buf(&id, sizeof id);
+    while (id == 0);
+    return id;
+}
+
+/* ---- control --------------------------------------------------------------------------------- */
+
+static void new_identity(const struct config *config, struct control_identity *identity)
+{
+    randombytes_buf(identity->cluster_id, sizeof identity->cluster_id);
+    randombytes_buf(identity->secret.bytes, sizeof identity->secret.bytes);
+    randombytes_buf(identity->route_key.bytes, sizeof identity->route_key.bytes);
+    identity->vnodes = config->vnodes;
+    identity->replicas = config->replicas;
+}
+
+/* Takes the stored identity into the options, if there is one. */
+static int recall_identity(struct daemon *daemon, struct control_options *options)
+{
+    struct store_identity stored;
+    if (daemon->store == NULL)
+        return 0;
+    const int result = store_identity_get(daemon->store, &stored);
+    if (result == TG_ENOTFOUND)
+        return 0;
+    if (result != 0)
+        return complain(daemon, DAEMON_DATA, "the node's identity cannot be read from the store");
+    daemon->node_id = stored.node_id;
+    options->has_identity = true;
+    memcpy(options->identity.cluster_id, stored.cluster_id, sizeof stored.cluster_id);
+    options->identity.secret = stored.secret;
+    options->identity.route_key = stored.route_key;
+    options->identity.vnodes = stored.vnodes;
+    options->identity.replicas = stored.replicas;
+    return 0;
+}
+
+/* A stored meta value in fresh memory, NULL if there is none. */
+static uint8_t *recall_meta(struct daemon *daemon, const char *key, size_t *len)
+{
+    if (daemon->store == NULL ||
+        store_meta_get(daemon->store, key, daemon->config_bytes, sizeof daemon->config_bytes,
+                       len) != 0 ||
+        *len == 0)
+        return NULL;
+    uint8_t *copy = malloc(*len);
+    if (copy != NULL)
+        memcpy(copy, daemon->config_bytes, *len);
+    return copy;
+}
+
+static void copy_text(char *out, size_t capacity, const char *text)
+{
+    (void)snprintf(out, capacity, "%s", text);
+}
+
+static void describe_node(const struct daemon *daemon, struct control_options *options)
+{
+    const struct config *config = daemon->config;
+    options->node_id = daemon->node_id;
+    options->incarnation = daemon->incarnation;
+    options->seed = random_id();
+    copy_text(options->name, sizeof options->name, config->name);
+    copy_text(options->region, sizeof options->region, config->region);
+    copy_text(options->zone, sizeof options->zone, config->zone);
+    copy_text(options->gossip, sizeof options->gossip, config->gossip_address);
+    copy_text(options->peer, sizeof options->peer, config->peer_address);
+    copy_text(options->client, sizeof options->client, config->client_address);
+    copy_text(options->version, sizeof options->version, DAEMON_VERSION);
+    options->weight = config->weight;
+    options->shards = (uint16_t)config->shards;
+    options->bootstrap = config->bootstrap;
+    options->seed_count = seeds_resolve(config, options->seeds, daemon->log);
+}
+
+static int start_control(struct daemon *daemon)
+{
+    struct control_options *options = calloc(1, sizeof *options);
+    if (options == NULL)
+        return complain(daemon, DAEMON_DATA, "out of memory");
+    new_identity(daemon->config, &options->identity);
+    int code = recall_identity(daemon, options);
+    describe_node(daemon, options);
+    uint8_t *config = recall_meta(daemon, "ring.config", &options->config_len);
+    uint8_t *peers = recall_meta(daemon, "gossip.peers", &options->peers_len);
+    options->config = config;
+    options->peers = peers;
+    if (code == 0 &&
+        control_new(alloc_heap(), options, clock_now_ns(&daemon->clock), &daemon->control) != 0)
+        code = complain(daemon, DAEMON_DATA, "the stored ring configuration cannot be used");
+    daemon->joined_due = options->has_identity;
+    free(config);
+    free(peers);
+    free(options);
+    return code;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static int bind_one(struct daemon *daemon, enum socket_use use, const struct config_endpoint *base,
+                    uint32_t shard, void **socket)
+{
+    const struct config_endpoint endpoint = config_shard_endpoint(base, shard);
+    const int error = socket_bind(daemon->context, use, endpoint.host, endpoint.port, socket);
+    char text[CONFIG_ENDPOINT_LEN];
+    if (error == 0)
+        return 0;
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot listen at %s: %s",
+               config_endpoint_text(&endpoint, text),
+               error == TG_EINVALID ? "the address does not belong to this machine"
+                                    : error_message(error));
+    return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
+}
+
+static int bind_sockets(struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    if (socket_context_new(ZMQ_SOCKETS_MAX, &daemon->context) != 0)
+        return complain(daemon, DAEMON_DATA, "out of memory");
+    gossip_out_init(&daemon->gossip_out, daemon->context);
+    int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->gossip);
+    for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
+        code = bind_one(daemon, SOCKET_CLIENTS, &config->client, i, &daemon->clients[i]);
+        if (code == 0)
+            code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->peers[i]);
+    }
+    return code;
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static int keep_identity(struct daemon *daemon, const struct control_identity *identity)
+{
+    struct store_identity stored = {
+        .node_id = daemon->node_id,
+        .secret = identity->secret,
+        .route_key = identity->route_key,
+        .vnodes = identity->vnodes,
+        .replicas = identity->replicas,
+    };
+    memcpy(stored.cluster_id, identity->cluster_id, sizeof stored.cluster_id);
+    return daemon->store == NULL ? 0 : store_identity_put(daemon->store, &stored);
+}
+
+static void shard_options_of(const struct daemon *daemon, uint32_t number,
+                             const struct control_identity *identity, struct shard_options *options)
+{
+    const struct config *config = daemon->config;
+    shard_options_default(options);
+    options->node_id = daemon->node_id;
+    options->boot = daemon->boot;
+    options->term_floor = daemon->incarnation << TERM_FLOOR_SHIFT;
+    options->shard = (uint16_t)number;
+    options->shards = (uint16_t)config->shards;
+    options->vnodes = identity->vnodes;
+    options->memory_bytes = config->memory_bytes / config->shards;
+    options->ephemeral = daemon->store == NULL;
+    options->secret = identity->secret;
+    options->route_key = identity->route_key;
+    memcpy(options->cluster_id, identity->cluster_id, sizeof options->cluster_id);
+    copy_text(options->name, sizeof options->name, config->name);
+    copy_text(options->version, sizeof options->version, "tidegated " DAEMON_VERSION);
+    options->flush_ns = config->flush_interval_ns;
+}
+
+struct restore {
+    struct shard *shards[CONFIG_SHARDS_MAX];
+    uint32_t count;
+    int64_t now_ns;
+    uint64_t slots;
+};
+
+static int restore_records(void *context, uint32_t vnode, const struct store_vnode_header *header,
+                           const struct store_record *records, size_t count, bool last)
+{
+    struct restore *restore = context;
+    struct shard *shard = restore->shards[vnode % restore->count];
+    for (size_t i = 0; i < count; i++) {
+        const int result = shard_restore_slot(shard, vnode, records[i].id, records[i].state,
+                                              records[i].len, restore->now_ns);
+        if (result != 0)
+            return result;
+    }
+    restore->slots += count;
+    if (last && header != NULL) {
+        const struct term term = {header->epoch, header->number, header->writer};
+        shard_restore_vnode(shard, vnode, &term, header->seq);
+    }
+    return 0;
+}
+
+static int restore_shards(struct daemon *daemon, struct restore *restore)
+{
+    char error[STORE_ERROR_LEN];
+    if (daemon->store == NULL)
+        return 0;
+    if (store_scan(daemon->store, STORE_VNODE_ALL, restore_records, restore) == 0) {
+        log_printf(daemon->log, LOG_LEVEL_INFO, "restored %llu slots",
+                   (unsigned long long)restore->slots);
+        return 0;
+    }
+    store_last_error(daemon->store, error);
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "%s (start with --rebuild to set the store aside and refill it from replicas)",
+               error);
+    return DAEMON_DATA;
+}
+
+static void wake_shard(void *context, uint32_t shard)
+{
+    struct daemon *daemon = context;
+    shard_loop_wake(daemon->shards[shard]);
+}
+
+static int start_threads(struct daemon *daemon)
+{
+    const struct disk_options options = {
+        .allocator = alloc_heap(),
+        .store = daemon->store,
+        .shard_count = daemon->config->shards,
+        .clock = &daemon->clock,
+        .log = daemon->log,
+        .wake = wake_shard,
+        .context = daemon,
+    };
+    if (disk_new(&options, &daemon->disk) != 0)
+        return complain(daemon, DAEMON_DATA, "the storage threads cannot be started");
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        if (shard_loop_start(daemon->shards[i], daemon->disk) != 0)
+            return complain(daemon, DAEMON_DATA, "a shard's thread cannot be started");
+        daemon->shard_count++;
+    }
+    return 0;
+}
+
+static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
+{
+    const struct shard_loop_options options = {
+        .context = daemon->context,
+        .clients = daemon->clients[number],
+        .peers = daemon->peers[number],
+        .shard = *shard,
+        .number = number,
+        .node_id = daemon->node_id,
+        .clock = &daemon->clock,
+        .log = daemon->log,
+        .control = &daemon->mailbox,
+    };
+    const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
+    if (error != 0)
+        return error;
+    *shard = NULL; /* the loop's from now on */
+    daemon->clients[number] = NULL;
+    daemon->peers[number] = NULL;
+    return 0;
+}
+
+int daemon_start_shards(struct daemon *daemon)
+{
+    const struct control_identity *identity = control_identity(daemon->control);
+    struct restore restore = {.count = daemon->config->shards,
+                              .now_ns = clock_now_ns(&daemon->clock)};
+    int code = 0;
+    if (keep_identity(daemon, identity) != 0)
+        return complain(daemon, DAEMON_DATA, "the node's identity cannot be written to the store");
+    for (uint32_t i = 0; i < restore.count; i++) {
+        struct shard_options options;
+        shard_options_of(daemon, i, identity, &options);
+        if (shard_new(alloc_heap(), &options, restore.now_ns, &restore.shards[i]) != 0)
+            code = complain(daemon, DAEMON_DATA, "not enough memory for --memory");
+    }
+    if (code == 0)
+        code = restore_shards(daemon, &restore);
+    for (uint32_t i = 0; code == 0 && i < restore.count; i++)
+        if (make_loop(daemon, i, &restore.shards[i], identity->vnodes) != 0)
+            code = complain(daemon, DAEMON_DATA, "a shard's loop cannot be made");
+    for (uint32_t i = 0; i < restore.count; i++)
+        shard_free(&restore.shards[i]);
+    return code != 0 ? code : start_threads(daemon);
+}
+
+/* ---- start and stop -------------------------------------------------------------------------- */
+
+static int start(struct daemon *daemon)
+{
+    char error[CONFIG_ERROR_LEN * 16];
+    if (sodium_init() < 0 || clock_init(&daemon->clock) != 0)
+        return complain(daemon, DAEMON_DATA, "the machine offers no clock or no random numbers");
+    daemon->started_ns = clock_now_ns(&daemon->clock);
+    daemon->boot = random_id();
+    daemon->node_id = random_id();
+    daemon->incarnation = (uint64_t)daemon->started_ns / 1000000;
+    if (effects_init(&daemon->effects, alloc_heap()) != 0)
+        return complain(daemon, DAEMON_DATA, "out of memory");
+    if (rules_load(daemon, error, sizeof error) != 0)
+        return complain(daemon, DAEMON_CONFIG, error);
+    int code = bind_sockets(daemon);
+    if (code == 0)
+        code = open_store(daemon);
+    if (code == 0)
+        code = start_control(daemon);
+    if (code == 0 && control_loop_open(daemon) != 0)
+        code = complain(daemon, DAEMON_DATA, "the event loop cannot be made");
+    if (code == 0 && daemon->store == NULL)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "ephemeral: nothing survives a restart");
+    return code;
+}
+
+static void stop(struct daemon *daemon)
+{
+    const struct letter letter = {.kind = LETTER_STOP};
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_join(daemon->shards[i]);
+    disk_free(&daemon->disk);
+    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
+        shard_loop_free(&daemon->shards[i]);
+        socket_close(&daemon->clients[i]);
+        socket_close(&daemon->peers[i]);
+    }
+    if (daemon->mailbox.letters != NULL)
+        control_loop_close(daemon);
+    control_free(&daemon->control);
+    gossip_out_fini(&daemon->gossip_out);
+    socket_close(&daemon->gossip);
+    socket_context_free(&daemon->context);
+    store_close(&daemon->store);
+    policy_free(&daemon->policy);
+    free(daemon->rules_text);
+    effects_fini(&daemon->effects);
+}
+
+int daemon_check(const struct config *config)
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    char error[CONFIG_ERROR_LEN * 16];
+    if (daemon == NULL)
+        return DAEMON_DATA;
+    daemon->config = config;
+    const int result = rules_load(daemon, error, sizeof error);
+    if (result == 0)
+        (void)puts("configuration ok");
+    else
+        (void)fprintf(stderr, "tidegated: %s\n", error);
+    policy_free(&daemon->policy);
+    free(daemon->rules_text);
+    free(daemon);
+    return result == 0 ? DAEMON_OK : DAEMON_CONFIG;
+}
+
+int daemon_run(const struct config *config)
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    if (daemon == NULL)
+        return DAEMON_DATA;
+    daemon->config = config;
+    if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
+                        config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
+                                                              : LOG_OUTPUT_TEXT) != 0) {
+        free(daemon);
+        return DAEMON_DATA;
+    }
+    daemon->log = &daemon->output.log;
+    int code = start(daemon);
+    if (code == 0) {
+        control_loop_run(daemon);
+        code = daemon->exit_code;
+    }
+    stop(daemon);
+    if (code == 0)
+        log_printf(daemon->log, LOG_LEVEL_INFO, "stopped");
+    log_output_fini(&daemon->output);
+    free(daemon);
+    return code;
+}

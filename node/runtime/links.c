@@ -1,0 +1,142 @@
+/* links.c - connections to peers; links.h is the contract.
+ *
+ * A DEALER with IMMEDIATE set takes messages only while its connection stands, so nothing piles up
+ * for a peer that is gone. Its monitor tells when the connection ends.
+ */
+#include "node/runtime/links.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/runtime/socket.h"
+
+struct link {
+    uint64_t node;
+    uint16_t shard;
+    bool wanted;
+    char endpoint[VIEW_TEXT_LEN];
+    void *dealer;
+    void *monitor;
+};
+
+struct links {
+    struct links_options options;
+    struct link links[LINKS_MAX];
+    uint32_t count;
+    uint64_t monitors;
+    uint64_t dropped;
+};
+
+int links_new(const struct links_options *options, struct links **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        return TG_ENOMEM;
+    (*out)->options = *options;
+    return 0;
+}
+
+static void disconnect(struct link *link)
+{
+    socket_close(&link->dealer);
+    socket_close(&link->monitor);
+}
+
+void links_free(struct links **links)
+{
+    if (*links == NULL)
+        return;
+    for (uint32_t i = 0; i < (*links)->count; i++)
+        disconnect(&(*links)->links[i]);
+    free(*links);
+    *links = NULL;
+}
+
+static struct link *find(struct links *links, uint64_t node, uint16_t shard)
+{
+    for (uint32_t i = 0; i < links->count; i++)
+        if (links->links[i].node == node && links->links[i].shard == shard)
+            return &links->links[i];
+    return NULL;
+}
+
+static void connect_link(struct links *links, struct link *link)
+{
+    /* Monitor names must be unique in the process: shard in the high bits, a count below. */
+    const uint64_t number = (uint64_t)links->options.shard << 32 | ++links->monitors;
+    int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->dealer);
+    if (error == 0)
+        error = socket_monitor(links->options.context, link->dealer, number, &link->monitor);
+    if (error == 0)
+        error = socket_join(link->dealer, link->endpoint);
+    if (error == 0)
+        return;
+    log_printf(links->options.log, LOG_LEVEL_ERROR, "cannot connect to peer %s: %s", link->endpoint,
+               error_message(error));
+    disconnect(link);
+}
+
+static void want(struct links *links, const struct view_member *member, uint16_t shard)
+{
+    char endpoint[VIEW_TEXT_LEN];
+    if (view_shard_endpoint(member->peer, shard, endpoint) != 0)
+        return;
+    struct link *link = find(links, member->id, shard);
+    if (link == NULL) {
+        if (links->count == LINKS_MAX)
+            return;
+        link = &links->links[links->count++];
+        memset(link, 0, sizeof *link);
+        link->node = member->id;
+        link->shard = shard;
+    }
+    link->wanted = true;
+    if (link->dealer != NULL && strcmp(link->endpoint, endpoint) == 0)
+        return;
+    disconnect(link);
+    memcpy(link->endpoint, endpoint, sizeof link->endpoint);
+    connect_link(links, link);
+}
+
+void links_follow(struct links *links, const struct view *view)
+{
+    for (uint32_t i = 0; i < links->count; i++)
+        links->links[i].wanted = false;
+    for (uint32_t m = 0; m < view->member_count; m++) {
+        const struct view_member *member = &view->members[m];
+        for (uint16_t s = 0; member->state != VIEW_LEFT && s < member->shards; s++)
+            if (member->id != links->options.self || s != links->options.shard)
+                want(links, member, s);
+    }
+    for (uint32_t i = 0; i < links->count;) {
+        if (links->links[i].wanted) {
+            i++;
+            continue;
+        }
+        disconnect(&links->links[i]);
+        links->links[i] = links->links[--links->count];
+    }
+}
+
+void links_send(struct links *links, uint64_t node, uint16_t shard, const void *data, size_t len)
+{
+    struct link *link = find(links, node, shard);
+    if (link == NULL || link->dealer == NULL || socket_send(link->dealer, data, len) != 0)
+        links->dropped++;
+}
+
+void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),
+                void *context)
+{
+    for (uint32_t i = 0; i < links->count; i++) {
+        struct link *link = &links->links[i];
+        if (link->monitor != NULL && socket_lost(link->monitor))
+            lost(context, link->node, link->shard);
+    }
+}
+
+uint64_t links_dropped(const struct links *links)
+{
+    return links->dropped;
+}

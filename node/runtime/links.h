@@ -1,0 +1,37 @@
+/* links.h - a shard's connections to the other shards of the cluster, one DEALER each.
+ *
+ * They follow the view: a member that is there is connected to, one that left is not. A lost
+ * connection is told once, as evidence for the shard (P1 of node/cluster/peers.c).
+ * One thread: the shard's loop.
+ */
+#ifndef NODE_RUNTIME_LINKS_H
+#define NODE_RUNTIME_LINKS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "node/cluster/view.h"
+
+enum { LINKS_MAX = 1024 };
+
+struct links;
+
+struct links_options {
+    void *context; /* ZeroMQ's */
+    const struct log *log;
+    uint64_t self;  /* own node id */
+    uint16_t shard; /* own shard: not connected to */
+};
+
+MUST_USE int links_new(const struct links_options *options, struct links **out);
+void links_free(struct links **links);
+void links_follow(struct links *links, const struct view *view);
+/* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
+void links_send(struct links *links, uint64_t node, uint16_t shard, const void *data, size_t len);
+/* Calls `lost` for each connection lost since the last call. */
+void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),
+                void *context);
+uint64_t links_dropped(const struct links *links);
+
+#endif

@@ -1,0 +1,454 @@
+/* shard_loop.c - the event loop of one shard; shard_loop.h draws it.
+ *
+ * ZMQ_FD is edge-triggered and any call on a socket may use up an edge, so readiness is never
+ * trusted: whenever anything wakes the loop, both sockets are read until they are empty or the
+ * turn's budget is used up; in that case an idle handle makes sure that the loop does not sleep.
+ *
+ * L1  Only this thread touches the shard core, its sockets and its links.
+ * L2  After a turn either both sockets are empty or the idle handle is active.
+ */
+#include "node/runtime/shard_loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/assert.h"
+#include "node/cluster/effects.h"
+#include "node/runtime/links.h"
+#include "node/runtime/socket.h"
+
+enum {
+    BURST_MESSAGES = 256, /* of one socket in one turn */
+    STATS_EVERY_MS = 100,
+    WRITES_MAX = 1 << 15,
+    WRITES_BYTES = 12 << 20,
+};
+
+struct shard_loop {
+    struct shard_loop_options options;
+    struct disk *disk;
+    struct effects effects;
+    struct links *links;
+    const struct view *view;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t timer;
+    uv_idle_t idle;
+    uv_poll_t poll_clients;
+    uv_poll_t poll_peers;
+    struct mailbox mailbox;
+    struct socket_holder holder;
+    struct shard_writes writes;
+    pthread_t thread;
+    bool started;
+    bool resigning;
+    bool idle_told;
+    bool stopping;
+    uint64_t settled_told;
+    int64_t stats_ns;
+    pthread_mutex_t stats_lock;
+    struct shard_stats stats;
+};
+
+static int64_t now_of(const struct shard_loop *loop)
+{
+    return clock_now_ns(loop->options.clock);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+/* The core never has more loads out than the disk takes (asserted). */
+static void load(struct shard_loop *loop, const struct effect *effect)
+{
+    const int error = disk_load(loop->disk, loop->options.number, effect->vnode, effect->id);
+    ASSERT(error == 0);
+}
+
+static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
+{
+    switch (effect->kind) {
+    case EFFECT_SEND_CLIENT:
+        (void)socket_reply(loop->options.clients, effect->target, effect->bytes, effect->len);
+        break;
+    case EFFECT_SEND_PEER:
+        links_send(loop->links, effect->target, effect->shard, effect->bytes, effect->len);
+        break;
+    case EFFECT_LOAD:
+        load(loop, effect);
+        break;
+    case EFFECT_DROP_VNODE:
+        disk_drop(loop->disk, loop->options.number, effect->vnode);
+        break;
+    case EFFECT_ADMIN:
+        (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
+                               effect->target, effect->bytes, effect->len);
+        break;
+    case EFFECT_SEND_GOSSIP:
+    case EFFECT_META:
+    case EFFECT_JOINED:
+    case EFFECT_INCARNATION:
+        ASSERT(false); /* the control core's */
+    }
+}
+
+static void carry_out(struct shard_loop *loop)
+{
+    for (size_t i = 0; i < loop->effects.count; i++)
+        carry_out_one(loop, &loop->effects.items[i]);
+    effects_clear(&loop->effects);
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static uint32_t read_clients(struct shard_loop *loop)
+{
+    uint32_t taken = 0;
+    struct socket_message message;
+    while (taken < BURST_MESSAGES &&
+           socket_receive(loop->options.clients, &loop->holder, &message) > 0) {
+        const size_t len = message.odd ? 0 : message.len; /* several frames: refused as malformed */
+        shard_client(loop->options.shard, now_of(loop), message.connection, message.data, len,
+                     &loop->effects);
+        carry_out(loop);
+        taken++;
+    }
+    return taken;
+}
+
+static uint32_t read_peers(struct shard_loop *loop)
+{
+    uint32_t taken = 0;
+    struct socket_message message;
+    while (taken < BURST_MESSAGES &&
+           socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
+        shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
+                   &loop->effects);
+        carry_out(loop);
+        taken++;
+    }
+    return taken;
+}
+
+static void lost(void *context, uint64_t node, uint16_t shard)
+{
+    struct shard_loop *loop = context;
+    shard_peer_closed(loop->options.shard, now_of(loop), node, shard, &loop->effects);
+    carry_out(loop);
+    const struct letter letter = {
+        .kind = LETTER_CLOSED, .shard = loop->options.number, .number = node};
+    (void)mailbox_put(loop->options.control, &letter);
+}
+
+static void read_disk(struct shard_loop *loop)
+{
+    struct disk_result result;
+    while (disk_poll(loop->disk, loop->options.number, &result)) {
+        if (result.kind == DISK_WRITTEN)
+            shard_written(loop->options.shard, now_of(loop), result.ok);
+        else
+            shard_loaded(loop->options.shard, now_of(loop), result.vnode, result.id, result.result,
+                         result.bytes, result.len, &loop->effects);
+        carry_out(loop);
+    }
+}
+
+static void take_view(struct shard_loop *loop, struct view *view)
+{
+    const struct view *before = loop->view;
+    loop->view = view;
+    links_follow(loop->links, view);
+    shard_view(loop->options.shard, now_of(loop), view, &loop->effects);
+    carry_out(loop);
+    struct view *old = (struct view *)(uintptr_t)before;
+    view_free(&old);
+}
+
+static void take_policy(struct shard_loop *loop, const struct policy *policy)
+{
+    shard_policy(loop->options.shard, policy);
+}
+
+static void read_letters(struct shard_loop *loop)
+{
+    struct letter letter;
+    while (mailbox_take(&loop->mailbox, &letter)) {
+        switch (letter.kind) {
+        case LETTER_VIEW:
+            take_view(loop, letter.pointer);
+            break;
+        case LETTER_POLICY:
+            take_policy(loop, letter.pointer);
+            break;
+        case LETTER_REPLY:
+            (void)socket_reply(loop->options.clients, letter.number, letter.pointer, letter.len);
+            free(letter.pointer);
+            break;
+        case LETTER_RESIGN:
+            loop->resigning = true;
+            break;
+        case LETTER_STOP:
+            loop->stopping = true;
+            break;
+        case LETTER_ADMIN:
+        case LETTER_CLOSED:
+        case LETTER_SETTLED:
+        case LETTER_IDLE:
+            ASSERT(false); /* the control loop's */
+        }
+    }
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+static void write_back(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    if (!shard_write_due(loop->options.shard, now_ns))
+        return;
+    shard_gather(loop->options.shard, now_ns, &loop->writes);
+    if (loop->writes.count > 0)
+        disk_write(loop->disk, loop->options.number, &loop->writes);
+}
+
+static void tell_control(struct shard_loop *loop)
+{
+    const uint64_t settled = shard_settled_epoch(loop->options.shard);
+    struct letter letter = {.kind = LETTER_SETTLED, .shard = loop->options.number};
+    if (settled > loop->settled_told) {
+        letter.number = settled;
+        if (mailbox_put(loop->options.control, &letter))
+            loop->settled_told = settled;
+    }
+    const int64_t now_ns = now_of(loop);
+    if (now_ns - loop->stats_ns < (int64_t)STATS_EVERY_MS * 1000000)
+        return;
+    loop->stats_ns = now_ns;
+    struct shard_stats stats;
+    shard_stats(loop->options.shard, &stats);
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->stats = stats;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+static void resign(struct shard_loop *loop)
+{
+    const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
+    carry_out(loop);
+    if (!passed || loop->idle_told || !shard_flushed(loop->options.shard))
+        return;
+    const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
+    loop->idle_told = mailbox_put(loop->options.control, &letter);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* only keeps the loop from sleeping */
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer; /* only wakes the loop */
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)poll;
+    (void)status;
+    (void)events;
+}
+
+static void turn(struct shard_loop *loop)
+{
+    read_letters(loop);
+    read_disk(loop);
+    links_poll(loop->links, lost, loop);
+    const uint32_t from_peers = read_peers(loop);
+    const uint32_t from_clients = read_clients(loop);
+    if (loop->resigning)
+        resign(loop);
+    shard_tick(loop->options.shard, now_of(loop), &loop->effects);
+    carry_out(loop);
+    write_back(loop);
+    const struct policy *unused;
+    while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
+        struct policy *old = (struct policy *)(uintptr_t)unused;
+        policy_free(&old);
+    }
+    tell_control(loop);
+    const bool more = from_peers == BURST_MESSAGES || from_clients == BURST_MESSAGES ||
+                      socket_readable(loop->options.peers) ||
+                      socket_readable(loop->options.clients);
+    if (more)
+        (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
+    else
+        (void)uv_idle_stop(&loop->idle);
+    int64_t wait_ns = shard_next_deadline(loop->options.shard) - now_of(loop);
+    if (wait_ns < 0)
+        wait_ns = 0;
+    (void)uv_timer_start(&loop->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000, 0);
+}
+
+static void *run(void *argument)
+{
+    struct shard_loop *loop = argument;
+    while (!loop->stopping) {
+        turn(loop);
+        if (!loop->stopping)
+            (void)uv_run(&loop->loop, UV_RUN_ONCE);
+    }
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_loop(struct shard_loop *loop)
+{
+    const int clients_fd = socket_fd(loop->options.clients);
+    const int peers_fd = socket_fd(loop->options.peers);
+    if (uv_loop_init(&loop->loop) != 0)
+        return TG_EIO;
+    const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
+                    uv_timer_init(&loop->loop, &loop->timer) == 0 &&
+                    uv_idle_init(&loop->loop, &loop->idle) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_clients, clients_fd) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_peers, peers_fd) == 0 &&
+                    uv_poll_start(&loop->poll_clients, UV_READABLE, on_poll) == 0 &&
+                    uv_poll_start(&loop->poll_peers, UV_READABLE, on_poll) == 0;
+    return ok ? 0 : TG_EIO;
+}
+
+static int take_memory(struct shard_loop *loop, uint32_t vnodes)
+{
+    loop->writes.capacity = WRITES_MAX;
+    loop->writes.bytes_capacity = WRITES_BYTES;
+    loop->writes.writes = calloc(WRITES_MAX, sizeof *loop->writes.writes);
+    loop->writes.headers = calloc(vnodes, sizeof *loop->writes.headers);
+    loop->writes.bytes = malloc(WRITES_BYTES);
+    if (loop->writes.writes == NULL || loop->writes.headers == NULL || loop->writes.bytes == NULL)
+        return TG_ENOMEM;
+    return effects_init(&loop->effects, alloc_heap());
+}
+
+int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
+                   struct shard_loop **out)
+{
+    *out = NULL;
+    struct shard_loop *loop = calloc(1, sizeof *loop);
+    if (loop == NULL)
+        return TG_ENOMEM;
+    loop->options = *options;
+    (void)pthread_mutex_init(&loop->stats_lock, NULL);
+    const struct links_options links = {options->context, options->log, options->node_id,
+                                        (uint16_t)options->number};
+    int error = take_memory(loop, vnodes);
+    if (error == 0)
+        error = links_new(&links, &loop->links);
+    if (error == 0)
+        error = open_loop(loop);
+    if (error == 0)
+        error = mailbox_init(&loop->mailbox, &loop->wake);
+    *out = loop;
+    if (error == 0)
+        return 0;
+    loop->options.shard = NULL; /* stays the caller's, as do the sockets */
+    loop->options.clients = NULL;
+    loop->options.peers = NULL;
+    shard_loop_free(out);
+    return error;
+}
+
+int shard_loop_start(struct shard_loop *loop, struct disk *disk)
+{
+    loop->disk = disk;
+    if (pthread_create(&loop->thread, NULL, run, loop) != 0)
+        return TG_EIO;
+    loop->started = true;
+    return 0;
+}
+
+struct mailbox *shard_loop_mailbox(struct shard_loop *loop)
+{
+    return &loop->mailbox;
+}
+
+void shard_loop_wake(struct shard_loop *loop)
+{
+    (void)uv_async_send(&loop->wake);
+}
+
+void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out)
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    *out = loop->stats;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+void shard_loop_join(struct shard_loop *loop)
+{
+    if (loop->started)
+        (void)pthread_join(loop->thread, NULL);
+    loop->started = false;
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+/* Letters that were never taken. */
+static void drop_letters(struct shard_loop *loop)
+{
+    struct letter letter;
+    while (loop->mailbox.letters != NULL && mailbox_take(&loop->mailbox, &letter)) {
+        if (letter.kind == LETTER_VIEW)
+            view_free((struct view **)&letter.pointer);
+        else if (letter.kind == LETTER_POLICY)
+            policy_free((struct policy **)&letter.pointer);
+        else
+            free(letter.pointer);
+    }
+}
+
+static void free_policies(struct shard *shard)
+{
+    const struct policy *held;
+    while (shard != NULL && (held = shard_policy_take(shard)) != NULL) {
+        struct policy *policy = (struct policy *)(uintptr_t)held;
+        policy_free(&policy);
+    }
+}
+
+void shard_loop_free(struct shard_loop **pointer)
+{
+    struct shard_loop *loop = *pointer;
+    *pointer = NULL;
+    if (loop == NULL)
+        return;
+    uv_walk(&loop->loop, close_handle, NULL);
+    (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&loop->loop);
+    drop_letters(loop);
+    mailbox_fini(&loop->mailbox);
+    links_free(&loop->links);
+    socket_release(&loop->holder);
+    socket_close(&loop->options.clients);
+    socket_close(&loop->options.peers);
+    free_policies(loop->options.shard);
+    shard_free(&loop->options.shard);
+    struct view *view = (struct view *)(uintptr_t)loop->view;
+    view_free(&view);
+    effects_fini(&loop->effects);
+    free(loop->writes.writes);
+    free(loop->writes.headers);
+    free(loop->writes.bytes);
+    (void)pthread_mutex_destroy(&loop->stats_lock);
+    free(loop);
+}

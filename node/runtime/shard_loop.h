@@ -1,0 +1,51 @@
+/* shard_loop.h - the thread of one shard: its sockets, its timer, its disk results, one event loop.
+ *
+ *      clients ROUTER --+                       +--> client replies
+ *        peers ROUTER --+--> shard core --> effects --> links to peers
+ *   timer, disk, letters+                       +--> disk loads, drops, writes
+ *
+ * Each turn of the loop takes a bounded burst of input, ticks the core once, and carries out its
+ * effects. Batches form by themselves: what arrived during a turn leaves together at its end.
+ */
+#ifndef NODE_RUNTIME_SHARD_LOOP_H
+#define NODE_RUNTIME_SHARD_LOOP_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "node/cluster/shard.h"
+#include "node/runtime/clock.h"
+#include "node/runtime/disk.h"
+#include "node/runtime/mailbox.h"
+
+struct shard_loop;
+
+struct shard_loop_options {
+    void *context;       /* ZeroMQ's */
+    void *clients;       /* bound ROUTER; the loop's from now on */
+    void *peers;         /* bound ROUTER; likewise */
+    struct shard *shard; /* restored, without a view; the loop's from now on */
+    uint32_t number;
+    uint64_t node_id;
+    const struct clock *clock;
+    const struct log *log;
+    struct mailbox *control; /* where letters to the control loop go */
+};
+
+/* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with
+ * shard_loop_start. */
+MUST_USE int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
+                            struct shard_loop **out);
+MUST_USE int shard_loop_start(struct shard_loop *loop, struct disk *disk);
+/* The mailbox of the loop, and its wake-up for disk results: any thread. */
+struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
+void shard_loop_wake(struct shard_loop *loop);
+/* A recent copy of the shard's counters. Any thread. */
+void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out);
+/* Waits for the thread to end (after LETTER_STOP). */
+void shard_loop_join(struct shard_loop *loop);
+/* After the join, and after disk_free: its buffers may have been with the writer. */
+void shard_loop_free(struct shard_loop **loop);
+
+#endif
