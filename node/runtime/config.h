@@ -24,7 +24,8 @@ enum {
     CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
     CONFIG_ENDPOINT_LEN = 264, /* "[HOST]:65535" and NUL */
     CONFIG_ADDRESS_LEN = 64,   /* the same for our own addresses, which travel in member records */
-    CONFIG_NAME_LEN = 64,      /* node, region and zone names and NUL */
+    CONFIG_NAME_LEN = 64,      /* a node's name and NUL */
+    CONFIG_PLACE_LEN = 32,     /* a region's or zone's name and NUL */
     CONFIG_PATH_LEN = 4096,
     CONFIG_SEEDS_MAX = 64,
     CONFIG_SHARDS_MAX = 16,
@@ -68,8 +69,8 @@ struct config {
     uint32_t seed_count;
     bool bootstrap; /* create a cluster although seeds are given */
     char name[CONFIG_NAME_LEN];
-    char region[CONFIG_NAME_LEN];
-    char zone[CONFIG_NAME_LEN]; /* may be "" */
+    char region[CONFIG_PLACE_LEN];
+    char zone[CONFIG_PLACE_LEN]; /* may be "" */
     uint32_t weight;
     uint32_t vnodes;   /* only used when creating a cluster */
     uint32_t replicas; /* likewise */
