@@ -28,28 +28,25 @@ static_assert((int)CONFIG_SHARDS_MAX <= (int)VIEW_SHARDS_MAX, "peers know all sh
 static_assert((int)CONFIG_REPLICAS_MAX == (int)VIEW_REPLICATION_MAX, "all replicas are served");
 static_assert((int)CONFIG_SEEDS_MAX <= (int)SWIM_SEEDS_MAX, "gossip takes all seeds");
 
-/* The host's name, cut at its first dot or bound and with '-' for what a node's name may not have.
- */
+/* The host's name up to its first dot, with '-' for what a node's name may not have. */
 static void derive_name(struct config *config)
 {
-    char host[CONFIG_HOST_LEN] = "";
     const struct config_option *option = config_option_find("name", '-');
+    char host[CONFIG_HOST_LEN] = "";
     char why[CONFIG_WHY_LEN];
 
     if (config->name[0] != '\0')
         return;
-    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
-        (void)snprintf(host, sizeof(host), "node");
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '.' || host[0] == '\0')
+        memcpy(host, "node", sizeof("node"));
     host[strcspn(host, ".")] = '\0';
     host[CONFIG_NAME_LEN - 1] = '\0';
-    if (config_option_set(option, config, host, why) == TG_OK)
-        return;
     for (char *at = host; *at != '\0'; at++) {
         const char one[2] = {*at, '\0'};
         if (config_option_set(option, config, one, why) != TG_OK)
             *at = '-';
     }
-    (void)snprintf(config->name, sizeof(config->name), "%s", host[0] != '\0' ? host : "node");
+    memcpy(config->name, host, CONFIG_NAME_LEN);
 }
 
 /* The file that --config names, or NULL. */
