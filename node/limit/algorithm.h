@@ -55,7 +55,9 @@ struct limit_plan {
     /* token_bucket */
     uint64_t p; /* one token takes p/q ns */
     uint32_t q;
-    uint32_t rate; /* the number of p/q; the plan holds a reference */
+    uint32_t rate;        /* the number of p/q; the plan holds a reference */
+    uint64_t narrow_ns;   /* debts up to this long, ... */
+    uint64_t narrow_cost; /* ... and costs up to this, can be reckoned in 64 bits */
     /* windows and logs */
     uint64_t quantum_ns;
     uint8_t exponent; /* 2^exponent ms >= the window */

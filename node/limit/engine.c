@@ -47,9 +47,10 @@ static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit
 /* The limit's plan, from a cache by content: inline limits come as ever new pointers. */
 static const struct limit_plan *plan_of(struct table *table, const struct limit *limit)
 {
-    const uint64_t hash = hash_mix64(limit->count + limit->window_ns * 0x9e3779b97f4a7c15ULL +
-                                     limit->burst * 0xff51afd7ed558ccdULL + limit->algorithm);
-    struct limit_plan *plan = &table->plans[hash % TABLE_PLANS];
+    const uint64_t mixed =
+        (limit->count + (limit->burst << 20) + limit->algorithm) * UINT64_C(0x9e3779b97f4a7c15) ^
+        limit->window_ns * UINT64_C(0xff51afd7ed558ccd);
+    struct limit_plan *plan = &table->plans[mixed >> (64 - TABLE_PLANS_LOG2)];
     if (__builtin_expect(plan_is_for(plan, limit), 1))
         return plan;
     ASSERT(limit->count > 0 && limit->window_ns > 0);
@@ -70,16 +71,27 @@ static void decision_blank(struct limit_decision *out, enum limit_status status)
     out->status = (uint8_t)status;
 }
 
-static int plan_apply(struct table *table, const struct limit_plan *plan, struct limit_cell *cell,
-                      const struct limit_request *request, uint32_t number, int64_t clock_ns,
-                      struct limit_decision *out)
+/* The arena was full: drops other states in it and tries again, a bounded number of times. */
+static __attribute__((noinline)) int
+plan_apply_again(struct table *table, const struct limit_plan *plan, struct limit_cell *cell,
+                 const struct limit_request *request, uint32_t number, struct limit_decision *out)
 {
-    int change = plan->ops->apply(&table->memory, cell, plan, request, out);
+    int change = TG_EFULL;
     for (unsigned round = 0; change == TG_EFULL && round < ENGINE_ROOM_ROUNDS; round++) {
-        if (!table_make_arena_room(table, number, clock_ns))
+        if (!table_make_arena_room(table, number, request->now_ns))
             break;
         change = plan->ops->apply(&table->memory, cell, plan, request, out);
     }
+    return change;
+}
+
+static inline int plan_apply(struct table *table, const struct limit_plan *plan,
+                             struct limit_cell *cell, const struct limit_request *request,
+                             uint32_t number, struct limit_decision *out)
+{
+    const int change = plan->ops->apply(&table->memory, cell, plan, request, out);
+    if (__builtin_expect(change == TG_EFULL, 0))
+        return plan_apply_again(table, plan, cell, request, number, out);
     return change;
 }
 
@@ -109,7 +121,6 @@ static inline void row_apply(struct table *table, const struct row *row, struct 
 {
     const struct limit_plan *plan = plan_of(table, row->limit);
     const uint32_t number = table_find(table, row->id);
-    const int64_t now_ns = row->request.now_ns;
     if (__builtin_expect(number != TABLE_NONE, 1)) {
         struct slot *slot = &table->slots[number];
         if ((slot->kind & KIND_ALGORITHM) != row->limit->algorithm) {
@@ -118,7 +129,7 @@ static inline void row_apply(struct table *table, const struct row *row, struct 
         }
         slot->kind |= KIND_REFERENCED;
         struct limit_cell cell = slot_cell(slot);
-        const int change = plan_apply(table, plan, &cell, &row->request, number, now_ns, out);
+        const int change = plan_apply(table, plan, &cell, &row->request, number, out);
         if (change < 0) {
             row_refuse(table, out);
         } else if (change != LIMIT_SAME) {
@@ -133,7 +144,7 @@ static inline void row_apply(struct table *table, const struct row *row, struct 
         return;
     }
     struct limit_cell cell = {0};
-    const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, now_ns, out);
+    const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, out);
     if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
         row_refuse(table, out);
 }

@@ -28,6 +28,7 @@
 #define FRACTION_MASK (RATE_DENOMINATOR_MAX - 1u)
 #define DEBT_NS_MAX   (UINT64_C(1) << 61)
 #define TOKENS_MAX    (UINT64_C(1) << 60)
+#define NARROW_MAX    (UINT64_C(1) << 61)
 
 static uint64_t divisor_common(uint64_t a, uint64_t b)
 {
@@ -57,6 +58,8 @@ static void gcra_prepare(struct limit_memory *memory, struct limit_plan *plan)
     if (plan->capacity > most)
         plan->capacity = most;
     plan->rate = rates_take(&memory->rates, plan->p, plan->q);
+    plan->narrow_ns = plan->rate == 0 ? 0 : NARROW_MAX / plan->q - 1;
+    plan->narrow_cost = plan->rate == 0 ? 0 : NARROW_MAX / plan->p;
 }
 
 static unsigned __int128 divide_up(unsigned __int128 a, uint64_t b)
@@ -146,10 +149,47 @@ static int64_t gcra_retry(const struct limit_plan *plan, unsigned __int128 debt,
                              (unsigned __int128)plan->capacity * plan->p);
 }
 
+/* The common case in 64 bits: a plain check that fits, at the rate the cell was kept at (or on a
+ * full bucket). False if it is not that case; then nothing has been done. */
+static inline bool gcra_apply_narrow(struct limit_cell *cell, const struct limit_plan *plan,
+                                     const struct limit_request *request,
+                                     struct limit_decision *out)
+{
+    const uint64_t now_ns = (uint64_t)request->now_ns;
+    const uint64_t cost = request->cost;
+    const uint64_t tat_ns = cell_u64(cell);
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    const uint64_t span_ns = tat_ns - now_ns;
+    const bool full = tat_ns < now_ns;
+    if (request->operation != OPERATION_CHECK || number != plan->rate || cost > plan->narrow_cost ||
+        (!full && span_ns > plan->narrow_ns))
+        return false;
+    const uint64_t before = full ? 0 : span_ns * plan->q + (cell->word[2] & FRACTION_MASK);
+    const uint64_t used = (before + plan->p - 1) / plan->p;
+    if (cost > sat_subu(plan->capacity, used) || cost == 0)
+        return false;
+    const uint64_t debt = before + cost * plan->p;
+    const uint64_t debt_ns = plan->q == 1 ? debt : debt / plan->q;
+    const uint32_t fraction = (uint32_t)(debt - debt_ns * plan->q);
+    cell_set_u64(cell, now_ns + debt_ns);
+    cell->word[2] = plan->rate << RATE_FRACTION_BITS | fraction;
+    *out = (struct limit_decision){
+        .allowed = 1,
+        .limit = plan->capacity,
+        .used = used + cost,
+        .remaining = plan->capacity - used - cost,
+        .granted = cost,
+        .reset_after_ns = (int64_t)debt_ns + (fraction != 0),
+    };
+    return true;
+}
+
 static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
                       const struct limit_plan *plan, const struct limit_request *request,
                       struct limit_decision *out)
 {
+    if (__builtin_expect(gcra_apply_narrow(cell, plan, request, out), 1))
+        return LIMIT_CHANGED;
     const unsigned __int128 before = gcra_debt(memory, cell, plan, request->now_ns);
     const unsigned __int128 used_wide = divide_up(before, plan->p);
     const uint64_t used = used_wide > TOKENS_MAX ? TOKENS_MAX : (uint64_t)used_wide;

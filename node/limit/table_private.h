@@ -39,12 +39,13 @@ struct slot {
 _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
 
 enum {
-    TABLE_PLANS = 512,         /* cached plans, direct-mapped by content */
-    TABLE_EVICT_SCAN = 256,    /* slots one insertion looks at for a victim */
-    TABLE_ARENA_SCAN = 512,    /* slots a full arena looks at */
-    TABLE_ARENA_VICTIMS = 8,   /* wide slots it drops at most */
-    TABLE_EXPIRE_SLOTS = 128,  /* slots a step looks at for expiry */
-    TABLE_REMOVE_SLOTS = 4096, /* slots a step looks at for removal */
+    TABLE_PLANS_LOG2 = 9,
+    TABLE_PLANS = 1 << TABLE_PLANS_LOG2, /* cached plans, direct-mapped by content */
+    TABLE_EVICT_SCAN = 256,              /* slots one insertion looks at for a victim */
+    TABLE_ARENA_SCAN = 512,              /* slots a full arena looks at */
+    TABLE_ARENA_VICTIMS = 8,             /* wide slots it drops at most */
+    TABLE_EXPIRE_SLOTS = 128,            /* slots a step looks at for expiry */
+    TABLE_REMOVE_SLOTS = 4096,           /* slots a step looks at for removal */
     TABLE_RING_MIN = 1024,
     TABLE_DRAIN_ENTRIES = 4096, /* stale ring entries one call passes over */
     TABLE_SLOTS_MAX = 1 << 28,
