@@ -39,10 +39,12 @@ static void complete(struct tg_client *client, struct client_call *call)
     if (call->next != NULL)
         call->next->prev = call->prev;
     (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
-    if (call->callback != NULL)
+    if (call->callback != NULL) {
         call->callback(call->argument, call->code, call->decisions, call->count);
-    else
+        (void)atomic_fetch_sub(&client->asynchronous, 1);
+    } else {
         (void)sem_post(&call->completed);
+    }
     if (call->items_out == 0)
         client_call_drop(call);
 }

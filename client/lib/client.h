@@ -7,16 +7,26 @@
  *                   ^             |                                                |
  *                   +-- semaphore +<------- call complete <--- pending by seq <----+
  *
- * The I/O thread sleeps in zmq_poll. Whatever calls are queued when it wakes share messages: under
- * load many calls make one message, alone a call leaves at once. No timer delays anything.
+ * Whoever drives takes turns (loop.c): the I/O thread, or a lone waiting caller while nothing else
+ * is going on, which saves two changes of thread. Whatever calls are queued when a turn begins
+ * share messages: under load many calls make one message, alone a call leaves at once. No timer
+ * delays anything.
  *
- * I1  Sockets, links, items, messages, the route and the interned texts belong to the I/O thread.
- *     Shared are only the queue and `detail` (under `lock`), in_flight (atomic) and the eventfd.
+ *   driver:  THREAD --nothing live--> NONE --lone waiting call--> CALLER --its call ended--> NONE
+ *              ^                       |                             |
+ *              +--- other work --------+-----------------------------+
+ *
+ * I1  Sockets, links, items, messages, the route and the interned texts belong to the driver, one
+ *     thread at a time: `driver` changes only under `lock`, which is the fence that ZeroMQ asks
+ *     for when a socket changes threads. Below, "I/O thread" means the driver.
+ *     Shared are only the queue and `detail` (under `lock`), two atomic counts and the eventfd.
  * I2  A message is retried as a whole under its own (session, seq): the same items in the same
  *     order, so that a node that knows it gives the first answer.
  * I3  A call completes exactly once. It stays allocated while items refer to it
  *     (`items_out`), but after completion nobody writes to the caller's memory.
- * I4  in_flight <= in_flight_max: it bounds items, messages and memory.
+ * I4  Callbacks run on the handle's own thread: a caller drives only while no asynchronous call
+ *     is outstanding, and leaves a queue that holds one to the thread.
+ * I5  in_flight <= in_flight_max: it bounds items, messages and memory.
  */
 #ifndef CLIENT_LIB_CLIENT_H
 #define CLIENT_LIB_CLIENT_H
@@ -45,6 +55,7 @@ enum {
     CLIENT_STALL_MS = 1000,     /* how long a link that let a message time out is avoided */
     CLIENT_RING_PAUSE_MS = 100, /* between two questions for the ring */
     CLIENT_BACKOFF_MS = 20,     /* before a node that cannot decide now is asked again */
+    CLIENT_PARKED_MS = 1000,    /* a parked handle looks after its connections so often */
     CLIENT_RESEND_MS = 5,       /* before a message that no link would take is offered again */
     CLIENT_IN_FLIGHT_MAX = 1 << 24,
     CLIENT_POLL_FIRST = 1 /* of the links; before it is the eventfd */
@@ -105,15 +116,24 @@ struct client_message {
     struct client_item items[];
 };
 
+enum client_driver {
+    CLIENT_DRIVER_THREAD,
+    CLIENT_DRIVER_CALLER,
+    CLIENT_DRIVER_NONE /* nothing is live: the thread is parked, whoever comes may drive */
+};
+
 struct tg_client {
     pthread_t thread;
     pthread_mutex_t lock;
+    pthread_cond_t driver_changed;
+    enum client_driver driver;       /* under lock */
     struct client_call *queue_first; /* under lock */
     struct client_call *queue_last;
     bool closing;                   /* under lock */
     char detail[CLIENT_DETAIL_LEN]; /* under lock */
     int wake_fd;
     atomic_size_t in_flight;
+    atomic_size_t asynchronous; /* calls with a callback, queued or live */
 
     int timeout_ms; /* constant from here ... */
     int try_timeout_ms;
@@ -204,6 +224,8 @@ void client_ask_ring(struct tg_client *client, uint16_t link, uint64_t view_vers
 
 /* loop.c */
 void *client_loop(void *client);
+/* A caller that became the driver: takes turns until its call ended or others need the thread. */
+void client_drive(struct tg_client *client, const struct client_call *call);
 /* The number of the link to an endpoint, made if it is new; CLIENT_LINK_NONE if there is no room.
  */
 uint16_t client_link_number(struct tg_client *client, const char *endpoint);

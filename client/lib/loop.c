@@ -4,8 +4,14 @@
  *      |                                                                                     |
  *      +----------- until the nearest deadline or try ends ----------------------------------+
  *
+ * The handle's thread drives while anything is live that is not a lone waiting caller's, and at
+ * the start until it knows the ring. Then it parks, and a caller drives its own call: it
+ * sends and receives itself, which saves the way to the thread and back.
+ *
  * I1  Every turn takes the whole queue, so what was asked together travels together.
  * I2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
+ * I3  A caller's turn never runs a callback: see client.h, I4.
+ * I4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
  */
 #include <string.h>
 #include <time.h>
@@ -146,20 +152,80 @@ static void receive_links(struct tg_client *client)
     }
 }
 
+/* The queued calls, or none if one of them needs the thread and this is a caller (I3). */
 static struct client_call *take_queue(struct tg_client *client, bool *closing)
 {
-    struct client_call *queue;
+    struct client_call *queue = NULL;
     uint64_t wakes;
 
     if ((client->polls[0].revents & ZMQ_POLLIN) != 0)
         (void)!read(client->wake_fd, &wakes, sizeof wakes);
     (void)pthread_mutex_lock(&client->lock);
-    queue = client->queue_first;
-    client->queue_first = NULL;
-    client->queue_last = NULL;
+    if (client->driver == CLIENT_DRIVER_THREAD || atomic_load(&client->asynchronous) == 0) {
+        queue = client->queue_first;
+        client->queue_first = NULL;
+        client->queue_last = NULL;
+    }
     *closing = client->closing;
     (void)pthread_mutex_unlock(&client->lock);
     return queue;
+}
+
+/* Waits at most `timeout_ms` (-1 = for ever), then does all there is to do. True when closing. */
+static bool turn(struct tg_client *client, long timeout_ms)
+{
+    struct client_call *queue;
+    bool closing;
+
+    if (client->polls_stale)
+        build_polls(client);
+    if (zmq_poll(client->polls, CLIENT_POLL_FIRST + 2 * client->poll_count, timeout_ms) < 0)
+        client->polls[0].revents = 0; /* interrupted: nothing is ready, time has passed */
+    client->now_ns = client_now_ns();
+    watch_links(client);
+    receive_links(client);
+    queue = take_queue(client, &closing);
+    client_dispatch(client, queue);
+    client_messages_tick(client);
+    return closing;
+}
+
+void client_drive(struct tg_client *client, const struct client_call *call)
+{
+    bool alone = !turn(client, 0);
+
+    while (alone && !call->done)
+        alone = !turn(client, poll_ms(client)) && atomic_load(&client->asynchronous) == 0;
+    (void)pthread_mutex_lock(&client->lock);
+    if (!alone || client->closing || client->live != NULL || client->queue_first != NULL) {
+        client->driver = CLIENT_DRIVER_THREAD;
+        (void)pthread_cond_signal(&client->driver_changed);
+    } else {
+        client->driver = CLIENT_DRIVER_NONE;
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
+/* Parks until the thread has to drive, if only to look after the connections. */
+static void park(struct tg_client *client)
+{
+    struct timespec until;
+
+    (void)pthread_mutex_lock(&client->lock);
+    if (client->queue_first == NULL && !client->closing) {
+        client->driver = CLIENT_DRIVER_NONE;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += CLIENT_PARKED_MS / 1000;
+        while (client->driver != CLIENT_DRIVER_THREAD) {
+            if (pthread_cond_timedwait(&client->driver_changed, &client->lock, &until) == 0)
+                continue;
+            if (client->driver == CLIENT_DRIVER_NONE)
+                client->driver = CLIENT_DRIVER_THREAD;
+            else
+                until.tv_sec += CLIENT_PARKED_MS / 1000; /* a caller drives: it sees to them */
+        }
+    }
+    (void)pthread_mutex_unlock(&client->lock);
 }
 
 static void leave(struct tg_client *client)
@@ -187,19 +253,11 @@ void *client_loop(void *argument)
         client_link_want(client, number);
     }
     while (!closing) {
-        struct client_call *queue;
-
-        if (client->polls_stale)
-            build_polls(client);
-        if (zmq_poll(client->polls, CLIENT_POLL_FIRST + 2 * client->poll_count, poll_ms(client)) <
-            0)
-            continue; /* interrupted */
-        client->now_ns = client_now_ns();
-        watch_links(client);
-        receive_links(client);
-        queue = take_queue(client, &closing);
-        client_dispatch(client, queue);
-        client_messages_tick(client);
+        closing = turn(client, 0);
+        while (!closing && (client->live != NULL || !client->route.ring_known))
+            closing = turn(client, poll_ms(client));
+        if (!closing)
+            park(client);
     }
     leave(client);
     return NULL;

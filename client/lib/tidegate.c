@@ -1,7 +1,7 @@
 /* tidegate.c - the public functions: check arguments, hand a call over, wait.
  *
- * A caller's thread does no more than this: it validates, links its call into the queue, wakes
- * the I/O thread if the queue was empty, and sleeps on the call's semaphore.
+ * A caller's thread validates, links its call into the queue and wakes the driver if the queue was
+ * empty; then it sleeps on the call's semaphore. If nobody drives, it drives itself.
  *
  * I1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
  * I2  A handle that tg_open returned is complete; whatever fails in between is undone in reverse.
@@ -203,6 +203,7 @@ static void give_back(struct tg_client *client)
     client_route_fini(&client->route);
     client_pending_fini(&client->pending);
     alloc_put(heap, client->slots, client->slot_count * sizeof *client->slots);
+    (void)pthread_cond_destroy(&client->driver_changed);
     (void)pthread_mutex_destroy(&client->lock);
     alloc_put(heap, client, sizeof *client);
 }
@@ -244,6 +245,17 @@ static int start(struct tg_client *client, const char *endpoints, const tg_optio
     return client->wake_fd >= 0 ? start_thread(client) : TG_EIO;
 }
 
+static void init_locks(struct tg_client *client)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_mutex_init(&client->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&client->driver_changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
 tg_client_t *tg_open(const char *endpoints, const tg_options_t *options)
 {
     tg_options_t known = tg_options();
@@ -256,7 +268,7 @@ tg_client_t *tg_open(const char *endpoints, const tg_options_t *options)
                options->struct_size < sizeof known ? options->struct_size : sizeof known);
     if (client != NULL) {
         client->wake_fd = -1;
-        (void)pthread_mutex_init(&client->lock, NULL);
+        init_locks(client);
         status = start(client, endpoints, &known, sentence, sizeof sentence);
         if (status == 0)
             return client;
@@ -280,6 +292,9 @@ void tg_close(tg_client_t **client)
         return;
     (void)pthread_mutex_lock(&(*client)->lock);
     (*client)->closing = true;
+    if ((*client)->driver == CLIENT_DRIVER_NONE)
+        (*client)->driver = CLIENT_DRIVER_THREAD;
+    (void)pthread_cond_signal(&(*client)->driver_changed);
     (void)pthread_mutex_unlock(&(*client)->lock);
     wake(*client);
     (void)pthread_join((*client)->thread, NULL);
@@ -315,20 +330,32 @@ static bool reserve(struct tg_client *client, size_t count)
     return true;
 }
 
-static void enqueue(struct tg_client *client, struct client_call *call)
+/* Queues the call and sees to it that somebody drives. True if that is the caller itself. */
+static bool enqueue(struct tg_client *client, struct client_call *call)
 {
-    bool was_empty;
+    bool drives = false;
+    bool asleep = false;
 
     (void)pthread_mutex_lock(&client->lock);
-    was_empty = client->queue_first == NULL;
-    if (was_empty)
+    asleep = client->queue_first == NULL; /* else whoever came first has woken the driver */
+    if (client->queue_first == NULL)
         client->queue_first = call;
     else
         client->queue_last->next = call;
     client->queue_last = call;
+    if (call->callback != NULL)
+        (void)atomic_fetch_add(&client->asynchronous, 1);
+    if (client->driver == CLIENT_DRIVER_NONE) {
+        asleep = false; /* whoever starts to drive looks at the queue first */
+        drives = call->callback == NULL && atomic_load(&client->asynchronous) == 0;
+        client->driver = drives ? CLIENT_DRIVER_CALLER : CLIENT_DRIVER_THREAD;
+        if (!drives)
+            (void)pthread_cond_signal(&client->driver_changed);
+    }
     (void)pthread_mutex_unlock(&client->lock);
-    if (was_empty)
-        wake(client); /* else whoever came first has woken it, and it takes all */
+    if (asleep)
+        wake(client);
+    return drives;
 }
 
 /* Waits for the call's end and gives its code, and its reply if it is an administrative one. */
@@ -386,7 +413,8 @@ static int ask(struct tg_client *client, const tg_request_t *requests, size_t co
     call->argument = argument;
     if (callback == NULL)
         atomic_store(&call->owners, 2);
-    enqueue(client, call);
+    if (enqueue(client, call))
+        client_drive(client, call);
     return callback == NULL ? await(call, NULL) : 0;
 }
 
@@ -497,7 +525,8 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
     call->arguments = arguments != NULL ? arguments : empty_map;
     call->arguments_len = arguments != NULL ? arguments_len : sizeof empty_map;
     atomic_store(&call->owners, 2);
-    enqueue(client, call);
+    if (enqueue(client, call))
+        client_drive(client, call);
     return await(call, reply);
 }
 
