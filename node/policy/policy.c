@@ -121,7 +121,6 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->act);
     digest_number(digest, rule->class);
     digest_number(digest, rule->on_failure);
-    digest_number(digest, rule->local_share_percent);
     digest_number(digest, rule->ipv6_prefix);
     digest_number(digest, rule->enabled);
     digest_number(digest, rule->shadow);

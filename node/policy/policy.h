@@ -60,7 +60,8 @@ struct policy_error {
 
 enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
 enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
-enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
+/* What a request gets when no node can decide for its key. */
+enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED };
 
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
@@ -83,13 +84,12 @@ struct policy_rule {
     uint32_t line;                            /* of the rule in the file, from 1 */
     uint16_t status;                          /* response.status; 429, 403 for block */
     uint8_t match_count;
-    uint8_t key_count;           /* 1.. for throttle, else 0 */
-    uint8_t limit_count;         /* 1.. for throttle, else 0 */
-    uint8_t act;                 /* enum policy_act */
-    uint8_t class;               /* enum policy_class */
-    uint8_t on_failure;          /* enum policy_failure */
-    uint8_t local_share_percent; /* with POLICY_FAILURE_LOCAL: 1..100 */
-    uint8_t ipv6_prefix;         /* 1..128: how much of an IPv6 `ip` in the key counts */
+    uint8_t key_count;   /* 1.. for throttle, else 0 */
+    uint8_t limit_count; /* 1.. for throttle, else 0 */
+    uint8_t act;         /* enum policy_act */
+    uint8_t class;       /* enum policy_class */
+    uint8_t on_failure;  /* enum policy_failure */
+    uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;
     bool shadow;       /* decide and record, never deny */
     bool count_denied; /* a denied request consumes as well */

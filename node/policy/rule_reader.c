@@ -22,7 +22,6 @@ enum {
     STATUS_MAX = 599,
     STATUS_THROTTLE = 429,
     STATUS_BLOCK = 403,
-    SHARE_MAX = 100,
     PREFIX_MAX = 128
 };
 
@@ -84,7 +83,7 @@ static const struct yaml_reader_word class_words[] = {
 static const struct yaml_reader_word failure_words[] = {
     {"open", POLICY_FAILURE_OPEN, false},
     {"closed", POLICY_FAILURE_CLOSED, false},
-    {"local", POLICY_FAILURE_LOCAL, false},
+    {"local", POLICY_FAILURE_CLOSED + 1, true},
 };
 static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
 static const struct yaml_reader_word mode_words[] = {
@@ -105,7 +104,7 @@ const char *policy_class_name(unsigned class)
 
 const char *policy_failure_name(unsigned failure)
 {
-    return failure <= POLICY_FAILURE_LOCAL ? failure_words[failure].text : NULL;
+    return failure <= POLICY_FAILURE_CLOSED ? failure_words[failure].text : NULL;
 }
 
 /* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
@@ -230,33 +229,6 @@ static int read_response(struct chunks *chunks, const struct yaml_reader *reader
     return TG_OK;
 }
 
-/* local: {share: 50%} */
-static int read_local(const struct yaml_reader *reader, uint32_t node, struct policy_rule *rule)
-{
-    struct yaml_reader_field outer = {"local", YAML_READER_REQUIRED, 0};
-    struct yaml_reader_field inner = {"share", YAML_READER_REQUIRED, 0};
-    char shown[YAML_READER_SHOWN_LEN];
-    const char *text;
-    size_t len;
-    unsigned share = 0;
-
-    int result = yaml_reader_fields(reader, node, "on_failure", &outer, 1);
-    if (result == TG_OK)
-        result = yaml_reader_fields(reader, outer.node, "on_failure.local", &inner, 1);
-    if (result == TG_OK)
-        result = yaml_reader_text(reader, inner.node, "share", 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
-        return result;
-    size_t i = 0;
-    for (; i < 3 && text[i] >= '0' && text[i] <= '9'; i++)
-        share = share * 10 + (unsigned)(text[i] - '0');
-    if (share < 1 || share > SHARE_MAX || strcmp(text + i, "%") != 0)
-        return yaml_reader_fail(reader, inner.node, "share: found %s; expected 1%% to 100%%",
-                                yaml_reader_shown(reader, inner.node, shown));
-    rule->local_share_percent = (uint8_t)share;
-    return TG_OK;
-}
-
 /* Reads an optional word; absent leaves *number alone. */
 static int read_word(const struct yaml_reader *reader, const struct yaml_reader_field *field,
                      const struct yaml_reader_word *words, size_t count, int *number)
@@ -274,17 +246,16 @@ static int read_flag(const struct yaml_reader *reader, const struct yaml_reader_
     return yaml_reader_bool(reader, field->node, field->name, value);
 }
 
-/* A mode may be written `soft` or `{soft: {...}}`: either way its name decides. */
-static int read_mode(const struct yaml_reader *reader, const struct yaml_reader_field *field)
+/* A choice that may be written `soft` or `{soft: {...}}`: either way its name decides. */
+static int read_choice(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                       const struct yaml_reader_word *words, size_t count, int *number)
 {
-    int number = 0;
-
     if (field->node == YAML_READER_NONE)
         return TG_OK;
     const struct yaml_reader_node *node = yaml_reader_at(reader, field->node);
     const bool named = node->kind == YAML_READER_MAPPING && node->len == 1;
-    return yaml_reader_word(reader, named ? node->first : field->node, "mode", WORDS(mode_words),
-                            &number);
+    return yaml_reader_word(reader, named ? node->first : field->node, field->name, words, count,
+                            number);
 }
 
 static int read_words(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
@@ -292,7 +263,7 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
 {
     int act = POLICY_ACT_THROTTLE;
     int class = POLICY_CLASS_NORMAL;
-    int failure = POLICY_FAILURE_LOCAL;
+    int failure = POLICY_FAILURE_CLOSED;
     int missing = 0;
     int ignored = 0;
 
@@ -306,14 +277,9 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     if (result == TG_OK)
         result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
     if (result == TG_OK)
-        result = read_mode(reader, &fields[FIELD_MODE]);
-    const uint32_t node = fields[FIELD_ON_FAILURE].node;
-    rule->local_share_percent = SHARE_MAX;
-    if (result == TG_OK && node != YAML_READER_NONE &&
-        yaml_reader_at(reader, node)->kind == YAML_READER_MAPPING)
-        result = read_local(reader, node, rule);
-    else if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_ON_FAILURE], WORDS(failure_words), &failure);
+        result = read_choice(reader, &fields[FIELD_MODE], WORDS(mode_words), &ignored);
+    if (result == TG_OK)
+        result = read_choice(reader, &fields[FIELD_ON_FAILURE], WORDS(failure_words), &failure);
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->on_failure = (uint8_t)failure;

@@ -40,7 +40,7 @@ static const char good_file[] =
     "    class: critical\n"
     "    consistency: one\n"
     "    scope: region\n"
-    "    on_failure: {local: {share: 50%}}\n"
+    "    on_failure: open\n"
     "    action: throttle\n"
     "    count_denied: true\n"
     "    shadow: true\n"
@@ -109,11 +109,9 @@ static const struct refusal refusals[] = {
      "consistency: \"any\" is not supported by this version; expected one"},
     {RULE("scope: global"), 2, 53,
      "scope: \"global\" is not supported by this version; expected region"},
-    {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed, local"},
-    {RULE("on_failure: {local: {share: 101%}}"), 2, 74,
-     "share: found \"101%\"; expected 1% to 100%"},
-    {RULE("on_failure: {open: {}}"), 2, 59,
-     "on_failure: found unknown key \"open\"; expected local"},
+    {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed"},
+    {RULE("on_failure: {local: {share: 50%}}"), 2, 59,
+     "on_failure: \"local\" is not supported by this version; expected open, closed"},
     {RULE("missing: ignore"), 2, 55, "missing: found \"ignore\"; expected skip, deny"},
     {RULE("action: drop"), 2, 54, "action: found \"drop\"; expected throttle, allow, block"},
     {RULE("ipv6_prefix: 48"), 2, 59,
@@ -276,8 +274,7 @@ static void a_rule_keeps_what_the_file_says(void **state)
     assert_int_equal(rule->limits[0].ordinal, 0);
     assert_int_equal(rule->limits[2].ordinal, 1);
     assert_int_equal(rule->class, POLICY_CLASS_CRITICAL);
-    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
-    assert_int_equal(rule->local_share_percent, 50);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_OPEN);
     assert_true(rule->count_denied && rule->shadow && rule->missing_deny);
     assert_int_equal(rule->ipv6_prefix, 56);
     assert_int_equal(rule->status, 503);
@@ -300,8 +297,7 @@ static void absent_fields_have_their_defaults(void **state)
     assert_int_equal(rule->priority, 0);
     assert_int_equal(rule->act, POLICY_ACT_THROTTLE);
     assert_int_equal(rule->class, POLICY_CLASS_NORMAL);
-    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
-    assert_int_equal(rule->local_share_percent, 100);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_CLOSED);
     assert_int_equal(rule->ipv6_prefix, 64);
     assert_int_equal(rule->status, 429);
     assert_int_equal(rule->limits[0].algorithm, ALGORITHM_TOKEN_BUCKET);
