@@ -17,7 +17,7 @@
 #include "client/protocol/wire.h"
 #include "node/runtime/daemon_state.h"
 
-enum { BURST_FRAMES = 256, WAITING_AFTER_MS = 5000 };
+enum { BURST_FRAMES = 256, WAITING_AFTER_MS = 5000, TIMER_REPEAT_MS = 1 };
 
 static int64_t now_of(const struct daemon *daemon)
 {
@@ -300,7 +300,11 @@ static void turn(struct daemon *daemon)
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->gossip))
         wait_ns = 0;
-    (void)uv_timer_start(&daemon->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000, 0);
+    /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
+     * without an end: it repeats. */
+    uv_update_time(&daemon->loop);
+    (void)uv_timer_start(&daemon->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
+                         TIMER_REPEAT_MS);
 }
 
 void control_loop_run(struct daemon *daemon)

@@ -21,6 +21,7 @@
 enum {
     BURST_MESSAGES = 256, /* of one socket in one turn */
     STATS_EVERY_MS = 100,
+    TIMER_REPEAT_MS = 1,
     WRITES_MAX = 1 << 15,
     WRITES_BYTES = 12 << 20,
 };
@@ -291,7 +292,11 @@ static void turn(struct shard_loop *loop)
     int64_t wait_ns = shard_next_deadline(loop->options.shard) - now_of(loop);
     if (wait_ns < 0)
         wait_ns = 0;
-    (void)uv_timer_start(&loop->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000, 0);
+    /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
+     * without an end: it repeats. */
+    uv_update_time(&loop->loop);
+    (void)uv_timer_start(&loop->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
+                         TIMER_REPEAT_MS);
 }
 
 static void *run(void *argument)
