@@ -47,7 +47,8 @@ struct config {
     char file[CONFIG_PATH_LEN]; /* --config; "" if none */
     bool check_config;          /* validate and exit */
 
-    /* Where it listens. Shard i adds i * CONFIG_SHARD_PORT_STEP to the client and peer port. */
+    /* Where it listens. Shard i adds i * CONFIG_SHARD_PORT_STEP to the client and peer port.
+     * client, peer and gossip are never off in this version. */
     char bind[CONFIG_HOST_LEN];
     uint16_t base_port;
     struct config_endpoint client;
@@ -58,7 +59,7 @@ struct config {
     struct config_endpoint grpc;
     bool insecure;
 
-    /* What it tells the others: HOST:PORT of shard 0, "" where the endpoint is off. */
+    /* What it tells the others: HOST:PORT of shard 0. */
     char advertise[CONFIG_HOST_LEN]; /* --advertise; "" if not given */
     char client_address[CONFIG_ADDRESS_LEN];
     char peer_address[CONFIG_ADDRESS_LEN];

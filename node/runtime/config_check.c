@@ -3,7 +3,7 @@
  *   bind, base port --> endpoints not given --> ports free of each other --> reachable? insecure?
  *                                           --> addresses told to others
  *
- * I1  After config_check every endpoint is off or has host and port, for each shard within 1..65535
+ * I1  After config_check client, peer and gossip have host and port, for each shard within 1..65535
  *     and different from all others of the node that share its address.
  * I2  No endpoint is reachable from other machines without `insecure`.
  *
@@ -35,21 +35,28 @@ static void name_endpoints(struct config *config, struct named out[ENDPOINTS])
     out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2};
 }
 
-/* Gives endpoints that were not set their host and port. */
+/* Gives endpoints that were not set their host and port. A node without one of the three could not
+ * take its part, so off is refused until there is a use for it. */
 static int derive(const struct config *config, const struct named *named,
                   char error[CONFIG_ERROR_LEN])
 {
     struct config_endpoint *endpoint = named->endpoint;
     const uint32_t base = config->base_port + named->base_add;
-    const bool given = endpoint->off || endpoint->port != 0;
+    const bool given = endpoint->port != 0;
 
+    if (endpoint->off) {
+        (void)snprintf(error, CONFIG_ERROR_LEN,
+                       "--%s: off is not supported by this version; expected HOST:PORT",
+                       named->name);
+        return TG_EINVALID;
+    }
     if (!given && base <= UINT16_MAX) {
         endpoint->port = (uint16_t)base;
         (void)snprintf(endpoint->host, sizeof(endpoint->host), "%s", config->bind);
     }
     const uint32_t first = given ? endpoint->port : base;
     const uint32_t last = first + (named->sockets - 1) * CONFIG_SHARD_PORT_STEP;
-    if (endpoint->off || last <= UINT16_MAX)
+    if (last <= UINT16_MAX)
         return TG_OK;
     (void)snprintf(
         error, CONFIG_ERROR_LEN,
@@ -79,7 +86,7 @@ static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ER
 
     for (uint32_t i = 0; i < ENDPOINTS; i++) {
         const struct config_endpoint *endpoint = named[i].endpoint;
-        for (uint32_t shard = 0; !endpoint->off && shard < named[i].sockets; shard++)
+        for (uint32_t shard = 0; shard < named[i].sockets; shard++)
             all[count++] =
                 (struct listener){named[i].name, endpoint->host,
                                   endpoint->port + shard * (uint32_t)CONFIG_SHARD_PORT_STEP};
@@ -104,7 +111,7 @@ static int check_reach(const struct config *config, const struct named *named,
 {
     char text[CONFIG_ENDPOINT_LEN];
 
-    if (named->endpoint->off || config->insecure || config_host_is_loopback(named->endpoint->host))
+    if (config->insecure || config_host_is_loopback(named->endpoint->host))
         return TG_OK;
     (void)snprintf(error, CONFIG_ERROR_LEN,
                    "--%s: other machines can reach %.128s, and this version has no transport keys: "
@@ -121,8 +128,6 @@ static int advertise(const struct config *config, const struct named *named,
     struct config_endpoint told = *named->endpoint;
     char text[CONFIG_ENDPOINT_LEN];
 
-    if (told.off)
-        return TG_OK;
     if (config->advertise[0] != '\0')
         (void)snprintf(told.host, sizeof(told.host), "%s", config->advertise);
     if (config_host_is_wildcard(told.host)) {
@@ -155,8 +160,6 @@ static int refuse(const char *sentence, char error[CONFIG_ERROR_LEN])
 /* Options that are fine alone. */
 static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN])
 {
-    const bool cluster = config->seed_count > 0 || config->shards > 1;
-
     if (!ring_vnodes_valid(config->vnodes)) {
         (void)snprintf(error, CONFIG_ERROR_LEN,
                        "--vnodes: found %" PRIu32 "; expected a power of two from %d to %d",
@@ -174,11 +177,6 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
         return refuse("--rebuild: found with --ephemeral; expected one of them, because an "
                       "ephemeral node has no store to rebuild",
                       error);
-    if (cluster && config->peer.off)
-        return refuse("--peer: found off; expected HOST:PORT, because shards and seeds need it",
-                      error);
-    if (config->seed_count > 0 && config->gossip.off)
-        return refuse("--gossip: found off; expected HOST:PORT, because seeds are given", error);
     return TG_OK;
 }
 

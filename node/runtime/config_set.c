@@ -173,7 +173,7 @@ static int set_endpoint(const struct config_option *option, struct config_endpoi
     struct config_endpoint endpoint = {.off = true};
 
     if (strcmp(text, "off") != 0 && config_endpoint_parse(text, &endpoint) != TG_OK)
-        return refuse(why, text, "HOST:PORT or off (an IPv6 address in brackets)");
+        return refuse(why, text, "HOST:PORT (an IPv6 address in brackets)");
     if (gateway && !endpoint.off) {
         (void)snprintf(why, CONFIG_WHY_LEN, "the %s is not supported by this version; expected off",
                        option->help);

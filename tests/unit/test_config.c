@@ -239,15 +239,13 @@ static void clashing_ports_are_refused(void **state)
     assert_int_equal(config.gossip.port, 65535);
 }
 
-/* An endpoint can be off, but not one that seeds or shards need. */
-static void endpoints_can_be_off_when_nobody_needs_them(void **state)
+/* A node without one of its three endpoints could not take its part. */
+static void an_endpoint_that_is_off_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(parse("--client", "off", "--peer", "off", "--gossip", "off"), 0);
-    assert_true(config.client.off && config.peer.off && config.gossip.off);
-    assert_string_equal(config.client_address, "");
-    assert_refused(parse("--peer", "off", "--shards", "2"), "--peer: found off");
-    assert_refused(parse("--gossip", "off", "--seed", "127.0.0.1:7602"), "--gossip: found off");
+    assert_refused(parse("--client", "off"), "--client: off is not supported by this version");
+    assert_refused(parse("--peer=off"), "--peer: off is not supported by this version");
+    assert_refused(parse("--gossip", "off"), "--gossip: off is not supported by this version");
 }
 
 /* Endpoints keep their meaning on the way through text, and nonsense is refused. */
@@ -454,7 +452,7 @@ int main(void)
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),
         cmocka_unit_test(a_wildcard_needs_an_advertised_host),
         cmocka_unit_test(clashing_ports_are_refused),
-        cmocka_unit_test(endpoints_can_be_off_when_nobody_needs_them),
+        cmocka_unit_test(an_endpoint_that_is_off_is_refused),
         cmocka_unit_test(endpoints_are_parsed_exactly),
         cmocka_unit_test(loopback_and_wildcards_are_told_from_the_rest),
         cmocka_unit_test(the_file_sets_the_same_options),
