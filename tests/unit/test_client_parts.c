@@ -128,7 +128,7 @@ static void endpoint_lists_are_read(void **state)
     assert_int_equal(client_endpoints_parse(&endpoints, many, error, sizeof error), TG_EINVALID);
     assert_string_equal(error, "endpoints: found more than 64");
     memset(many, 'h', 300);
-    (void)strcpy(many + 300, ":1");
+    memcpy(many + 300, ":1", 3);
     assert_int_equal(client_endpoints_parse(&endpoints, many, error, sizeof error), TG_EINVALID);
     assert_int_equal(client_endpoints_parse(&endpoints, NULL, error, sizeof error), TG_EINVALID);
 }

@@ -88,7 +88,8 @@ static void round_trip(struct bench *b, uint32_t members, uint32_t shards, uint3
         assert_int_equal(decider, v % members);
         assert_true(back.members[decider].node_id == UINT64_MAX - decider);
         endpoint = wire_ring_endpoint(&back, decider, v);
-        assert_int_equal(atol(b->names[decider * shards + v % shards]), atol(endpoint.data));
+        assert_int_equal(endpoint.len, len);
+        assert_memory_equal(endpoint.data, b->names[decider * shards + v % shards], endpoint.len);
     }
 }
 
