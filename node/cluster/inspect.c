@@ -1,0 +1,29 @@
+/* inspect.c - reading a shard for tests and the simulator; inspect.h is the contract. Pure. */
+#include "node/cluster/inspect.h"
+
+#include <string.h>
+
+#include "node/cluster/shard_state.h"
+
+void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vnode *out)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    memset(out, 0, sizeof *out);
+    out->role = (enum shard_role)vnode->role;
+    out->term = vnode->term;
+    out->state = vnode->state;
+    out->seq = table_vnode_seq(shard->table, number);
+    out->slots = table_count(shard->table, number);
+    out->replicas = vnode->id_count;
+    out->synced = vnode->role == ROLE_DECIDING;
+    for (uint32_t i = 0; i < vnode->link_count; i++) {
+        out->confirmed += vnode->links[i].confirmed;
+        out->synced = out->synced && stream_synced(shard, number, i);
+    }
+}
+
+int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity)
+{
+    const uint32_t slot = table_lookup(shard->table, id);
+    return slot == TABLE_NONE ? 0 : table_export(shard->table, slot, out, capacity);
+}

@@ -1,0 +1,30 @@
+/* inspect.h - what tests and the simulator may see of a shard beyond shard.h.
+ *
+ * Read-only. It exists so that they can compare what nodes hold without knowing how it is kept.
+ */
+#ifndef NODE_CLUSTER_INSPECT_H
+#define NODE_CLUSTER_INSPECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "node/cluster/shard.h"
+
+/* What this shard holds of a vnode. */
+struct inspect_vnode {
+    enum shard_role role;
+    struct term term;  /* the newest known */
+    struct term state; /* the term that wrote what is held here */
+    uint64_t seq;      /* and how far */
+    uint32_t slots;
+    uint8_t replicas;  /* of the whole replica set, this node included if it is one */
+    uint8_t confirmed; /* DECIDING: other replicas known to hold everything up to a mark */
+    bool synced;       /* DECIDING: every other replica holds everything up to now */
+};
+
+void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
+/* The exported state of slot `id`: its length, 0 if it is not in memory, or TG_ETOOBIG. */
+MUST_USE int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity);
+
+#endif

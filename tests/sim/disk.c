@@ -1,0 +1,209 @@
+/* disk.c - a node's disk: what survives its process.
+ *
+ * Identity, incarnation and meta values are durable when their effect is carried out. Slots come
+ * in batches by write-back: a batch is copied when it is gathered and committed as a whole some
+ * milliseconds later, unless the process crashes before, or the disk refuses it. A vnode is
+ * dropped in the order in which that was asked for, so a batch handed over before does not bring
+ * it back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "tests/sim/sim.h"
+
+enum { DISK_BATCH_MAX = 1 << 15, DISK_BYTES_MAX = 8 << 20, DISK_FAIL_PPM = 20000 };
+
+static void keep(uint8_t **place, size_t *place_len, const uint8_t *bytes, size_t len)
+{
+    free(*place);
+    *place = sim_copy(bytes, len);
+    *place_len = len;
+}
+
+void disk_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len)
+{
+    if (strcmp(key, "ring.config") == 0)
+        keep(&disk->config, &disk->config_len, bytes, len);
+    else if (strcmp(key, "gossip.peers") == 0)
+        keep(&disk->peers, &disk->peers_len, bytes, len);
+    else
+        ASSERT(false); /* a meta value that no start would read */
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static struct disk_record **place_of(struct disk *disk, struct hash128 id)
+{
+    struct disk_record **place = &disk->buckets[id.lo % SIM_DISK_BUCKETS];
+    while (*place != NULL && !hash128_equal((*place)->id, id))
+        place = &(*place)->next;
+    return place;
+}
+
+const struct disk_record *disk_find(const struct disk *disk, struct hash128 id)
+{
+    const struct disk_record *record = disk->buckets[id.lo % SIM_DISK_BUCKETS];
+    while (record != NULL && !hash128_equal(record->id, id))
+        record = record->next;
+    return record;
+}
+
+static void put(struct disk *disk, const struct shard_write *write, const uint8_t *state)
+{
+    struct disk_record **place = place_of(disk, write->id);
+    struct disk_record *next = NULL;
+    if (*place != NULL) {
+        next = (*place)->next;
+        free(*place);
+        disk->records--;
+    }
+    struct disk_record *record = malloc(sizeof *record + write->len);
+    ASSERT(record != NULL);
+    record->next = next;
+    record->vnode = write->vnode;
+    record->id = write->id;
+    record->len = write->len;
+    memcpy(record->state, state, write->len);
+    *place = record;
+    disk->records++;
+}
+
+static void forget_vnode(struct disk *disk, uint32_t vnode)
+{
+    disk->has_header[vnode] = false;
+    for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
+        struct disk_record **place = &disk->buckets[i];
+        while (*place != NULL) {
+            struct disk_record *record = *place;
+            if (record->vnode != vnode) {
+                place = &record->next;
+                continue;
+            }
+            *place = record->next;
+            free(record);
+            disk->records--;
+        }
+    }
+}
+
+void disk_drop(struct node *node, uint32_t vnode)
+{
+    struct disk_batch *batch = &node->disk.batches[vnode % node->shard_count];
+    if (batch->out)
+        batch->drop[vnode] = true;
+    else
+        forget_vnode(&node->disk, vnode);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static void batch_end(struct disk_batch *batch)
+{
+    free(batch->writes);
+    free(batch->headers);
+    free(batch->bytes);
+    memset(batch, 0, sizeof *batch);
+}
+
+void disk_gather(struct sim *sim, struct node *node, uint8_t shard)
+{
+    const int64_t node_ns = sim->now_ns + node->offset_ns;
+    struct disk_batch *batch = &node->disk.batches[shard];
+    if (batch->out || !shard_write_due(node->shards[shard], node_ns))
+        return;
+    if (sim->writes == NULL) {
+        sim->writes = calloc(DISK_BATCH_MAX, sizeof *sim->writes);
+        sim->headers = calloc(SIM_VNODES_MAX, sizeof *sim->headers);
+        sim->bytes = malloc(DISK_BYTES_MAX);
+        ASSERT(sim->writes != NULL && sim->headers != NULL && sim->bytes != NULL);
+    }
+    struct shard_writes out = {
+        .writes = sim->writes,
+        .capacity = DISK_BATCH_MAX,
+        .headers = sim->headers,
+        .bytes = sim->bytes,
+        .bytes_capacity = DISK_BYTES_MAX,
+    };
+    shard_gather(node->shards[shard], node_ns, &out);
+    if (out.count == 0)
+        return;
+    batch->out = true;
+    batch->count = out.count;
+    batch->header_count = out.header_count;
+    batch->writes = (struct shard_write *)(void *)sim_copy(out.writes,
+                                                           out.count * sizeof *out.writes);
+    batch->headers = (struct shard_write_header *)(void *)sim_copy(
+        out.headers, out.header_count * sizeof *out.headers);
+    batch->bytes = sim_copy(out.bytes, out.bytes_len);
+    const struct event event = {
+        .at_ns = sim->now_ns +
+                 random_between(sim_stream(sim, STREAM_DISK), SIM_MS, 40 * SIM_MS),
+        .kind = EVENT_COMMIT,
+        .node = node->index,
+        .shard = shard,
+        .tag = node->boots,
+    };
+    queue_push(&sim->queue, &event);
+}
+
+void disk_commit(struct sim *sim, struct node *node, uint8_t shard)
+{
+    struct disk *disk = &node->disk;
+    struct disk_batch *batch = &disk->batches[shard];
+    const bool ok = !sim_chance(sim, STREAM_DISK, DISK_FAIL_PPM);
+    ASSERT(batch->out);
+    for (uint32_t i = 0; ok && i < batch->count; i++)
+        put(disk, &batch->writes[i], batch->bytes + batch->writes[i].offset);
+    for (uint32_t i = 0; ok && i < batch->header_count; i++) {
+        disk->headers[batch->headers[i].vnode] = batch->headers[i];
+        disk->has_header[batch->headers[i].vnode] = true;
+    }
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (batch->drop[vnode])
+            forget_vnode(disk, vnode);
+    sim->coverage->commits += ok;
+    sim->coverage->commits_failed += !ok;
+    batch_end(batch);
+    shard_written(node->shards[shard], sim->now_ns + node->offset_ns, ok);
+}
+
+void disk_restore(struct sim *sim, struct node *node, uint8_t shard)
+{
+    const struct disk *disk = &node->disk;
+    struct shard *into = node->shards[shard];
+    for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
+        for (const struct disk_record *record = disk->buckets[i]; record != NULL;
+             record = record->next) {
+            const int result =
+                shard_restore_slot(into, record->vnode, record->id, record->state, record->len,
+                                   sim->now_ns + node->offset_ns);
+            if (result != 0)
+                sim_fail(sim, "node %u could not restore a stored slot: %d", node->index, result);
+        }
+    }
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (disk->has_header[vnode])
+            shard_restore_vnode(into, vnode, &disk->headers[vnode].state, disk->headers[vnode].seq);
+}
+
+void disk_crash(struct disk *disk)
+{
+    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
+        batch_end(&disk->batches[i]);
+}
+
+void disk_fini(struct disk *disk)
+{
+    disk_crash(disk);
+    for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
+        while (disk->buckets[i] != NULL) {
+            struct disk_record *record = disk->buckets[i];
+            disk->buckets[i] = record->next;
+            free(record);
+        }
+    }
+    free(disk->config);
+    free(disk->peers);
+    memset(disk, 0, sizeof *disk);
+}

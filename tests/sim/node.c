@@ -1,0 +1,503 @@
+/* node.c - one simulated process: the shipped cores, and the shell that carries out their effects.
+ *
+ * The shell does what node/runtime does, in virtual time: it hands frames and time to the cores,
+ * ticks a shard after each burst of input and at its deadlines, gives shards the views that
+ * control makes, and tells control what shards have settled. A paused node gets its events when it
+ * goes on again; a dead one gets none.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "tests/sim/sim.h"
+
+#define BURST_NS (SIM_MS / 10)
+
+static int64_t clock_of(const struct sim *sim, const struct node *node)
+{
+    return sim->now_ns + node->offset_ns;
+}
+
+static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
+{
+    snprintf(out, VIEW_TEXT_LEN, "10.0.0.%u:%u", index + 1, port);
+}
+
+int node_by_id(const struct sim *sim, uint64_t id)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].id == id)
+            return (int)i;
+    return -1;
+}
+
+/* ---- when to tick ---------------------------------------------------------------------------- */
+
+static void tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns)
+{
+    if (at_ns >= node->tick_at_ns[shard])
+        return;
+    node->tick_at_ns[shard] = at_ns;
+    const struct event event = {.at_ns = at_ns,
+                                .kind = EVENT_TICK,
+                                .node = node->index,
+                                .shard = shard,
+                                .tag = node->boots};
+    queue_push(&sim->queue, &event);
+}
+
+static void control_tick_at(struct sim *sim, struct node *node, int64_t at_ns)
+{
+    const int64_t soon_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns + 1;
+    if (soon_ns >= node->control_tick_at_ns)
+        return;
+    node->control_tick_at_ns = soon_ns;
+    const struct event event = {.at_ns = soon_ns,
+                                .kind = EVENT_CONTROL_TICK,
+                                .node = node->index,
+                                .tag = node->boots};
+    queue_push(&sim->queue, &event);
+}
+
+static void next_shard_tick(struct sim *sim, struct node *node, uint8_t shard)
+{
+    const int64_t due_ns = shard_next_deadline(node->shards[shard]) - node->offset_ns;
+    tick_at(sim, node, shard, due_ns > sim->now_ns ? due_ns : sim->now_ns + SIM_MS / 20);
+}
+
+static void next_control_tick(struct sim *sim, struct node *node)
+{
+    control_tick_at(sim, node, control_next_deadline(node->control) - node->offset_ns);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static void send_gossip(struct sim *sim, struct node *node, const struct effect *effect)
+{
+    unsigned a, b, c, d, port;
+    if (sscanf(effect->address, "%u.%u.%u.%u:%u", &a, &b, &c, &d, &port) != 5 || d == 0 ||
+        d > sim->node_count) {
+        sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
+        return;
+    }
+    net_send(sim, node->index, (uint8_t)(d - 1), EVENT_GOSSIP, 0, effect->bytes, effect->len);
+}
+
+static void send_peer(struct sim *sim, struct node *node, const struct effect *effect)
+{
+    const int to = node_by_id(sim, effect->target);
+    if (to < 0 || effect->shard >= sim->nodes[to].shard_count)
+        sim_fail(sim, "node %u sends to no peer: %016llx/%u", node->index,
+                 (unsigned long long)effect->target, effect->shard);
+    else
+        net_send(sim, node->index, (uint8_t)to, EVENT_PEER, (uint8_t)effect->shard, effect->bytes,
+                 effect->len);
+}
+
+static void load(struct sim *sim, struct node *node, uint8_t shard, const struct effect *effect)
+{
+    const struct event event = {
+        .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS / 20, 8 * SIM_MS),
+        .kind = EVENT_LOADED,
+        .node = node->index,
+        .shard = shard,
+        .tag = node->boots,
+        .vnode = effect->vnode,
+        .id = effect->id,
+    };
+    queue_push(&sim->queue, &event);
+}
+
+/* Carries out what a core wanted. Returns whether the node has got its cluster. */
+static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
+{
+    bool joined = false;
+    for (size_t i = 0; i < sim->effects.count; i++) {
+        const struct effect *effect = &sim->effects.items[i];
+        switch (effect->kind) {
+        case EFFECT_SEND_CLIENT:
+            net_reply(sim, (uint8_t)effect->target, effect->bytes, effect->len);
+            break;
+        case EFFECT_SEND_PEER:
+            send_peer(sim, node, effect);
+            break;
+        case EFFECT_META:
+            disk_meta(&node->disk, effect->address, effect->bytes, effect->len);
+            break;
+        case EFFECT_JOINED:
+            node->disk.identity = *control_identity(node->control);
+            node->disk.has_identity = true;
+            joined = true;
+            break;
+        case EFFECT_INCARNATION:
+            if (node->disk.incarnation < effect->target)
+                node->disk.incarnation = effect->target;
+            break;
+        case EFFECT_SEND_GOSSIP:
+            send_gossip(sim, node, effect);
+            break;
+        case EFFECT_LOAD:
+            load(sim, node, shard, effect);
+            break;
+        case EFFECT_ADMIN:
+            break;
+        case EFFECT_DROP_VNODE:
+            disk_drop(node, effect->vnode);
+            break;
+        }
+    }
+    effects_clear(&sim->effects);
+    return joined;
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static void start_shard(struct sim *sim, struct node *node, uint8_t shard)
+{
+    struct shard_options options;
+    shard_options_default(&options);
+    options.node_id = node->id;
+    options.boot = node->disk.incarnation;
+    options.term_floor = node->disk.incarnation << 20;
+    options.shard = shard;
+    options.shards = node->shard_count;
+    options.vnodes = node->disk.identity.vnodes;
+    options.memory_bytes = 4 << 20;
+    options.secret = node->disk.identity.secret;
+    options.route_key = node->disk.identity.route_key;
+    memcpy(options.cluster_id, node->disk.identity.cluster_id, sizeof options.cluster_id);
+    snprintf(options.name, sizeof options.name, "n%u", node->index);
+    snprintf(options.version, sizeof options.version, "sim");
+    const int error =
+        shard_new(sim->allocator, &options, clock_of(sim, node), &node->shards[shard]);
+    ASSERT(error == 0);
+    shard_policy(node->shards[shard], sim->policy);
+    (void)shard_policy_unused(node->shards[shard]);
+    node->tick_at_ns[shard] = SIM_NEVER;
+    disk_restore(sim, node, shard);
+    tick_at(sim, node, shard, sim->now_ns + 1);
+}
+
+/* After an event of a shard. */
+static void shard_done(struct sim *sim, struct node *node, uint8_t shard, bool input)
+{
+    (void)carry_out(sim, node, shard);
+    disk_gather(sim, node, shard);
+    if (input)
+        tick_at(sim, node, shard,
+                sim->now_ns + 1 +
+                    (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), BURST_NS));
+    uint64_t settled = UINT64_MAX;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        const uint64_t epoch = shard_settled_epoch(node->shards[i]);
+        settled = epoch < settled ? epoch : settled;
+    }
+    if (settled > node->settled) {
+        node->settled = settled;
+        control_settled(node->control, settled);
+        control_tick_at(sim, node, sim->now_ns + 1);
+    }
+}
+
+static void give_view(struct sim *sim, struct node *node)
+{
+    struct view *view = control_view(node->control);
+    ASSERT(view != NULL);
+    struct view *old = node->view;
+    node->view = view;
+    sim_tell(sim, 3, "n%u view %llu epoch %llu members %u %s", node->index,
+             (unsigned long long)view->version, (unsigned long long)view->epoch,
+             view->member_count, view->stable ? "stable" : "in transition");
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        shard_view(node->shards[i], clock_of(sim, node), view, &sim->effects);
+        shard_done(sim, node, i, true);
+    }
+    view_free(&old);
+}
+
+/* After an event of the control core. */
+static void control_done(struct sim *sim, struct node *node)
+{
+    if (carry_out(sim, node, 0)) {
+        sim_tell(sim, 1, "n%u has its cluster", node->index);
+        sim->coverage->joins++;
+        for (uint8_t i = 0; i < node->shard_count; i++)
+            start_shard(sim, node, i);
+    }
+    if (control_view_due(node->control))
+        give_view(sim, node);
+    next_control_tick(sim, node);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void node_init(struct sim *sim, uint8_t index, uint64_t id)
+{
+    struct node *node = &sim->nodes[index];
+    struct random *random = sim_stream(sim, STREAM_PLAN);
+    memset(node, 0, sizeof *node);
+    node->index = index;
+    node->id = id;
+    node->bootstrap = index == 0;
+    node->shard_count = (uint16_t)(random_below(random, 4) == 0 ? SIM_SHARDS_MAX : 1);
+    node->offset_ns = SIM_EPOCH + random_between(random, -20 * SIM_MS, 20 * SIM_MS);
+}
+
+static void fill_options(struct sim *sim, const struct node *node, struct control_options *options)
+{
+    const struct disk *disk = &node->disk;
+    memset(options, 0, sizeof *options);
+    options->node_id = node->id;
+    options->incarnation = disk->incarnation;
+    options->seed = random_next(sim_stream(sim, STREAM_PLAN));
+    snprintf(options->name, sizeof options->name, "n%u", node->index);
+    snprintf(options->region, sizeof options->region, "r");
+    snprintf(options->zone, sizeof options->zone, "z%u", node->index % 3);
+    snprintf(options->version, sizeof options->version, "sim");
+    address_of(options->gossip, node->index, 7000);
+    address_of(options->peer, node->index, 7100);
+    address_of(options->client, node->index, 7200);
+    options->weight = RING_WEIGHT_DEFAULT;
+    options->shards = node->shard_count;
+    options->bootstrap = node->bootstrap;
+    for (uint32_t i = 0; !node->bootstrap && i < 2; i++)
+        address_of(options->seeds[options->seed_count++], i, 7000);
+    options->has_identity = disk->has_identity;
+    options->identity = disk->has_identity ? disk->identity : sim->identity;
+    options->config = disk->config;
+    options->config_len = disk->config_len;
+    options->peers = disk->peers;
+    options->peers_len = disk->peers_len;
+}
+
+void node_start(struct sim *sim, struct node *node)
+{
+    struct control_options *options = malloc(sizeof *options);
+    ASSERT(options != NULL && !node->up);
+    node->up = true;
+    node->boots++;
+    node->disk.incarnation++;
+    node->settled = 0;
+    node->control_tick_at_ns = SIM_NEVER;
+    memset(node->terms, 0, sizeof node->terms);
+    fill_options(sim, node, options);
+    const int error = control_new(sim->allocator, options, clock_of(sim, node), &node->control);
+    free(options);
+    ASSERT(error == 0);
+    sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
+             (unsigned long long)node->disk.incarnation, node->shard_count,
+             (unsigned long long)node->disk.records);
+    if (node->disk.has_identity)
+        for (uint8_t i = 0; i < node->shard_count; i++)
+            start_shard(sim, node, i);
+    control_tick_at(sim, node, sim->now_ns + 1);
+}
+
+static void end_process(struct sim *sim, struct node *node)
+{
+    node_count_stats(sim, node);
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        struct shard *shard = node->shards[i];
+        shard_free(&shard);
+        node->shards[i] = NULL;
+    }
+    view_free(&node->view);
+    control_free(&node->control);
+    disk_crash(&node->disk);
+    node->up = false;
+    node->paused_until_ns = 0;
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        sim->deciders[vnode] &= (uint8_t)~(1u << node->index);
+}
+
+static void tell_closed(struct sim *sim, const struct node *node)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        if (i == node->index || !sim->nodes[i].up)
+            continue;
+        const int64_t at_ns =
+            sim->now_ns + SIM_MS / 20 +
+            (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), (uint64_t)(3 * SIM_MS));
+        for (uint8_t s = 0; s < node->shard_count; s++) {
+            const struct event event = {.at_ns = at_ns,
+                                        .kind = EVENT_CLOSED,
+                                        .node = (uint8_t)i,
+                                        .shard = s,
+                                        .from = node->index};
+            queue_push(&sim->queue, &event);
+        }
+    }
+}
+
+void node_crash(struct sim *sim, struct node *node, bool told)
+{
+    sim_tell(sim, 1, "n%u crashes%s, unconfirmed %llu", node->index, told ? "" : " silently",
+             (unsigned long long)node_unconfirmed(node));
+    end_process(sim, node);
+    sim->coverage->crashes++;
+    if (told)
+        tell_closed(sim, node);
+}
+
+void node_fini(struct sim *sim, struct node *node)
+{
+    if (node->up)
+        end_process(sim, node);
+    disk_fini(&node->disk);
+}
+
+uint64_t node_unconfirmed(const struct node *node)
+{
+    uint64_t unconfirmed = 0;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        if (node->shards[i] == NULL)
+            continue;
+        struct shard_stats stats;
+        shard_stats(node->shards[i], &stats);
+        unconfirmed += stats.unconfirmed;
+    }
+    return unconfirmed;
+}
+
+void node_count_stats(struct sim *sim, const struct node *node)
+{
+    struct coverage *coverage = sim->coverage;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        if (node->shards[i] == NULL)
+            continue;
+        struct shard_stats stats;
+        shard_stats(node->shards[i], &stats);
+        coverage->takeovers += stats.takeovers;
+        coverage->terms += stats.terms_opened;
+        coverage->stepped_down += stats.stepped_down;
+        coverage->resyncs += stats.resyncs;
+        coverage->forwarded += stats.forwarded;
+        coverage->moved += stats.moved;
+        coverage->recalled += stats.retries_recalled;
+        coverage->undone += stats.undone;
+        coverage->loads += stats.loads;
+        coverage->evicted += stats.evicted;
+        coverage->forgotten += stats.forgotten;
+        coverage->stalls += stats.stalls;
+        coverage->checks += stats.checks;
+        if (stats.bad_frames > 0)
+            sim_fail(sim, "node %u met %llu bad frames", node->index,
+                     (unsigned long long)stats.bad_frames);
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void shard_event(struct sim *sim, struct node *node, const struct event *event)
+{
+    struct shard *shard = node->shards[event->shard];
+    const int64_t now_ns = clock_of(sim, node);
+    if (shard == NULL) /* not in a cluster yet: the runtime has no such socket open */
+        return;
+    switch (event->kind) {
+    case EVENT_PEER:
+        shard_peer(shard, now_ns, event->bytes, event->len, &sim->effects);
+        break;
+    case EVENT_CLIENT:
+        shard_client(shard, now_ns, event->from, event->bytes, event->len, &sim->effects);
+        break;
+    case EVENT_TICK:
+        shard_tick(shard, now_ns, &sim->effects);
+        break;
+    case EVENT_COMMIT:
+        disk_commit(sim, node, event->shard);
+        break;
+    default: {
+        const struct disk_record *record = disk_find(&node->disk, event->id);
+        shard_loaded(shard, now_ns, event->vnode, event->id, record == NULL ? TG_ENOTFOUND : 0,
+                     record == NULL ? NULL : record->state, record == NULL ? 0 : record->len,
+                     &sim->effects);
+        break;
+    }
+    }
+    shard_done(sim, node, event->shard, event->kind != EVENT_TICK);
+    if (event->kind == EVENT_TICK)
+        next_shard_tick(sim, node, event->shard);
+}
+
+static void closed_event(struct sim *sim, struct node *node, const struct event *event)
+{
+    const struct node *other = &sim->nodes[event->from];
+    control_suspect(node->control, other->id);
+    control_tick_at(sim, node, sim->now_ns + 1);
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        if (node->shards[i] == NULL)
+            continue;
+        shard_peer_closed(node->shards[i], clock_of(sim, node), other->id, event->shard,
+                          &sim->effects);
+        shard_done(sim, node, i, true);
+    }
+}
+
+/* Whether the event is for a process that has ended, or a tick that was set anew. */
+static bool stale(struct node *node, const struct event *event)
+{
+    const bool own = event->kind == EVENT_TICK || event->kind == EVENT_CONTROL_TICK ||
+                     event->kind == EVENT_COMMIT || event->kind == EVENT_LOADED;
+    if (!node->up || (own && event->tag != node->boots))
+        return true;
+    if (event->kind == EVENT_TICK) {
+        if (event->at_ns != node->tick_at_ns[event->shard])
+            return true;
+        node->tick_at_ns[event->shard] = SIM_NEVER;
+    }
+    if (event->kind == EVENT_CONTROL_TICK) {
+        if (event->at_ns != node->control_tick_at_ns)
+            return true;
+        node->control_tick_at_ns = SIM_NEVER;
+    }
+    return false;
+}
+
+/* Lets a paused node meet the event when it goes on. */
+static bool postpone(struct sim *sim, struct node *node, const struct event *event)
+{
+    if (!node->up || sim->now_ns >= node->paused_until_ns)
+        return false;
+    struct event later = *event;
+    later.at_ns = node->paused_until_ns;
+    if (event->kind == EVENT_TICK && event->at_ns == node->tick_at_ns[event->shard])
+        node->tick_at_ns[event->shard] = later.at_ns;
+    if (event->kind == EVENT_CONTROL_TICK && event->at_ns == node->control_tick_at_ns)
+        node->control_tick_at_ns = later.at_ns;
+    if (event->bytes != NULL)
+        later.bytes = sim_copy(event->bytes, event->len);
+    queue_push(&sim->queue, &later);
+    return true;
+}
+
+void node_event(struct sim *sim, const struct event *event)
+{
+    struct node *node = &sim->nodes[event->node];
+    if (event->kind == EVENT_START) {
+        node_start(sim, node);
+        sim->coverage->restarts += node->boots > 1;
+        return;
+    }
+    if (postpone(sim, node, event))
+        return;
+    if (event->kind == EVENT_PEER || event->kind == EVENT_GOSSIP)
+        net_arrived(sim, event);
+    if (stale(node, event))
+        return;
+    if (event->kind == EVENT_GOSSIP) {
+        control_receive(node->control, clock_of(sim, node), event->bytes, event->len,
+                        &sim->effects);
+        control_done(sim, node);
+    } else if (event->kind == EVENT_CONTROL_TICK) {
+        control_tick(node->control, clock_of(sim, node), &sim->effects);
+        control_done(sim, node);
+    } else if (event->kind == EVENT_CLOSED) {
+        closed_event(sim, node, event);
+    } else {
+        shard_event(sim, node, event);
+    }
+    if (node->up)
+        check_event(sim, node);
+}

@@ -1,0 +1,395 @@
+/* plan.c - what a seed goes through, and what is asked of the cluster at each end.
+ *
+ *   FORM    nodes start and join one by one, under load          exactly the limits
+ *   IDLE    half the limits used, quiet, one node crashes, on     exactly the limits
+ *   LOAD    one node crashes under load                           what nobody had acknowledged
+ *   CHAOS   loss, repetition, late and reordered frames, cuts,    one limit per split at most
+ *           pauses, crashes and restarts, under load
+ *   HEAL    faults end                                            one decider, equal replicas
+ *   AFTER   load again                                            exactly the limits
+ *
+ * Each phase loads keys of its own, so that it is judged alone.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum {
+    STEP_MS = 5,
+    KEYS_EACH = 5,
+    ENOUGH = SIM_LIMIT * 2, /* attempts on each key: well above its limit */
+    HALF = SIM_LIMIT / 4,
+    QUIET_MS = 80,
+    FORM_MS = 30000,
+    SETTLE_MS = 20000,
+    PHASE_MS = 20000,
+};
+
+enum step {
+    STEP_FORM,
+    STEP_FORM_DRAIN,
+    STEP_IDLE_HALF,
+    STEP_IDLE_QUIET,
+    STEP_IDLE_CRASH,
+    STEP_IDLE_REST,
+    STEP_IDLE_DRAIN,
+    STEP_IDLE_BACK,
+    STEP_LOAD_HALF,
+    STEP_LOAD_REST,
+    STEP_LOAD_DRAIN,
+    STEP_LOAD_BACK,
+    STEP_CHAOS,
+    STEP_HEAL,
+    STEP_SETTLE,
+    STEP_AFTER,
+    STEP_AFTER_DRAIN,
+    STEP_END
+};
+
+static const char *const step_names[] = {
+    "form",      "form, drain", "idle, half",  "idle, quiet", "idle, crash", "idle, rest",
+    "idle, end", "idle, back",  "load, half",  "load, rest",  "load, drain", "load, back",
+    "chaos",     "heal",        "settle",      "after",       "after, drain", "end",
+};
+
+static struct random *stream(struct sim *sim)
+{
+    return sim_stream(sim, STREAM_FAULTS);
+}
+
+static void enter(struct sim *sim, enum step step, int64_t wait_ms, int64_t patience_ms)
+{
+    sim->plan.step = step;
+    sim->plan.next_ns = sim->now_ns + wait_ms * SIM_MS;
+    sim->plan.deadline_ns = sim->now_ns + (wait_ms + patience_ms) * SIM_MS;
+    sim_tell(sim, 1, "---- %s", step_names[step]);
+}
+
+static void start_later(struct sim *sim, uint8_t node, int64_t delay_ns)
+{
+    const struct event event = {
+        .at_ns = sim->now_ns + delay_ns, .kind = EVENT_START, .node = node};
+    queue_push(&sim->queue, &event);
+}
+
+static const struct node *up_node(struct sim *sim)
+{
+    for (;;) {
+        const struct node *node = &sim->nodes[random_below(stream(sim), sim->node_count)];
+        if (node->up)
+            return node;
+    }
+}
+
+void plan_init(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    memset(plan, 0, sizeof *plan);
+    plan->strict = true;
+    plan->formed = client_keys(sim, "formed", KEYS_EACH);
+    plan->idle = client_keys(sim, "idle", KEYS_EACH);
+    plan->load = client_keys(sim, "load", KEYS_EACH);
+    plan->chaos = client_keys(sim, "chaos", KEYS_EACH);
+    plan->healed = client_keys(sim, "healed", KEYS_EACH);
+    plan->chaos_left = 6 + (uint32_t)random_below(stream(sim), 10);
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        start_later(sim, i, i == 0 ? 0 : (int64_t)random_below(stream(sim), 2 * SIM_SEC));
+    const struct event event = {.at_ns = sim->now_ns, .kind = EVENT_PLAN};
+    queue_push(&sim->queue, &event);
+    client_load(sim, plan->formed);
+    enter(sim, STEP_FORM, 0, FORM_MS);
+}
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+static void crash(struct sim *sim, struct node *node)
+{
+    node_crash(sim, node, random_below(stream(sim), 4) != 0);
+}
+
+/* Fails when a wait has gone on for too long. */
+static void overdue(struct sim *sim, const char *why)
+{
+    if (sim->now_ns > sim->plan.deadline_ns)
+        sim_fail(sim, "%s takes too long: %s", step_names[sim->plan.step], why);
+}
+
+static bool rests(struct sim *sim)
+{
+    char why[SIM_TEXT_LEN * 4];
+    const bool converged = check_converged(sim, why);
+    if (!converged)
+        overdue(sim, why);
+    return converged;
+}
+
+static bool drained(struct sim *sim)
+{
+    client_load(sim, (struct key_set){0, 0});
+    if (client_idle(sim))
+        return true;
+    overdue(sim, "clients still wait");
+    return false;
+}
+
+static bool asked(struct sim *sim, struct key_set set, uint64_t enough)
+{
+    if (client_attempts(sim, set) >= enough)
+        return true;
+    overdue(sim, "clients got too few answers");
+    return false;
+}
+
+static void judge_load(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    const uint64_t excess = check_excess(sim, plan->load);
+    sim->coverage->excess += excess;
+    sim->coverage->excess_bound += plan->excess_bound;
+    if (excess > plan->excess_bound)
+        sim_fail(sim, "a crash under load let %llu too many in, the dead decider held %llu",
+                 (unsigned long long)excess, (unsigned long long)plan->excess_bound);
+}
+
+static void judge_chaos(struct sim *sim)
+{
+    const struct plan *plan = &sim->plan;
+    for (uint32_t i = plan->chaos.first; i < plan->chaos.first + plan->chaos.count; i++)
+        if (sim->keys[i].admitted > sim->keys[i].limit.count * (1 + plan->splits))
+            sim_fail(sim, "chaos: key %s admitted %llu of limit %llu in %llu splits",
+                     sim->keys[i].text, (unsigned long long)sim->keys[i].admitted,
+                     (unsigned long long)sim->keys[i].limit.count,
+                     (unsigned long long)plan->splits);
+}
+
+/* ---- chaos ----------------------------------------------------------------------------------- */
+
+static uint32_t up_count(const struct sim *sim)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        count += sim->nodes[i].up;
+    return count;
+}
+
+static void worsen_net(struct sim *sim)
+{
+    sim->net.faults = (struct net_faults){
+        .lose_ppm = (uint32_t)random_below(stream(sim), 50000),
+        .repeat_ppm = (uint32_t)random_below(stream(sim), 20000),
+        .late_ppm = (uint32_t)random_below(stream(sim), 20000),
+        .reorder_ppm = (uint32_t)random_below(stream(sim), 100000),
+    };
+    sim_tell(sim, 1, "network: lose %u repeat %u late %u reorder %u ppm",
+             sim->net.faults.lose_ppm, sim->net.faults.repeat_ppm, sim->net.faults.late_ppm,
+             sim->net.faults.reorder_ppm);
+}
+
+static void cut(struct sim *sim)
+{
+    const uint32_t side =
+        1 + (uint32_t)random_below(stream(sim), (1u << sim->node_count) - 2);
+    const bool one_way = random_below(stream(sim), 4) == 0;
+    sim_tell(sim, 1, "cut %02x off%s", side, one_way ? ", one way" : "");
+    net_cut(sim, side, one_way);
+    sim->coverage->cuts++;
+}
+
+static void pause(struct sim *sim)
+{
+    struct node *node = &sim->nodes[up_node(sim)->index];
+    node->paused_until_ns = sim->now_ns + random_between(stream(sim), 50 * SIM_MS, 900 * SIM_MS);
+    sim_tell(sim, 1, "n%u pauses for %lld ms", node->index,
+             (long long)((node->paused_until_ns - sim->now_ns) / SIM_MS));
+    sim->coverage->pauses++;
+}
+
+static void act(struct sim *sim)
+{
+    sim->plan.splits++;
+    switch (random_below(stream(sim), 6)) {
+    case 0:
+        worsen_net(sim);
+        break;
+    case 1:
+        cut(sim);
+        break;
+    case 2:
+        net_heal(sim);
+        sim_tell(sim, 1, "network heals");
+        break;
+    case 3:
+        pause(sim);
+        break;
+    case 4:
+        if (up_count(sim) > 2)
+            crash(sim, &sim->nodes[up_node(sim)->index]);
+        break;
+    default:
+        for (uint8_t i = 0; i < sim->node_count; i++)
+            if (!sim->nodes[i].up)
+                node_start(sim, &sim->nodes[i]);
+        sim->coverage->restarts++;
+        break;
+    }
+}
+
+static void chaos(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    if (plan->chaos_left > 0) {
+        plan->chaos_left--;
+        act(sim);
+        plan->next_ns = sim->now_ns + random_between(stream(sim), 20 * SIM_MS, 700 * SIM_MS);
+        plan->deadline_ns = sim->now_ns + PHASE_MS * SIM_MS;
+        return;
+    }
+    net_heal(sim);
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        if (!sim->nodes[i].up)
+            start_later(sim, i, (int64_t)random_below(stream(sim), 500 * SIM_MS));
+    enter(sim, STEP_HEAL, 1000, PHASE_MS);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void step_idle(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    switch ((enum step)plan->step) {
+    case STEP_IDLE_HALF:
+        if (asked(sim, plan->idle, HALF))
+            enter(sim, STEP_IDLE_QUIET, 0, PHASE_MS);
+        break;
+    case STEP_IDLE_QUIET:
+        if (drained(sim))
+            enter(sim, STEP_IDLE_CRASH, QUIET_MS, PHASE_MS);
+        break;
+    case STEP_IDLE_CRASH:
+        plan->victim = up_node(sim)->index;
+        crash(sim, &sim->nodes[plan->victim]);
+        client_load(sim, plan->idle);
+        enter(sim, STEP_IDLE_REST, 0, PHASE_MS);
+        break;
+    case STEP_IDLE_REST:
+        if (asked(sim, plan->idle, ENOUGH))
+            enter(sim, STEP_IDLE_DRAIN, 0, PHASE_MS);
+        break;
+    case STEP_IDLE_DRAIN:
+        if (!drained(sim))
+            break;
+        check_exact(sim, plan->idle, "after a crash at rest");
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), SIM_SEC));
+        enter(sim, STEP_IDLE_BACK, 1000, SETTLE_MS);
+        break;
+    default:
+        if (!rests(sim))
+            break;
+        client_load(sim, plan->load);
+        enter(sim, STEP_LOAD_HALF, 0, PHASE_MS);
+        break;
+    }
+}
+
+static void step_load(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    switch ((enum step)plan->step) {
+    case STEP_LOAD_HALF:
+        if (!asked(sim, plan->load, HALF))
+            break;
+        plan->victim = up_node(sim)->index;
+        plan->excess_bound += node_unconfirmed(&sim->nodes[plan->victim]);
+        crash(sim, &sim->nodes[plan->victim]);
+        enter(sim, STEP_LOAD_REST, 0, PHASE_MS);
+        break;
+    case STEP_LOAD_REST:
+        if (asked(sim, plan->load, ENOUGH))
+            enter(sim, STEP_LOAD_DRAIN, 0, PHASE_MS);
+        break;
+    case STEP_LOAD_DRAIN:
+        if (!drained(sim))
+            break;
+        judge_load(sim);
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), SIM_SEC));
+        enter(sim, STEP_LOAD_BACK, 1000, SETTLE_MS);
+        break;
+    default:
+        if (!rests(sim))
+            break;
+        plan->strict = false;
+        client_load(sim, plan->chaos);
+        enter(sim, STEP_CHAOS, 0, PHASE_MS);
+        break;
+    }
+}
+
+static void step_healing(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    char why[SIM_TEXT_LEN * 4];
+    switch ((enum step)plan->step) {
+    case STEP_HEAL:
+        if (drained(sim)) {
+            judge_chaos(sim);
+            enter(sim, STEP_SETTLE, 0, SETTLE_MS);
+        }
+        break;
+    case STEP_SETTLE:
+        if (!rests(sim))
+            break;
+        if (sim->now_ns - (plan->deadline_ns - SETTLE_MS * SIM_MS) > sim->coverage->settle_ns_max)
+            sim->coverage->settle_ns_max = sim->now_ns - (plan->deadline_ns - SETTLE_MS * SIM_MS);
+        if (!check_equal(sim, why))
+            sim_fail(sim, "after faults: %s", why); /* K5 */
+        plan->strict = true;
+        client_load(sim, plan->healed);
+        enter(sim, STEP_AFTER, 0, PHASE_MS);
+        break;
+    case STEP_AFTER:
+        if (asked(sim, plan->healed, ENOUGH))
+            enter(sim, STEP_AFTER_DRAIN, 0, PHASE_MS);
+        break;
+    case STEP_AFTER_DRAIN:
+        if (!drained(sim))
+            break;
+        check_exact(sim, plan->healed, "after all faults");
+        enter(sim, STEP_END, 0, 0);
+        break;
+    default:
+        plan->done = sim->events >= SIM_EVENTS_MIN;
+        break;
+    }
+}
+
+static void step(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    if (plan->step == STEP_FORM) {
+        if (rests(sim) && asked(sim, plan->formed, ENOUGH))
+            enter(sim, STEP_FORM_DRAIN, 0, PHASE_MS);
+    } else if (plan->step == STEP_FORM_DRAIN) {
+        if (drained(sim)) {
+            check_exact(sim, plan->formed, "while forming");
+            client_load(sim, plan->idle);
+            enter(sim, STEP_IDLE_HALF, 0, PHASE_MS);
+        }
+    } else if (plan->step <= STEP_IDLE_BACK) {
+        step_idle(sim);
+    } else if (plan->step <= STEP_LOAD_BACK) {
+        step_load(sim);
+    } else if (plan->step == STEP_CHAOS) {
+        chaos(sim);
+    } else {
+        step_healing(sim);
+    }
+}
+
+void plan_event(struct sim *sim)
+{
+    if (sim->now_ns >= sim->plan.next_ns)
+        step(sim);
+    const struct event event = {.at_ns = sim->now_ns + STEP_MS * SIM_MS, .kind = EVENT_PLAN};
+    queue_push(&sim->queue, &event);
+}
