@@ -8,9 +8,12 @@
  * heard of it for silence_ns (it sends a keep-alive every keepalive_ns). Gossip has no say in it.
  *
  * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
- * P2  A pause of this shard is not a silence of the others: after it the clock of silence starts
- *     anew (floor_ns), and the shard is fenced: others may have deposed it meanwhile, so it decides
- *     nothing until each live peer has echoed a ping that was sent after the pause.
+ * P2  A pause of this shard is not a silence of the others, nor are frames that arrived but were
+ *     not read yet: after either the clock of silence starts anew (floor_ns).
+ * P3  A replica may take over silence_ns after it last heard of the decider. So a decider that has
+ *     no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing
+ *     until one comes, or the replica counts as gone: it may have been deposed. This covers its own
+ *     pauses as well, and makes two deciders at once impossible but in a true partition.
  */
 #include <string.h>
 
@@ -182,19 +185,11 @@ bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
     return at == PEER_NONE || peers_silent(shard, at);
 }
 
-bool peers_fenced(struct shard *shard)
+bool peers_lease_holds(const struct shard *shard, uint16_t at)
 {
-    if (shard->fence_ns == 0)
-        return false;
-    for (uint16_t i = 0; i < shard->peer_count; i++) {
-        const struct peer *peer = shard->peers[i];
-        if (peer->in_view && peer->heard_ns != 0 && peer->echo_ns < shard->fence_ns &&
-            !peers_silent(shard, i))
-            return true;
-    }
-    shard->fence_ns = 0;
-    shard->reroute_due = true;
-    return false;
+    const struct peer *peer = shard->peers[at];
+    return shard->now_ns - peer->echo_ns <= shard->options.lease_ns || peer->heard_ns == 0 ||
+           peers_silent(shard, at);
 }
 
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
@@ -217,6 +212,8 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
 void peers_ping(struct shard *shard, uint16_t at, int64_t sent_ns, int64_t echo_ns, bool resigning)
 {
     struct peer *peer = shard->peers[at];
+    if (!peers_lease_holds(shard, at))
+        shard->reroute_due = true;
     peer->resigning = resigning;
     peer->ping_ns = latest(peer->ping_ns, sent_ns);
     if (echo_ns <= shard->now_ns)
@@ -230,6 +227,7 @@ static void fall_silent(struct shard *shard, uint16_t at, struct effects *effect
         return;
     peer->silent = true;
     peer->ping_ns = 0;
+    peer->echo_ns = 0;
     stream_restart(shard, at);
     vnodes_peer_silent(shard, at, effects);
     shard->reroute_due = true;

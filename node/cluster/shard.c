@@ -5,8 +5,8 @@
  * together; the runtime ticks after each burst of input.
  *
  * A pause of the whole process (a stopped machine, a swapped-out thread) shows as a gap between
- * two events. Others may have taken over meanwhile, so after a gap the shard is fenced (P2 of
- * peers.c) before the event that ended the gap is looked at.
+ * two events. It is noticed before the event that ended the gap is looked at: the silence of others
+ * is counted anew, and leases have run out by themselves (P2, P3 of peers.c).
  */
 #include <string.h>
 
@@ -20,6 +20,7 @@ void shard_options_default(struct shard_options *options)
     options->vnodes = RING_VNODES_DEFAULT;
     options->memory_bytes = 256ull << 20;
     options->silence_ns = 100 * MS;
+    options->lease_ns = 70 * MS;
     options->keepalive_ns = 10 * MS;
     options->replicate_ns = 2 * MS;
     options->flush_ns = 500 * MS;
@@ -52,7 +53,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
               int64_t now_ns, struct shard **out)
 {
     *out = NULL;
-    if (options->shards == 0 || options->shard >= options->shards || options->node_id == 0)
+    if (options->lease_ns >= options->silence_ns || options->shards == 0 ||
+        options->shard >= options->shards || options->node_id == 0)
         return TG_EINVALID;
     struct shard *shard = alloc_get(allocator, sizeof *shard);
     if (shard == NULL)
@@ -112,7 +114,6 @@ static void enter(struct shard *shard, int64_t now_ns)
     if (gap_ns < shard->options.silence_ns / 2)
         return;
     shard->floor_ns = now_ns;
-    shard->fence_ns = now_ns;
     shard->next_ping_ns = now_ns;
     shard->stats.stalls++;
 }
@@ -332,6 +333,12 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
     }
     parts_loaded(shard, vnode, id, result, effects);
     settle(shard, effects);
+}
+
+void shard_unread(struct shard *shard, int64_t now_ns)
+{
+    enter(shard, now_ns);
+    shard->floor_ns = shard->now_ns;
 }
 
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)

@@ -51,6 +51,7 @@ struct shard_options {
     char name[VIEW_TEXT_LEN];
     char version[VIEW_TEXT_LEN];
     int64_t silence_ns;   /* a peer not heard for this long counts as gone; default 100 ms */
+    int64_t lease_ns;     /* a decider pauses when a live replica's last echo is older; 70 ms */
     int64_t keepalive_ns; /* default 10 ms */
     int64_t replicate_ns; /* dirty slots leave at most this late; default 2 ms */
     int64_t flush_ns;     /* write-back interval; default 500 ms */
@@ -102,6 +103,8 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
                   int result, const uint8_t *state, size_t len, struct effects *effects);
 /* Time passed, or a burst of input ended: sends what has gathered, retries, times out. */
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects);
+/* Frames of peers have arrived that this shard was not given yet: nobody is silent meanwhile. */
+void shard_unread(struct shard *shard, int64_t now_ns);
 /* When shard_tick is due next. */
 int64_t shard_next_deadline(const struct shard *shard);
 

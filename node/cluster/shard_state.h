@@ -9,7 +9,7 @@
  *         peer frames ---> | peers.c --> vnodes.c, stream.c  |
  *                          +--------------------------------+
  *
- * S1  A check is decided here only while its vnode's role is DECIDING and the shard is not fenced.
+ * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
  * S3  Every part in use is in `active`, and every request in use has pending > 0.
  * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
@@ -264,7 +264,6 @@ struct shard {
     int64_t now_ns;
     int64_t started_ns;
     int64_t floor_ns; /* silence is counted from here at the earliest */
-    int64_t fence_ns; /* no deciding until live peers echoed a ping sent after it; 0 = none */
     int64_t next_ping_ns;
     int64_t next_stream_ns;
     int64_t next_watch_ns;
@@ -347,8 +346,8 @@ bool peers_silent(const struct shard *shard, uint16_t peer);
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode);
 /* The peer that is responsible for `vnode` on `node`, PEER_NONE for this shard or an unknown. */
 uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode);
-/* Whether the shard must not decide because it may have been deposed while it stood still. */
-bool peers_fenced(struct shard *shard);
+/* Whether the peer, if it lives, has recently shown that it has not deposed this shard (P3). */
+bool peers_lease_holds(const struct shard *shard, uint16_t peer);
 void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type type,
                      const struct peer_vnode *entry, struct effects *effects);
 

@@ -582,12 +582,21 @@ static enum route route_to_replica(struct shard *shard, uint32_t number, uint16_
     return ROUTE_WAIT;
 }
 
+/* P3 of peers.c for every other replica. */
+static bool leases_hold(const struct shard *shard, const struct vnode *vnode)
+{
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
+            return false;
+    return true;
+}
+
 enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_mine(shard, number)) {
         if (vnode->role == ROLE_DECIDING) /* S1 */
-            return peers_fenced(shard) ? ROUTE_WAIT : ROUTE_HERE;
+            return leases_hold(shard, vnode) ? ROUTE_HERE : ROUTE_WAIT;
         if (vnode->role == ROLE_RECOVERING || vnode->role == ROLE_PASSING)
             return ROUTE_WAIT;
     }

@@ -20,6 +20,8 @@
 
 enum {
     BURST_MESSAGES = 256, /* of one socket in one turn */
+    BURST_US = 2000,      /* of clients in one turn */
+    PEERS_BURST_US = 8000,
     STATS_EVERY_MS = 100,
     TIMER_REPEAT_MS = 1,
     WRITES_MAX = 1 << 15,
@@ -102,11 +104,13 @@ static void carry_out(struct shard_loop *loop)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static uint32_t read_clients(struct shard_loop *loop)
+/* Reads a burst of clients' messages; true if there may be more. */
+static bool read_clients(struct shard_loop *loop)
 {
+    const int64_t until_ns = now_of(loop) + (int64_t)BURST_US * 1000;
     uint32_t taken = 0;
     struct socket_message message;
-    while (taken < BURST_MESSAGES &&
+    while (taken < BURST_MESSAGES && now_of(loop) < until_ns &&
            socket_receive(loop->options.clients, &loop->holder, &message) > 0) {
         const size_t len = message.odd ? 0 : message.len; /* several frames: refused as malformed */
         shard_client(loop->options.shard, now_of(loop), message.connection, message.data, len,
@@ -114,21 +118,24 @@ static uint32_t read_clients(struct shard_loop *loop)
         carry_out(loop);
         taken++;
     }
-    return taken;
+    return socket_readable(loop->options.clients);
 }
 
-static uint32_t read_peers(struct shard_loop *loop)
+/* Reads what peers sent; true if there may be more: nobody may be judged silent then. */
+static bool read_peers(struct shard_loop *loop)
 {
-    uint32_t taken = 0;
+    const int64_t until_ns = now_of(loop) + (int64_t)PEERS_BURST_US * 1000;
     struct socket_message message;
-    while (taken < BURST_MESSAGES &&
+    while (now_of(loop) < until_ns &&
            socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
         shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
                    &loop->effects);
         carry_out(loop);
-        taken++;
     }
-    return taken;
+    if (!socket_readable(loop->options.peers))
+        return false;
+    shard_unread(loop->options.shard, now_of(loop));
+    return true;
 }
 
 static void lost(void *context, uint64_t node, uint16_t shard)
@@ -269,8 +276,8 @@ static void turn(struct shard_loop *loop)
     read_letters(loop);
     read_disk(loop);
     links_poll(loop->links, lost, loop);
-    const uint32_t from_peers = read_peers(loop);
-    const uint32_t from_clients = read_clients(loop);
+    bool more = read_peers(loop);
+    more = read_clients(loop) || more;
     if (loop->resigning)
         resign(loop);
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
@@ -282,9 +289,7 @@ static void turn(struct shard_loop *loop)
         policy_free(&old);
     }
     tell_control(loop);
-    const bool more = from_peers == BURST_MESSAGES || from_clients == BURST_MESSAGES ||
-                      socket_readable(loop->options.peers) ||
-                      socket_readable(loop->options.clients);
+    more = more || socket_readable(loop->options.peers) || socket_readable(loop->options.clients);
     if (more)
         (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
     else
