@@ -1,0 +1,469 @@
+/* arguments.c - the command line, understood or refused with a sentence; see arguments.h.
+ *
+ * Two passes, so that flags may stand anywhere:
+ *
+ *   argv --split--> raw: words in order, one string a flag --interpret--> struct cli_arguments
+ *
+ * Which commands take a flag is a set of bits in the table of flags; that table, help.c and the
+ * completions in deploy/completion are kept together by tests/cluster/test_cli_fake.py.
+ */
+#include "client/cli/arguments.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limit.h"
+#include "base/quantity.h"
+
+enum { WORDS_MAX = 64, MS_NS = 1000000 };
+#define CLI_REPEAT_MAX UINT64_C(1000000000)
+
+static_assert(WORDS_MAX > TG_ATTRIBUTES_MAX + 2,
+              "too many attributes are told from too many words");
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static const char *const command_names[CLI_COMMAND_COUNT] = {
+    [CLI_CHECK] = "check",
+    [CLI_PEEK] = "peek",
+    [CLI_HIT] = "hit",
+    [CLI_REFUND] = "refund",
+    [CLI_RESET] = "reset",
+    [CLI_STATUS] = "status",
+    [CLI_MEMBERS] = "members",
+    [CLI_RING] = "ring",
+    [CLI_OWNER] = "owner",
+    [CLI_RULES_LIST] = "rules list",
+    [CLI_RULES_VALIDATE] = "rules validate",
+    [CLI_VERSION] = "version",
+    [CLI_HELP] = "help",
+};
+
+#define BIT(command) (1U << (command))
+enum {
+    ASKING = BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_HIT) | BIT(CLI_REFUND) | BIT(CLI_RESET),
+    KEYED = ASKING | BIT(CLI_OWNER),
+    COSTED = ASKING & ~BIT(CLI_RESET),
+    WATCHED = BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING),
+    EVERY = BIT(CLI_COMMAND_COUNT) - 1
+};
+
+enum flag {
+    FLAG_ENDPOINT,
+    FLAG_OUTPUT,
+    FLAG_TIMEOUT,
+    FLAG_HELP,
+    FLAG_VERSION,
+    FLAG_WATCH,
+    FLAG_WAIT,
+    FLAG_KEY,
+    FLAG_RATE,
+    FLAG_BURST,
+    FLAG_ALGORITHM,
+    FLAG_COST,
+    FLAG_AT_MOST,
+    FLAG_REPEAT,
+    FLAG_COUNT
+};
+
+static const struct {
+    const char *name;
+    char letter; /* or 0 */
+    bool takes_value;
+    unsigned commands;
+} flags[FLAG_COUNT] = {
+    [FLAG_ENDPOINT] = {"endpoint", 'e', true, EVERY},
+    [FLAG_OUTPUT] = {"output", 'o', true, EVERY},
+    [FLAG_TIMEOUT] = {"timeout", 0, true, EVERY},
+    [FLAG_HELP] = {"help", 'h', false, EVERY},
+    [FLAG_VERSION] = {"version", 0, false, EVERY},
+    [FLAG_WATCH] = {"watch", 0, false, WATCHED},
+    [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
+    [FLAG_KEY] = {"key", 0, true, KEYED},
+    [FLAG_RATE] = {"rate", 0, true, KEYED},
+    [FLAG_BURST] = {"burst", 0, true, KEYED},
+    [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
+    [FLAG_COST] = {"cost", 0, true, COSTED},
+    [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK)},
+    [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
+};
+
+const char *cli_command_name(enum cli_command command)
+{
+    return command < CLI_COMMAND_COUNT ? command_names[command] : "";
+}
+
+/* ---- splitting ------------------------------------------------------------------------------- */
+
+struct raw {
+    const char *words[WORDS_MAX];
+    size_t word_count;
+    const char *values[FLAG_COUNT]; /* NULL: not given; of a flag without value: "" */
+    char *sentence;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct raw *raw, int status,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(raw->sentence, CLI_SENTENCE_LEN, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* The flag that `text`, starting with '-', names; *value is what is attached to it or NULL. */
+static enum flag find_flag(const char *text, const char **value)
+{
+    *value = NULL;
+    for (enum flag i = 0; i < FLAG_COUNT; i++) {
+        if (text[1] != '-') {
+            if (flags[i].letter != 0 && text[1] == flags[i].letter) {
+                *value = text[2] != '\0' ? text + 2 : NULL;
+                return i;
+            }
+            continue;
+        }
+        const size_t len = strcspn(text + 2, "=");
+        if (len == strlen(flags[i].name) && memcmp(text + 2, flags[i].name, len) == 0) {
+            *value = text[2 + len] == '=' ? text + 2 + len + 1 : NULL;
+            return i;
+        }
+    }
+    return FLAG_COUNT;
+}
+
+static int take_flag(struct raw *raw, int argc, const char *const *argv, int *at)
+{
+    const char *value;
+    const char *text = argv[*at];
+    const enum flag flag = find_flag(text, &value);
+    if (flag == FLAG_COUNT)
+        return refuse(raw, CLI_EXIT_USAGE, "unknown flag '%.64s'", text);
+    if (raw->values[flag] != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--%s is given twice", flags[flag].name);
+    if (!flags[flag].takes_value && value != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--%s takes no value, found '%.64s'", flags[flag].name,
+                      text);
+    if (flags[flag].takes_value && value == NULL) {
+        if (*at + 1 >= argc)
+            return refuse(raw, CLI_EXIT_USAGE, "--%s needs a value", flags[flag].name);
+        value = argv[++*at];
+    }
+    raw->values[flag] = value != NULL ? value : "";
+    return CLI_EXIT_OK;
+}
+
+static int split(struct raw *raw, int argc, const char *const *argv)
+{
+    bool only_words = false;
+    for (int at = 1; at < argc; at++) {
+        const char *text = argv[at];
+        if (!only_words && strcmp(text, "--") == 0) {
+            only_words = true;
+        } else if (!only_words && text[0] == '-' && text[1] != '\0') {
+            const int status = take_flag(raw, argc, argv, &at);
+            if (status != CLI_EXIT_OK)
+                return status;
+        } else if (raw->word_count == WORDS_MAX) {
+            return refuse(raw, CLI_EXIT_USAGE, "more than %d words; expected at most %d attributes",
+                          (int)WORDS_MAX, (int)TG_ATTRIBUTES_MAX);
+        } else {
+            raw->words[raw->word_count++] = text;
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+/* The command that the first words name, and how many they are; 0 if none. */
+static size_t match_command(const char *const *words, size_t word_count, enum cli_command *out)
+{
+    for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
+        const char *name = command_names[i];
+        const size_t first = strcspn(name, " ");
+        if (word_count < 1 || strlen(words[0]) != first || memcmp(words[0], name, first) != 0)
+            continue;
+        if (name[first] == '\0') {
+            *out = i;
+            return 1;
+        }
+        if (word_count >= 2 && strcmp(words[1], name + first + 1) == 0) {
+            *out = i;
+            return 2;
+        }
+    }
+    return 0;
+}
+
+/* Says why the words name no command. */
+static int refuse_command(const struct raw *raw, const char *const *words, size_t count)
+{
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "a command is missing");
+    if (strcmp(words[0], "rules") != 0)
+        return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
+    if (count == 1)
+        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs list or validate behind it");
+    return refuse(raw, CLI_EXIT_USAGE, "unknown command 'rules %.64s'; expected list or validate",
+                  words[1]);
+}
+
+static int check_flags(const struct raw *raw, enum cli_command command)
+{
+    for (enum flag i = 0; i < FLAG_COUNT; i++)
+        if (raw->values[i] != NULL && (flags[i].commands & BIT(command)) == 0)
+            return refuse(raw, CLI_EXIT_USAGE, "'%s' does not take --%s", command_names[command],
+                          flags[i].name);
+    if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_WATCH] != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--wait and --watch exclude each other");
+    return CLI_EXIT_OK;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int take_output(struct cli_arguments *out, const struct raw *raw)
+{
+    static const char *const names[] = {
+        [CLI_TABLE] = "table", [CLI_JSON] = "json", [CLI_YAML] = "yaml"};
+    const char *value = raw->values[FLAG_OUTPUT];
+    if (value == NULL)
+        return CLI_EXIT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            out->output = (enum cli_output)i;
+            return CLI_EXIT_OK;
+        }
+    }
+    return refuse(raw, CLI_EXIT_INVALID, "--output is '%.64s'; expected table, json or yaml",
+                  value);
+}
+
+static int take_timeout(struct cli_arguments *out, const struct raw *raw)
+{
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t ns;
+    const char *value = raw->values[FLAG_TIMEOUT];
+    if (value == NULL)
+        return CLI_EXIT_OK;
+    if (quantity_parse_duration(value, &ns, error) != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--timeout: %s", error);
+    const uint64_t ms = ns / MS_NS + (ns % MS_NS != 0);
+    if (ms < 1 || ms > TG_TIMEOUT_MS_MAX)
+        return refuse(raw, CLI_EXIT_INVALID, "--timeout is '%.64s'; expected 1ms to 1h", value);
+    out->timeout_ms = (int)ms;
+    return CLI_EXIT_OK;
+}
+
+static int take_number(const struct raw *raw, enum flag flag, uint64_t min, uint64_t max,
+                       uint64_t *out)
+{
+    char error[QUANTITY_ERROR_LEN];
+    const char *value = raw->values[flag];
+    if (value == NULL)
+        return CLI_EXIT_OK;
+    if (quantity_parse_uint(value, max, out, error) != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--%s: %s", flags[flag].name, error);
+    if (*out < min)
+        return refuse(raw, CLI_EXIT_INVALID, "--%s is %.64s; expected %llu or more",
+                      flags[flag].name, value, (unsigned long long)min);
+    return CLI_EXIT_OK;
+}
+
+/* The inline limit of --rate, --burst and --algorithm. */
+static int take_limit(struct cli_arguments *out, const struct raw *raw)
+{
+    char error[QUANTITY_ERROR_LEN];
+    struct quantity_rate rate;
+    struct limit limit = {.algorithm = ALGORITHM_TOKEN_BUCKET};
+    const char *algorithm = raw->values[FLAG_ALGORITHM];
+    if (quantity_parse_rate(raw->values[FLAG_RATE], &rate, error) != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--rate: %s", error);
+    if (algorithm != NULL) {
+        const int number = algorithm_parse(algorithm, strlen(algorithm));
+        if (number < 0)
+            return refuse(raw, CLI_EXIT_INVALID,
+                          "--algorithm is '%.64s'; expected token_bucket, fixed_window, "
+                          "sliding_window or sliding_log",
+                          algorithm);
+        limit.algorithm = (uint8_t)number;
+    }
+    const int status = take_number(raw, FLAG_BURST, 1, LIMIT_COUNT_MAX, &limit.burst);
+    if (status != CLI_EXIT_OK)
+        return status;
+    limit.count = rate.count;
+    limit.window_ns = rate.window_ns;
+    if (limit_validate(&limit, error) != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--rate %.64s: %s", raw->values[FLAG_RATE], error);
+    out->limit = (tg_limit_t){.algorithm = (tg_algorithm_t)limit.algorithm,
+                              .count = limit.count,
+                              .window_ns = limit.window_ns,
+                              .burst = limit.burst};
+    return CLI_EXIT_OK;
+}
+
+static int take_attribute(struct cli_arguments *out, const struct raw *raw, const char *word)
+{
+    const size_t name_len = strcspn(word, "=");
+    if (word[name_len] == '\0')
+        return refuse(raw, CLI_EXIT_INVALID, "attribute '%.64s' has no '='; expected name=value",
+                      word);
+    if (name_len == 0)
+        return refuse(raw, CLI_EXIT_INVALID, "attribute '%.64s' has no name; expected name=value",
+                      word);
+    if (name_len > TG_ATTRIBUTE_NAME_MAX)
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "the attribute name '%.64s...' has %zu bytes; expected at most %d", word,
+                      name_len, (int)TG_ATTRIBUTE_NAME_MAX);
+    const char *value = word + name_len + 1;
+    char *name = out->names[out->attribute_count];
+    if (strlen(value) > TG_VALUE_MAX)
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "the value of attribute '%.*s' has %zu bytes; expected at most %d",
+                      (int)name_len, word, strlen(value), (int)TG_VALUE_MAX);
+    memcpy(name, word, name_len);
+    name[name_len] = '\0';
+    for (size_t i = 0; i < out->attribute_count; i++)
+        if (strcmp(out->names[i], name) == 0)
+            return refuse(raw, CLI_EXIT_INVALID, "attribute '%s' is given twice", name);
+    out->attributes[out->attribute_count++] = (tg_attribute_t){name, value, strlen(value)};
+    return CLI_EXIT_OK;
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static int take_inline(struct cli_arguments *out, const struct raw *raw)
+{
+    const char *key = raw->values[FLAG_KEY];
+    if (strlen(key) > TG_VALUE_MAX)
+        return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected at most %d",
+                      strlen(key), (int)TG_VALUE_MAX);
+    if (key[0] == '\0')
+        return refuse(raw, CLI_EXIT_INVALID, "--key is empty; expected a text");
+    out->key = key;
+    if (raw->values[FLAG_RATE] != NULL)
+        return take_limit(out, raw);
+    if (raw->values[FLAG_BURST] != NULL || raw->values[FLAG_ALGORITHM] != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--burst and --algorithm need --rate");
+    if (out->command != CLI_OWNER)
+        return refuse(raw, CLI_EXIT_USAGE, "--key needs --rate, such as --rate 5/60s");
+    return CLI_EXIT_OK;
+}
+
+static int take_target(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                       size_t count)
+{
+    if (raw->values[FLAG_KEY] != NULL) {
+        if (count > 0)
+            return refuse(raw, CLI_EXIT_USAGE,
+                          "found both --key and '%.64s'; expected attributes or an inline key",
+                          words[0]);
+        return take_inline(out, raw);
+    }
+    if (raw->values[FLAG_RATE] != NULL || raw->values[FLAG_BURST] != NULL ||
+        raw->values[FLAG_ALGORITHM] != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--rate, --burst and --algorithm need --key");
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attributes (name=value) or --key",
+                      command_names[out->command]);
+    if (count > TG_ATTRIBUTES_MAX)
+        return refuse(raw, CLI_EXIT_INVALID, "%zu attributes; expected at most %d", count,
+                      (int)TG_ATTRIBUTES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const int status = take_attribute(out, raw, words[i]);
+        if (status != CLI_EXIT_OK)
+            return status;
+    }
+    return CLI_EXIT_OK;
+}
+
+static int take_topic(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                      size_t count)
+{
+    out->topic = CLI_COMMAND_NONE;
+    if (count == 0)
+        return CLI_EXIT_OK;
+    size_t used = match_command(words, count, &out->topic);
+    if (used == 0 && count == 1 && strcmp(words[0], "rules") == 0) {
+        out->topic = CLI_RULES_LIST;
+        used = 1;
+    }
+    if (used == 0)
+        return refuse_command(raw, words, count);
+    if (used < count)
+        return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind 'help %s'", words[used],
+                      command_names[out->topic]);
+    return CLI_EXIT_OK;
+}
+
+static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                         size_t count)
+{
+    if (((unsigned)KEYED & BIT(out->command)) != 0)
+        return take_target(out, raw, words, count);
+    if (out->command == CLI_HELP)
+        return take_topic(out, raw, words, count);
+    if (out->command == CLI_RULES_VALIDATE) {
+        if (count == 0)
+            return refuse(raw, CLI_EXIT_USAGE, "'rules validate' needs a FILE");
+        out->file = words[0];
+    }
+    const size_t wanted = out->command == CLI_RULES_VALIDATE ? 1 : 0;
+    if (count > wanted)
+        return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind '%s'", words[wanted],
+                      command_names[out->command]);
+    return CLI_EXIT_OK;
+}
+
+static int take_values(struct cli_arguments *out, const struct raw *raw)
+{
+    int status = take_output(out, raw);
+    if (status == CLI_EXIT_OK)
+        status = take_timeout(out, raw);
+    if (status == CLI_EXIT_OK)
+        status = take_number(raw, FLAG_COST, 0, TG_COST_MAX, &out->cost);
+    if (status == CLI_EXIT_OK)
+        status = take_number(raw, FLAG_REPEAT, 1, CLI_REPEAT_MAX, &out->repeat);
+    if (status == CLI_EXIT_OK && raw->values[FLAG_WAIT] != NULL &&
+        strcmp(raw->values[FLAG_WAIT], "healthy") != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--wait is '%.64s'; expected healthy",
+                      raw->values[FLAG_WAIT]);
+    out->endpoints = raw->values[FLAG_ENDPOINT];
+    out->watch = raw->values[FLAG_WATCH] != NULL;
+    out->wait_healthy = raw->values[FLAG_WAIT] != NULL;
+    out->at_most = raw->values[FLAG_AT_MOST] != NULL;
+    return status;
+}
+
+int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *argv,
+                        char *sentence)
+{
+    struct raw raw = {.sentence = sentence};
+    memset(out, 0, sizeof *out);
+    *out = (struct cli_arguments){
+        .command = CLI_COMMAND_NONE, .topic = CLI_COMMAND_NONE, .cost = 1, .repeat = 1};
+    int status = split(&raw, argc, argv);
+    const size_t used = match_command(raw.words, raw.word_count, &out->command);
+    if (status != CLI_EXIT_OK)
+        return status;
+    if (raw.values[FLAG_HELP] != NULL) {
+        out->topic = out->command == CLI_HELP ? CLI_COMMAND_NONE : out->command;
+        out->command = CLI_HELP;
+        return CLI_EXIT_OK;
+    }
+    if (raw.values[FLAG_VERSION] != NULL) {
+        out->command = CLI_VERSION;
+        return take_output(out, &raw);
+    }
+    if (used == 0)
+        return refuse_command(&raw, raw.words, raw.word_count);
+    status = check_flags(&raw, out->command);
+    if (status == CLI_EXIT_OK)
+        status = take_values(out, &raw);
+    if (status == CLI_EXIT_OK)
+        status = take_operands(out, &raw, raw.words + used, raw.word_count - used);
+    return status;
+}

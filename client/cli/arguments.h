@@ -1,0 +1,79 @@
+/* arguments.h - the command line, understood or refused with a sentence.
+ *
+ * Pure: argv in, struct out; nothing is opened, sent or printed.
+ *
+ *   tidegate [flags] COMMAND [SUBCOMMAND] [flags and operands, in any order]
+ *
+ * A1  What is refused for its shape (unknown or misplaced word or flag, missing argument) is
+ *     CLI_EXIT_USAGE; what is refused for a value is CLI_EXIT_INVALID.
+ * A2  A refusal names what was found and what was expected.
+ */
+#ifndef CLIENT_CLI_ARGUMENTS_H
+#define CLIENT_CLI_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "client/include/tidegate.h"
+
+enum cli_exit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_DENIED = 1, /* a request was denied; or, waited for, the cluster is not healthy */
+    CLI_EXIT_UNREACHABLE = 2,
+    CLI_EXIT_INVALID = 3,
+    CLI_EXIT_USAGE = 64,
+    CLI_EXIT_OUTPUT = 74 /* the answer could not be written */
+};
+
+enum cli_output { CLI_TABLE, CLI_JSON, CLI_YAML };
+
+enum cli_command {
+    CLI_CHECK,
+    CLI_PEEK,
+    CLI_HIT,
+    CLI_REFUND,
+    CLI_RESET,
+    CLI_STATUS,
+    CLI_MEMBERS,
+    CLI_RING,
+    CLI_OWNER,
+    CLI_RULES_LIST,
+    CLI_RULES_VALIDATE,
+    CLI_VERSION,
+    CLI_HELP,
+    CLI_COMMAND_COUNT,
+    CLI_COMMAND_NONE = CLI_COMMAND_COUNT /* for help: about everything */
+};
+
+enum { CLI_SENTENCE_LEN = 320, CLI_ENDPOINTS_LEN = 8192 };
+
+struct cli_arguments {
+    enum cli_command command;
+    enum cli_command topic; /* of CLI_HELP */
+    const char *endpoints;  /* NULL: not given */
+    enum cli_output output;
+    int timeout_ms; /* 0: not given */
+    bool watch;
+    bool wait_healthy;
+    tg_attribute_t attributes[TG_ATTRIBUTES_MAX];
+    size_t attribute_count;
+    const char *key;  /* NULL: by attributes */
+    tg_limit_t limit; /* with a key; count 0: no rate was given */
+    uint64_t cost;
+    bool at_most;
+    uint64_t repeat;
+    const char *file;
+    char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
+};
+
+/* Reads argv[1..]. Returns CLI_EXIT_OK, or the status to end with and a sentence without a final
+ * stop in `sentence` (CLI_SENTENCE_LEN bytes); out->command is then what had been recognised, or
+ * CLI_COMMAND_NONE. Strings in `out` are argv's, or its own: it must not be moved. */
+MUST_USE int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *argv,
+                                 char *sentence);
+
+/* "rules list". Static storage. */
+const char *cli_command_name(enum cli_command command);
+
+#endif

@@ -1,0 +1,55 @@
+/* cli.h - one run of `tidegate`: what it was asked, its connection, and where it prints.
+ *
+ *   main.c --arguments.c--> struct cli --ask.c------> tg_check ...   check peek hit refund reset
+ *                                      --inspect.c--> tg_admin       status members ring owner
+ * rules
+ *
+ * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
+ * C2  Every way out returns an enum cli_exit; only main ends the process.
+ * C3  Nothing waits without a deadline, but --watch, which people end.
+ */
+#ifndef CLIENT_CLI_CLI_H
+#define CLIENT_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "client/cli/arguments.h"
+#include "client/cli/text.h"
+
+struct cli {
+    const struct cli_arguments *arguments;
+    const char *endpoints;
+    tg_client_t *client;
+    int timeout_ms; /* of one question */
+    bool terminal;  /* standard output is one */
+    bool colour;
+    struct cli_text text; /* what is being put together */
+};
+
+/* ---- ask.c ---- */
+
+/* check, peek, hit, refund, reset: asks and prints each decision. Returns the exit status. */
+MUST_USE int cli_ask(struct cli *cli);
+/* Adds a decision's JSON, the interface that scripts read, without a line's end. Pure. */
+void cli_decision_json(struct cli_text *text, const tg_decision_t *decision);
+/* The same as one element of a YAML sequence. Pure. */
+void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision);
+
+/* ---- inspect.c ---- */
+
+/* status, members, ring, owner, rules list, rules validate. Returns the exit status. */
+MUST_USE int cli_inspect(struct cli *cli);
+
+/* ---- output.c ---- */
+
+/* Writes cli->text to standard output and empties it. 0 or CLI_EXIT_OUTPUT. */
+MUST_USE int cli_flush(struct cli *cli);
+/* Prints `tidegate: sentence`, safe to show whatever it holds. */
+__attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
+/* Says why a call returned `code`: `said` is the node's own sentence, "" for none. Returns the
+ * exit status for it. */
+MUST_USE int cli_fail(struct cli *cli, int code, const char *said);
+/* The exit status for an error. Pure. */
+int cli_exit_of(int code);
+
+#endif

@@ -1,0 +1,193 @@
+/* help.c - the texts of `tidegate help`.
+ *
+ * Every command has a synopsis, a line that says what it does, notes and examples that can be
+ * typed as they are. Flags shared by several commands are described once, below.
+ */
+#include "client/cli/help.h"
+
+#include <string.h>
+
+struct topic {
+    const char *operands; /* behind the command's name */
+    const char *summary;
+    const char *notes;
+    const char *examples;
+};
+
+#define OPERANDS_ASK "attr=value... | --key K --rate RATE [--burst B] [--algorithm A]"
+
+static const char flags_of_target[] =
+    "What it takes:\n"
+    "  attr=value...        attributes of the request; the cluster's rules say which limits apply\n"
+    "  --key K              instead: one counter by this name, with the limit given here\n"
+    "  --rate COUNT/PERIOD  its limit: 5/60s, 30/24h, 100/minute\n"
+    "  --burst B            token_bucket: how many at once (default: the rate's count)\n"
+    "  --algorithm A        token_bucket (default), fixed_window, sliding_window, sliding_log\n";
+
+static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
+static const char flag_at_most[] =
+    "  --at-most            take what there is, up to the cost; 'granted' says how many\n";
+static const char flag_repeat[] =
+    "  --repeat N           N requests one after the other, each shown\n";
+static const char flag_watch[] =
+    "  --watch              show it again every second, until interrupted\n";
+
+static const char flags_of_all[] =
+    "Flags of every command:\n"
+    "  -e, --endpoint tcp://HOST:PORT[,...]  nodes to ask (default $TIDEGATE_ENDPOINT, else\n"
+    "                                        tcp://127.0.0.1:7600)\n"
+    "  -o, --output table|json|yaml          (default table)\n"
+    "      --timeout DURATION                how long to wait for an answer: 250ms, 1s (default "
+    "1s)\n"
+    "  -h, --help                            this help\n"
+    "      --version                         the version of this program\n";
+
+static const char exit_statuses[] =
+    "Exit status: 0 ok or allowed, 1 denied (any of the requests) or not healthy (status --wait),\n"
+    "2 no answer from the cluster, 3 invalid input, 64 wrong usage, 74 output not written.\n";
+
+static const struct topic topics[CLI_COMMAND_COUNT] = {
+    [CLI_CHECK] = {OPERANDS_ASK, "decide and, if allowed, consume",
+                   "Exit status 0 if every request was allowed, 1 if any was denied.\n"
+                   "With -o json one object a request, one a line.\n",
+                   "  tidegate check --key ada --rate 5/60s --repeat 7\n"
+                   "  tidegate check api=/signup phone=+15550100 -o json\n"
+                   "  tidegate check --key upload --rate 100/minute --cost 30 --at-most\n"},
+    [CLI_PEEK] = {OPERANDS_ASK, "the answer that check would give; nothing is consumed", "",
+                  "  tidegate peek --key ada --rate 5/60s\n"
+                  "  tidegate peek api=/signup phone=+15550100\n"},
+    [CLI_HIT] = {OPERANDS_ASK, "consume without asking, even into debt",
+                 "For what is only known afterwards: failed log-ins, bytes sent.\n",
+                 "  tidegate hit --key failed-logins:ada --rate 5/15m\n"
+                 "  tidegate hit api=/download user=ada --cost 4096\n"},
+    [CLI_REFUND] = {OPERANDS_ASK, "give back what was consumed, never above full", "",
+                    "  tidegate refund --key ada --rate 5/60s --cost 2\n"},
+    [CLI_RESET] = {OPERANDS_ASK, "as if the key were new", "",
+                   "  tidegate reset --key ada --rate 5/60s\n"
+                   "  tidegate reset api=/signup phone=+15550100\n"},
+    [CLI_STATUS] =
+        {"[--wait healthy [--timeout DURATION]] [--watch]",
+         "how the node that is asked, and its cluster, are doing",
+         "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
+         "default). Exit status 1 if it is not by then, 2 if no node answered.\n",
+         "  tidegate status\n"
+         "  tidegate status --wait healthy --timeout 1m\n"
+         "  tidegate status --watch\n"},
+    [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them", "",
+                     "  tidegate members\n"
+                     "  tidegate members -o json\n"},
+    [CLI_RING] = {"[--watch]", "the ring configuration: epoch, members and their shares", "",
+                  "  tidegate ring\n"
+                  "  tidegate -e tcp://10.0.0.2:7600 ring -o yaml\n"},
+    [CLI_OWNER] = {"attr=value... | --key K", "which node decides for a key, one row a limit",
+                   "With -o json one object a limit, one a line.\n",
+                   "  tidegate owner --key ada\n"
+                   "  tidegate owner api=/signup phone=+15550100 -o json\n"},
+    [CLI_RULES_LIST] = {"", "the rules in force", "",
+                        "  tidegate rules list\n"
+                        "  tidegate rules list -o yaml\n"},
+    [CLI_RULES_VALIDATE] = {"FILE", "whether a node would take a rules file; nothing is changed",
+                            "FILE may be - for standard input. What is wrong is said as\n"
+                            "FILE:LINE:COLUMN: message, with exit status 3.\n",
+                            "  tidegate rules validate rules.yaml\n"},
+    [CLI_VERSION] = {"", "the version of this program", "", "  tidegate version\n"},
+    [CLI_HELP] = {"[COMMAND]", "this help, or that on one command", "",
+                  "  tidegate help check\n"
+                  "  tidegate help rules validate\n"},
+};
+
+static const char *space_before(const char *words)
+{
+    return words[0] != '\0' ? " " : "";
+}
+
+static void add_usage(struct cli_text *text, enum cli_command topic)
+{
+    if (topic == CLI_COMMAND_NONE) {
+        cli_text_str(text, "usage: tidegate [-e tcp://HOST:PORT[,...]] [-o table|json|yaml] "
+                           "COMMAND ...\n");
+        return;
+    }
+    cli_text_str(text, "usage: tidegate ");
+    cli_text_str(text, cli_command_name(topic));
+    cli_text_str(text, space_before(topics[topic].operands));
+    cli_text_str(text, topics[topic].operands);
+    cli_text_str(text, "\n");
+}
+
+void cli_hint(struct cli_text *text, enum cli_command topic)
+{
+    add_usage(text, topic);
+    cli_text_str(text, "see: tidegate help");
+    if (topic != CLI_COMMAND_NONE) {
+        cli_text_str(text, " ");
+        cli_text_str(text, cli_command_name(topic));
+    }
+    cli_text_str(text, "\n");
+}
+
+static void add_overview(struct cli_text *text)
+{
+    enum { NAME_WIDTH = 16 };
+    cli_text_str(text, "tidegate - asks a Tidegate cluster, and looks at it\n\n");
+    add_usage(text, CLI_COMMAND_NONE);
+    cli_text_str(text, "\nCommands:\n");
+    for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
+        const char *name = cli_command_name(i);
+        cli_text_str(text, "  ");
+        cli_text_str(text, name);
+        cli_text_fill(text, ' ', NAME_WIDTH - strlen(name));
+        cli_text_str(text, topics[i].summary);
+        cli_text_str(text, "\n");
+    }
+    cli_text_str(text, "\n");
+    cli_text_str(text, flags_of_all);
+    cli_text_str(text, "\nExamples:\n");
+    for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++)
+        cli_text_str(text, topics[i].examples);
+    cli_text_str(text, "\n");
+    cli_text_str(text, exit_statuses);
+}
+
+static bool is_asking(enum cli_command topic)
+{
+    return topic <= CLI_RESET;
+}
+
+void cli_help(struct cli_text *text, enum cli_command topic)
+{
+    if (topic == CLI_COMMAND_NONE) {
+        add_overview(text);
+        return;
+    }
+    cli_text_str(text, "tidegate ");
+    cli_text_str(text, cli_command_name(topic));
+    cli_text_str(text, " - ");
+    cli_text_str(text, topics[topic].summary);
+    cli_text_str(text, "\n\n");
+    add_usage(text, topic);
+    if (is_asking(topic) || topic == CLI_OWNER) {
+        cli_text_str(text, "\n");
+        cli_text_str(text, flags_of_target);
+    }
+    if (is_asking(topic) && topic != CLI_RESET)
+        cli_text_str(text, flag_cost);
+    if (topic == CLI_CHECK || topic == CLI_PEEK)
+        cli_text_str(text, flag_at_most);
+    if (is_asking(topic))
+        cli_text_str(text, flag_repeat);
+    if (topic == CLI_STATUS || topic == CLI_MEMBERS || topic == CLI_RING) {
+        cli_text_str(text, "\n");
+        cli_text_str(text, flag_watch);
+    }
+    if (topics[topic].notes[0] != '\0') {
+        cli_text_str(text, "\n");
+        cli_text_str(text, topics[topic].notes);
+    }
+    cli_text_str(text, "\n");
+    cli_text_str(text, flags_of_all);
+    cli_text_str(text, "\nExamples:\n");
+    cli_text_str(text, topics[topic].examples);
+    cli_text_str(text, "\n");
+    cli_text_str(text, exit_statuses);
+}

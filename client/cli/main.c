@@ -1,0 +1,108 @@
+/* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
+ *
+ * It decides nothing: arguments.c understands, ask.c and inspect.c do. A command that needs no
+ * node (help, version) is answered without opening anything.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/help.h"
+
+static const char endpoint_default[] = "tcp://127.0.0.1:7600";
+
+/* An unset and an empty variable mean the same. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static const char *choose_endpoints(const struct cli_arguments *arguments)
+{
+    if (arguments->endpoints != NULL)
+        return arguments->endpoints;
+    const char *configured = environment("TIDEGATE_ENDPOINT");
+    return configured != NULL ? configured : endpoint_default;
+}
+
+/* Prints why the command line was refused, and for its shape also how it is meant. */
+static int refuse(struct cli *cli, int status, const char *sentence)
+{
+    cli_complain("%s", sentence);
+    if (status == CLI_EXIT_USAGE) {
+        cli_hint(&cli->text, cli->arguments->command);
+        if (!cli->text.failed)
+            (void)fwrite(cli->text.data, 1, cli->text.len, stderr);
+    }
+    return status;
+}
+
+static int show_version(struct cli *cli)
+{
+    char line[CLI_SENTENCE_LEN];
+    switch (cli->arguments->output) {
+    case CLI_JSON:
+        (void)snprintf(line, sizeof line, "{\"version\":\"%s\"}\n", tg_version());
+        break;
+    case CLI_YAML:
+        (void)snprintf(line, sizeof line, "version: \"%s\"\n", tg_version());
+        break;
+    default:
+        (void)snprintf(line, sizeof line, "tidegate %s\n", tg_version());
+        break;
+    }
+    cli_text_str(&cli->text, line);
+    return cli_flush(cli);
+}
+
+static int run_connected(struct cli *cli)
+{
+    char error[CLI_SENTENCE_LEN] = "";
+    char agent[CLI_SENTENCE_LEN];
+    tg_options_t options = tg_options();
+    (void)snprintf(agent, sizeof agent, "tidegate-cli/%s", tg_version());
+    options.timeout_ms = cli->timeout_ms;
+    options.agent = agent;
+    options.error = error;
+    options.error_size = sizeof error;
+    cli->client = tg_open(cli->endpoints, &options);
+    if (cli->client == NULL) {
+        cli_complain("%s", error[0] != '\0' ? error : "the endpoints cannot be used");
+        return CLI_EXIT_INVALID;
+    }
+    const int status = cli->arguments->command <= CLI_RESET ? cli_ask(cli) : cli_inspect(cli);
+    tg_close(&cli->client);
+    return status;
+}
+
+static int run(struct cli *cli)
+{
+    switch (cli->arguments->command) {
+    case CLI_HELP:
+        cli_help(&cli->text, cli->arguments->topic);
+        return cli_flush(cli);
+    case CLI_VERSION:
+        return show_version(cli);
+    default:
+        return run_connected(cli);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct cli_arguments arguments;
+    char sentence[CLI_SENTENCE_LEN];
+    struct cli cli = {.arguments = &arguments};
+    cli_text_init(&cli.text);
+    int status = cli_arguments_parse(&arguments, argc, (const char *const *)argv, sentence);
+    cli.endpoints = choose_endpoints(&arguments);
+    cli.timeout_ms = arguments.timeout_ms > 0 && !arguments.wait_healthy ? arguments.timeout_ms
+                                                                         : TG_TIMEOUT_MS_DEFAULT;
+    cli.terminal = isatty(STDOUT_FILENO) == 1;
+    cli.colour = cli.terminal && environment("NO_COLOR") == NULL;
+    status = status == CLI_EXIT_OK ? run(&cli) : refuse(&cli, status, sentence);
+    cli_text_fini(&cli.text);
+    return status;
+}
