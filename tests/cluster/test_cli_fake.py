@@ -1,0 +1,415 @@
+"""test_cli_fake.py - the tidegate program against a node written here, in Python, from PROTOCOL.md.
+
+What a user of the program relies on is checked from outside: exit statuses, the exact JSON, tables,
+sentences, deadlines. The node counts per key and answers administration from a table; a test
+says what it should answer. So every case is exact and none needs a cluster.
+"""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import struct
+import subprocess
+import threading
+import time
+
+import msgpack
+import pytest
+import yaml
+import zmq
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.path.join(os.environ.get("TIDEGATE_BUILD", str(ROOT / "build")), "tidegate")
+ALLOWED, DENIED, UNREACHABLE, INVALID, USAGE, UNWRITTEN = 0, 1, 2, 3, 64, 74
+NO_SOURCE, NO_VNODE = 0xFFFF, 0xFFFFFFFF
+
+STATUS = {"node": "n1", "node_id": "00000000000000a1", "cluster_id": "00ff", "version": "0.1.0", "healthy": True,
+          "reasons": [], "epoch": 3, "stable": True, "vnodes_total": 4096, "replicas": 3, "uptime_ms": 1234,
+          "members": {"alive": 3, "suspect": 0, "dead": 0, "left": 0},
+          "storage": {"kind": "lmdb", "ok": True, "flush_lag_ms": 12},
+          "rules": {"count": 2, "digest": "1e5", "agree": True},
+          "shards": [{f"counter_{n:02}": n for n in range(20)}]}
+MEMBER = {"name": "n1", "id": "00000000000000a1", "region": "eu", "zone": "a", "state": "alive",
+          "client": "127.0.0.1:7600", "peer": "127.0.0.1:7601", "gossip": "127.0.0.1:7602", "incarnation": 1,
+          "vnodes": 4096, "a_field_of_tomorrow": [1, {"x": None}]}
+OWNER = {"rule": "", "vnode": 7, "epoch": 1, "term": 1, "owner": "n1", "decider": "n2", "replicas": ["n1", "n2"],
+         "window": "5/min"}
+RING = {"epoch": 3, "stable": True, "vnodes": 4096, "replicas": 3,
+        "members": [{"name": "n1", "id": "a1", "zone": "a", "weight": 100, "vnodes": 4096}]}
+RULE = {"name": "signup", "priority": 700, "action": "throttle", "key": ["phone"], "limits": ["5/h sliding_log"],
+        "enabled": True, "match": "api=/signup"}
+
+
+class Node(threading.Thread):
+    """One ROUTER socket that speaks the client protocol, version 1."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{self.port}"
+        self.stopping = threading.Event()
+        self.used = {}       # key -> tokens taken; each key has its template's burst or count, never refilled
+        self.checks = []     # (operation, cost, values) of every item that came
+        self.replies = {"status": (0, STATUS), "members": (0, [MEMBER]), "ring": (0, RING), "owner": (0, [OWNER]),
+                        "rules.list": (0, [RULE]), "rules.validate": (0, {"ok": True, "rules": 1})}
+        self.asked = []      # (command, arguments)
+        self.refusal = None  # (code, text): what every CHECKS gets
+        self.silent = False  # let every question wait
+
+    def run(self):
+        while not self.stopping.is_set():
+            if self.socket.poll(20):
+                who, frame = self.socket.recv_multipart()
+                answer = self.answer(msgpack.unpackb(frame, raw=False, strict_map_key=False, unicode_errors="replace"))
+                if answer is not None:
+                    self.socket.send_multipart([who, msgpack.packb(answer)])
+        self.socket.close()
+        self.context.term()
+
+    def stop(self):
+        self.stopping.set()
+        self.join()
+
+    def answer(self, message):
+        kind, session = message[1], message[2]
+        if kind == 1:
+            return [1, 2, session, 1, b"c" * 16, 1, "n1", b"k" * 16, 1, 1, 4096, 1 << 20, "fake"]
+        if kind == 3:
+            return [1, 4, session, message[3], 1, 1, [[1, "n1", [self.endpoint[6:]]]], b"\0\0"]
+        if self.silent:
+            return None
+        if kind == 5:
+            if self.refusal is not None:
+                return [1, 7, session, message[3], *self.refusal]
+            return self.decide(*message[2:])
+        if kind == 8:
+            self.asked.append((message[4], message[5]))
+            code, value = self.replies[message[4]]
+            return [1, 9, session, message[3], code, value() if callable(value) else value]
+        return None
+
+    def decide(self, session, seq, _flags, _timeout, templates, n, operations, costs, indexes, values):
+        costs, indexes = struct.unpack(f"<{n}Q", costs), struct.unpack(f"<{n}H", indexes)
+        rows, at = [], 0
+        for i in range(n):
+            template, read = templates[indexes[i]], []
+            for _ in range(1 if template[0] == 0 else len(template) - 1):
+                size, = struct.unpack_from("<H", values, at)
+                read.append(values[at + 2:at + 2 + size])
+                at += 2 + size
+            self.checks.append((operations[i], costs[i], read))
+            rows.append(self.count(template, operations[i], costs[i], tuple(read)))
+        columns = list(zip(*rows))
+        column = lambda which, form: struct.pack(f"<{n}{form}", *columns[which])
+        source = ["", "5/min", 200, "", "n1"] if templates[0][0] == 0 else ["signup", "5/h", 429, "SLOW\x1b[2J", "n1"]
+        return [1, 6, session, seq, 1, n, column(0, "B"), column(1, "B"), column(2, "Q"), column(3, "Q"), column(4, "Q"),
+                column(5, "Q"), column(6, "q"), column(7, "q"), column(8, "q"), struct.pack(f"<{n}H", *[0] * n),
+                struct.pack(f"<{n}I", *[NO_VNODE] * n), [source], None]
+
+    def count(self, template, operation, cost, key):
+        limit = (template[4] or template[2]) if template[0] == 0 else 5
+        used = self.used.get(key, 0)
+        kind, at_most = operation & 15, operation & 128
+        wanted = min(cost, limit - used) if at_most else cost
+        allowed = kind > 1 or (used + wanted <= limit and (wanted > 0 or cost == 0))
+        if kind in (0, 2) and allowed:
+            used += wanted
+        elif kind == 3:
+            used = max(0, used - cost)
+        elif kind == 4:
+            used = 0
+        self.used[key] = used
+        retry = 0 if allowed else (-1 if cost > limit else 12000)
+        return (0 if allowed else 5, int(allowed), limit, used, max(0, limit - used), wanted if allowed else 0,
+                used * 12000, retry, 0)
+
+
+@pytest.fixture
+def node():
+    started = Node()
+    started.start()
+    yield started
+    started.stop()
+
+
+def tidegate(*arguments, endpoint=None, environment=None, stdin=""):
+    """Runs the program; returns the finished process."""
+    variables = {k: v for k, v in os.environ.items() if k != "TIDEGATE_ENDPOINT"}
+    variables.update(environment or {})
+    where = ["-e", endpoint] if endpoint else []
+    return subprocess.run([PROGRAM, *where, *arguments], capture_output=True, text=True, timeout=30, check=False,
+                          env=variables, input=stdin)
+
+
+def lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_seven_of_five_are_five_allowed_and_two_denied(node):
+    done = tidegate("check", "--key", "a", "--rate", "5/60s", "--repeat", "7", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == DENIED and done.stderr == ""
+    assert [d["allowed"] for d in lines(done)] == [True] * 5 + [False] * 2
+    assert done.stdout.splitlines()[0] == (
+        '{"allowed":true,"outcome":"allow","rule":"","window":"5/min","limit":5,"used":1,"remaining":4,"granted":1,'
+        '"reset_after_ms":12000,"retry_after_ms":0,"delay_ms":0,"status":200,"message":"","degraded":false,"node":"n1"}')
+
+
+def test_a_table_has_one_aligned_line_a_request(node):
+    done = tidegate("check", "--key", "a", "--rate", "2/60s", "--repeat", "3", endpoint=node.endpoint)
+    header, *rows = done.stdout.splitlines()
+    assert done.returncode == DENIED and len(rows) == 3
+    assert header.split()[:4] == ["ALLOWED", "OUTCOME", "RULE", "WINDOW"]
+    assert [row.split()[0] for row in rows] == ["yes", "yes", "no"]
+    for name, word in (("OUTCOME", "deny"), ("NODE", "n1")):
+        assert rows[2].index(word) == header.index(name)
+    assert "\033" not in done.stdout
+
+
+def test_what_a_rule_says_cannot_move_the_cursor(node):
+    done = tidegate("check", "api=/x", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and "SLOW?[2J" in done.stdout and "\033" not in done.stdout
+    assert lines(tidegate("check", "api=/x", "-o", "json", endpoint=node.endpoint))[0]["message"] == "SLOW\033[2J"
+
+
+def test_yaml_of_several_requests_is_one_sequence(node):
+    done = tidegate("check", "--key", "a", "--rate", "5/60s", "--repeat", "2", "-o", "yaml", endpoint=node.endpoint)
+    decisions = yaml.safe_load(done.stdout)
+    assert [d["used"] for d in decisions] == [1, 2] and decisions[0]["outcome"] == "allow"
+
+
+def test_operations_costs_and_values_reach_the_node(node):
+    for words in (["peek"], ["check", "--cost", "3"], ["check", "--cost", "9", "--at-most"], ["refund", "--cost", "1"],
+                  ["hit", "--cost", "7"], ["reset"]):
+        done = tidegate(*words, "--key", "a", "--rate", "5/60s", "-o", "json", endpoint=node.endpoint)
+        assert done.returncode == ALLOWED, done.stderr
+    assert node.checks == [(1, 1, [b"a"]), (0, 3, [b"a"]), (128, 9, [b"a"]), (3, 1, [b"a"]), (2, 7, [b"a"]),
+                           (4, 1, [b"a"])]
+    tidegate("check", "api=/signup", "phone=a=b", endpoint=node.endpoint)
+    assert node.checks[-1] == (0, 1, [b"/signup", b"a=b"])
+
+
+def test_never_is_said_in_words_and_as_minus_one(node):
+    words = ["check", "--key", "a", "--rate", "5/60s", "--cost", "6"]
+    assert lines(tidegate(*words, "-o", "json", endpoint=node.endpoint))[0]["retry_after_ms"] == -1
+    assert "never" in tidegate(*words, endpoint=node.endpoint).stdout
+
+
+@pytest.mark.parametrize("code, status", [(-1, INVALID), (-8, UNREACHABLE), (-15, UNREACHABLE), (-16, INVALID)])
+def test_a_refusal_by_the_node_has_its_sentence_and_status(node, code, status):
+    node.refusal = (code, "the node says no")
+    done = tidegate("check", "a=b", "--timeout", "300ms", endpoint=node.endpoint)
+    assert done.returncode == status and done.stdout == ""
+    assert done.stderr.startswith("tidegate: ") and "the node says no" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["check", "a=b", "--repeat", "5"], ["status"], ["owner", "--key", "a"]])
+def test_silence_ends_at_the_deadline(node, arguments):
+    node.silent = True
+    start = time.monotonic()
+    done = tidegate(*arguments, "--timeout", "300ms", endpoint=node.endpoint)
+    assert done.returncode == UNREACHABLE and done.stdout == ""
+    assert re.fullmatch(r"tidegate: .+\n", done.stderr)
+    assert 0.25 < time.monotonic() - start < 2
+
+
+def test_nobody_there_is_said_within_the_default_deadline():
+    start = time.monotonic()
+    done = tidegate("members", endpoint="tcp://127.0.0.1:1")
+    assert done.returncode == UNREACHABLE and "tcp://127.0.0.1:1" in done.stderr
+    assert time.monotonic() - start < 2.5
+
+
+def test_the_environment_names_the_endpoint_and_the_flag_wins(node):
+    there = {"TIDEGATE_ENDPOINT": node.endpoint}
+    assert tidegate("members", environment=there).returncode == ALLOWED
+    nowhere = {"TIDEGATE_ENDPOINT": "tcp://127.0.0.1:1"}
+    assert tidegate("members", endpoint=node.endpoint, environment=nowhere).returncode == ALLOWED
+
+
+@pytest.mark.parametrize("command, value", [("status", STATUS), ("members", [MEMBER]), ("ring", RING),
+                                            ("rules list", [RULE])])
+def test_answers_are_printed_field_by_field(node, command, value):
+    done = tidegate(*command.split(), "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED
+    assert done.stdout == json.dumps(value, separators=(",", ":")) + "\n"
+    assert yaml.safe_load(tidegate(*command.split(), "-o", "yaml", endpoint=node.endpoint).stdout) == value
+
+
+def test_owner_gives_one_line_a_limit(node):
+    node.replies["owner"] = (0, [OWNER, {**OWNER, "window": "30/d"}])
+    done = tidegate("owner", "api=/signup", "phone=1", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [OWNER, {**OWNER, "window": "30/d"}]
+    assert done.stdout.startswith('{"rule":"","vnode":7,"epoch":1,"term":1,"owner":"n1","decider":"n2","replicas":["n1"')
+    tidegate("owner", "--key", "a", "--rate", "5/60s", endpoint=node.endpoint)
+    assert node.asked == [("owner", {"attributes": {"api": "/signup", "phone": "1"}}), ("owner", {"key": "a"})]
+
+
+def test_tables_choose_their_columns(node):
+    assert re.search(r"^n1 +alive +4096 ", tidegate("members", endpoint=node.endpoint).stdout, re.MULTILINE)
+    assert re.search(r"^- +5/min +7 +n1 +n2 +1 +1 +n1,n2$", tidegate("owner", "--key", "a", endpoint=node.endpoint).stdout,
+                     re.MULTILINE)
+    assert re.search(r"^ +700  signup ", tidegate("rules", "list", endpoint=node.endpoint).stdout, re.MULTILINE)
+    status = tidegate("status", endpoint=node.endpoint).stdout
+    assert re.search(r"^healthy +yes$", status, re.MULTILINE)
+    assert re.search(r"^members +alive 3, suspect 0, dead 0, left 0$", status, re.MULTILINE)
+    assert re.search(r"^counter_19 +19$", status, re.MULTILINE)
+
+
+def test_an_error_of_administration_is_the_nodes_sentence(node):
+    node.replies["members"] = (-15, "this node has not joined a cluster yet")
+    done = tidegate("members", endpoint=node.endpoint)
+    assert (done.returncode, done.stdout) == (UNREACHABLE, "")
+    assert done.stderr == "tidegate: this node has not joined a cluster yet\n"
+
+
+def test_wait_ends_when_the_cluster_is_healthy(node):
+    answers = iter([False, False, True])
+    node.replies["status"] = (0, lambda: {**STATUS, "healthy": next(answers), "reasons": ["n2 is not alive"]})
+    done = tidegate("status", "--wait", "healthy", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and done.stderr == ""
+    assert len(lines(done)) == 1 and lines(done)[0]["healthy"] is True and len(node.asked) == 3
+
+
+def test_wait_ends_with_the_reasons_when_time_is_up(node):
+    node.replies["status"] = (0, {**STATUS, "healthy": False, "reasons": ["n2 is not alive", "n3 is late"]})
+    start = time.monotonic()
+    done = tidegate("status", "--wait", "healthy", "--timeout", "400ms", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == DENIED and lines(done)[0]["healthy"] is False
+    assert "n2 is not alive; n3 is late" in done.stderr
+    assert 0.35 < time.monotonic() - start < 2 and 3 <= len(node.asked) <= 9
+
+
+def test_wait_for_nobody_is_unreachable():
+    done = tidegate("status", "--wait", "healthy", "--timeout", "300ms", endpoint="tcp://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (UNREACHABLE, "")
+
+
+def test_rules_are_validated_by_the_node(node, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("rules: []\n")
+    done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
+    assert (done.returncode, done.stdout) == (ALLOWED, f"{path}: ok, 1 rules\n")
+    done = tidegate("rules", "validate", "-", endpoint=node.endpoint, stdin="rules: [x]\n")
+    assert done.returncode == ALLOWED
+    assert node.asked == [("rules.validate", {"text": "rules: []\n"}), ("rules.validate", {"text": "rules: [x]\n"})]
+
+
+def test_a_bad_rules_file_is_named_with_line_and_column(node, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("rules: [")
+    node.replies["rules.validate"] = (0, {"ok": False, "line": 3, "column": 14, "message": "unknown unit 'q'"})
+    done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
+    assert (done.returncode, done.stdout) == (INVALID, "")
+    assert done.stderr == f"{path}:3:14: unknown unit 'q'\n"
+    done = tidegate("rules", "validate", str(tmp_path / "missing"), endpoint=node.endpoint)
+    assert done.returncode == INVALID and "No such file" in done.stderr
+    path.write_bytes(b"#" * (1 << 20))
+    done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
+    assert done.returncode == INVALID and "larger than" in done.stderr
+
+
+@pytest.mark.parametrize("arguments, status, words", [
+    ([], USAGE, "command is missing"), (["chek"], USAGE, "'chek'"), (["check"], USAGE, "needs attributes"),
+    (["check", "a=b", "--explain"], USAGE, "'--explain'"), (["check", "--key", "a"], USAGE, "--rate"),
+    (["check", "a"], INVALID, "name=value"), (["check", "--key", "a", "--rate", "5/60q"], INVALID, '"q"'),
+    (["members", "-o", "xml"], INVALID, "table, json or yaml"), (["-e", "udp://x", "members"], INVALID, "tcp://")])
+def test_a_wrong_command_line_is_explained(arguments, status, words):
+    done = tidegate(*arguments)
+    assert (done.returncode, done.stdout) == (status, "")
+    first, *hint = done.stderr.splitlines()
+    assert first.startswith("tidegate: ") and words in first
+    assert (len(hint) > 0 and hint[0].startswith("usage: tidegate ")) == (status == USAGE)
+
+
+def test_help_and_version_need_no_node():
+    assert tidegate("help").returncode == ALLOWED
+    assert "--at-most" in tidegate("help", "check").stdout
+    assert tidegate("check", "--help").stdout == tidegate("help", "check").stdout
+    assert json.loads(tidegate("version", "-o", "json").stdout)["version"] in tidegate("--version").stdout
+
+
+def test_an_output_that_cannot_be_written_is_an_error(node):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([PROGRAM, "-e", node.endpoint, "members"], stdout=full, stderr=subprocess.PIPE, check=False,
+                              timeout=30)
+    assert done.returncode == UNWRITTEN and done.stderr.startswith(b"tidegate: ")
+
+
+def test_a_terminal_gets_colour_unless_it_is_declined(node):
+    for variables, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        master, slave = pty.openpty()
+        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        subprocess.run([PROGRAM, "-e", node.endpoint, "members"], stdout=slave, check=True, timeout=30,
+                       env={**environment, **variables})
+        assert select.select([master], [], [], 5)[0]
+        assert (b"\033[32malive" in os.read(master, 65536)) == coloured
+        os.close(slave)
+        os.close(master)
+
+
+def test_watch_shows_it_again_until_it_is_ended(node):
+    process = subprocess.Popen([PROGRAM, "-e", node.endpoint, "members", "--watch", "-o", "json"],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert [json.loads(process.stdout.readline()) for _ in range(2)] == [[MEMBER], [MEMBER]]
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+# --- the completions know what the program knows ------------------------------------------------
+
+
+def flags_of_help(topic):
+    """The long flags that the help on a command names, without those it only mentions in examples."""
+    text = tidegate("help", *topic.split()).stdout.split("\nExamples:")[0]
+    found = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.MULTILINE))
+    usage = next(line for line in text.splitlines() if line.startswith("usage:"))
+    return found | set(re.findall(r"--[a-z-]+", usage))
+
+
+def complete(*words):
+    """What bash would offer for the last word."""
+    script = (f'source "{ROOT}/deploy/completion/tidegate.bash"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+              'COMPREPLY=(); _tidegate; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-c", script, "bash", "tidegate", *words], capture_output=True, text=True,
+                          check=True, timeout=30)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+COMMANDS = ["check", "peek", "hit", "refund", "reset", "status", "members", "ring", "owner", "rules list",
+            "rules validate", "version", "help"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bash_offers_the_flags_of_each_command(command):
+    offered = {flag for flag in complete(*command.split(), "--")}
+    assert offered == flags_of_help(command)
+
+
+def test_bash_offers_commands_and_values():
+    first = {command.split()[0] for command in COMMANDS}
+    text = tidegate("help").stdout.split("Commands:")[1].split("Flags")[0]
+    assert {line.split()[0] for line in text.splitlines() if line.strip()} == first
+    assert complete("") == first and complete("-o", "json", "") == first
+    assert complete("rules", "") == {"list", "validate"} and complete("st") == {"status"}
+    assert complete("members", "-o", "") == {"table", "json", "yaml"}
+    assert complete("status", "--wait", "") == {"healthy"}
+    assert complete("check", "--algorithm", "sl") == {"sliding_window", "sliding_log"}
+
+
+def test_zsh_names_every_flag_and_command():
+    text = (ROOT / "deploy" / "completion" / "_tidegate").read_text()
+    for command in COMMANDS:
+        assert all(word in text for word in command.split())
+        for flag in flags_of_help(command):
+            assert flag in text

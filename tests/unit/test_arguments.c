@@ -1,0 +1,324 @@
+/* test_arguments.c - what the command line of `tidegate` means, and what is refused with which
+ * status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/cli/arguments.h"
+#include "client/cli/help.h"
+
+enum { WORDS_MAX = 100 };
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Parses `line`, cut at single spaces; the words live until the next call. */
+static int parse(struct cli_arguments *out, const char *line, char *sentence)
+{
+    static char words[8192];
+    const char *argv[WORDS_MAX] = {"tidegate"};
+    int argc = 1;
+    (void)snprintf(words, sizeof words, "%s", line);
+    for (char *at = words; *at != '\0';) {
+        argv[argc++] = at;
+        at += strcspn(at, " ");
+        if (*at == ' ')
+            *at++ = '\0';
+    }
+    sentence[0] = '\0';
+    return cli_arguments_parse(out, argc, argv, sentence);
+}
+
+static void accepts(struct cli_arguments *out, const char *line)
+{
+    char sentence[CLI_SENTENCE_LEN];
+    const int status = parse(out, line, sentence);
+    if (status != CLI_EXIT_OK)
+        fail_msg("\"%s\" is refused (%d): %s", line, status, sentence);
+}
+
+static void refuses(const char *line, int expected, const char *words)
+{
+    char sentence[CLI_SENTENCE_LEN];
+    struct cli_arguments out;
+    const int status = parse(&out, line, sentence);
+    if (status != expected || strstr(sentence, words) == NULL)
+        fail_msg("\"%s\" gives %d, \"%s\"; expected %d and \"%s\"", line, status, sentence,
+                 expected, words);
+}
+
+/* Attributes are cut at their first '=', so that a value may hold more of them. */
+static void attributes_are_names_and_values(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "check api=/signup phone=+1555 token=a=b= empty=");
+    assert_int_equal(out.command, CLI_CHECK);
+    assert_int_equal(out.attribute_count, 4);
+    assert_string_equal(out.attributes[0].name, "api");
+    assert_string_equal((const char *)out.attributes[0].value, "/signup");
+    assert_string_equal(out.attributes[2].name, "token");
+    assert_string_equal((const char *)out.attributes[2].value, "a=b=");
+    assert_int_equal(out.attributes[2].value_len, 4);
+    assert_int_equal(out.attributes[3].value_len, 0);
+    assert_null(out.key);
+    assert_true(out.cost == 1 && out.repeat == 1);
+}
+
+/* An inline limit says all that a rule would say. */
+static void an_inline_key_brings_its_limit(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "peek --key a=b --rate 30/24h --burst 7");
+    assert_int_equal(out.command, CLI_PEEK);
+    assert_string_equal(out.key, "a=b");
+    assert_true(out.limit.count == 30 && out.limit.window_ns == 86400000000000ULL);
+    assert_true(out.limit.burst == 7);
+    assert_int_equal(out.limit.algorithm, TG_TOKEN_BUCKET);
+    accepts(&out, "hit --key a --rate 5/h --algorithm sliding_log --cost 0 --repeat 3");
+    assert_int_equal(out.limit.algorithm, TG_SLIDING_LOG);
+    assert_true(out.cost == 0 && out.repeat == 3);
+}
+
+/* People write flags where they think of them. */
+static void flags_may_stand_anywhere_and_in_any_form(void **state)
+{
+    static const char *const lines[] = {
+        "-e tcp://h:1 -o json --timeout 250ms members",
+        "members -e tcp://h:1 -o json --timeout 250ms",
+        "--endpoint=tcp://h:1 members --output=json --timeout=250ms",
+        "-etcp://h:1 -ojson --timeout 249001us members",
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        struct cli_arguments out;
+        accepts(&out, lines[i]);
+        assert_int_equal(out.command, CLI_MEMBERS);
+        assert_string_equal(out.endpoints, "tcp://h:1");
+        assert_int_equal(out.output, CLI_JSON);
+        assert_int_equal(out.timeout_ms, 250);
+    }
+}
+
+/* Behind -- nothing is a flag any more: an attribute may be named -e. */
+static void two_dashes_end_the_flags(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "check -- -e=1 --cost=2");
+    assert_int_equal(out.attribute_count, 2);
+    assert_string_equal(out.attributes[1].name, "--cost");
+    assert_true(out.cost == 1);
+}
+
+/* Every command is reached by its name, and knows its own operands. */
+static void every_command_is_known(void **state)
+{
+    static const struct {
+        const char *line;
+        enum cli_command command;
+    } known[] = {
+        {"check a=b", CLI_CHECK},
+        {"peek a=b", CLI_PEEK},
+        {"hit a=b", CLI_HIT},
+        {"refund a=b", CLI_REFUND},
+        {"reset a=b", CLI_RESET},
+        {"status --watch", CLI_STATUS},
+        {"members", CLI_MEMBERS},
+        {"ring", CLI_RING},
+        {"owner a=b", CLI_OWNER},
+        {"owner --key a", CLI_OWNER},
+        {"owner --key a --rate 5/s --burst 2", CLI_OWNER},
+        {"rules list", CLI_RULES_LIST},
+        {"rules validate x.yaml", CLI_RULES_VALIDATE},
+        {"rules validate -", CLI_RULES_VALIDATE},
+        {"version", CLI_VERSION},
+        {"--version", CLI_VERSION},
+        {"help", CLI_HELP},
+        {"-h", CLI_HELP},
+    };
+    struct cli_arguments out;
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        accepts(&out, known[i].line);
+        assert_int_equal(out.command, known[i].command);
+    }
+    accepts(&out, "status --wait healthy --timeout 1m");
+    assert_true(out.wait_healthy);
+    assert_int_equal(out.timeout_ms, 60000);
+    accepts(&out, "rules validate -");
+    assert_string_equal(out.file, "-");
+}
+
+/* `help X`, `X --help` and `X -h` ask the same, whatever else stands there. */
+static void help_knows_its_topic(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "help check");
+    assert_int_equal(out.topic, CLI_CHECK);
+    accepts(&out, "check --help");
+    assert_int_equal(out.command, CLI_HELP);
+    assert_int_equal(out.topic, CLI_CHECK);
+    accepts(&out, "rules validate -h");
+    assert_int_equal(out.topic, CLI_RULES_VALIDATE);
+    accepts(&out, "help rules");
+    assert_int_equal(out.topic, CLI_RULES_LIST);
+    accepts(&out, "help");
+    assert_int_equal(out.topic, CLI_COMMAND_NONE);
+    refuses("help nonsense", CLI_EXIT_USAGE, "nonsense");
+    refuses("help check more", CLI_EXIT_USAGE, "more");
+}
+
+/* A wrong shape is a usage error (64): scripts tell it from bad data. */
+static void a_wrong_shape_is_a_usage_error(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"", "command is missing"},
+        {"-o json", "command is missing"},
+        {"chek a=b", "'chek'"},
+        {"rules", "list or validate"},
+        {"rules show", "'rules show'"},
+        {"check", "needs attributes"},
+        {"check a=b --explain", "unknown flag '--explain'"},
+        {"check a=b -x", "unknown flag '-x'"},
+        {"check a=b --costs 2", "unknown flag '--costs'"},
+        {"check a=b --cost", "--cost needs a value"},
+        {"check a=b --cost 1 --cost 2", "--cost is given twice"},
+        {"check a=b --at-most=yes", "takes no value"},
+        {"check --key a", "needs --rate"},
+        {"check --key a --burst 3", "need --rate"},
+        {"check --rate 5/s a=b", "need --key"},
+        {"check --key a --rate 5/s a=b", "both --key and 'a=b'"},
+        {"check a=b --watch", "'check' does not take --watch"},
+        {"hit a=b --at-most", "'hit' does not take --at-most"},
+        {"reset a=b --cost 2", "'reset' does not take --cost"},
+        {"members --wait healthy", "'members' does not take --wait"},
+        {"status --wait healthy --watch", "exclude each other"},
+        {"members extra", "unexpected 'extra'"},
+        {"rules validate", "needs a FILE"},
+        {"rules validate a b", "unexpected 'b'"},
+        {"status --wait", "--wait needs a value"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
+}
+
+/* A wrong value is invalid input (3), and the sentence says what was expected. */
+static void a_wrong_value_is_invalid_input(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"check --key a --rate 5/60q", "--rate"},
+        {"check --key a --rate 0/s", "--rate"},
+        {"check --key a --rate 5", "--rate"},
+        {"check --key a --rate 2000000000/s", "--rate"},
+        {"check --key a --rate 5/s --algorithm gcra", "token_bucket, fixed_window"},
+        {"check --key a --rate 5/s --algorithm sliding_log --burst 3", "burst"},
+        {"check --key a --rate 5/s --burst 0", "--burst is 0"},
+        {"check --key a --rate 5/s --burst x", "--burst"},
+        {"check --key= --rate 5/s", "--key is empty"},
+        {"check a", "expected name=value"},
+        {"check =a", "no name"},
+        {"check a=1 b=2 a=3", "'a' is given twice"},
+        {"check a=b --cost -1", "--cost"},
+        {"check a=b --cost 1.5", "--cost"},
+        {"check a=b --cost 1000000000000001", "--cost"},
+        {"check a=b --repeat 0", "--repeat is 0"},
+        {"members -o xml", "table, json or yaml"},
+        {"members --timeout 5", "--timeout"},
+        {"members --timeout 0s", "expected 1ms to 1h"},
+        {"members --timeout 61m", "expected 1ms to 1h"},
+        {"status --wait happy", "expected healthy"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_INVALID, wrong[i].words);
+}
+
+/* The bounds of names, values and their number are the protocol's, and reaching them is fine. */
+static void bounds_are_taken_and_what_is_beyond_is_refused(void **state)
+{
+    static char line[4096];
+    static char filler[TG_VALUE_MAX + 2];
+    char sentence[CLI_SENTENCE_LEN];
+    struct cli_arguments out;
+    (void)state;
+    memset(filler, 'x', sizeof filler - 1);
+    for (int over = 0; over <= 1; over++) {
+        const int expected = over ? CLI_EXIT_INVALID : CLI_EXIT_OK;
+        (void)snprintf(line, sizeof line, "check %.*s=v", TG_ATTRIBUTE_NAME_MAX + over, filler);
+        assert_int_equal(parse(&out, line, sentence), expected);
+        (void)snprintf(line, sizeof line, "check a=%.*s", TG_VALUE_MAX + over, filler);
+        assert_int_equal(parse(&out, line, sentence), expected);
+        (void)snprintf(line, sizeof line, "check --rate 5/s --key %.*s", TG_VALUE_MAX + over,
+                       filler);
+        assert_int_equal(parse(&out, line, sentence), expected);
+        size_t len = (size_t)snprintf(line, sizeof line, "check");
+        for (int i = 0; i < TG_ATTRIBUTES_MAX + over; i++)
+            len += (size_t)snprintf(line + len, sizeof line - len, " a%d=v", i);
+        assert_int_equal(parse(&out, line, sentence), expected);
+    }
+    size_t len = (size_t)snprintf(line, sizeof line, "check");
+    for (int i = 0; i < 90; i++)
+        len += (size_t)snprintf(line + len, sizeof line - len, " a%d=v", i);
+    assert_int_equal(parse(&out, line, sentence), CLI_EXIT_USAGE);
+}
+
+/* Examples that do not work teach nothing: each line of each example is parsed. */
+static void every_example_of_the_help_is_accepted(void **state)
+{
+    static const char lead[] = "  tidegate ";
+    size_t examples = 0;
+    (void)state;
+    for (enum cli_command topic = 0; topic < CLI_COMMAND_COUNT; topic++) {
+        struct cli_text text;
+        size_t of_topic = 0;
+        cli_text_init(&text);
+        cli_help(&text, topic);
+        for (const char *at = strstr(text.data, "\nExamples:\n"); at != NULL;
+             at = strstr(at + 1, lead)) {
+            char line[256];
+            struct cli_arguments out;
+            if (memcmp(at, lead, strlen(lead)) != 0)
+                continue;
+            (void)snprintf(line, sizeof line, "%.*s", (int)strcspn(at + strlen(lead), "\n"),
+                           at + strlen(lead));
+            accepts(&out, line);
+            assert_int_equal(out.command, topic);
+            of_topic++;
+        }
+        cli_text_fini(&text);
+        assert_true(of_topic > 0);
+        examples += of_topic;
+    }
+    assert_true(examples >= CLI_COMMAND_COUNT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attributes_are_names_and_values),
+        cmocka_unit_test(an_inline_key_brings_its_limit),
+        cmocka_unit_test(flags_may_stand_anywhere_and_in_any_form),
+        cmocka_unit_test(two_dashes_end_the_flags),
+        cmocka_unit_test(every_command_is_known),
+        cmocka_unit_test(help_knows_its_topic),
+        cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(a_wrong_value_is_invalid_input),
+        cmocka_unit_test(bounds_are_taken_and_what_is_beyond_is_refused),
+        cmocka_unit_test(every_example_of_the_help_is_accepted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

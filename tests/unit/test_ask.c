@@ -1,0 +1,143 @@
+/* test_ask.c - a decision as scripts and people get to see it, and the exit status of an error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "client/cli/cli.h"
+
+static const tg_decision_t allowed = {
+    .allowed = 1,
+    .outcome = TG_ALLOW,
+    .status = 200,
+    .rule = "signup-per-phone",
+    .window = "5/h",
+    .message = "",
+    .node = "n1",
+    .limit = 5,
+    .used = 1,
+    .remaining = 4,
+    .granted = 1,
+    .reset_after_ms = 3600000,
+};
+
+/* The JSON of a decision is an interface: names, order and form stay. */
+static void the_json_of_a_decision_is_as_documented(void **state)
+{
+    struct cli_text text;
+    (void)state;
+    cli_text_init(&text);
+    cli_decision_json(&text, &allowed);
+    assert_string_equal(
+        text.data, "{\"allowed\":true,\"outcome\":\"allow\",\"rule\":\"signup-per-phone\","
+                   "\"window\":\"5/h\",\"limit\":5,\"used\":1,\"remaining\":4,\"granted\":1,"
+                   "\"reset_after_ms\":3600000,\"retry_after_ms\":0,\"delay_ms\":0,\"status\":200,"
+                   "\"message\":\"\",\"degraded\":false,\"node\":\"n1\"}");
+    cli_text_fini(&text);
+}
+
+/* A request that can never succeed is denied with -1, not with a huge number. */
+static void never_is_minus_one(void **state)
+{
+    struct cli_text text;
+    tg_decision_t decision = allowed;
+    (void)state;
+    decision.allowed = 0;
+    decision.outcome = TG_DENY;
+    decision.retry_after_ms = -1;
+    decision.degraded = 1;
+    decision.limit = UINT64_MAX;
+    cli_text_init(&text);
+    cli_decision_json(&text, &decision);
+    assert_non_null(strstr(text.data, "\"allowed\":false,\"outcome\":\"deny\","));
+    assert_non_null(strstr(text.data, "\"retry_after_ms\":-1,"));
+    assert_non_null(strstr(text.data, "\"degraded\":true,"));
+    assert_non_null(strstr(text.data, "\"limit\":18446744073709551615,"));
+    cli_text_fini(&text);
+}
+
+/* Texts of the greatest length that the protocol allows still fit. */
+static void the_longest_texts_fit(void **state)
+{
+    char rule[128 + 1];
+    char message[256 + 1];
+    char window[48 + 1];
+    char node[64 + 1];
+    struct cli_text text;
+    tg_decision_t decision = allowed;
+    (void)state;
+    memset(rule, 'r', sizeof rule);
+    memset(message, 'm', sizeof message);
+    memset(window, 'w', sizeof window);
+    memset(node, 'n', sizeof node);
+    rule[sizeof rule - 1] = message[sizeof message - 1] = '\0';
+    window[sizeof window - 1] = node[sizeof node - 1] = '\0';
+    decision.rule = rule;
+    decision.message = message;
+    decision.window = window;
+    decision.node = node;
+    decision.reset_after_ms = INT64_MIN;
+    decision.retry_after_ms = INT64_MIN;
+    decision.delay_ms = INT64_MIN;
+    decision.limit = decision.used = decision.remaining = decision.granted = UINT64_MAX;
+    cli_text_init(&text);
+    cli_decision_yaml(&text, &decision);
+    assert_false(text.failed);
+    assert_non_null(strstr(text.data, "- allowed: true\n  outcome: allow\n  rule: rrr"));
+    assert_non_null(strstr(text.data, node));
+    cli_text_fini(&text);
+}
+
+/* Scripts tell what to do by the status: mend the input, or try again. */
+static void errors_of_the_caller_and_of_the_cluster_differ(void **state)
+{
+    (void)state;
+    assert_int_equal(cli_exit_of(TG_EINVALID), CLI_EXIT_INVALID);
+    assert_int_equal(cli_exit_of(TG_ENOTFOUND), CLI_EXIT_INVALID);
+    assert_int_equal(cli_exit_of(TG_EUNREACHABLE), CLI_EXIT_UNREACHABLE);
+    assert_int_equal(cli_exit_of(TG_ETIMEOUT), CLI_EXIT_UNREACHABLE);
+    assert_int_equal(cli_exit_of(TG_EBUSY), CLI_EXIT_UNREACHABLE);
+    assert_int_equal(cli_exit_of(TG_EUNAVAILABLE), CLI_EXIT_UNREACHABLE);
+    assert_int_equal(cli_exit_of(0), CLI_EXIT_OK);
+}
+
+/* Whoever waits as long as it says has waited long enough: spans are rounded up. */
+static void spans_are_short_and_never_too_short(void **state)
+{
+    static const struct {
+        long long span_ms;
+        const char *expected;
+    } known[] = {
+        {-1, "never"},    {0, "0ms"},         {999, "999ms"},      {1000, "1s"},
+        {1001, "1.1s"},   {59500, "59.5s"},   {59901, "1m"},       {59900, "59.9s"},
+        {60000, "1m"},    {60001, "1m1s"},    {750000, "12m30s"},  {3599001, "1h"},
+        {3600000, "1h"},  {3600001, "1h1m"},  {18720000, "5h12m"}, {86399999, "1d"},
+        {86400000, "1d"}, {86400001, "1d1h"}, {273600000, "3d4h"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char out[CLI_SPAN_LEN];
+        cli_span(known[i].span_ms, out);
+        assert_string_equal(out, known[i].expected);
+    }
+    char out[CLI_SPAN_LEN];
+    cli_span(INT64_MAX, out);
+    assert_string_equal(out, "106751991167d8h");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_json_of_a_decision_is_as_documented),
+        cmocka_unit_test(never_is_minus_one),
+        cmocka_unit_test(the_longest_texts_fit),
+        cmocka_unit_test(errors_of_the_caller_and_of_the_cluster_differ),
+        cmocka_unit_test(spans_are_short_and_never_too_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
