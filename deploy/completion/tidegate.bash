@@ -1,0 +1,79 @@
+# tidegate.bash - completion of the tidegate command line for bash.
+#
+# Install as /usr/share/bash-completion/completions/tidegate, or source it from ~/.bashrc.
+# It asks no node: words, flags and their fixed values only.
+
+_tidegate_flags() {
+    local common="-e --endpoint -o --output --timeout -h --help --version"
+    local target="--key --rate --burst --algorithm"
+    case "$1" in
+    check | peek) echo "$common $target --cost --at-most --repeat" ;;
+    hit | refund) echo "$common $target --cost --repeat" ;;
+    reset) echo "$common $target --repeat" ;;
+    owner) echo "$common $target" ;;
+    status) echo "$common --watch --wait" ;;
+    members | ring) echo "$common --watch" ;;
+    *) echo "$common" ;;
+    esac
+}
+
+_tidegate() {
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
+    local commands="check peek hit refund reset status members ring owner rules version help"
+    local command="" subcommand="" word i
+    COMPREPLY=()
+
+    # The first two words that are neither flags nor values of flags.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word="${COMP_WORDS[i]}"
+        case "$word" in
+        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat)
+            ((i++))
+            ;;
+        -*) ;;
+        *)
+            if [ -z "$command" ]; then
+                command="$word"
+            elif [ -z "$subcommand" ]; then
+                subcommand="$word"
+            fi
+            ;;
+        esac
+    done
+
+    case "$previous" in
+    -o | --output)
+        mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$current")
+        return
+        ;;
+    --algorithm)
+        mapfile -t COMPREPLY < <(compgen -W "token_bucket fixed_window sliding_window sliding_log" -- "$current")
+        return
+        ;;
+    --wait)
+        mapfile -t COMPREPLY < <(compgen -W "healthy" -- "$current")
+        return
+        ;;
+    -e | --endpoint)
+        mapfile -t COMPREPLY < <(compgen -W "tcp://127.0.0.1:7600" -- "$current")
+        return
+        ;;
+    --timeout | --key | --rate | --burst | --cost | --repeat)
+        return
+        ;;
+    esac
+
+    if [[ "$current" == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_tidegate_flags "$command")" -- "$current")
+    elif [ -z "$command" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
+    elif [ "$command" = help ] && [ -z "$subcommand" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
+    elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "list validate" -- "$current")
+    elif [ "$command $subcommand" = "rules validate" ]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    fi
+}
+
+complete -F _tidegate tidegate
