@@ -385,9 +385,11 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         const struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
-        for (uint32_t i = 0; i < vnode->link_count; i++)
-            if (vnode->links[i].peer != PEER_NONE && !peers_silent(shard, vnode->links[i].peer))
+        for (uint32_t i = 0; i < vnode->link_count; i++) {
+            const uint16_t at = vnode->links[i].peer;
+            if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
                 return false;
+        }
     }
     return true;
 }
