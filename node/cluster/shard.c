@@ -335,6 +335,16 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
     settle(shard, effects);
 }
 
+static void watch_disk(struct shard *shard)
+{
+    const bool clean = shard->options.ephemeral ||
+                       (!shard->write_out && table_target_idle(shard->table, TABLE_DISK));
+    if (clean)
+        shard->dirty_ns = 0;
+    else if (shard->dirty_ns == 0)
+        shard->dirty_ns = shard->now_ns;
+}
+
 void shard_unread(struct shard *shard, int64_t now_ns)
 {
     enter(shard, now_ns);
@@ -352,6 +362,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         parts_tick(shard, effects);
         stream_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
+        watch_disk(shard);
     }
     if (shard->now_ns >= shard->next_stream_ns) {
         shard->next_stream_ns = shard->now_ns + shard->options.replicate_ns;
@@ -422,6 +433,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     struct table_stats table;
     table_stats(shard->table, &table);
     *out = shard->stats;
+    out->flush_lag_ns = shard->dirty_ns == 0 ? 0 : shard->now_ns - shard->dirty_ns;
     out->slots = table.used;
     out->slots_max = table.capacity;
     out->evicted = table.evicted;

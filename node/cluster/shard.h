@@ -182,6 +182,7 @@ struct shard_stats {
     uint64_t undone;      /* reservations given back */
     uint64_t undo_lost;   /* reservations that could not be given back in time */
     uint64_t unconfirmed; /* changes not yet acknowledged by any replica, now */
+    int64_t flush_lag_ns; /* age of the oldest change that is not on disk, 0 = none */
     uint64_t slots;
     uint64_t slots_max;
     uint64_t evicted;

@@ -268,6 +268,7 @@ struct shard {
     int64_t next_stream_ns;
     int64_t next_watch_ns;
     int64_t next_flush_ns;
+    int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
     bool reroute_due;
     bool resigning;
     bool flush_asked;

@@ -87,8 +87,12 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
     struct disk_stats disk;
-    for (uint32_t i = 0; i < daemon->shard_count; i++)
+    int64_t flush_lag_ns = 0;
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
         shard_loop_stats(daemon->shards[i], &stats[i]);
+        if (stats[i].flush_lag_ns > flush_lag_ns)
+            flush_lag_ns = stats[i].flush_lag_ns;
+    }
     disk_stats(daemon->disk, &disk);
     const int64_t now_ns = now_of(daemon);
     const struct control_report report = {
@@ -97,9 +101,7 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter)
         .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
         .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
         .storage_ok = !disk.failing,
-        .flush_lag_ns = daemon->store != NULL && disk.last_commit_unix_ns != 0
-                            ? now_ns - disk.last_commit_unix_ns
-                            : 0,
+        .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
     };
     const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
