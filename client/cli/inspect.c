@@ -363,7 +363,8 @@ static int judge_rules(struct cli *cli, const struct answer *answer)
         struct mp_cursor cursor;
         const uint64_t rules = find(answer, "rules", &cursor) ? mp_get_uint(&cursor) : 0;
         cli_text_shown(&cli->text, path, strlen(path));
-        cli_text_format(&cli->text, ": ok, %llu rules\n", (unsigned long long)rules);
+        cli_text_format(&cli->text, ": ok, %llu %s\n", (unsigned long long)rules,
+                        rules == 1 ? "rule" : "rules");
         status = cli_flush(cli);
     }
     return ok ? status : refuse_rules(path, answer);

@@ -294,7 +294,7 @@ def test_rules_are_validated_by_the_node(node, tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text("rules: []\n")
     done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
-    assert (done.returncode, done.stdout) == (ALLOWED, f"{path}: ok, 1 rules\n")
+    assert (done.returncode, done.stdout) == (ALLOWED, f"{path}: ok, 1 rule\n")
     done = tidegate("rules", "validate", "-", endpoint=node.endpoint, stdin="rules: [x]\n")
     assert done.returncode == ALLOWED
     assert node.asked == [("rules.validate", {"text": "rules: []\n"}), ("rules.validate", {"text": "rules: [x]\n"})]
