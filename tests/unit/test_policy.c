@@ -335,7 +335,8 @@ static void a_written_rule_compiles_to_the_same_rule(void **state)
         const int len = policy_format_rule(policy_rule_at(policy, i), text + at + header,
                                            sizeof(text) - at - (size_t)header - 1);
         assert_true(len > 0);
-        strcat(text, "\n");
+        text[at + (size_t)header + (size_t)len] = '\n';
+        text[at + (size_t)header + (size_t)len + 1] = '\0';
     }
     struct policy *again = compile(text);
     assert_int_equal(policy_digest(policy), policy_digest(again));

@@ -299,8 +299,10 @@ static void too_many_rules_are_an_error_not_a_lost_limit(void **state)
         const size_t at = strlen(text);
         (void)snprintf(text + at, sizeof(text) - at, "{name: r%d, key: [u], " L "},", i);
     }
-    strcat(text, "{name: r9, match: {more: '1'}, key: [u], " L "},"
-                 "{name: b, priority: -1, match: {bad: '1'}, action: block}]");
+    const size_t end = strlen(text);
+    (void)snprintf(text + end, sizeof(text) - end,
+                   "{name: r9, match: {more: '1'}, key: [u], " L "},"
+                   "{name: b, priority: -1, match: {bad: '1'}, action: block}]");
     struct policy *policy = compile(text);
     resolve(policy, &result, "u", "1", NULL);
     assert_int_equal(result.action, POLICY_LIMITS);
