@@ -44,7 +44,7 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->vnodes[row] = forward->vnode;
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
-        batch->costs[row] = forward->cost;
+        batch->costs[row] = item->recalled ? 0 : forward->cost;
         batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)

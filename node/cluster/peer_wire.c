@@ -87,11 +87,13 @@ void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bo
     bytes_put_u8(writer, resync ? 1 : 0);
 }
 
-void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term)
+void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
+                   uint32_t sync)
 {
     bytes_put_u8(writer, PEER_TERM);
     bytes_put_u32(writer, vnode);
     term_put(writer, term);
+    bytes_put_u32(writer, sync);
 }
 
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
@@ -113,6 +115,8 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
     term_put(writer, &entry->term);
     term_put(writer, &entry->state);
     bytes_put_u64(writer, entry->seq);
+    bytes_put_u32(writer, entry->sync);
+    bytes_put_u8(writer, entry->asks ? 1 : 0);
 }
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
@@ -207,6 +211,8 @@ static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     entry->term = term_get(reader);
     entry->state = term_get(reader);
     entry->seq = bytes_get_u64(reader);
+    entry->sync = bytes_get_u32(reader);
+    entry->asks = bytes_get_u8(reader) != 0;
     return entry->vnode < vnodes && entry->role < ROLE_END;
 }
 
@@ -245,6 +251,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_TERM:
         record->term.vnode = bytes_get_u32(reader);
         record->term.term = term_get(reader);
+        record->term.sync = bytes_get_u32(reader);
         return record->term.vnode < vnodes;
     case PEER_SLOT:
         return get_slot(reader, vnodes, record);
@@ -255,6 +262,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_PULL:
     case PEER_PASS:
     case PEER_OPENED:
+    case PEER_HELD:
+    case PEER_LACK:
         return get_vnode(reader, vnodes, &record->vnode);
     case PEER_TYPE_END:
         break;

@@ -11,9 +11,10 @@
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq          this frame's place in the replication stream
- *   TERM      u32 vnode | term              what follows of this vnode was written in that term
+ *   TERM      u32 vnode | term | u32 sync   what follows of this vnode was written in that term
  *   SLOT      u32 vnode | id | u32 len | state
- *   MARK      vnode entry: up to seq everything of the vnode has been sent
+ *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
+ *   HELD      vnode entry: that mark was taken      LACK    vnode entry: not all of that sync came
  *   ACK       u64 stream | u64 seq | u8 resync
  *   STALE     vnode entry: you wrote in an old term; this is the newest I know
  *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
@@ -57,6 +58,8 @@ enum peer_record_type {
     PEER_PULL,
     PEER_PASS,
     PEER_OPENED,
+    PEER_HELD,
+    PEER_LACK,
     PEER_TYPE_END
 };
 
@@ -124,13 +127,15 @@ enum peer_role {
     ROLE_END
 };
 
-/* The common body of MARK, STALE, QUERY, REPORT, PULL, PASS and OPENED. */
+/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS and OPENED. */
 struct peer_vnode {
     uint32_t vnode;
     uint8_t role;      /* enum peer_role; REPORT only */
     struct term term;  /* the newest term known */
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
+    uint32_t sync;     /* MARK, HELD, LACK: the complete copy that it belongs to */
+    bool asks;         /* MARK: answer with HELD */
 };
 
 struct peer_record {
@@ -159,6 +164,7 @@ struct peer_record {
         struct {
             uint32_t vnode;
             struct term term;
+            uint32_t sync;
         } term;
         struct {
             uint32_t vnode;
@@ -180,10 +186,11 @@ void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode
                     const struct term *term);
 void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq);
 void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync);
-void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term);
+void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
+                   uint32_t sync);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
-/* `type` is one of MARK, STALE, QUERY, REPORT, PULL, PASS, OPENED. */
+/* `type` is one of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED. */
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
                     const struct peer_vnode *entry);
 

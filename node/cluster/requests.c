@@ -273,6 +273,8 @@ static uint32_t current_request(struct shard *shard)
     request->count = shard->checks.count;
     request->policy = shard->policy;
     request->deadline_ns = shard->now_ns + (int64_t)shard->checks.timeout_ms * MS;
+    if (request->deadline_ns > shard->now_ns + SHARD_DEADLINE_NS)
+        request->deadline_ns = shard->now_ns + SHARD_DEADLINE_NS;
     shard->policies[shard->policy].references++;
     for (uint32_t i = 0; i < blocks; i++)
         request->blocks[i] = pool_get(&shard->blocks);

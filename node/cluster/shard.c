@@ -66,6 +66,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->floor_ns = now_ns;
     shard->next_flush_ns = now_ns + options->flush_ns;
     shard->current = POOL_NONE;
+    shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
     shard->policies[0].policy = policy_empty();
     const int error = take_memory(shard);
     if (error != 0) {
@@ -190,6 +191,12 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
     case PEER_OPENED:
         vnodes_opened(shard, at, entry);
         break;
+    case PEER_HELD:
+        stream_held(shard, at, entry);
+        break;
+    case PEER_LACK:
+        stream_lacks(shard, at, entry);
+        break;
     default:
         break;
     }
@@ -220,7 +227,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_TERM:
         if (in->accept)
-            stream_in_term(shard, at, record->term.vnode, &record->term.term, effects);
+            stream_in_term(shard, at, record, effects);
         break;
     case PEER_SLOT:
         if (in->accept)
@@ -357,12 +364,15 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     if (shard->view == NULL)
         return;
     if (shard->now_ns >= shard->next_watch_ns) {
-        shard->next_watch_ns = shard->now_ns + SHARD_REROUTE_NS;
+        shard->next_watch_ns = shard->now_ns + shard->options.keepalive_ns;
         vnodes_tick(shard, effects);
-        parts_tick(shard, effects);
         stream_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
         watch_disk(shard);
+    }
+    if (shard->active_count > 0 && shard->now_ns >= shard->next_parts_ns) {
+        shard->next_parts_ns = shard->now_ns + SHARD_REROUTE_NS;
+        parts_tick(shard, effects);
     }
     if (shard->now_ns >= shard->next_stream_ns) {
         shard->next_stream_ns = shard->now_ns + shard->options.replicate_ns;
@@ -379,6 +389,8 @@ int64_t shard_next_deadline(const struct shard *shard)
     int64_t next = shard->next_watch_ns;
     if (shard->next_ping_ns < next)
         next = shard->next_ping_ns;
+    if (shard->active_count > 0 && shard->next_parts_ns < next)
+        next = shard->next_parts_ns;
     for (uint32_t link = 1; link < TABLE_TARGETS; link++)
         if (!table_target_idle(shard->table, link) && shard->next_stream_ns < next)
             next = shard->next_stream_ns;
@@ -421,8 +433,8 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
         const uint64_t seq = table_vnode_seq(shard->table, number);
         uint64_t lag = UINT64_MAX;
         for (uint32_t i = 0; i < vnode->link_count; i++)
-            if (seq - vnode->links[i].mark_seq < lag)
-                lag = seq - vnode->links[i].mark_seq;
+            if (seq - stream_held_seq(shard, number, i) < lag)
+                lag = seq - stream_held_seq(shard, number, i);
         changes += lag;
     }
     return changes;

@@ -59,8 +59,10 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 #define SHARD_RESYNC_NS     (250 * MS) /* an unacknowledged stream is begun anew */
 #define SHARD_RECOVER_NS    (150 * MS) /* a live replica that does not report is not waited for */
 #define SHARD_PASS_RETRY_NS (50 * MS)
-#define SHARD_FORWARD_NS    (1000 * MS) /* how long a peer's forward may wait here */
-#define SHARD_UNDO_NS       (5000 * MS) /* how long an undo is tried */
+#define SHARD_FORWARD_NS    (1000 * MS)  /* how long a peer's forward may wait here */
+#define SHARD_DEADLINE_NS   (10000 * MS) /* no client's message waits longer, whatever it asks for \
+                                          */
+#define SHARD_UNDO_NS (5000 * MS)        /* how long an undo is tried */
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
@@ -90,7 +92,6 @@ struct peer {
     /* the frame being filled */
     struct bytes_writer outbox;
     bool outbox_streams;   /* holds a STREAM record */
-    bool unconfirmed;      /* some link to it waits for its first mark of a term */
     uint32_t frame;        /* counts frames, for frame_stamp */
     uint32_t *frame_stamp; /* [vnodes]: the frame in which the vnode's TERM was last put */
 };
@@ -100,11 +101,18 @@ struct peer {
 /* What the decider knows of one other replica. */
 struct replica_link {
     uint16_t peer;
-    bool confirmed;      /* holds everything of this term up to a mark */
+    bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
     bool mark_due;       /* changed since the last mark */
+    uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint64_t sent_frame; /* the newest frame of the peer's stream with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
     uint64_t mark_seq;
+    int64_t mark_ns;
+    /* An earlier mark, kept until it is acknowledged: so that under a steady stream of marks, of
+     * which the newest is never acknowledged yet, it is known how far the peer has come. */
+    uint64_t sample_frame;
+    uint64_t sample_seq;
+    uint64_t held_seq; /* acknowledged */
 };
 
 struct vnode {
@@ -131,6 +139,8 @@ struct vnode {
     uint8_t id_count;
     uint16_t passing_to; /* PASSING: the peer that shall decide */
     uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint32_t in_sync;    /* the copy that arrives here, 0 = none yet */
+    bool whole;          /* nothing of it was refused */
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */
@@ -267,6 +277,7 @@ struct shard {
     int64_t next_ping_ns;
     int64_t next_stream_ns;
     int64_t next_watch_ns;
+    int64_t next_parts_ns;
     int64_t next_flush_ns;
     int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
     bool reroute_due;
@@ -296,6 +307,7 @@ struct shard {
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;
+    uint32_t sync; /* the newest name of a copy that was given */
     struct retry_memory retries;
     uint32_t current; /* the request of the message at hand, POOL_NONE if it needed none yet */
     struct wire_checks checks; /* the message at hand */
@@ -394,6 +406,13 @@ void stream_restart(struct shard *shard, uint16_t peer);
 bool stream_drain(struct shard *shard, uint32_t vnode, uint32_t link, struct effects *effects);
 bool stream_synced(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_acked(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq, bool resync);
+/* The replica took a mark / lacks some of a copy. */
+void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+void stream_lacks(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* Asks again for what was not confirmed in time. */
+void stream_ask_again(struct shard *shard, uint32_t vnode);
+/* Up to which sequence the replica is known to hold everything. */
+uint64_t stream_held_seq(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_tick(struct shard *shard);
 
 /* What a received frame may do to replicas, record by record. */
@@ -403,11 +422,13 @@ struct stream_in {
 };
 void stream_in_begin(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq,
                      struct stream_in *in);
-void stream_in_term(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
+void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_record *record,
                     struct effects *effects);
 void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_record *record);
 void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
+/* Tells the decider that this replica missed some of its copy. */
+void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
 
 /* ---- parts.c --------------------------------------------------------------------------------- */
 

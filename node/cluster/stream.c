@@ -5,16 +5,27 @@
  * when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
  *
  *   decider                                       replica
- *     TERM v | SLOT | SLOT ... MARK v seq  ---->    import; at MARK: (state term, seq) = (term,
- * seq) frame n of stream s                  <----    ACK s n
+ *     TERM v sync | SLOT | SLOT ...        ---->    import
+ *     MARK v sync seq                      ---->    (state term, seq) = (term, seq)
+ *     frame n of stream s                  <----    ACK s n: it came
+ *                                          <----    HELD: the mark was taken, if it asked
+ *                                          <----    LACK: some of this sync was refused
  *
  * Frames of one stream are taken in order, exactly once. A gap, a restart or a long silence begins
  * a new stream: every vnode with slots in frames that were not acknowledged is marked dirty as a
  * whole for that replica. So a lost frame costs work, never a count.
  *
+ * That a frame came does not say that the replica took it: it may not have known yet that it is
+ * one, or whom to follow. So each complete copy of a vnode has a name, its *sync*, that every
+ * frame repeats. A replica that refused anything of a sync takes no mark of it, and says LACK; then
+ * the copy begins anew under a new name. A link counts as confirmed only when the replica has said
+ * HELD.
+ *
  * R1  Between TERM and MARK a replica holds parts of a newer state than it claims, never less.
  * R2  A MARK is sent only when nothing of the vnode is dirty for that replica.
- * R3  A link is synced iff its newest MARK is acknowledged and states the vnode's present seq.
+ * R3  A link is synced iff it is confirmed, and its newest MARK is acknowledged and states the
+ *     vnode's present seq.
+ * R4  A replica takes a MARK only if it took all slots of its sync.
  */
 #include <string.h>
 
@@ -37,6 +48,13 @@ static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
     if (deciding(vnode))
         return link < vnode->link_count ? vnode->links[link].peer : PEER_NONE;
     return link == 0 ? vnode->puller : PEER_NONE; /* a state handed to one who recovers */
+}
+
+static uint32_t new_sync(struct shard *shard)
+{
+    if (++shard->sync == 0)
+        shard->sync = 1;
+    return shard->sync;
 }
 
 static bool has_room(const struct shard *shard, uint16_t at)
@@ -64,14 +82,16 @@ static struct bytes_writer *stream_frame(struct shard *shard, uint16_t at, size_
     return outbox;
 }
 
-static void put_term(struct shard *shard, uint16_t at, uint32_t number, struct bytes_writer *outbox)
+static void put_term(struct shard *shard, uint16_t at, uint32_t number, uint32_t link,
+                     struct bytes_writer *outbox)
 {
     struct peer *peer = shard->peers[at];
     const struct vnode *vnode = &shard->vnodes[number];
     if (peer->frame_stamp[number] == peer->frame)
         return;
     peer->frame_stamp[number] = peer->frame;
-    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state);
+    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state,
+                  vnode->links[link].sync);
 }
 
 /* Notes that `link` of the vnode owes a MARK. */
@@ -101,7 +121,7 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
     const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
     ASSERT(len >= 0);
     struct bytes_writer *outbox = stream_frame(shard, at, (size_t)len, effects);
-    put_term(shard, at, number, outbox);
+    put_term(shard, at, number, link, outbox);
     peer_put_slot(outbox, number, table_slot_id(shard->table, slot), shard->state, (uint32_t)len);
     table_clear_dirty(shard->table, slot, target_of(link));
     vnode->links[link].sent_frame = shard->peers[at]->out_seq;
@@ -118,24 +138,40 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
            !table_vnode_behind(shard->table, number, target);
 }
 
+/* Before the newest mark is overwritten: is it, or the sample, acknowledged? */
+static void take_sample(const struct shard *shard, struct replica_link *link, uint16_t at)
+{
+    const uint64_t acked = shard->peers[at]->out_acked;
+    if (link->mark_frame != 0 && link->mark_frame <= acked)
+        link->held_seq = link->mark_seq;
+    else if (link->sample_frame != 0 && link->sample_frame <= acked)
+        link->held_seq = link->sample_seq;
+    else if (link->sample_frame != 0)
+        return;
+    link->sample_frame = link->mark_frame <= acked ? 0 : link->mark_frame;
+    link->sample_seq = link->mark_seq;
+}
+
 static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
     const uint16_t at = receiver_of(vnode, link);
     struct bytes_writer *outbox = stream_frame(shard, at, 0, effects);
-    if (!state->confirmed)
-        shard->peers[at]->unconfirmed = true;
-    put_term(shard, at, number, outbox);
+    put_term(shard, at, number, link, outbox);
     const struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
         .term = vnode->term,
         .state = deciding(vnode) ? vnode->term : vnode->state,
         .seq = table_vnode_seq(shard->table, number),
+        .sync = state->sync,
+        .asks = !state->confirmed,
     };
     peer_put_vnode(outbox, PEER_MARK, &entry);
+    take_sample(shard, state, at);
     state->mark_due = false;
+    state->mark_ns = shard->now_ns;
     state->mark_seq = entry.seq;
     state->mark_frame = shard->peers[at]->out_seq;
     state->sent_frame = state->mark_frame;
@@ -230,8 +266,12 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
 
 void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 {
-    shard->vnodes[number].links[link].confirmed = false;
-    shard->vnodes[number].links[link].mark_frame = 0;
+    struct replica_link *state = &shard->vnodes[number].links[link];
+    state->confirmed = false;
+    state->mark_frame = 0;
+    state->sample_frame = 0;
+    state->held_seq = 0;
+    state->sync = new_sync(shard);
     owe_mark(shard, number, link);
 }
 
@@ -239,6 +279,15 @@ void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
 {
     table_mark_vnode(shard->table, number, target_of(link));
     stream_owe_mark(shard, number, link);
+}
+
+/* Frame numbers of a stream that ends mean nothing in the next; what they proved stays. */
+static void forget_frames(struct replica_link *link, uint64_t acked)
+{
+    if (link->mark_frame != 0 && link->mark_frame <= acked)
+        link->held_seq = link->mark_seq;
+    link->mark_frame = 0;
+    link->sample_frame = 0;
 }
 
 void stream_restart(struct shard *shard, uint16_t at)
@@ -255,7 +304,7 @@ void stream_restart(struct shard *shard, uint16_t at)
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
             if (receiver_of(&shard->vnodes[number], link) == at) {
                 shard->vnodes[number].links[link].sent_frame = 0;
-                shard->vnodes[number].links[link].mark_frame = 0;
+                forget_frames(&shard->vnodes[number].links[link], peer->out_acked);
             }
     peer->out_stream++;
     peer->out_seq = 0;
@@ -273,21 +322,56 @@ bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
            state->mark_seq == table_vnode_seq(shard->table, number);
 }
 
-/* Confirms links whose mark has arrived; notes whether any still waits for one. */
-static void confirm_links(struct shard *shard, uint16_t at, uint64_t acked)
+static int link_to(const struct vnode *vnode, uint16_t at)
 {
-    bool waiting = false;
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
-        struct vnode *vnode = &shard->vnodes[number];
-        for (uint32_t link = 0; deciding(vnode) && link < vnode->link_count; link++) {
-            struct replica_link *state = &vnode->links[link];
-            if (state->peer != at || state->confirmed)
-                continue;
-            state->confirmed = state->mark_frame != 0 && state->mark_frame <= acked;
-            waiting = waiting || !state->confirmed;
-        }
+    for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+        if (receiver_of(vnode, link) == at)
+            return (int)link;
+    return -1;
+}
+
+void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    const int link = link_to(vnode, at);
+    if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
+        return;
+    vnode->links[link].confirmed = true;
+    if (vnode->links[link].held_seq < entry->seq)
+        vnode->links[link].held_seq = entry->seq;
+}
+
+void stream_lacks(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    const int link = link_to(vnode, at);
+    if (link >= 0 && (entry->sync == vnode->links[link].sync ||
+                      (entry->sync == 0 && vnode->links[link].confirmed)))
+        stream_restart_link(shard, entry->vnode, (uint32_t)link);
+}
+
+void stream_ask_again(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t link = 0; link < vnode->link_count; link++) {
+        const struct replica_link *state = &vnode->links[link];
+        if (!state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
+            shard->now_ns - state->mark_ns > SHARD_RESYNC_NS && has_room(shard, state->peer))
+            owe_mark(shard, number, link);
     }
-    shard->peers[at]->unconfirmed = waiting;
+}
+
+uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct replica_link *state = &shard->vnodes[number].links[link];
+    if (!state->confirmed || state->peer == PEER_NONE)
+        return 0;
+    const uint64_t acked = shard->peers[state->peer]->out_acked;
+    if (state->mark_frame != 0 && state->mark_frame <= acked)
+        return state->mark_seq;
+    if (state->sample_frame != 0 && state->sample_frame <= acked)
+        return state->sample_seq;
+    return state->held_seq;
 }
 
 void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq, bool resync)
@@ -297,8 +381,6 @@ void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t se
         return;
     if (seq > peer->out_acked) {
         peer->out_acked = seq;
-        if (peer->unconfirmed)
-            confirm_links(shard, at, seq);
         peer->out_wait_ns = shard->now_ns;
         shard->resume_due = true;
     }
@@ -353,38 +435,68 @@ static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
     return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
 }
 
-void stream_in_term(struct shard *shard, uint16_t at, uint32_t number, const struct term *term,
+void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *record,
                     struct effects *effects)
 {
+    const uint32_t number = record->term.vnode;
+    const struct term *term = &record->term.term;
     struct vnode *vnode = &shard->vnodes[number];
-    if (!vnodes_mine(shard, number) || vnode->role == ROLE_ABSENT)
+    if (!vnodes_mine(shard, number))
         return;
-    if (term->writer == shard->peers[at]->node)
+    if (vnode->role != ROLE_ABSENT && term->writer == shard->peers[at]->node)
         (void)vnodes_adopt(shard, number, term);
-    if (term_compare(term, &vnode->term) < 0 && !follows(shard, at, number))
+    const bool followed = follows(shard, at, number);
+    if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
         put_stale(shard, at, number, effects);
+    } else if (vnode->in_sync != record->term.sync) {
+        vnode->in_sync = record->term.sync;
+        vnode->whole = followed;
+    }
 }
 
 void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
-    if (!follows(shard, at, record->slot.vnode))
+    struct vnode *vnode = &shard->vnodes[record->slot.vnode];
+    if (!follows(shard, at, record->slot.vnode)) {
+        /* R4; what a deposed decider sends says nothing about the copy of the present one. */
+        if (vnode->role != ROLE_REPLICA || vnode->term.writer == shard->peers[at]->node)
+            vnode->whole = false;
         return;
+    }
     const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
                                     record->slot.state, record->slot.len, shard->now_ns, 0);
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
 }
 
+static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,
+                     uint32_t sync, struct effects *effects)
+{
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.sync = sync;
+    peers_put_vnode(shard, at, type, &entry, effects);
+}
+
+void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
+{
+    put_sync(shard, at, PEER_LACK, number, shard->vnodes[number].in_sync, effects);
+}
+
 void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    if (!follows(shard, at, entry->vnode))
+    if (!vnodes_mine(shard, entry->vnode) || !follows(shard, at, entry->vnode) ||
+        (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0))
         return;
-    if (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0)
+    if (!vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
+        put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
+    }
     vnode->state = entry->state; /* S4 */
     table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+    if (entry->asks)
+        put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)
         vnodes_pulled(shard, entry->vnode, effects);
 }

@@ -306,6 +306,8 @@ static int successor(const struct shard *shard, uint32_t number)
 static bool try_pass(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->rank == 0 && !shard->resigning)
+        return false; /* nobody is preferred to this node */
     const int link = successor(shard, number);
     if (link < 0 || !vnode->links[link].confirmed)
         return false;
@@ -405,6 +407,8 @@ static void drop(struct shard *shard, uint32_t number, struct effects *effects)
     set_role(shard, vnode, ROLE_ABSENT);
     memset(&vnode->state, 0, sizeof vnode->state);
     vnode->puller = PEER_NONE;
+    vnode->in_sync = 0;
+    vnode->whole = false;
     table_set_targets(shard->table, number, 0);
     table_set_vnode_seq(shard->table, number, 0);
     table_remove_vnode(shard->table, number);
@@ -454,8 +458,13 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     struct vnode *vnode = &shard->vnodes[number];
     const bool own = vnode->term.writer == shard->options.node_id;
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
-    if (gone && first_alive(shard, number))
+    if (gone && first_alive(shard, number)) {
         recover(shard, number, false, effects);
+    } else if (!gone && !vnode->whole &&
+               shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
+        vnode->asked_ns = shard->now_ns;
+        stream_tell_lack(shard, vnode->hint, number, effects);
+    }
 }
 
 /* Whether the configuration's wish for this vnode is fulfilled here (see shard_settled_epoch). */
@@ -491,6 +500,7 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
             finish_recovery(shard, number, effects);
         break;
     case ROLE_DECIDING:
+        stream_ask_again(shard, number);
         if (passes < VNODES_PASSES_PER_TICK && try_pass(shard, number, effects))
             passes++;
         break;
