@@ -1,0 +1,20 @@
+"""harness - real daemons and an independent client, for the cluster tests.
+
+    waiting   deadlines, conditions, how slow the programs under test are
+    ports     blocks of ports that no other test process has
+    client    the native protocol from its specification: sessions, retries, decisions
+    node      one tidegated process: start, kill, stop, ask
+    cluster   several of them, and waiting until they agree
+    load      traffic from threads that outlives the death of nodes
+    command   the command-line client
+"""
+
+from .client import Client, Decision, Limit, Refused, Unanswered
+from .cluster import Cluster
+from .command import Command
+from .load import Load
+from .node import Node, program
+from .waiting import Stopwatch, scaled, wait_for
+
+__all__ = ["Client", "Cluster", "Command", "Decision", "Limit", "Load", "Node", "Refused",
+           "Stopwatch", "Unanswered", "program", "scaled", "wait_for"]

@@ -1,0 +1,135 @@
+"""cluster - several nodes with data of their own in one temporary folder."""
+
+import os
+import signal
+
+from .client import Client
+from .node import Node
+from .ports import take_block
+from .waiting import wait_for
+
+# All that are open, so that a failing test can show what their nodes wrote.
+running = []
+
+
+class Cluster:
+    """`count` nodes n1, n2 ...; n1 creates the cluster, the others have it as their seed."""
+
+    def __init__(self, folder, count=3, *arguments, shards=1):
+        self.folder = str(folder)
+        os.makedirs(self.folder, exist_ok=True)
+        self.block = take_block()
+        self.arguments = arguments
+        self.shards = shards
+        self.nodes = []
+        running.append(self)
+        for _ in range(count):
+            self.add()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.close()
+
+    def __getitem__(self, at):
+        return self.nodes[at]
+
+    def __iter__(self):
+        return iter(self.nodes)
+
+    def add(self, *arguments):
+        """A further node, not started yet."""
+        number = len(self.nodes)
+        port = self.block.first + number * 10 * self.shards
+        seed = ["--seed", self.nodes[0].gossip] if self.nodes else []
+        node = Node(self.folder, f"n{number + 1}", port, *self.arguments, *seed, *arguments,
+                    shards=self.shards)
+        self.nodes.append(node)
+        return node
+
+    def start(self):
+        """Starts all nodes at once and waits until the cluster is healthy."""
+        for node in self.nodes:
+            node.spawn()
+        for node in self.nodes:
+            node.wait_ready()
+        self.wait_healthy()
+        return self
+
+    def node(self, name):
+        return next(node for node in self.nodes if node.name == name)
+
+    @property
+    def live(self):
+        return [node for node in self.nodes if node.is_running]
+
+    @property
+    def endpoints(self):
+        return [node.endpoint for node in self.nodes]
+
+    def client(self, first=0, **options):
+        """A session that begins with node `first` and knows all others."""
+        return Client(*(self.endpoints[first:] + self.endpoints[:first]), **options)
+
+    def is_healthy(self):
+        """Whether every live node finds all nodes alive and all vnodes where they belong."""
+        epochs = set()
+        for node in self.live:
+            status = node.try_admin("status")
+            if status is None or not status["healthy"] or \
+                    status["members"]["alive"] != len(self.nodes):
+                return False
+            epochs.add(status["epoch"])
+        return len(epochs) == 1
+
+    def wait_healthy(self, within_s=15):
+        wait_for(self.is_healthy, within_s, "every node says that the cluster is healthy", 0.02)
+
+    def keys_decided_by(self, name, count, prefix="key"):
+        """`count` keys whose decider is node `name`."""
+        found = []
+        at = 0
+        asked = self.live[0]
+        while len(found) < count:
+            key = f"{prefix}-{at}"
+            at += 1
+            if asked.owner(key)["decider"] == name:
+                found.append(key)
+            assert at < 1000 * count, f"{name} decides next to nothing"
+        return found
+
+    def decider(self, key, asked=None):
+        """The node that decides `key`, as another one sees it."""
+        return self.node((asked or self.live[0]).owner(key)["decider"])
+
+    def kill_all(self):
+        """kill -9 for all at once."""
+        live = self.live
+        for node in live:
+            node.process.kill()
+        for node in live:
+            node.process.wait()
+
+    def stop_all(self):
+        """SIGTERM for all at once; their exit codes by name."""
+        live = self.live
+        for node in live:
+            node.signal(signal.SIGTERM)
+        return {node.name: node.wait_exit() for node in live}
+
+    def logs(self):
+        return [(f"log of {node.name}", node.whole_log()) for node in self.nodes]
+
+    def close(self):
+        """Stops what runs, in order if possible; fails if a node did not stop as it should."""
+        try:
+            codes = self.stop_all() if self.live else {}
+            assert set(codes.values()) <= {0}, f"nodes did not stop in order: {codes}"
+        finally:
+            for node in self.nodes:
+                node.close()
+            self.block.close()
+            running.remove(self)
+
+

@@ -1,0 +1,30 @@
+"""command - the command-line client as a person or a script runs it."""
+
+import json
+import os
+import subprocess
+
+from .node import program
+from .waiting import scaled
+
+
+class Command:
+    """One run: exit code, what it wrote, and that as JSON lines."""
+
+    def __init__(self, *arguments, endpoints=None, within_s=20, cwd=None):
+        environment = {name: value for name, value in os.environ.items()
+                       if name != "TIDEGATE_ENDPOINT"}
+        given = ["-e", ",".join(f"tcp://{endpoint}" for endpoint in endpoints)] if endpoints else []
+        done = subprocess.run([program("tidegate"), *given, *arguments], env=environment, cwd=cwd,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                              timeout=scaled(within_s), text=True)
+        self.code = done.returncode
+        self.output = done.stdout
+        self.error = done.stderr
+
+    @property
+    def rows(self):
+        return [json.loads(line) for line in self.output.splitlines() if line.strip()]
+
+    def __repr__(self):
+        return f"exit {self.code}\n{self.output}{self.error}"

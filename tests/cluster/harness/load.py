@@ -1,0 +1,140 @@
+"""load - checks from threads, batch after batch, across the death and return of nodes.
+
+Each thread is a client with a session of its own that keeps a few batches in flight at one node.
+A batch is one key's, so that its allowed items can be counted by key, by the node that decided
+and by the time its answer came. When the node falls silent, the batches in flight go on to the
+next one, with the same seq and the RETRY flag.
+"""
+
+import collections
+import random
+import struct
+import threading
+import time
+
+import msgpack
+import zmq
+
+from .client import DECISIONS, FLAG_RETRY, dealer, encode_checks
+from .waiting import scaled
+
+Answer = collections.namedtuple("Answer", "at key allowed items undecided node")
+SILENCE_S = 0.15
+
+
+class Load:
+    """`threads` clients that check `keys` in turn under `limit` until they are stopped."""
+
+    def __init__(self, endpoints, keys, limit, threads=2, batch=16, window=4, pace_s=0.0):
+        self.endpoints = endpoints
+        self.keys = keys
+        self.limit = limit
+        self.batch = batch
+        self.window = window
+        self.pace_s = pace_s
+        self.stopping = threading.Event()
+        self.answers = [[] for _ in range(threads)]
+        self.refusals = []
+        self.failures = []
+        self.threads = [threading.Thread(target=self.guard, args=(number,), daemon=True)
+                        for number in range(threads)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *ignored):
+        self.stop()
+
+    def stop(self):
+        """Ends the threads; answers in flight are waited for."""
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(scaled(10))
+            assert not thread.is_alive(), "a thread of the load does not end"
+        assert not self.failures, self.failures
+
+    def guard(self, number):
+        try:
+            self.run(number)
+        except Exception as failure:  # shown by stop(): a thread that ends early must not hide
+            self.failures.append(repr(failure))
+
+    def run(self, number):
+        session = random.getrandbits(62) + 1
+        at = number
+        socket = dealer(self.endpoints[at % len(self.endpoints)])
+        flying = {}
+        seq = 0
+        heard = time.monotonic()
+        try:
+            while not self.stopping.is_set() or flying:
+                while len(flying) < self.window and not self.stopping.is_set():
+                    seq += 1
+                    key = self.keys[(seq + number) % len(self.keys)]
+                    flying[seq] = key
+                    self.send(socket, session, seq, key, 0)
+                if self.read(socket, flying, self.answers[number]):
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > scaled(SILENCE_S):
+                    socket.close()
+                    if self.stopping.is_set() and time.monotonic() - heard > scaled(2):
+                        return
+                    at += 1
+                    socket = dealer(self.endpoints[at % len(self.endpoints)])
+                    socket.poll(int(scaled(SILENCE_S) * 1000), zmq.POLLOUT)
+                    for again, key in flying.items():
+                        self.send(socket, session, again, key, FLAG_RETRY)
+                    if not self.stopping.is_set():
+                        heard = time.monotonic()
+                if self.pace_s:
+                    self.stopping.wait(self.pace_s)
+        finally:
+            socket.close()
+
+    def send(self, socket, session, seq, key, flags):
+        frame = encode_checks(session, seq, flags, 2000, self.limit.template(),
+                              [key] * self.batch)
+        try:
+            socket.send(frame, zmq.DONTWAIT)
+        except zmq.Again:
+            pass  # not connected: it is sent again after the silence
+
+    def read(self, socket, flying, answers):
+        """Takes what has arrived; False if nothing came within a moment."""
+        if not socket.poll(20):
+            return False
+        while True:
+            try:
+                message = msgpack.unpackb(socket.recv(zmq.DONTWAIT))
+            except zmq.Again:
+                return True
+            seq = message[3]
+            if message[1] != DECISIONS:
+                self.refusals.append(tuple(message[4:6]))
+                continue
+            if seq not in flying:
+                continue
+            key = flying.pop(seq)
+            allowed = sum(flag & 1 for flag in message[7])
+            undecided = sum(outcome in (7, 8) for outcome in message[6])
+            source = struct.unpack_from("<H", message[15])[0]
+            node = message[17][source][4] if source < len(message[17]) else ""
+            answers.append(Answer(time.monotonic(), key, allowed, len(message[6]), undecided, node))
+
+    # --- what came of it -------------------------------------------------------------------
+
+    def all(self):
+        return [answer for answers in self.answers for answer in list(answers)]
+
+    def allowed(self, key=None):
+        return sum(answer.allowed for answer in self.all() if key in (None, answer.key))
+
+    def count(self):
+        return sum(answer.items for answer in self.all())
+
+    def longest_pause_ms(self, start, end):
+        """The longest time without any answer between two moments of time.monotonic()."""
+        times = sorted([start, end] + [a.at for a in self.all() if start < a.at < end])
+        return max(later - earlier for earlier, later in zip(times, times[1:])) * 1000
