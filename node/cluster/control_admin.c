@@ -93,6 +93,17 @@ static void look_at_member(const struct control *control, const struct ring_memb
         health->rules_agree = false;
 }
 
+/* Members that live but have no part in the ring: they are about to be taken in. */
+static void look_for_newcomers(const struct control *control, struct health *health)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->state == SWIM_ALIVE &&
+            ring_config_find(control->config, member->record.id) == NULL)
+            complain(health, "%s is not in the ring yet", member->record.name);
+}
+
 static void look_at_health(const struct answer_context *context, struct health *health)
 {
     const struct control *control = context->control;
@@ -106,8 +117,7 @@ static void look_at_health(const struct answer_context *context, struct health *
         complain(health, "the ring configuration is changing%s", "");
     for (uint32_t i = 0; i < control->config->to_count; i++)
         look_at_member(control, &control->config->to[i], health);
-    if (ring_config_find(control->config, control->options.node_id) == NULL)
-        complain(health, "%s is not in the ring yet", control->options.name);
+    look_for_newcomers(control, health);
     for (uint32_t i = 0; i < context->report->shard_count; i++)
         if (context->report->shards[i].vnodes_recovering > 0)
             complain(health, "vnodes of %s are recovering", control->options.name);
