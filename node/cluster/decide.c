@@ -44,13 +44,15 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->vnodes[row] = forward->vnode;
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
-        batch->costs[row] = item->recalled ? 0 : forward->cost;
+        batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
         batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)
             batch->flags[row] |= LIMIT_LOADED;
         batch->groups[row] = batch->item_count;
     }
+    item->operation = forward->operation;
+    item->cost = forward->cost;
     item->rules[item->parts] = rule;
     item->vnodes[item->parts] = forward->vnode;
     item->count += forward->limit_count;
@@ -177,9 +179,11 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->retry = item->retry;
     forward->retry.part = (uint8_t)(forward->retry.part + part);
     forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
-    forward->operation = batch->operations[first];
+    if (item->recalled)
+        forward->flags |= FORWARD_RETRY; /* it was decided before: recall it again then */
+    forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
-    forward->cost = batch->costs[first];
+    forward->cost = item->cost;
     forward->limit_count = (uint8_t)(item->first + item->ends[part] - first);
     memcpy(forward->ids, &batch->ids[first], forward->limit_count * sizeof *forward->ids);
     memcpy(forward->limits, &batch->limits[first], forward->limit_count * sizeof *forward->limits);

@@ -224,9 +224,10 @@ struct batch_item {
     bool from_peer; /* without a part: a peer's forward, else item `item` of the message at hand */
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
     uint8_t parts;
+    uint8_t operation;
     uint16_t peer;
     uint16_t item;
-    uint32_t vnode;
+    uint64_t cost;
     uint64_t ticket;
     uint32_t first; /* row */
     uint32_t count;
