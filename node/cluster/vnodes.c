@@ -20,6 +20,8 @@
  * V3  PASS is sent after the receiver's MARK in one stream, and taken only by a receiver that
  *     holds exactly the state it states. The sender decides nothing from before the MARK on.
  * V4  The term number never repeats for one writer: each process opens above its own floor.
+ * V5  A decider that asks what others hold decides no more. Its replica of the highest rank then
+ *     recovers as well, since the one that asks will wait for it.
  */
 #include <string.h>
 
@@ -99,7 +101,7 @@ static void ask(struct shard *shard, uint32_t number, struct effects *effects)
     vnode->asked_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const uint16_t at = vnode->links[i].peer;
-        if (at != PEER_NONE && (vnode->reported & 1u << i) == 0 && !peers_silent(shard, at))
+        if (at != PEER_NONE && !peers_silent(shard, at))
             peers_put_vnode(shard, at, PEER_QUERY, &entry, effects);
     }
 }
@@ -199,7 +201,11 @@ static void finish_recovery(struct shard *shard, uint32_t number, struct effects
 void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                   struct effects *effects)
 {
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
     (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && entry->role == ROLE_RECOVERING &&
+        first_alive(shard, entry->vnode))
+        recover(shard, entry->vnode, false, effects); /* V5 */
     const struct peer_vnode report = vnodes_entry(shard, entry->vnode);
     peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
 }
