@@ -52,6 +52,13 @@ void retry_fini(struct retry_memory *memory)
     memory->entries = NULL;
 }
 
+void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key)
+{
+    const struct retry_memory_entry *set = set_of(memory, tag_of(memory, key));
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch((const char *)set + 64, 1);
+}
+
 void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
                     uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {

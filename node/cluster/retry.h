@@ -42,6 +42,8 @@ struct retry_memory {
 MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *allocator,
                         const struct hash_key *key);
 void retry_fini(struct retry_memory *memory);
+/* Asks the processor for the place of `key`, so that remembering it soon costs no wait. */
+void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);
 /* Notes the first answer to `key`. */
 void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
                     uint8_t limit_index, uint64_t granted, int64_t now_ns);
