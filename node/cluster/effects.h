@@ -27,6 +27,7 @@ enum effect_kind {
     EFFECT_LOAD,        /* read slot `id` of `vnode` from disk; answer by shard_loaded */
     EFFECT_ADMIN,      /* the ADMIN frame in `bytes` of connection `target`: for the control core */
     EFFECT_DROP_VNODE, /* forget `vnode` on disk: its state lives elsewhere now */
+    EFFECT_LIST,       /* list the ids of `vnode` on disk; answer by shard_listed, in pieces */
 };
 
 struct effect {

@@ -78,6 +78,7 @@ static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
 void peers_follow_view(struct shard *shard)
 {
     const struct view *view = shard->view;
+    shard->resume_due = true; /* replication to absent peers was put off */
     for (uint16_t i = 0; i < shard->peer_count; i++)
         shard->peers[i]->in_view = false;
     for (uint32_t m = 0; m < view->member_count; m++) {
@@ -196,9 +197,11 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
 {
     struct peer *peer = shard->peers[at];
     const bool restarted = peer->boot != 0 && peer->boot != boot;
-    peer->heard_ns = shard->now_ns;
-    if (peer->closed || peer->silent)
+    if (peer->closed || peer->silent || peer->heard_ns == 0) {
         shard->reroute_due = true;
+        shard->resume_due = true; /* replication to it was put off */
+    }
+    peer->heard_ns = shard->now_ns;
     peer->closed = false;
     peer->silent = false;
     peer->boot = boot;

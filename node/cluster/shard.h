@@ -101,6 +101,11 @@ const struct policy *shard_policy_take(struct shard *shard);
 /* The answer to EFFECT_LOAD: 0 with the state, TG_ENOTFOUND, or another error. */
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects);
+/* A piece of the answer to EFFECT_LIST: `count` ids, each stored id of `vnode` in one of the pieces
+ * (expired ones may be left out). `last` ends the answer, and so does a `result` other than 0;
+ * every EFFECT_LIST has exactly one such end. The disk is read after the effect was given. */
+void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const struct hash128 *ids,
+                  size_t count, bool last, int result);
 /* Time passed, or a burst of input ended: sends what has gathered, retries, times out. */
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects);
 /* Frames of peers have arrived that this shard was not given yet: nobody is silent meanwhile. */
@@ -177,6 +182,8 @@ struct shard_stats {
     uint64_t slots_replicated;
     uint64_t resyncs; /* replication streams started anew */
     uint64_t loads;   /* slots fetched from disk */
+    uint64_t loads_missed;     /* of which the disk held nothing */
+    uint64_t filter_refreshes; /* filters of what is on disk made anew */
     uint64_t stalls;  /* own pauses long enough to be deposed in */
     uint64_t bad_frames;
     uint64_t undone;      /* reservations given back */
