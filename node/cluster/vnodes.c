@@ -415,6 +415,7 @@ static void drop(struct shard *shard, uint32_t number, struct effects *effects)
     vnode->puller = PEER_NONE;
     vnode->in_sync = 0;
     vnode->whole = false;
+    vnode->header_due = false;
     table_set_targets(shard->table, number, 0);
     table_set_vnode_seq(shard->table, number, 0);
     table_remove_vnode(shard->table, number);

@@ -106,13 +106,15 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
     ASSERT(shard->write_out);
-    for (uint32_t i = 0; i < shard->written_count; i++) {
-        if (!ok)
-            shard->vnodes[table_slot_vnode(shard->table, shard->written[i])].header_due = true;
+    for (uint32_t i = 0; i < shard->written_count; i++)
         table_write_done(shard->table, shard->written[i], ok);
-    }
     shard->written_count = 0;
     shard->write_out = false;
+    /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
+     * A header too many costs a few bytes, one too few would claim slots that were not written. */
+    for (uint32_t number = 0; !ok && number < shard->options.vnodes; number++)
+        if (shard->vnodes[number].role != ROLE_ABSENT)
+            shard->vnodes[number].header_due = true;
     if (!ok) {
         shard->flush_more = false;
         shard->next_flush_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
