@@ -208,3 +208,90 @@ int store_scan(struct store *store, uint32_t vnode,
     }
     return store_result(store, result, "scan");
 }
+
+/* ---- ids alone ------------------------------------------------------------------------------- */
+
+struct list {
+    struct store *store;
+    struct store_listing *listing;
+    uint64_t now_ms;
+    struct hash128 *ids;
+    size_t capacity;
+    size_t count;
+};
+
+static struct hash128 id_after(struct hash128 id)
+{
+    id.lo++;
+    id.hi += id.lo == 0;
+    return id;
+}
+
+/* Takes the ids of one chunk from listing->next on, while there is room. */
+static int list_chunk(struct list *list, const struct state_key *key, const MDB_val *value)
+{
+    struct store_record record;
+    const uint8_t *body = NULL;
+    size_t body_len = 0;
+    const int result = state_open_chunk(list->store, key, value, &body, &body_len);
+    if (result != 0) {
+        return result;
+    }
+    for (size_t at = 0; list->count < list->capacity && chunk_next(body, body_len, &at, &record);) {
+        if (chunk_id_less(record.id, list->listing->next) || record.expires_ms <= list->now_ms) {
+            continue;
+        }
+        list->ids[list->count++] = record.id;
+    }
+    return 0;
+}
+
+static int list_chunks(struct list *list, MDB_cursor *cursor)
+{
+    const uint32_t vnode = list->listing->vnode;
+    struct state_place place;
+    int result = state_locate(cursor, vnode, list->listing->next, false, &place);
+    if (result == 0 && !place.found) {
+        const struct state_key from = state_key_make(vnode, STATE_CHUNK, list->listing->next);
+        result = state_seek(cursor, &from, &place.key, &place.value);
+    }
+    while (result == 0 && list->count < list->capacity && state_key_vnode(&place.key) == vnode) {
+        result = list_chunk(list, &place.key, &place.value);
+        if (result == 0) {
+            result = state_next(cursor, &place.key, &place.value);
+        }
+    }
+    return result == MDB_NOTFOUND ? 0 : result;
+}
+
+static int list_work(void *context, MDB_txn *txn)
+{
+    struct list *const list = context;
+    MDB_cursor *cursor = NULL;
+    int result = mdb_cursor_open(txn, list->store->state.dbi, &cursor);
+    if (result == 0) {
+        result = list_chunks(list, cursor);
+        mdb_cursor_close(cursor);
+    }
+    return result;
+}
+
+int store_list(struct store *store, struct store_listing *listing, uint64_t now_ms,
+               struct hash128 *ids, size_t capacity, size_t *count)
+{
+    struct list list = {
+        .store = store, .listing = listing, .now_ms = now_ms, .ids = ids, .capacity = capacity};
+    const int result = env_read(&store->state, list_work, &list);
+    *count = 0;
+    if (result != 0) {
+        return store_result(store, result, "listing of a vnode");
+    }
+    *count = list.count;
+    listing->complete = list.count < capacity;
+    if (!listing->complete) {
+        listing->next = id_after(ids[list.count - 1]);
+        /* Behind the highest id of all there is nothing. */
+        listing->complete = listing->next.hi == 0 && listing->next.lo == 0;
+    }
+    return 0;
+}

@@ -13,8 +13,8 @@
  *
  * Threads. The store starts none and never calls back from another one. State writes (store_write,
  * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,
- * store_vnode_header) may come from any other threads at the same time, and so may the meta
- * functions: they have their own environment and never wait for a state write. store_open and
+ * store_list, store_vnode_header) may come from any other threads at the same time, and so may the
+ * meta functions: they have their own environment and never wait for a state write. store_open and
  * store_close are alone.
  *
  * Ephemeral mode: the caller runs with no store at all (a NULL pointer that it never passes here).
@@ -198,6 +198,20 @@ int store_scan(struct store *store, uint32_t vnode,
                               const struct store_vnode_header *header,
                               const struct store_record *records, size_t count, bool last),
                void *context) MUST_USE;
+
+/* Where a listing is. Begin with `next` zero. */
+struct store_listing {
+    uint32_t vnode;
+    struct hash128 next; /* the lowest id not listed yet */
+    bool complete;       /* out: nothing is left */
+};
+
+/* Writes the next ids stored of the listing's vnode, in order, into `ids`: `*count` of them, at
+ * most `capacity` (>= 1), without those expired by `now_ms`. Each call is a transaction of its own,
+ * so that pages freed meanwhile are soon reused: an id that is stored from before the first call
+ * until after the last one is listed. On failure nothing is: TG_EIO, TG_ENOMEM, TG_ECORRUPT. */
+int store_list(struct store *store, struct store_listing *listing, uint64_t now_ms,
+               struct hash128 *ids, size_t capacity, size_t *count) MUST_USE;
 
 struct store_purge_result {
     uint32_t chunks;     /* looked at by this call */

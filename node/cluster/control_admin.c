@@ -158,6 +158,8 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"slots_replicated", stats->slots_replicated},
         {"resyncs", stats->resyncs},
         {"loads", stats->loads},
+        {"loads_missed", stats->loads_missed},
+        {"filter_refreshes", stats->filter_refreshes},
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
         {"undone", stats->undone},

@@ -273,6 +273,7 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
     (void)vnode;
     if (at == POOL_NONE)
         return;
+    shard->stats.loads_missed += result == TG_ENOTFOUND;
     uint32_t index = shard->loads[at].first_part;
     shard->loads[at] = shard->loads[--shard->load_count];
     while (index != POOL_NONE) {

@@ -66,6 +66,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->floor_ns = now_ns;
     shard->next_flush_ns = now_ns + options->flush_ns;
     shard->current = POOL_NONE;
+    shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
     shard->policies[0].policy = policy_empty();
     const int error = take_memory(shard);
@@ -368,6 +369,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         vnodes_tick(shard, effects);
         stream_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
+        refresh_tick(shard, effects);
         watch_disk(shard);
     }
     if (shard->active_count > 0 && shard->now_ns >= shard->next_parts_ns) {

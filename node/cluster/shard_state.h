@@ -2,7 +2,7 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes.c (roles and terms), stream.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * writeback.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of them).
+ * writeback.c, refresh.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -139,6 +139,7 @@ struct vnode {
     uint8_t id_count;
     uint16_t passing_to; /* PASSING: the peer that shall decide */
     uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
     uint32_t in_sync;    /* the copy that arrives here, 0 = none yet */
     bool whole;          /* nothing of it was refused */
 };
@@ -210,6 +211,14 @@ struct request {
 struct policy_slot {
     const struct policy *policy;
     uint32_t references; /* waiting requests */
+};
+
+/* The filter that is made anew, and which one is looked at next. */
+struct refresh {
+    bool listing; /* the disk lists `vnode` */
+    uint32_t vnode;
+    uint32_t cursor;
+    int64_t next_ns;
 };
 
 struct load {
@@ -305,6 +314,7 @@ struct shard {
     struct pool blocks;
     struct load loads[SHARD_LOADS_MAX];
     uint32_t load_count;
+    struct refresh refresh;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;
@@ -456,6 +466,11 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
                   struct effects *effects);
 /* Routes, resends and times out what waits. */
 void parts_tick(struct shard *shard, struct effects *effects);
+
+/* ---- refresh.c ------------------------------------------------------------------------------- */
+
+/* Looks for a filter that is worth a refresh, and asks the disk for its vnode's ids. */
+void refresh_tick(struct shard *shard, struct effects *effects);
 
 /* ---- decide.c -------------------------------------------------------------------------------- */
 

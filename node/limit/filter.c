@@ -148,6 +148,8 @@ void filter_saturate(struct filter *filter, uint32_t vnode)
 
 uint32_t filter_fill_permille(const struct filter *filter, uint32_t vnode)
 {
+    if (filter->adds[vnode] == 0)
+        return 0; /* the pages of an empty slice stay untouched */
     const uint64_t *slice = slice_of(filter, vnode);
     uint64_t set = 0;
     for (size_t i = 0; i < slice_words(filter); i++)

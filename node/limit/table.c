@@ -495,3 +495,8 @@ void table_filter_rebuild_end(struct table *table)
 {
     filter_rebuild_end(&table->filter);
 }
+
+void table_filter_rebuild_abort(struct table *table)
+{
+    filter_rebuild_abort(&table->filter);
+}

@@ -165,6 +165,7 @@ uint32_t table_filter_fill_permille(const struct table *table, uint32_t vnode);
 MUST_USE int table_filter_rebuild_begin(struct table *table, uint32_t vnode);
 void table_filter_rebuild_add(struct table *table, struct hash128 id);
 void table_filter_rebuild_end(struct table *table);
+void table_filter_rebuild_abort(struct table *table);
 
 /* Walks everything and asserts I1-I4 and the books. O(slots): for tests and the simulator. */
 void table_check_invariants(const struct table *table);

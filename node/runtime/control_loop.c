@@ -73,6 +73,7 @@ static void carry_out(struct daemon *daemon)
         case EFFECT_SEND_CLIENT:
         case EFFECT_SEND_PEER:
         case EFFECT_LOAD:
+        case EFFECT_LIST:
         case EFFECT_ADMIN:
         case EFFECT_DROP_VNODE:
             ASSERT(false); /* a shard's */

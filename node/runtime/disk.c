@@ -7,6 +7,8 @@
  *   write    NONE --disk_write--> QUEUED --writer--> RUNNING --writer--> DONE --disk_poll--> NONE
  *   batch    FREE --reader--> RUNNING --reader--> READY --disk_poll until behind the last--> FREE
  *   of reads
+ *   piece of NONE --disk_list--> QUEUED --reader--> RUNNING --reader--> READY --disk_poll--> POLLED
+ *   listing  POLLED --next disk_poll--> QUEUED for the next piece, or NONE behind the last one
  *
  * I1  loads_out = loads queued + loads in the batch that were not polled yet <= DISK_LOADS_MAX.
  * I2  A drop asked for while a write is QUEUED or RUNNING waits in drops_later until that write is
@@ -164,6 +166,32 @@ void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode)
     unlock(disk);
 }
 
+/* The shard is done with the piece it polled: the next one may be read into its place. */
+static void release_piece(struct disk *disk, struct lane *lane)
+{
+    const bool ended = lane->list_result != TG_OK || lane->listing.complete;
+
+    ASSERT(lane->list_state == LIST_POLLED);
+    lane->list_spent = false;
+    lane->list_state = ended ? LIST_NONE : LIST_QUEUED;
+    if (!ended)
+        (void)pthread_cond_signal(&disk->reader_work);
+}
+
+void disk_list(struct disk *disk, uint32_t shard, uint32_t vnode)
+{
+    struct lane *lane = lane_at(disk, shard);
+
+    lock(disk);
+    if (lane->list_spent)
+        release_piece(disk, lane);
+    ASSERT(lane->list_state == LIST_NONE); /* one listing out */
+    lane->listing = (struct store_listing){.vnode = vnode};
+    lane->list_state = LIST_QUEUED;
+    (void)pthread_cond_signal(&disk->reader_work);
+    unlock(disk);
+}
+
 static void poll_written(struct lane *lane, struct disk_result *out)
 {
     *out = (struct disk_result){.kind = DISK_WRITTEN, .ok = lane->write_ok};
@@ -185,6 +213,18 @@ static void poll_loaded(struct lane *lane, struct disk_result *out)
     lane->read_spent = lane->read_polled == lane->read_count;
 }
 
+static void poll_listed(struct lane *lane, struct disk_result *out)
+{
+    *out = (struct disk_result){.kind = DISK_LISTED,
+                                .vnode = lane->listing.vnode,
+                                .result = lane->list_result,
+                                .ids = lane->list_ids,
+                                .count = lane->list_count,
+                                .last = lane->list_result == TG_OK && lane->listing.complete};
+    lane->list_state = LIST_POLLED;
+    lane->list_spent = true;
+}
+
 /* The batch whose last result the shard has been given: its bytes are done with. */
 static void release_batch(struct disk *disk, struct lane *lane)
 {
@@ -201,16 +241,21 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
     struct lane *lane = lane_at(disk, shard);
     bool found = true;
 
-    /* read_spent is written by this thread alone. */
-    if (atomic_load_explicit(&lane->ready, memory_order_acquire) == 0 && !lane->read_spent)
+    /* read_spent and list_spent are written by this thread alone. */
+    if (atomic_load_explicit(&lane->ready, memory_order_acquire) == 0 && !lane->read_spent &&
+        !lane->list_spent)
         return false;
     lock(disk);
     if (lane->read_spent)
         release_batch(disk, lane);
+    if (lane->list_spent)
+        release_piece(disk, lane);
     if (lane->write_state == WRITE_DONE)
         poll_written(lane, out);
     else if (lane->read_state == READ_READY)
         poll_loaded(lane, out);
+    else if (lane->list_state == LIST_READY)
+        poll_listed(lane, out);
     else
         found = false;
     if (found)

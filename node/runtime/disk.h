@@ -4,11 +4,12 @@
  *   ------------                    ------                         -------
  *   disk_write, disk_drop  ---->  one batch, a set of drops  ---->  writer --> store_write
  *   disk_load              ---->  queue of loads             ---->  reader --> store_read_slots
+ *   disk_list              ---->  one listing, in pieces     ---->  reader --> store_list
  *   disk_poll              <----  results        <--- wake ---      both
  *
  * Everything between a shard and the threads is bounded and taken at disk_new: one write batch out,
- * DISK_LOADS_MAX loads out, and a bit per vnode for drops. Idle, the writer removes what has
- * expired, in small portions, and clears dead readers each minute.
+ * DISK_LOADS_MAX loads out, one listing, and a bit per vnode for drops. Idle, the writer removes
+ * what has expired, in small portions, and clears dead readers each minute.
  *
  * D1  A batch's buffers belong to the threads from disk_write until its DISK_WRITTEN was polled.
  *     ok means that every record is on disk; not ok, that at least one may not be.
@@ -16,12 +17,13 @@
  *     that vnode, so that on disk it never claims more than is there.
  * D3  Writes and drops of one shard happen in the order they were asked for. A drop that failed is
  *     tried again, and before any later write of the shard.
- * D4  Every load gets exactly one result, unless disk_free comes first.
+ * D4  Every load gets exactly one result, and every listing exactly one that is the last or a
+ *     failure, unless disk_free comes first.
  * D5  `wake` is called when a result can be polled, with the disk's lock held: it must be quick and
  *     must not call the disk. It is never called once disk_free has begun.
  *
- * Threads: disk_write, disk_drop, disk_load and disk_poll for shard i from the thread of shard i;
- * disk_stats from any; disk_new and disk_free when no other call runs.
+ * Threads: disk_write, disk_drop, disk_load, disk_list and disk_poll for shard i from the thread of
+ * shard i; disk_stats from any; disk_new and disk_free when no other call runs.
  *
  * Orderly stop: (1) each loop resigns and flushes its shard (shard_resign, shard_flushed) until no
  * batch is out; (2) the loops' threads end; (3) disk_free, which finishes queued writes and drops;
@@ -47,6 +49,7 @@ enum {
     DISK_SHARDS_MAX = 16,
     DISK_LOADS_MAX = 1024,        /* loads out per shard, unpolled results included */
     DISK_READ_BATCH = 256,        /* loads of one read transaction */
+    DISK_LIST_IDS = 1024,         /* ids of one piece of a listing */
     DISK_CHUNK_LEN = 8 << 20,     /* bytes of states in one write transaction */
     DISK_CHUNK_RECORDS = 1 << 17, /* records in one */
     DISK_PURGE_CHUNKS = 64,       /* looked at by one portion of the purge */
@@ -79,20 +82,27 @@ void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *wr
 /* Asks for one slot. 0, or TG_EBUSY when DISK_LOADS_MAX are out: answer the check without it.
  * An ephemeral disk gives TG_ENOTFOUND at once. */
 MUST_USE int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 id);
+/* Asks for the ids stored of `vnode`; they come in pieces of at most DISK_LIST_IDS, each read after
+ * this call and after the piece before it was polled. Ids of expired records are left out. No
+ * listing of this shard may be out; not for an ephemeral disk. */
+void disk_list(struct disk *disk, uint32_t shard, uint32_t vnode);
 /* Forgets all that is stored of `vnode`. Nothing for an ephemeral disk. Never fails: what could not
  * be dropped now stays asked for (until the process ends). */
 void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode);
 
-enum disk_result_kind { DISK_WRITTEN, DISK_LOADED };
+enum disk_result_kind { DISK_WRITTEN, DISK_LOADED, DISK_LISTED };
 
 struct disk_result {
     enum disk_result_kind kind;
     bool ok;              /* WRITTEN: for shard_written */
-    uint32_t vnode;       /* LOADED: these five for shard_loaded */
+    uint32_t vnode;       /* LOADED: these five for shard_loaded; LISTED, for shard_listed */
     struct hash128 id;    /* LOADED */
-    int result;           /* LOADED: 0, TG_ENOTFOUND, TG_ECORRUPT, TG_EIO, TG_ENOMEM */
+    int result;           /* both: 0, TG_ECORRUPT, TG_EIO, TG_ENOMEM; LOADED: TG_ENOTFOUND */
     const uint8_t *bytes; /* LOADED with 0: the state; lives until the shard's next disk_poll */
     size_t len;
+    const struct hash128 *ids; /* LISTED: a piece; lives as long */
+    size_t count;
+    bool last;
 };
 
 /* The next result for `shard`; false if there is none. Call until false after each wake. Costs one
@@ -109,6 +119,7 @@ struct disk_stats {
     uint64_t loads; /* results given */
     uint64_t loads_found;
     uint64_t load_fails; /* other than absent */
+    uint64_t listings;   /* of vnodes, completed */
     uint64_t drops;
     uint64_t purged; /* expired records removed when idle */
     bool failing;    /* the last write failed */

@@ -2,7 +2,7 @@
  *
  *     disk.c         what shards call, lanes, life of the threads
  *     disk_writer.c  the writer thread: batches and drops into transactions, upkeep when idle
- *     disk_reader.c  the reader thread: queued loads into read transactions
+ *     disk_reader.c  the reader thread: queued loads and listings into read transactions
  *
  * Fields are guarded by disk->lock unless their comment says otherwise.
  */
@@ -40,6 +40,7 @@ struct load {
 
 enum write_state { WRITE_NONE, WRITE_QUEUED, WRITE_RUNNING, WRITE_DONE };
 enum read_state { READ_FREE, READ_RUNNING, READ_READY };
+enum list_state { LIST_NONE, LIST_QUEUED, LIST_RUNNING, LIST_READY, LIST_POLLED };
 
 struct lane {
     uint32_t shard;
@@ -63,6 +64,13 @@ struct lane {
     uint32_t read_count;
     struct store_slot_read reads[DISK_READ_BATCH]; /* the reader's while RUNNING */
     uint8_t *read_bytes;                           /* likewise; DISK_READ_BYTES */
+
+    enum list_state list_state;
+    bool list_spent; /* of the shard's thread alone: it has polled the piece */
+    int list_result;
+    size_t list_count;
+    struct store_listing listing;           /* the reader's while RUNNING, as are the ids */
+    struct hash128 list_ids[DISK_LIST_IDS]; /* the piece */
 };
 
 struct disk {
@@ -91,7 +99,8 @@ struct disk {
     bool upkeep_failing; /* said in the log */
 
     /* The reader thread's alone. */
-    uint32_t reader_next;
+    uint32_t reader_next; /* lane to look at first, for loads and for listings */
+    uint32_t lister_next;
     bool read_failing; /* said in the log */
 };
 

@@ -8,6 +8,9 @@
  * I1  A load leaves the queue for exactly one batch; if its state found no room in the batch's
  *     bytes it goes back to the head of the queue, and the batch still has at least one result.
  * I2  The lock is not held while the store reads.
+ * I3  Loads and listings take turns, a batch and a piece: a listing never holds up a check for
+ *     longer than one piece takes, and loads that never end do not starve the listing that would
+ *     make them unnecessary.
  *
  * Must not: write, or answer a load that the shard did not ask for.
  */
@@ -120,6 +123,68 @@ static void say_state(struct disk *disk, int failure)
                error_message(failure), why);
 }
 
+/* Reads one batch of loads, if any wait. Called and left with the lock held. */
+static bool serve_loads(struct disk *disk)
+{
+    struct lane *lane = next_lane(disk);
+
+    if (lane == NULL)
+        return false;
+    fill_batch(lane);
+    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    read_batch(disk, lane);
+    (void)pthread_mutex_lock(&disk->lock);
+    requeue(lane);
+    const int failure = count_results(disk, lane);
+    ASSERT(lane->read_count > 0);
+    lane->read_state = READ_READY;
+    disk_ready(disk, lane, lane->read_count);
+    (void)pthread_mutex_unlock(&disk->lock);
+    say_state(disk, failure);
+    (void)pthread_mutex_lock(&disk->lock);
+    return true;
+}
+
+/* ---- listings -------------------------------------------------------------------------------- */
+
+/* The next lane that waits for a piece of its listing, or NULL. Lock held. */
+static struct lane *next_listing(struct disk *disk)
+{
+    for (uint32_t i = 0; i < disk->options.shard_count; i++) {
+        const uint32_t at = (disk->lister_next + i) % disk->options.shard_count;
+        struct lane *lane = &disk->lanes[at];
+        if (lane->list_state != LIST_QUEUED)
+            continue;
+        disk->lister_next = at + 1;
+        return lane;
+    }
+    return NULL;
+}
+
+/* Reads one piece of a listing, if one is asked for. Called and left with the lock held. */
+static bool serve_listing(struct disk *disk)
+{
+    struct lane *lane = next_listing(disk);
+
+    if (lane == NULL)
+        return false;
+    lane->list_state = LIST_RUNNING;
+    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    lane->list_result = store_list(disk->options.store, &lane->listing, disk_now_ms(disk),
+                                   lane->list_ids, DISK_LIST_IDS, &lane->list_count);
+    (void)pthread_mutex_lock(&disk->lock);
+    lane->list_state = LIST_READY;
+    disk->stats.listings += lane->list_result == TG_OK && lane->listing.complete;
+    disk_ready(disk, lane, 1);
+    if (lane->list_result == TG_OK)
+        return true;
+    const int failure = lane->list_result;
+    (void)pthread_mutex_unlock(&disk->lock);
+    say_state(disk, failure);
+    (void)pthread_mutex_lock(&disk->lock);
+    return true;
+}
+
 void *disk_reader_run(void *context)
 {
     struct disk *disk = context;
@@ -127,23 +192,11 @@ void *disk_reader_run(void *context)
     (void)pthread_setname_np(pthread_self(), "disk-reader");
     (void)pthread_mutex_lock(&disk->lock);
     while (!disk->stopping) {
-        struct lane *lane = next_lane(disk);
-        if (lane == NULL) {
+        bool served = serve_loads(disk);
+        if (!disk->stopping)
+            served = serve_listing(disk) || served; /* I3 */
+        if (!served)
             (void)pthread_cond_wait(&disk->reader_work, &disk->lock);
-            continue;
-        }
-        fill_batch(lane);
-        (void)pthread_mutex_unlock(&disk->lock); /* I2 */
-        read_batch(disk, lane);
-        (void)pthread_mutex_lock(&disk->lock);
-        requeue(lane);
-        const int failure = count_results(disk, lane);
-        ASSERT(lane->read_count > 0);
-        lane->read_state = READ_READY;
-        disk_ready(disk, lane, lane->read_count);
-        (void)pthread_mutex_unlock(&disk->lock);
-        say_state(disk, failure);
-        (void)pthread_mutex_lock(&disk->lock);
     }
     (void)pthread_mutex_unlock(&disk->lock);
     return NULL;

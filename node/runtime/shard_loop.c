@@ -80,6 +80,9 @@ static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
     case EFFECT_LOAD:
         load(loop, effect);
         break;
+    case EFFECT_LIST:
+        disk_list(loop->disk, loop->options.number, effect->vnode);
+        break;
     case EFFECT_DROP_VNODE:
         disk_drop(loop->disk, loop->options.number, effect->vnode);
         break;
@@ -154,6 +157,9 @@ static void read_disk(struct shard_loop *loop)
     while (disk_poll(loop->disk, loop->options.number, &result)) {
         if (result.kind == DISK_WRITTEN)
             shard_written(loop->options.shard, now_of(loop), result.ok);
+        else if (result.kind == DISK_LISTED)
+            shard_listed(loop->options.shard, now_of(loop), result.vnode, result.ids, result.count,
+                         result.last, result.result);
         else
             shard_loaded(loop->options.shard, now_of(loop), result.vnode, result.id, result.result,
                          result.bytes, result.len, &loop->effects);

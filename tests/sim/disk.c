@@ -12,7 +12,12 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { DISK_BATCH_MAX = 1 << 15, DISK_BYTES_MAX = 8 << 20, DISK_FAIL_PPM = 20000 };
+enum {
+    DISK_BATCH_MAX = 1 << 15,
+    DISK_BYTES_MAX = 8 << 20,
+    DISK_FAIL_PPM = 20000,
+    DISK_PIECE = 16, /* ids of one piece of a listing */
+};
 
 static void keep(uint8_t **place, size_t *place_len, const uint8_t *bytes, size_t len)
 {
@@ -166,6 +171,30 @@ void disk_commit(struct sim *sim, struct node *node, uint8_t shard)
     sim->coverage->commits_failed += !ok;
     batch_end(batch);
     shard_written(node->shards[shard], sim->now_ns + node->offset_ns, ok);
+}
+
+void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode)
+{
+    const int64_t node_ns = sim->now_ns + node->offset_ns;
+    struct hash128 ids[DISK_PIECE];
+    size_t count = 0;
+    if (sim_chance(sim, STREAM_DISK, DISK_FAIL_PPM)) {
+        shard_listed(node->shards[shard], node_ns, vnode, NULL, 0, false, TG_EIO);
+        return;
+    }
+    for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
+        for (const struct disk_record *record = node->disk.buckets[i]; record != NULL;
+             record = record->next) {
+            if (record->vnode != vnode)
+                continue;
+            ids[count++] = record->id;
+            if (count < DISK_PIECE)
+                continue;
+            shard_listed(node->shards[shard], node_ns, vnode, ids, count, false, 0);
+            count = 0;
+        }
+    }
+    shard_listed(node->shards[shard], node_ns, vnode, ids, count, true, 0);
 }
 
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard)

@@ -95,11 +95,12 @@ static void send_peer(struct sim *sim, struct node *node, const struct effect *e
                  effect->len);
 }
 
-static void load(struct sim *sim, struct node *node, uint8_t shard, const struct effect *effect)
+/* The disk will answer a load or a listing. */
+static void ask_disk(struct sim *sim, struct node *node, uint8_t shard, const struct effect *effect)
 {
     const struct event event = {
         .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS / 20, 8 * SIM_MS),
-        .kind = EVENT_LOADED,
+        .kind = effect->kind == EFFECT_LIST ? EVENT_LISTED : EVENT_LOADED,
         .node = node->index,
         .shard = shard,
         .tag = node->boots,
@@ -138,7 +139,8 @@ static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
             send_gossip(sim, node, effect);
             break;
         case EFFECT_LOAD:
-            load(sim, node, shard, effect);
+        case EFFECT_LIST:
+            ask_disk(sim, node, shard, effect);
             break;
         case EFFECT_ADMIN:
             break;
@@ -408,6 +410,9 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
     case EVENT_COMMIT:
         disk_commit(sim, node, event->shard);
         break;
+    case EVENT_LISTED:
+        disk_listed(sim, node, event->shard, event->vnode);
+        break;
     default: {
         const struct disk_record *record = disk_find(&node->disk, event->id);
         shard_loaded(shard, now_ns, event->vnode, event->id, record == NULL ? TG_ENOTFOUND : 0,
@@ -439,7 +444,8 @@ static void closed_event(struct sim *sim, struct node *node, const struct event 
 static bool stale(struct node *node, const struct event *event)
 {
     const bool own = event->kind == EVENT_TICK || event->kind == EVENT_CONTROL_TICK ||
-                     event->kind == EVENT_COMMIT || event->kind == EVENT_LOADED;
+                     event->kind == EVENT_COMMIT || event->kind == EVENT_LOADED ||
+                     event->kind == EVENT_LISTED;
     if (!node->up || (own && event->tag != node->boots))
         return true;
     if (event->kind == EVENT_TICK) {

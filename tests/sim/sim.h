@@ -63,6 +63,7 @@ enum event_kind {
     EVENT_CONTROL_TICK, /* of the control core */
     EVENT_COMMIT,       /* the batch of shard `shard` is on disk, or failed */
     EVENT_LOADED,       /* the disk answers a load of shard `shard` */
+    EVENT_LISTED,       /* the disk answers a listing of shard `shard` */
     EVENT_TURN,         /* client `node` may send its next message */
     EVENT_TIMEOUT,      /* client `node` has no answer */
     EVENT_START,        /* the process of `node` starts */
@@ -353,6 +354,8 @@ void disk_drop(struct node *node, uint32_t vnode);
 /* Takes a batch from the shard if one is due. */
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard);
 void disk_commit(struct sim *sim, struct node *node, uint8_t shard);
+/* Gives the shard all ids that are stored of `vnode`, in pieces. */
+void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode);
 const struct disk_record *disk_find(const struct disk *disk, struct hash128 id);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);

@@ -1,0 +1,102 @@
+/* refresh.c - keeps the filters of what may be on disk sharp, one vnode at a time.
+ *
+ * A filter (node/limit/filter.h) only ever gains keys, so in a long run it fills up with keys whose
+ * records have expired, until every new key costs a load that finds nothing. Now and then the
+ * slice of a vnode is therefore made anew from what the disk really holds:
+ *
+ *      tick: fill >= bar --> rebuild begins --> EFFECT_LIST --> (disk lists the vnode's ids)
+ *                                                                    |
+ *      next vnode <-- rest <-- new slice in place <-- last piece <-- shard_listed, piece by piece
+ *                       \----- old slice kept <------ an error <----/
+ *
+ * The bar of a vnode starts at REFRESH_FILL_MIN. After a refresh it lies a quarter of the way from
+ * what was left to a full slice: a slice full of keys that do live on disk is not listed over
+ * and over. Each look that finds the slice below its bar lowers the bar by one, so that in the end
+ * records that expired meanwhile are noticed though nothing was added.
+ *
+ * R1  The rebuild begins before the disk is read. What was evicted before was committed before, so
+ *     the listing has it; what is evicted from then on goes to both slices (filter.h, I2).
+ * R2  One listing is out at a time; its pieces are counted on to come, the last one or an error
+ *     ends it. If the vnode is removed meanwhile, the rebuild is off and the rest is ignored.
+ * R3  A key that is in memory when its id is listed is left out: it goes to the filter when it is
+ *     evicted. So a slice holds the keys that are on disk alone.
+ *
+ * Must not read the disk or keep an id.
+ */
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+enum {
+    REFRESH_FILL_MIN = 300, /* permille: below it, fewer than 1 in 100 questions are wrong */
+    REFRESH_FILL_FULL = 1000,
+    REFRESH_LOOKS = 4, /* vnodes looked at by one tick */
+};
+#define REFRESH_REST_NS (50 * MS) /* between two listings */
+
+/* The next vnode of this shard, round and round. */
+static uint32_t next_vnode(struct shard *shard)
+{
+    const uint32_t number = shard->refresh.cursor;
+    shard->refresh.cursor += shard->options.shards;
+    if (shard->refresh.cursor >= shard->options.vnodes)
+        shard->refresh.cursor = shard->options.shard;
+    return number;
+}
+
+static bool worth_it(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->refresh_bar < REFRESH_FILL_MIN)
+        vnode->refresh_bar = REFRESH_FILL_MIN;
+    if (table_filter_fill_permille(shard->table, number) >= vnode->refresh_bar)
+        return true;
+    vnode->refresh_bar--;
+    return false;
+}
+
+void refresh_tick(struct shard *shard, struct effects *effects)
+{
+    if (shard->options.ephemeral || shard->refresh.listing ||
+        shard->now_ns < shard->refresh.next_ns || shard->options.shard >= shard->options.vnodes)
+        return;
+    for (uint32_t i = 0; i < REFRESH_LOOKS; i++) {
+        const uint32_t number = next_vnode(shard);
+        if (!worth_it(shard, number))
+            continue;
+        const int begun = table_filter_rebuild_begin(shard->table, number); /* R1 */
+        ASSERT(begun == 0);                                                 /* R2 */
+        shard->refresh.listing = true;
+        shard->refresh.vnode = number;
+        effects_add(effects, EFFECT_LIST)->vnode = number;
+        return;
+    }
+}
+
+/* The listing is over; sets the bar from what the new slice holds. */
+static void end(struct shard *shard, int64_t now_ns)
+{
+    const uint32_t number = shard->refresh.vnode;
+    table_filter_rebuild_end(shard->table);
+    const uint32_t fill = table_filter_fill_permille(shard->table, number);
+    shard->vnodes[number].refresh_bar = (uint16_t)(fill + (REFRESH_FILL_FULL - fill) / 4);
+    shard->refresh.listing = false;
+    shard->refresh.next_ns = now_ns + REFRESH_REST_NS;
+    shard->stats.filter_refreshes++;
+}
+
+void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const struct hash128 *ids,
+                  size_t count, bool last, int result)
+{
+    ASSERT(shard->refresh.listing && shard->refresh.vnode == vnode); /* R2 */
+    if (result != 0) {
+        table_filter_rebuild_abort(shard->table);
+        shard->refresh.listing = false;
+        shard->refresh.next_ns = now_ns + REFRESH_REST_NS;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (table_lookup(shard->table, ids[i]) == TABLE_NONE) /* R3 */
+            table_filter_rebuild_add(shard->table, ids[i]);
+    if (last)
+        end(shard, now_ns);
+}
