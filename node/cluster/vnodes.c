@@ -22,6 +22,8 @@
  * V4  The term number never repeats for one writer: each process opens above its own floor.
  * V5  A decider that asks what others hold decides no more. Its replica of the highest rank then
  *     recovers as well, since the one that asks will wait for it.
+ * V6  Who learns of a term of its own that it does not decide in (it restarted without its latest
+ *     state) recovers, whatever its rank: the others follow it, and only it knows better.
  */
 #include <string.h>
 
@@ -465,7 +467,8 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     struct vnode *vnode = &shard->vnodes[number];
     const bool own = vnode->term.writer == shard->options.node_id;
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
-    if (gone && first_alive(shard, number)) {
+    /* V6; else only the first may. */
+    if (own || (gone && first_alive(shard, number))) {
         recover(shard, number, false, effects);
     } else if (!gone && !vnode->whole &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
