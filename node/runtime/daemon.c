@@ -22,6 +22,15 @@ static int complain(const struct daemon *daemon, int code, const char *sentence)
     return code;
 }
 
+/* Says what is wrong with the store's content, and the way out. */
+static int complain_corrupt(const struct daemon *daemon, const char *sentence)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "%s (start with --rebuild to set the store aside and refill it from replicas)",
+               sentence);
+    return DAEMON_DATA;
+}
+
 /* ---- storage --------------------------------------------------------------------------------- */
 
 static int set_aside(struct daemon *daemon, const char *dir, uint64_t *node_id)
@@ -48,7 +57,10 @@ static int open_store(struct daemon *daemon)
         if (code != 0)
             return code;
     }
-    if (store_open(config->data, NULL, &daemon->store, error) != 0)
+    const int result = store_open(config->data, NULL, &daemon->store, error);
+    if (result == TG_ECORRUPT)
+        return complain_corrupt(daemon, error);
+    if (result != 0)
         return complain(daemon, DAEMON_DATA, error);
     if (store_next_incarnation(daemon->store, &daemon->incarnation) != 0)
         return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
@@ -268,10 +280,7 @@ static int restore_shards(struct daemon *daemon, struct restore *restore)
         return 0;
     }
     store_last_error(daemon->store, error);
-    log_printf(daemon->log, LOG_LEVEL_ERROR,
-               "%s (start with --rebuild to set the store aside and refill it from replicas)",
-               error);
-    return DAEMON_DATA;
+    return complain_corrupt(daemon, error);
 }
 
 static void wake_shard(void *context, uint32_t shard)
