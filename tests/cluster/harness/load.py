@@ -23,15 +23,20 @@ SILENCE_S = 0.15
 
 
 class Load:
-    """`threads` clients that check `keys` in turn under `limit` until they are stopped."""
+    """`threads` clients that check `keys` in turn under `limit` until they are stopped.
 
-    def __init__(self, endpoints, keys, limit, threads=2, batch=16, window=4, pace_s=0.0):
+    Stopped, they wait for what is in flight, and give up after a silence of `last_s`.
+    """
+
+    def __init__(self, endpoints, keys, limit, threads=2, batch=16, window=4, pace_s=0.0,
+                 last_s=2):
         self.endpoints = endpoints
         self.keys = keys
         self.limit = limit
         self.batch = batch
         self.window = window
         self.pace_s = pace_s
+        self.last_s = last_s
         self.stopping = threading.Event()
         self.answers = [[] for _ in range(threads)]
         self.refusals = []
@@ -79,7 +84,7 @@ class Load:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > scaled(SILENCE_S):
                     socket.close()
-                    if self.stopping.is_set() and time.monotonic() - heard > scaled(2):
+                    if self.stopping.is_set() and time.monotonic() - heard > scaled(self.last_s):
                         return
                     at += 1
                     socket = dealer(self.endpoints[at % len(self.endpoints)])

@@ -62,6 +62,11 @@ class Node:
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def is_ready(self):
+        """Whether the process of the moment has said so."""
+        return READY.search(self.log()) is not None
+
     # --- life ------------------------------------------------------------------------------
 
     def command(self, *more):
@@ -99,7 +104,7 @@ class Node:
 
     def wait_ready(self, within_s=5):
         def look():
-            if READY.search(self.log()):
+            if self.is_ready:
                 return True
             assert self.is_running, f"{self.name} ended with {self.process.returncode}: {self.log()}"
             return False

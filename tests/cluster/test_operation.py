@@ -1,0 +1,338 @@
+"""Starting, stopping, restarting, and the command-line client as an operator meets them."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from harness import Cluster, Command, Load, Node, Stopwatch, program, scaled, wait_for
+from harness.client import ALGORITHMS, Client, long_limit
+from harness.ports import is_free, take_block
+
+DEFAULT_PORTS = (7600, 7601, 7602)
+DRAIN_S = 10
+
+
+@pytest.fixture
+def ports():
+    block = take_block()
+    yield block
+    block.close()
+
+
+@pytest.fixture
+def lone(tmp_path, ports):
+    """A node of its own, not started."""
+    node = Node(tmp_path, "lone", ports.first)
+    yield node
+    node.close()
+
+
+# Without any argument a node serves at once, and the client finds it without any either.
+@pytest.mark.skipif(not all(map(is_free, DEFAULT_PORTS)),
+                    reason="the default ports 7600 to 7602 are taken by another program")
+def test_a_daemon_without_arguments_serves_a_client_without_endpoint(tmp_path, measured):
+    node = Node(tmp_path, "plain", DEFAULT_PORTS[0])
+    try:
+        watch = Stopwatch()
+        node.spawn(command=[program("tidegated")])
+        node.wait_ready()
+        measured("ready after", f"{watch.ms:.0f} ms")
+        done = Command("check", "--key", "a", "--rate", "5/60s", "--repeat", "7", cwd=tmp_path)
+        assert done.code == 1, done
+        words = done.output.lower().split()
+        assert words.count("allow") == 5 and words.count("deny") == 2, done
+        done = Command("-o", "json", "check", "--key", "b", "--rate", "5/60s", "--repeat", "7")
+        assert done.code == 1
+        assert [row["allowed"] for row in done.rows] == [True] * 5 + [False] * 2
+        assert [row["remaining"] for row in done.rows] == [4, 3, 2, 1, 0, 0, 0]
+        assert (tmp_path / "tidegate-data").is_dir()
+        assert node.stop() == 0
+    finally:
+        node.close()
+
+
+# The client goes on to an endpoint that lives.
+def test_a_client_given_a_dead_and_a_live_endpoint_works(trio, ports):
+    dead = f"127.0.0.1:{ports.first}"
+    for endpoints in ([dead, trio[1].endpoint], [trio[1].endpoint, dead]):
+        done = Command("-o", "json", "check", "--key", f"k{endpoints.index(dead)}", "--rate",
+                       "5/h", endpoints=endpoints)
+        assert done.code == 0 and done.rows[0]["allowed"] is True, done
+        done = Command("-o", "json", "members", endpoints=endpoints)
+        assert done.code == 0 and len(json.loads(done.output)) == 3, done
+
+
+# With nobody there it says so, in time.
+def test_a_client_without_a_living_endpoint_fails_within_its_deadline(ports):
+    endpoints = [f"127.0.0.1:{ports.first + at}" for at in range(2)]
+    watch = Stopwatch()
+    done = Command("--timeout", "700ms", "check", "--key", "a", "--rate", "5/h",
+                   endpoints=endpoints)
+    assert done.code == 2 and len(done.error) > 20 and str(ports.first) in done.error, done
+    assert watch.ms < scaled(2) * 1000
+
+
+# What the commands for people tell about a cluster.
+@pytest.mark.smoke
+def test_the_commands_show_the_cluster(trio):
+    done = Command("status", "--wait", "healthy", endpoints=trio.endpoints)
+    assert done.code == 0, done
+    members = Command("-o", "json", "members", endpoints=trio.endpoints)
+    rows = json.loads(members.output)
+    assert sorted((row["name"], row["state"]) for row in rows) == \
+        [("n1", "alive"), ("n2", "alive"), ("n3", "alive")]
+    assert sum(row["vnodes"] for row in rows) == 4096
+    ring = json.loads(Command("-o", "json", "ring", endpoints=trio.endpoints).output)
+    assert ring["stable"] is True and len(ring["members"]) == 3
+    owner = Command("-o", "json", "owner", "--key", "a", endpoints=trio.endpoints)
+    assert owner.rows[0]["owner"] == owner.rows[0]["decider"]
+    assert sorted(owner.rows[0]["replicas"]) == ["n1", "n2", "n3"]
+    for command in (["status"], ["members"], ["ring"], ["owner", "--key", "a"]):
+        table = Command(*command, endpoints=trio.endpoints)
+        assert table.code == 0 and "n1" in table.output and "\x1b" not in table.output, table
+
+
+# A node restarted in order keeps its counts, alone as it is, and stops with 0 in time.
+@pytest.mark.smoke
+def test_an_orderly_restart_of_a_single_node_keeps_every_count(lone, measured):
+    limits = {f"{algorithm}-{number}": long_limit(100, algorithm)
+              for algorithm in ALGORITHMS for number in range(5)}
+    lone.start()
+    with lone.client() as client:
+        for key, limit in limits.items():
+            assert client.check(key, limit, cost=60).allowed
+    watch = Stopwatch()
+    assert lone.stop() == 0
+    measured("stopped after", f"{watch.ms:.0f} ms")
+    assert watch.ms < scaled(DRAIN_S) * 1000
+    lone.start()
+    with lone.client() as client:
+        assert {key: client.used(key, limits[key]) for key in limits} == dict.fromkeys(limits, 60)
+
+
+# The same under load: whatever was answered before the end is there after the restart.
+def test_an_orderly_restart_under_load_keeps_what_was_answered(lone, measured):
+    keys = [f"busy-{number}" for number in range(6)]
+    limit = long_limit(10**9, "fixed_window")
+    for turn in range(3):
+        lone.start()
+        with Load([lone.endpoint], keys, limit, threads=2, batch=16, window=8,
+                  last_s=0.3) as load:
+            wait_for(lambda load=load: load.count() > 20000, 20, "20,000 checks are answered")
+            assert lone.stop() == 0
+        lone.start()
+        with lone.client() as client:
+            used = {key: client.used(key, limit) for key in keys}
+            answered = {key: load.allowed(key) for key in keys}
+            missing = {key: answered[key] - used[key] for key in keys if used[key] < answered[key]}
+            for key in keys:
+                assert client.ask([key], limit, "reset")[0].allowed
+        measured(f"restart {turn + 1}: answered", f"{load.count()}, forgotten {missing or 0}")
+        assert not missing
+        assert lone.stop() == 0
+
+
+# Node after node is restarted while clients check on: nothing is lost, all exit with 0.
+def test_a_rolling_restart_under_load_loses_no_count(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    keys = [key for node in cluster for key in cluster.keys_decided_by(node.name, 2)]
+    limit = long_limit(20_000)
+    with Load(cluster.endpoints, keys, limit, threads=3, batch=4, window=1,
+              pace_s=0.002) as load:
+        for node in cluster:
+            before = load.count()
+            wait_for(lambda before=before: load.count() > before + 500, 10, "the load runs")
+            start = time.monotonic()
+            watch = Stopwatch()
+            assert node.stop() == 0
+            stopped_ms = watch.ms
+            node.start()
+            cluster.wait_healthy()
+            pause = load.longest_pause_ms(start, time.monotonic())
+            measured(f"{node} restarted", f"stop {stopped_ms:.0f} ms, healthy again after "
+                                          f"{watch.ms:.0f} ms, longest pause {pause:.0f} ms")
+            assert stopped_ms < scaled(DRAIN_S) * 1000
+    allowed = {key: load.allowed(key) for key in keys}
+    with cluster.client() as client:
+        for key in keys:
+            used = client.used(key, limit)
+            assert used >= allowed[key], f"{key}: {allowed[key]} were allowed, {used} are counted"
+            rest = client.check(key, limit, cost=limit.count, at_most=True).granted
+            assert allowed[key] + rest <= limit.count
+            measured(f"{key}", f"allowed {allowed[key]}, counted {used}")
+            # A batch whose answer was lost may be charged twice: at most one a restart and client.
+            assert used - allowed[key] <= 3 * 3 * 4
+    assert not load.refusals
+
+
+# All nodes stopped at once and started at once: nothing is lost either.
+def test_all_nodes_restarted_at_once_keep_every_count(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    limit = long_limit(10)
+    keys = [f"all-{number}" for number in range(300)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=6))
+        watch = Stopwatch()
+        assert set(cluster.stop_all().values()) == {0}
+        measured("all nodes stopped after", f"{watch.ms:.0f} ms")
+        assert watch.ms < scaled(5) * 1000
+    for node in cluster:
+        node.spawn()
+    for node in cluster:
+        node.wait_ready()
+    cluster.wait_healthy()
+    with cluster.client() as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
+
+
+# A restarted node is the same node: same id, higher incarnation, its vnodes its own.
+def test_a_restarted_node_keeps_its_identity(new_cluster):
+    cluster = new_cluster(2).start()
+    before = cluster[0].members()["n2"]
+    assert cluster[1].stop() == 0
+    cluster[1].start()
+    cluster.wait_healthy()
+    after = cluster[0].members()["n2"]
+    assert after["id"] == before["id"] and after["vnodes"] == before["vnodes"]
+    assert after["incarnation"] > before["incarnation"]
+
+
+# An ephemeral node writes nothing, says so, and serves.
+def test_an_ephemeral_node_leaves_nothing_on_the_disk(tmp_path, ports):
+    node = Node(tmp_path, "gone", ports.first, "--ephemeral")
+    try:
+        node.start()
+        limit = long_limit(5)
+        with node.client() as client:
+            assert [client.check("a", limit).allowed for _ in range(7)] == [True] * 5 + [False] * 2
+        assert "ephemeral" in node.log()
+        assert node.status()["storage"]["kind"] == "ephemeral"
+        assert node.stop() == 0
+        assert os.listdir(tmp_path) == ["gone.log"]
+    finally:
+        node.close()
+
+
+# A damaged store is refused with 3; --rebuild sets it aside and the replicas give all of it back.
+def test_a_damaged_store_is_refused_and_rebuilt_from_replicas(new_cluster):
+    cluster = new_cluster(3).start()
+    damaged = cluster[1]
+    limit = long_limit(10)
+    keys = cluster.keys_decided_by(damaged.name, 20)
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=6))
+    assert damaged.stop() == 0
+    spoilt = 0
+    for folder, _, files in os.walk(damaged.data):
+        for name in files:
+            if name == "data.mdb":
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.write(os.urandom(65536))
+                spoilt += 1
+    assert spoilt > 0
+    damaged.spawn()
+    assert damaged.wait_exit(5) == 3, damaged.log()
+    assert "--rebuild" in damaged.log()
+    damaged.start("--rebuild")
+    assert "set aside" in damaged.log()
+    cluster.wait_healthy(20)
+    with damaged.client() as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
+    for node in (cluster[0], cluster[2]):
+        node.kill()
+    # Alone, it knows what it was given back.
+    with damaged.client(deadline_s=5, attempt_s=2) as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
+
+
+# --check-config says whether a configuration would do, and touches nothing.
+def test_check_config_tells_good_from_bad_and_touches_nothing(tmp_path):
+    (tmp_path / "good.yaml").write_text("base_port: 7000\nname: x\nrules: rules.yaml\n")
+    (tmp_path / "rules.yaml").write_text("rules:\n  - {name: a, key: [ip], limits: [{rate: 5/h}]}\n")
+    before = sorted(os.listdir(tmp_path))
+    node = Node(tmp_path, "checked", 1)
+    try:
+        for arguments, code, word in ((["--config", "good.yaml"], 0, "ok"), ([], 0, "ok"),
+                                      (["--config", "good.yaml", "--weight", "0"], 2, "--weight"),
+                                      (["--config", "rules.yaml"], 2, "rules.yaml:2:3: ")):
+            node.spawn(command=[program("tidegated"), *arguments, "--check-config"])
+            assert node.wait_exit(5) == code, node.log()
+            assert word in node.log()
+    finally:
+        node.close()
+    assert sorted(set(os.listdir(tmp_path)) - {"checked.log"}) == before
+
+
+# systemd is told when the node serves and when it stops.
+def test_the_service_manager_is_told_when_the_node_is_ready(tmp_path, ports):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(scaled(5))
+        node = Node(tmp_path, "told", ports.first, environment={"NOTIFY_SOCKET": path})
+        try:
+            node.spawn()
+            assert b"READY=1" in manager.recv(1024)
+            with node.client() as client:
+                assert client.check("a", long_limit(5)).allowed
+            node.signal(signal.SIGTERM)
+            assert b"STOPPING=1" in manager.recv(1024)
+            assert node.wait_exit() == 0
+        finally:
+            node.close()
+
+
+# Seeds that are not there yet: the node waits, says so, and joins when they come.
+def test_a_node_waits_for_its_seeds_and_joins_when_they_come(new_cluster):
+    cluster = new_cluster(2)
+    cluster[1].spawn()
+    wait_for(lambda: "trying on" in cluster[1].log(), 10, "it says that it waits")
+    assert cluster[1].is_running
+    cluster[0].start()
+    cluster[1].wait_ready(10)
+    cluster.wait_healthy()
+
+
+# Several nodes that may all create a cluster and know each other end in one.
+def test_nodes_that_bootstrap_together_end_in_one_cluster(tmp_path):
+    with Cluster(tmp_path, 3) as cluster:
+        seeds = [argument for node in cluster for argument in ("--seed", node.gossip)]
+        for node in cluster:
+            node.arguments = ["--bootstrap", *seeds]
+        cluster.start()
+        assert len({node.status()["cluster_id"] for node in cluster}) == 1
+
+
+# A second SIGTERM ends the node at once.
+def test_twice_asked_to_stop_it_stops_at_once(new_cluster):
+    cluster = new_cluster(1).start()
+    node = cluster[0]
+    node.signal(signal.SIGTERM)
+    node.signal(signal.SIGTERM)
+    assert node.wait_exit(5) == 0
+
+
+# Signals and questions from many sides at once do no harm.
+def test_many_sessions_come_and_go(single):
+    errors = []
+
+    def visit(number):
+        try:
+            for turn in range(20):
+                with Client(single[0].endpoint) as client:
+                    assert client.hello()[1] == 2
+                    assert client.check(f"visit-{number}-{turn}", long_limit(5)).allowed
+        except Exception as error:  # told below
+            errors.append(repr(error))
+
+    threads = [threading.Thread(target=visit, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors

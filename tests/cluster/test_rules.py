@@ -1,0 +1,230 @@
+"""Rules: what they match, several limits at once, and new rules under load."""
+
+import collections
+import random
+import signal
+import threading
+
+import pytest
+
+from harness import Cluster, Load, wait_for
+from harness.client import long_limit
+
+RULES = """\
+unmatched: {unmatched}
+rules:
+  - name: signup-per-phone
+    priority: 700
+    match: {{api: /signup}}
+    key: [phone]
+    limits:
+      - {{rate: {per_hour}/h, algorithm: sliding_log}}
+      - {{rate: 30/24h, algorithm: token_bucket}}
+    response: {{status: 420, message: REQUEST_LIMIT_REACHED}}
+  - name: per-ip
+    match: {{api: /pay}}
+    key: [ip]
+    limits: [{{rate: 40/24h}}]
+  - name: per-user
+    match: {{api: /pay}}
+    key: [user]
+    limits: [{{rate: 25/24h}}]
+  - name: staff
+    priority: 900
+    match: {{tier: staff}}
+    action: allow
+  - name: bad-address
+    priority: 1000
+    match: {{ip: [203.0.113.77, "2001:db8::1"]}}
+    action: block
+    response: {{message: GO_AWAY}}
+  - name: looking-only
+    match: {{api: /shadow}}
+    key: [user]
+    limits: [{{rate: 2/h}}]
+    shadow: true
+"""
+
+
+def rules_text(per_hour=5, unmatched="allow"):
+    return RULES.format(per_hour=per_hour, unmatched=unmatched)
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory):
+    """Three nodes with these rules."""
+    folder = tmp_path_factory.mktemp("ruled")
+    (folder / "rules.yaml").write_text(rules_text())
+    with Cluster(folder, 3, "--rules", str(folder / "rules.yaml")) as cluster:
+        yield cluster.start()
+
+
+def fresh():
+    return f"{random.getrandbits(48):x}"
+
+
+def signup(client, phone, **options):
+    return client.rules({"api": "/signup", "phone": phone}, **options)
+
+
+# Several limits of a rule are all or nothing: what the first denies is not charged to the second.
+@pytest.mark.smoke
+def test_the_sixth_is_denied_by_the_first_limit_and_not_charged_to_the_second(ruled):
+    for node in ruled:
+        phone = fresh()
+        with node.client() as client:
+            answers = [signup(client, phone) for _ in range(20)]
+        assert [answer.allowed for answer in answers] == [True] * 5 + [False] * 15
+        denied = answers[5]
+        assert (denied.rule, denied.window, denied.limit) == ("signup-per-phone", "5/h", 5)
+        assert (denied.outcome, denied.status) == ("deny", 420)
+        assert denied.message == "REQUEST_LIMIT_REACHED"
+        assert 3_500_000 < denied.retry_after_ms <= 3_600_000
+        # A refund frees both limits by what was charged, so the next five fit both again.
+        with node.client() as client:
+            assert signup(client, phone, operation="refund", cost=5).allowed
+            again = [signup(client, phone) for _ in range(6)]
+            assert [answer.allowed for answer in again] == [True] * 5 + [False]
+
+
+# The first limit denies again and again while the second counts up: of the denied ones it counts
+# none, or it would end below its twelve.
+def test_the_second_limit_is_enforced_when_the_first_has_room(new_cluster, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("rules:\n  - name: two\n    key: [user]\n    limits:\n"
+                    "      - {rate: 5/500ms, algorithm: fixed_window}\n      - {rate: 12/24h}\n")
+    cluster = new_cluster(1, "--rules", str(path)).start()
+    allowed = []
+
+    def exhausted():
+        with cluster[0].client() as client:
+            answers = [client.rules({"user": "ada"}) for _ in range(8)]
+        allowed.extend(answer for answer in answers if answer.allowed)
+        return answers[-1].window.startswith("12/")
+    wait_for(exhausted, 5, "the second limit decides", 0.1)
+    assert len(allowed) == 12
+
+
+# Two rules count by different attributes, on different nodes: neither is ever exceeded, and a
+# denial by one gives back what the other was charged.
+def test_two_rules_on_different_nodes_are_all_or_nothing(ruled):
+    ips = [f"198.51.{random.randrange(256)}.{number}" for number in range(6)]
+    users = [fresh() for _ in range(12)]
+    allowed = []
+    lock = threading.Lock()
+
+    def run(number):
+        rng = random.Random(number)
+        with ruled.client(number % 3) as client:
+            mine = []
+            for _ in range(250):
+                ip, user = rng.choice(ips), rng.choice(users)
+                answer = client.rules({"api": "/pay", "ip": ip, "user": user})
+                assert answer.outcome in ("allow", "deny"), answer
+                if answer.allowed:
+                    mine.append((ip, user))
+        with lock:
+            allowed.extend(mine)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    by_ip = collections.Counter(ip for ip, _ in allowed)
+    by_user = collections.Counter(user for _, user in allowed)
+    assert max(by_ip.values()) <= 40 and max(by_user.values()) <= 25
+    # All of it was given back: each counter holds exactly what was allowed.
+    wait_for(lambda: all(node.counter("parts_waiting") == 0 for node in ruled), 5,
+             "nothing waits to be given back")
+    with ruled.client() as client:
+        for ip in ips:
+            rest = 40 - by_ip[ip]
+            taken = sum(client.rules({"api": "/pay", "ip": ip}).allowed for _ in range(rest + 2))
+            assert taken == rest, f"{ip}: {rest} should be left, {taken} were"
+        for user in users:
+            rest = 25 - by_user[user]
+            taken = sum(client.rules({"api": "/pay", "user": user}).allowed
+                        for _ in range(rest + 2))
+            assert taken == rest, f"{user}: {rest} should be left, {taken} were"
+
+
+# Rules that allow or block end the search and charge nothing; what no rule matches is allowed.
+def test_allow_block_and_unmatched_act_before_any_limit(ruled):
+    phone = fresh()
+    with ruled[1].client() as client:
+        for _ in range(10):
+            assert client.rules({"api": "/signup", "phone": phone, "tier": "staff"}).allowed
+        blocked = client.rules({"api": "/signup", "phone": phone, "ip": "203.0.113.77"})
+        assert (blocked.outcome, blocked.allowed, blocked.status) == ("blocked", False, 403)
+        assert (blocked.rule, blocked.message) == ("bad-address", "GO_AWAY")
+        assert client.rules({"ip": "2001:db8::1"}).outcome == "blocked"
+        assert client.rules({"ip": "::ffff:203.0.113.77"}).outcome == "blocked"
+        nothing = client.rules({"api": "/other"})
+        assert (nothing.outcome, nothing.allowed) == ("no_rule", True)
+        assert signup(client, phone).remaining == 4, "something was charged before"
+
+
+# A shadow rule denies nobody and says what it would have done.
+def test_a_shadow_rule_only_says_what_it_would_do(ruled):
+    user = fresh()
+    with ruled[2].client() as client:
+        outcomes = [client.rules({"api": "/shadow", "user": user}) for _ in range(4)]
+    assert [answer.outcome for answer in outcomes] == ["allow"] * 2 + ["shadow_denied"] * 2
+    assert all(answer.allowed for answer in outcomes)
+
+
+# SIGHUP under load: the new limit holds, what was counted stays, bad rules change nothing.
+def test_new_rules_are_in_force_after_sighup_under_load(new_cluster, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text(rules_text())
+    cluster = new_cluster(3, "--rules", str(path)).start()
+    digest = cluster[0].status()["rules"]["digest"]
+    phone = fresh()
+    with cluster.client() as client, Load(cluster.endpoints, ["background"], long_limit(10**9),
+                                          threads=2, pace_s=0.002) as load:
+        wait_for(lambda: load.count() > 500, 10, "the load runs")
+        assert [signup(client, phone).allowed for _ in range(7)] == [True] * 5 + [False] * 2
+
+        path.write_text("rules: nonsense\n")
+        for node in cluster:
+            node.signal(signal.SIGHUP)
+            wait_for(lambda node=node: "rules not reloaded" in node.log(), 5, "it says so")
+            assert f"{path}:1:8: " in node.log()
+            assert node.status()["rules"]["digest"] == digest
+        assert not signup(client, phone).allowed
+
+        path.write_text(rules_text(per_hour=8, unmatched="deny"))
+        for node in cluster:
+            node.signal(signal.SIGHUP)
+        wait_for(lambda: all(node.status()["rules"]["digest"] != digest and
+                             node.status()["rules"]["agree"] for node in cluster), 10,
+                 "all nodes have the new rules")
+
+        def in_force():
+            return all(not node_client.rules({"api": "/other"}).allowed for node_client in clients)
+        clients = [node.client() for node in cluster]
+        wait_for(in_force, 5, "what no rule matches is denied by every node")
+        for node_client in clients:
+            node_client.close()
+        # Five of the eight are used: three are left.
+        assert [signup(client, phone).allowed for _ in range(5)] == [True] * 3 + [False] * 2
+        counted = load.count()
+        wait_for(lambda: load.count() > counted + 100, 5, "the load goes on")
+    assert not load.refusals
+    assert sum(answer.undecided for answer in load.all()) == 0
+    assert sum(answer.items - answer.allowed for answer in load.all()) == 0
+
+
+# rules list and owner tell what is in force and where it is decided.
+def test_operators_see_the_rules_and_who_decides(ruled):
+    rules = ruled[0].admin("rules.list")
+    assert {rule["name"] for rule in rules} == {"signup-per-phone", "per-ip", "per-user", "staff",
+                                                "bad-address", "looking-only"}
+    assert rules[0]["name"] == "bad-address", "highest priority first"
+    rows = ruled[1].admin("owner", {"attributes": {"api": "/signup", "phone": "1"}})
+    assert [row["window"] for row in rows] == ["5/h", "30/d"]
+    assert len({row["vnode"] for row in rows}) == 1
+    assert {row["rule"] for row in rows} == {"signup-per-phone"}
+    assert len(ruled[1].admin("owner", {"attributes": {"api": "/pay", "ip": "192.0.2.1",
+                                                       "user": "x"}})) == 2
