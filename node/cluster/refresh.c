@@ -12,7 +12,8 @@
  * The bar of a vnode starts at REFRESH_FILL_MIN. After a refresh it lies a quarter of the way from
  * what was left to a full slice: a slice full of keys that do live on disk is not listed over
  * and over. Each look that finds the slice below its bar lowers the bar by one, so that in the end
- * records that expired meanwhile are noticed though nothing was added.
+ * records that expired meanwhile are noticed though nothing was added. A round of looks over all
+ * vnodes takes REFRESH_ROUND_NS at least.
  *
  * R1  The rebuild begins before the disk is read. What was evicted before was committed before, so
  *     the listing has it; what is evicted from then on goes to both slices (filter.h, I2).
@@ -31,16 +32,22 @@ enum {
     REFRESH_FILL_FULL = 1000,
     REFRESH_LOOKS = 4, /* vnodes looked at by one tick */
 };
-#define REFRESH_REST_NS (50 * MS) /* between two listings */
+#define REFRESH_REST_NS  (50 * MS)   /* between two listings */
+#define REFRESH_ROUND_NS (5000 * MS) /* between two looks at one vnode, at least */
 
-/* The next vnode of this shard, round and round. */
-static uint32_t next_vnode(struct shard *shard)
+/* The next vnode of this shard, round and round; false while the next round is not due. */
+static bool next_vnode(struct shard *shard, uint32_t *number)
 {
-    const uint32_t number = shard->refresh.cursor;
+    if (shard->refresh.cursor == shard->options.shard) {
+        if (shard->now_ns < shard->refresh.round_ns)
+            return false;
+        shard->refresh.round_ns = shard->now_ns + REFRESH_ROUND_NS;
+    }
+    *number = shard->refresh.cursor;
     shard->refresh.cursor += shard->options.shards;
     if (shard->refresh.cursor >= shard->options.vnodes)
         shard->refresh.cursor = shard->options.shard;
-    return number;
+    return true;
 }
 
 static bool worth_it(struct shard *shard, uint32_t number)
@@ -59,8 +66,8 @@ void refresh_tick(struct shard *shard, struct effects *effects)
     if (shard->options.ephemeral || shard->refresh.listing ||
         shard->now_ns < shard->refresh.next_ns || shard->options.shard >= shard->options.vnodes)
         return;
-    for (uint32_t i = 0; i < REFRESH_LOOKS; i++) {
-        const uint32_t number = next_vnode(shard);
+    uint32_t number;
+    for (uint32_t i = 0; i < REFRESH_LOOKS && next_vnode(shard, &number); i++) {
         if (!worth_it(shard, number))
             continue;
         const int begun = table_filter_rebuild_begin(shard->table, number); /* R1 */

@@ -130,8 +130,8 @@ struct shard_write_header {
     uint64_t seq;
 };
 
-/* A batch of dirty slots for the storage writer, gathered into caller memory and sorted by vnode.
- */
+/* A batch of dirty slots for the storage writer, gathered into caller memory: writes as they come,
+ * each slot once; headers by ascending vnode. */
 struct shard_writes {
     struct shard_write *writes;
     uint32_t count;

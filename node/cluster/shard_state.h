@@ -218,7 +218,8 @@ struct refresh {
     bool listing; /* the disk lists `vnode` */
     uint32_t vnode;
     uint32_t cursor;
-    int64_t next_ns;
+    int64_t next_ns;  /* no listing before */
+    int64_t round_ns; /* the cursor does not begin anew before */
 };
 
 struct load {

@@ -1,15 +1,14 @@
 /* writeback.c - dirty slots on their way to disk, and slots on their way back.
  *
- * Every flush_ns, or earlier when memory presses, a bounded batch of dirty slots is copied out,
- * sorted by vnode for the storage writer. Until the writer answers, the slots are marked as
- * being written; only its success makes them "on disk" (node/limit/table.h), so an eviction never
- * trusts a write that has not been committed.
+ * Every flush_ns, or earlier when memory presses, a bounded batch of dirty slots is copied out for
+ * the storage writer, as they come: putting them in order is work for that thread. Until it answers,
+ * the slots are marked as being written; only its success makes them "on disk"
+ * (node/limit/table.h), so an eviction never trusts a write that has not been committed.
  *
  * W1  At most one batch is out. What changes meanwhile stays dirty for the next one.
  * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
  *     so a header never claims more than the slots written with it or before it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -22,15 +21,6 @@ bool shard_write_due(const struct shard *shard, int64_t now_ns)
     if (now_ns < shard->next_flush_ns && !shard->flush_asked && !shard->flush_more)
         return false;
     return !table_target_idle(shard->table, TABLE_DISK) || shard->flush_more;
-}
-
-static int by_vnode(const void *a, const void *b)
-{
-    const struct shard_write *x = a;
-    const struct shard_write *y = b;
-    if (x->vnode != y->vnode)
-        return x->vnode < y->vnode ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 static uint64_t expires_ms(int64_t expires_ns)
@@ -96,7 +86,6 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     }
     shard->flush_more = !table_target_idle(shard->table, TABLE_DISK);
     shard->next_flush_ns = now_ns + shard->options.flush_ns;
-    qsort(out->writes, out->count, sizeof *out->writes, by_vnode);
     out->header_count = 0;
     if (!shard->flush_more)
         take_headers(shard, out); /* W2 */

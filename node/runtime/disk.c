@@ -124,6 +124,7 @@ void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *wr
 {
     struct lane *lane = lane_at(disk, shard);
 
+    ASSERT(writes->count <= DISK_WRITES_MAX);
     lock(disk);
     ASSERT(lane->write_state == WRITE_NONE); /* one batch out */
     lane->writes = writes;
@@ -313,8 +314,10 @@ static int take(struct disk *disk)
     disk->batches = alloc_array(allocator, DISK_CHUNK_BATCHES, sizeof(*disk->batches));
     disk->headers = alloc_array(allocator, DISK_CHUNK_BATCHES, sizeof(*disk->headers));
     disk->records = alloc_array(allocator, DISK_CHUNK_RECORDS, sizeof(*disk->records));
+    disk->order = alloc_array(allocator, DISK_WRITES_MAX, sizeof(*disk->order));
+    disk->starts = alloc_array(allocator, DISK_VNODES_MAX, sizeof(*disk->starts));
     if (disk->lanes == NULL || disk->batches == NULL || disk->headers == NULL ||
-        disk->records == NULL)
+        disk->records == NULL || disk->order == NULL || disk->starts == NULL)
         return TG_ENOMEM;
     for (uint32_t i = 0; i < disk->options.shard_count; i++) {
         disk->lanes[i].shard = i;
@@ -335,6 +338,8 @@ static void give_back(struct disk *disk)
     alloc_put(allocator, disk->batches, DISK_CHUNK_BATCHES * sizeof(*disk->batches));
     alloc_put(allocator, disk->headers, DISK_CHUNK_BATCHES * sizeof(*disk->headers));
     alloc_put(allocator, disk->records, DISK_CHUNK_RECORDS * sizeof(*disk->records));
+    alloc_put(allocator, disk->order, DISK_WRITES_MAX * sizeof(*disk->order));
+    alloc_put(allocator, disk->starts, DISK_VNODES_MAX * sizeof(*disk->starts));
     alloc_put(allocator, disk, sizeof(*disk));
 }
 

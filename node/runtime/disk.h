@@ -47,6 +47,7 @@
 
 enum {
     DISK_SHARDS_MAX = 16,
+    DISK_WRITES_MAX = 1 << 15,    /* writes of one batch */
     DISK_LOADS_MAX = 1024,        /* loads out per shard, unpolled results included */
     DISK_READ_BATCH = 256,        /* loads of one read transaction */
     DISK_LIST_IDS = 1024,         /* ids of one piece of a listing */
@@ -76,8 +77,9 @@ MUST_USE int disk_new(const struct disk_options *options, struct disk **out);
  * loads, ends the threads, frees, sets *disk to NULL. Blocks for the I/O. NULL is allowed. */
 void disk_free(struct disk **disk);
 
-/* Hands a gathered batch to the writer (D1). `writes` and its headers are sorted by vnode, as
- * shard_gather makes them. No batch of this shard may be out; not for an ephemeral disk. */
+/* Hands a gathered batch of at most DISK_WRITES_MAX writes to the writer (D1), which puts them in
+ * order: `writes` may come in any, of one id twice the last counts; headers ascend by vnode. No
+ * batch of this shard may be out; not for an ephemeral disk. */
 void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *writes);
 /* Asks for one slot. 0, or TG_EBUSY when DISK_LOADS_MAX are out: answer the check without it.
  * An ephemeral disk gives TG_ENOTFOUND at once. */

@@ -92,6 +92,8 @@ struct disk {
     struct store_vnode_batch *batches; /* DISK_CHUNK_BATCHES */
     struct store_vnode_header *headers;
     struct store_record *records; /* DISK_CHUNK_RECORDS */
+    uint32_t *order;              /* DISK_WRITES_MAX: the batch's writes, sorted by vnode */
+    uint32_t *starts;             /* DISK_VNODES_MAX: where in it each vnode's begin */
     struct disk_set dropping;     /* taken from a lane for the job that runs */
     uint32_t writer_next;         /* lane to look at first, so that none is starved */
     int64_t purge_due_ns;         /* monotonic */

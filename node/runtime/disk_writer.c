@@ -2,8 +2,11 @@
  *
  *   job of a lane:  drops of before --> chunk --> chunk --> ... --> DONE (ok if all committed)
  *
- *   a batch, sorted by vnode      |<--------- chunk 1 --------->|<----- chunk 2 ----->|
+ *   a batch, ordered by vnode     |<--------- chunk 1 --------->|<----- chunk 2 ----->|
  *                                 | v3: records, header | v8: .. | ..rest, header | v9 |
+ *
+ * The shard hands its writes over as it met them; here they are put in order by counting, in
+ * time linear in their number: the thread that decides checks has no time for it.
  *
  * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states. A vnode that is cut by the
  * end of a chunk gets its header with its last records (D2).
@@ -16,6 +19,7 @@
  * Must not: change what the shard handed over, or try a batch again: the shard does.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "node/runtime/disk_lane.h"
@@ -76,7 +80,8 @@ static int commit(struct disk *disk, size_t count, size_t records)
 
 struct cursor {
     const struct shard_writes *writes;
-    uint32_t record; /* the next one to write */
+    const uint32_t *order; /* of its writes */
+    uint32_t record;       /* the place in the order of the next one to write */
     uint32_t header;
 };
 
@@ -99,7 +104,7 @@ static uint32_t cursor_vnode(const struct cursor *cursor)
     uint32_t vnode = UINT32_MAX;
 
     if (cursor->record < writes->count)
-        vnode = writes->writes[cursor->record].vnode;
+        vnode = writes->writes[cursor->order[cursor->record]].vnode;
     if (cursor->header < writes->header_count && writes->headers[cursor->header].vnode < vnode)
         vnode = writes->headers[cursor->header].vnode;
     return vnode;
@@ -112,7 +117,7 @@ static bool add_records(struct disk *disk, struct cursor *cursor, struct chunk *
     const struct shard_writes *writes = cursor->writes;
 
     for (; cursor->record < writes->count; cursor->record++) {
-        const struct shard_write *write = &writes->writes[cursor->record];
+        const struct shard_write *write = &writes->writes[cursor->order[cursor->record]];
         if (write->vnode != vnode)
             return true;
         if (chunk->records == DISK_CHUNK_RECORDS || DISK_CHUNK_LEN - chunk->bytes < write->len)
@@ -158,11 +163,35 @@ static bool add_vnode(struct disk *disk, struct cursor *cursor, struct chunk *ch
     return whole;
 }
 
+/* Puts the places of all writes into disk->order, by vnode, and as they came within one. */
+static void order_writes(struct disk *disk, const struct shard_writes *writes)
+{
+    uint32_t *starts = disk->starts;
+    uint32_t before = 0;
+    uint32_t end = 0;
+
+    for (uint32_t i = 0; i < writes->count; i++) {
+        const uint32_t vnode = writes->writes[i].vnode;
+        ASSERT(vnode < DISK_VNODES_MAX);
+        end = vnode >= end ? vnode + 1 : end;
+        starts[vnode]++;
+    }
+    for (uint32_t vnode = 0; vnode < end; vnode++) {
+        const uint32_t count = starts[vnode];
+        starts[vnode] = before;
+        before += count;
+    }
+    for (uint32_t i = 0; i < writes->count; i++)
+        disk->order[starts[writes->writes[i].vnode]++] = i;
+    memset(starts, 0, end * sizeof(*starts));
+}
+
 /* Writes a whole batch; the first failing chunk ends it. */
 static int write_batch(struct disk *disk, const struct shard_writes *writes)
 {
-    struct cursor cursor = {.writes = writes};
+    struct cursor cursor = {.writes = writes, .order = disk->order};
 
+    order_writes(disk, writes);
     while (!cursor_at_end(&cursor)) {
         struct chunk chunk = {.batches = 0};
         bool room = true;

@@ -24,7 +24,6 @@ enum {
     PEERS_BURST_US = 8000,
     STATS_EVERY_MS = 100,
     TIMER_REPEAT_MS = 1,
-    WRITES_MAX = 1 << 15,
     WRITES_BYTES = 12 << 20,
 };
 
@@ -341,9 +340,9 @@ static int open_loop(struct shard_loop *loop)
 
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
 {
-    loop->writes.capacity = WRITES_MAX;
+    loop->writes.capacity = DISK_WRITES_MAX;
     loop->writes.bytes_capacity = WRITES_BYTES;
-    loop->writes.writes = calloc(WRITES_MAX, sizeof *loop->writes.writes);
+    loop->writes.writes = calloc(DISK_WRITES_MAX, sizeof *loop->writes.writes);
     loop->writes.headers = calloc(vnodes, sizeof *loop->writes.headers);
     loop->writes.bytes = malloc(WRITES_BYTES);
     if (loop->writes.writes == NULL || loop->writes.headers == NULL || loop->writes.bytes == NULL)

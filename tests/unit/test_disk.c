@@ -362,6 +362,122 @@ static void loads_are_bounded_and_all_answered(void **state)
     batch_free(&batch);
 }
 
+/* Writes of many vnodes come mixed; each vnode's arrive, with its header, the last one of an id. */
+static void writes_come_in_any_order(void **state)
+{
+    enum { RECORDS = 3000, VNODES = 64 };
+    struct fixture *f = *state;
+    struct batch batch;
+    struct store_vnode_header header;
+
+    open_store(f, NULL);
+    start_disk(f);
+    batch_new(&batch, RECORDS + 1, VNODES, (size_t)(RECORDS + 1) * STATE_LEN);
+    for (uint32_t i = 0; i < RECORDS; i++)
+        batch_add(&batch, i * 37 % VNODES, i, STATE_LEN);
+    batch_add(&batch, 5 * 37 % VNODES, 7777, STATE_LEN);
+    batch.items[RECORDS].id = id_of(5); /* number 5 again, with another state */
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        batch_add_header(&batch, vnode, 100 + vnode);
+    disk_write(f->disk, 0, &batch.writes);
+    assert_true(wait_result(f, 0).ok);
+    for (uint32_t i = 0; i < RECORDS; i += 11) {
+        const struct disk_result result = load_one(f, 0, i * 37 % VNODES, i);
+        assert_state(&result, i, STATE_LEN);
+    }
+    const struct disk_result again = load_one(f, 0, 5 * 37 % VNODES, 5);
+    assert_state(&again, 7777, STATE_LEN);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++) {
+        assert_int_equal(store_vnode_header(f->store, vnode, &header), 0);
+        assert_int_equal(header.seq, 100 + vnode);
+    }
+    batch_free(&batch);
+}
+
+/* Every id of the vnode comes once, in pieces, and a load is answered while the listing is out. */
+static void a_listing_comes_in_bounded_pieces_between_loads(void **state)
+{
+    enum { RECORDS = 2 * DISK_LIST_IDS + 100, OTHERS = 50 };
+    struct fixture *f = *state;
+    struct batch batch;
+    struct disk_stats stats;
+    static bool listed[RECORDS];
+    uint32_t pieces = 0;
+    uint32_t loads = 0;
+    bool last = false;
+
+    memset(listed, 0, sizeof(listed));
+    open_store(f, NULL);
+    start_disk(f);
+    batch_new(&batch, RECORDS + OTHERS, 1, (size_t)(RECORDS + OTHERS) * STATE_LEN);
+    for (uint32_t i = 0; i < RECORDS + OTHERS; i++)
+        batch_add(&batch, i < RECORDS ? 6 : 7, i, STATE_LEN);
+    disk_write(f->disk, 0, &batch.writes);
+    assert_true(wait_result(f, 0).ok);
+    disk_list(f->disk, 0, 6);
+    while (!last || loads > 0) {
+        if (!last && loads == 0) {
+            assert_int_equal(disk_load(f->disk, 0, 7, id_of(RECORDS)), 0);
+            loads++;
+        }
+        const struct disk_result result = wait_result(f, 0);
+        if (result.kind == DISK_LOADED) {
+            assert_int_equal(result.result, 0);
+            loads--;
+            continue;
+        }
+        assert_int_equal(result.kind, DISK_LISTED);
+        assert_int_equal(result.vnode, 6);
+        assert_int_equal(result.result, 0);
+        assert_true(result.count <= DISK_LIST_IDS);
+        assert_false(last);
+        for (size_t i = 0; i < result.count; i++) {
+            uint32_t number = 0;
+            while (number < RECORDS && !hash128_equal(result.ids[i], id_of(number)))
+                number++;
+            assert_true(number < RECORDS);
+            assert_false(listed[number]);
+            listed[number] = true;
+        }
+        pieces++;
+        last = result.last;
+    }
+    for (uint32_t i = 0; i < RECORDS; i++)
+        assert_true(listed[i]);
+    assert_int_equal(pieces, 3);
+    disk_list(f->disk, 0, 9); /* the next one, of a vnode without records */
+    const struct disk_result empty = wait_result(f, 0);
+    assert_true(empty.kind == DISK_LISTED && empty.last && empty.count == 0);
+    disk_stats(f->disk, &stats);
+    assert_int_equal(stats.listings, 2);
+    batch_free(&batch);
+}
+
+/* A record whose time is over is left out of a listing, purged or not. */
+static void what_expired_is_not_listed(void **state)
+{
+    struct fixture *f = *state;
+    struct batch batch;
+
+    open_store(f, NULL);
+    batch_new(&batch, 2, 1, 2 * STATE_LEN);
+    batch_add(&batch, 3, 1, STATE_LEN);
+    batch_add(&batch, 3, 2, STATE_LEN);
+    const struct store_record records[2] = {
+        {.id = id_of(1), .expires_ms = 1000, .state = batch.bytes, .len = STATE_LEN},
+        {.id = id_of(2), .expires_ms = STORE_EXPIRES_NEVER, .state = batch.bytes, .len = STATE_LEN},
+    };
+    const struct store_vnode_batch long_ago = {.vnode = 3, .records = records, .count = 2};
+    assert_int_equal(store_write(f->store, &long_ago, 1, 0), 0);
+    start_disk(f);
+    disk_list(f->disk, 1, 3);
+    const struct disk_result result = wait_result(f, 1);
+    assert_int_equal(result.kind, DISK_LISTED);
+    assert_int_equal(result.count, 1);
+    assert_true(result.last && hash128_equal(result.ids[0], id_of(2)));
+    batch_free(&batch);
+}
+
 /* Drops and writes of a shard keep their order: dropped then written is there, written then
  * dropped is gone, and other vnodes stay. */
 static void drops_keep_their_place_among_writes(void **state)
@@ -548,6 +664,9 @@ int main(void)
         DISK_TEST(a_large_batch_is_written_in_chunks),
         DISK_TEST(headers_without_records_are_written),
         DISK_TEST(loads_are_bounded_and_all_answered),
+        DISK_TEST(writes_come_in_any_order),
+        DISK_TEST(a_listing_comes_in_bounded_pieces_between_loads),
+        DISK_TEST(what_expired_is_not_listed),
         DISK_TEST(drops_keep_their_place_among_writes),
         DISK_TEST(a_full_store_fails_the_batch_and_recovers),
         DISK_TEST(free_finishes_what_is_queued),

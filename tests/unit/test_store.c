@@ -323,6 +323,54 @@ static void a_scan_meets_every_vnode_and_record(void **state)
     assert_int_equal(seen.last_vnode, 9);
 }
 
+/* Lists a vnode in pieces of `capacity`; the ids come in order, and are counted. */
+static size_t list_all(struct fixture *f, uint32_t vnode, uint64_t now_ms, size_t capacity)
+{
+    struct store_listing listing = {.vnode = vnode};
+    struct hash128 ids[1000];
+    struct hash128 before = {0, 0};
+    size_t total = 0;
+    while (!listing.complete) {
+        size_t count = 0;
+        assert_int_equal(store_list(f->store, &listing, now_ms, ids, capacity, &count), 0);
+        assert_true(count <= capacity && (listing.complete || count == capacity));
+        for (size_t i = 0; i < count; i++) {
+            if (total + i > 0)
+                assert_true(before.hi < ids[i].hi ||
+                            (before.hi == ids[i].hi && before.lo < ids[i].lo));
+            before = ids[i];
+        }
+        total += count;
+    }
+    return total;
+}
+
+/* Pieces of any size give each stored id of the vnode once, in order, and none that expired. */
+static void a_listing_gives_every_living_id_once_in_order(void **state)
+{
+    static const size_t pieces[] = {1, 7, 500, 999, 1000};
+    struct fixture *f = *state;
+    struct store_record records[1000];
+    fixture_open(f, NULL);
+    for (uint64_t i = 0; i < 1000; i++) {
+        records[i] = fixture_record(i, i % 4 == 0 ? 500 : 900, "sixteen bytes ..", 16);
+    }
+    records[1].id = (struct hash128){0, 0};
+    records[2].id = (struct hash128){UINT64_MAX, UINT64_MAX};
+    assert_int_equal(fixture_write(f->store, 9, 1, records, 1000, 0), 0);
+    assert_int_equal(fixture_write(f->store, 10, 1, records, 3, 0), 0);
+    assert_int_equal(fixture_write(f->store, 12, 1, NULL, 0, 0), 0);
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
+        assert_int_equal(list_all(f, 9, 0, pieces[i]), 1000);
+        assert_int_equal(list_all(f, 9, 500, pieces[i]), 750);
+        assert_int_equal(list_all(f, 9, 900, pieces[i]), 0);
+        assert_int_equal(list_all(f, 10, 0, pieces[i]), 3);
+    }
+    assert_int_equal(list_all(f, 8, 0, 10), 0);
+    assert_int_equal(list_all(f, 12, 0, 10), 0);
+    assert_int_equal(list_all(f, 65535, 0, 10), 0);
+}
+
 struct left {
     uint64_t ids[8];
     uint32_t finished[8];
@@ -575,6 +623,7 @@ int main(void)
         STORE_TEST(the_map_grows_under_a_reader),
         STORE_TEST(at_its_bound_the_map_is_full_until_something_expires),
         STORE_TEST(a_scan_meets_every_vnode_and_record),
+        STORE_TEST(a_listing_gives_every_living_id_once_in_order),
         STORE_TEST(a_purge_goes_round_in_bounded_steps),
         STORE_TEST(the_identity_is_written_once),
         STORE_TEST(the_incarnation_only_rises),
