@@ -93,6 +93,18 @@ static void look_at_member(const struct control *control, const struct ring_memb
         health->rules_agree = false;
 }
 
+static bool name_taken(const struct control *control, const struct swim_member *member)
+{
+    for (uint32_t i = 0; i < control->config->to_count; i++) {
+        const struct ring_member *listed = &control->config->to[i];
+        const struct swim_member *holder = swim_find(control->swim, listed->id);
+        if (strcmp(listed->name, member->record.name) == 0 && holder != NULL &&
+            holder->state == SWIM_ALIVE)
+            return true;
+    }
+    return false;
+}
+
 /* Members that live but have no part in the ring: they are about to be taken in. */
 static void look_for_newcomers(const struct control *control, struct health *health)
 {
@@ -101,7 +113,10 @@ static void look_for_newcomers(const struct control *control, struct health *hea
     while ((member = swim_next(control->swim, &cursor)) != NULL)
         if (member->state == SWIM_ALIVE &&
             ring_config_find(control->config, member->record.id) == NULL)
-            complain(health, "%s is not in the ring yet", member->record.name);
+            complain(health,
+                     name_taken(control, member) ? "another living node is called %s too"
+                                                 : "%s is not in the ring yet",
+                     member->record.name);
 }
 
 static void look_at_health(const struct answer_context *context, struct health *health)

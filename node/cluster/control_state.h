@@ -12,6 +12,8 @@
 #define CONTROL_ASK_NS  (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
 /* A member must be seen alive this long before it is taken into the ring. */
 #define CONTROL_ADMIT_NS (300 * CONTROL_MS)
+/* A member that has been dead this long is taken out of the ring; coming back, it joins anew. */
+#define CONTROL_FORGET_NS (600000 * CONTROL_MS)
 
 struct control {
     const struct allocator *allocator;
