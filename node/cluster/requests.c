@@ -471,14 +471,16 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Whether all parts can be decided here, as one group of the engine. */
+/* Whether all parts can be decided here, as one group of the engine. A shadow rule among several
+ * may not: its denial would keep the engine from charging the enforced ones. */
 static bool all_here(struct shard *shard, const struct resolved *resolved)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < resolved->count; i++) {
         uint16_t at;
         rows += resolved->parts[i].limit_count;
-        if (vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE)
+        if (vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE ||
+            (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
     }
     return rows <= LIMIT_GROUP_MAX;
