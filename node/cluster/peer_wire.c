@@ -72,11 +72,12 @@ void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode
     term_put(writer, term);
 }
 
-void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq)
+void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot)
 {
     bytes_put_u8(writer, PEER_STREAM);
     bytes_put_u64(writer, stream);
     bytes_put_u64(writer, seq);
+    bytes_put_u64(writer, boot);
 }
 
 void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync)
@@ -246,6 +247,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_ACK:
         record->stream.stream = bytes_get_u64(reader);
         record->stream.seq = bytes_get_u64(reader);
+        record->stream.boot = record->type == PEER_STREAM ? bytes_get_u64(reader) : 0;
         record->stream.resync = record->type == PEER_ACK && bytes_get_u8(reader) != 0;
         return true;
     case PEER_TERM:

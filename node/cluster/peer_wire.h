@@ -10,7 +10,7 @@
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
- *   STREAM    u64 stream | u64 seq          this frame's place in the replication stream
+ *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
  *   TERM      u32 vnode | term | u32 sync   what follows of this vnode was written in that term
  *   SLOT      u32 vnode | id | u32 len | state
  *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
@@ -159,8 +159,9 @@ struct peer_record {
         struct {
             uint64_t stream;
             uint64_t seq;
-            bool resync;
-        } stream; /* STREAM and ACK */
+            uint64_t boot; /* STREAM */
+            bool resync;   /* ACK */
+        } stream;
         struct {
             uint32_t vnode;
             struct term term;
@@ -184,7 +185,7 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
                     const struct term *term);
-void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq);
+void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot);
 void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                    uint32_t sync);

@@ -196,6 +196,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         stream_held(shard, at, entry);
         break;
     case PEER_LACK:
+        (void)vnodes_adopt(shard, entry->vnode, &entry->term);
         stream_lacks(shard, at, entry);
         break;
     default:
@@ -217,11 +218,11 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         parts_answered(shard, at, record->answer.ticket, &record->answer.answer, effects);
         break;
     case PEER_MOVED:
-        (void)vnodes_adopt(shard, record->moved.vnode, &record->moved.term);
+        vnodes_moved(shard, at, record->moved.vnode, &record->moved.term, effects);
         parts_moved(shard, record->moved.ticket);
         break;
     case PEER_STREAM:
-        stream_in_begin(shard, at, record->stream.stream, record->stream.seq, in);
+        stream_in_begin(shard, at, record, in);
         break;
     case PEER_ACK:
         stream_acked(shard, at, record->stream.stream, record->stream.seq, record->stream.resync);

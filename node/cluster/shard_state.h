@@ -385,6 +385,9 @@ void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effe
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer);
 /* Adopts `term` if it is newer than what is known. True if it was. */
 bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
+/* `peer` does not decide `vnode`, and `term` is the newest that it knows. */
+void vnodes_moved(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
+                  struct effects *effects);
 void vnodes_query(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                   struct effects *effects);
 void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
@@ -432,7 +435,7 @@ struct stream_in {
     bool present; /* the frame has a place in the stream */
     bool accept;  /* and it is the next one */
 };
-void stream_in_begin(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq,
+void stream_in_begin(struct shard *shard, uint16_t peer, const struct peer_record *record,
                      struct stream_in *in);
 void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_record *record,
                     struct effects *effects);

@@ -77,7 +77,7 @@ static struct bytes_writer *stream_frame(struct shard *shard, uint16_t at, size_
             peer->out_wait_ns = shard->now_ns;
         peer->out_seq++;
         peer->outbox_streams = true;
-        peer_put_stream(outbox, peer->out_stream, peer->out_seq);
+        peer_put_stream(outbox, peer->out_stream, peer->out_seq, peer->boot);
     }
     return outbox;
 }
@@ -400,12 +400,16 @@ void stream_tick(struct shard *shard)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-void stream_in_begin(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq,
+void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record *record,
                      struct stream_in *in)
 {
     struct peer *peer = shard->peers[at];
+    const uint64_t stream = record->stream.stream;
+    const uint64_t seq = record->stream.seq;
     in->present = true;
     in->accept = false;
+    if (record->stream.boot != shard->options.boot)
+        return; /* it continues what an earlier process of this node had received */
     if (stream > peer->in_stream && seq == 1) {
         peer->in_stream = stream;
         peer->in_seq = 0;

@@ -24,6 +24,9 @@
  *     recovers as well, since the one that asks will wait for it.
  * V6  Who learns of a term of its own that it does not decide in (it restarted without its latest
  *     state) recovers, whatever its rank: the others follow it, and only it knows better.
+ * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
+ *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
+ *     it if it is no replica, and tells it the newer one if it is.
  */
 #include <string.h>
 
@@ -86,12 +89,30 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     if (term_compare(term, &vnode->term) <= 0)
         return false;
     vnode->term = *term;
+    vnode->whole = false; /* of the new decider's copy nothing was taken yet */
     const bool own = term->writer == shard->options.node_id && vnodes_mine(shard, number);
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
     if (!own && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
         become_replica(shard, number);
     shard->reroute_due = true;
     return true;
+}
+
+void vnodes_moved(struct shard *shard, uint16_t at, uint32_t number, const struct term *term,
+                  struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_adopt(shard, number, term) || vnode->hint != at ||
+        term_compare(term, &vnode->term) == 0)
+        return;
+    if (vnode->role == ROLE_ABSENT) { /* V7 */
+        vnode->term = *term;
+        vnode->hint = peers_for(shard, term->writer, number);
+        shard->reroute_due = true;
+    } else {
+        const struct peer_vnode entry = vnodes_entry(shard, number);
+        peers_put_vnode(shard, at, PEER_STALE, &entry, effects);
+    }
 }
 
 /* ---- recovering ------------------------------------------------------------------------------ */
@@ -415,7 +436,6 @@ static void drop(struct shard *shard, uint32_t number, struct effects *effects)
     set_role(shard, vnode, ROLE_ABSENT);
     memset(&vnode->state, 0, sizeof vnode->state);
     vnode->puller = PEER_NONE;
-    vnode->in_sync = 0;
     vnode->whole = false;
     vnode->header_due = false;
     table_set_targets(shard->table, number, 0);

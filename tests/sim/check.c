@@ -1,7 +1,7 @@
 /* check.c - what must hold: after each event, every few hundred events, and at the ends of phases.
  *
  * K1  Only the writer of a term decides in it, and so at most one node decides in a term.
- * K2  The newest term that a process knows of a vnode never goes back.
+ * K2  The newest term that a replica knows of a vnode never goes back while it is one.
  * K3  Without faults at most one node decides a vnode at any moment.
  * K4  Without faults what is admitted on a key is its limit, exactly.
  * K5  After faults every vnode has one decider, its replicas hold what it holds, and all nodes
@@ -38,7 +38,7 @@ void check_event(struct sim *sim, struct node *node)
             if ((role == SHARD_DECIDING || role == SHARD_PASSING) && term.writer != node->id)
                 sim_fail(sim, "node %u decides vnode %u in the term of another", node->index,
                          vnode); /* K1 */
-            if (term_compare(&term, &node->terms[vnode]) < 0)
+            if (role != SHARD_ABSENT && term_compare(&term, &node->terms[vnode]) < 0)
                 sim_fail(sim, "node %u went back to an older term of vnode %u", node->index,
                          vnode); /* K2 */
             if (term_compare(&term, &node->terms[vnode]) != 0 || role != node->roles[vnode])

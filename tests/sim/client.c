@@ -252,6 +252,8 @@ static void not_told(struct sim *sim, const struct client *client, uint32_t item
 
 static void timed_out(struct sim *sim, struct client *client)
 {
+    sim_tell(sim, 2, "client %u seq %llu has no answer to try %u", client->index,
+             (unsigned long long)client->seq, client->tries);
     if (client->tries < TRIES_MAX) {
         send_again(sim, client);
         return;
@@ -280,6 +282,9 @@ static void take_item(struct sim *sim, struct client *client, uint32_t item,
                       const struct wire_decision *decision)
 {
     if (decision->outcome == OUTCOME_ERROR || decision->outcome == OUTCOME_BUSY) {
+        sim_tell(sim, 2, "client %u seq %llu item %u gets %s for vnode %u", client->index,
+                 (unsigned long long)client->seq, item, outcome_name(decision->outcome),
+                 decision->vnode);
         not_told(sim, client, item);
         return;
     }
