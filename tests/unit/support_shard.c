@@ -1,0 +1,607 @@
+/* support_shard.c - the laboratory of shards; support_shard.h tells how it works. */
+#include "tests/unit/support_shard.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { FRAMES_MAX = 1 << 16, REPLIES_MAX = 1 << 14, RETRY_LIMIT_MS = 20000 };
+
+/* Tests read tokens and names in order, so ids grow with the node's number. */
+static uint64_t node_id(uint32_t node)
+{
+    return 0x1000 + node;
+}
+
+static void *copy_of(const void *bytes, size_t len)
+{
+    void *copy = malloc(len);
+    assert_non_null(copy);
+    memcpy(copy, bytes, len);
+    return copy;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static void describe_member(struct ring_member *member, uint32_t node)
+{
+    char name[16];
+    char zone[16];
+    (void)snprintf(name, sizeof name, "n%u", node);
+    (void)snprintf(zone, sizeof zone, "z%u", node);
+    assert_int_equal(ring_member_init(member, node_id(node), name, zone, RING_WEIGHT_DEFAULT), 0);
+}
+
+static void make_config(struct lab *lab, uint32_t replicas)
+{
+    struct ring_member member;
+    describe_member(&member, 0);
+    assert_int_equal(ring_config_init(lab->config, &member, LAB_VNODES, replicas), 0);
+    for (uint32_t node = 1; node < lab->nodes; node++) {
+        describe_member(&member, node);
+        assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
+        assert_int_equal(ring_config_settle(lab->config, lab->config_next), 0);
+    }
+}
+
+struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
+{
+    struct lab *lab = calloc(1, sizeof *lab);
+    assert_non_null(lab);
+    assert_true(nodes * shards_each <= LAB_SHARDS_MAX);
+    lab->now_ns = LAB_START_NS;
+    lab->nodes = nodes;
+    lab->shards_each = shards_each;
+    lab->count = nodes * shards_each;
+    lab->config = calloc(1, sizeof *lab->config);
+    lab->config_next = calloc(1, sizeof *lab->config_next);
+    lab->frames = calloc(FRAMES_MAX, sizeof *lab->frames);
+    lab->replies = calloc(REPLIES_MAX, sizeof *lab->replies);
+    assert_true(lab->config != NULL && lab->config_next != NULL);
+    assert_true(lab->frames != NULL && lab->replies != NULL);
+    assert_int_equal(effects_init(&lab->effects, alloc_heap()), 0);
+    make_config(lab, replicas);
+    for (uint32_t at = 0; at < lab->count; at++) {
+        struct shard_options *options = &lab->shards[at].options;
+        shard_options_default(options);
+        lab->shards[at].node = node_id(at / shards_each);
+        options->node_id = lab->shards[at].node;
+        options->shard = (uint16_t)(at % shards_each);
+        options->shards = (uint16_t)shards_each;
+        options->vnodes = LAB_VNODES;
+        options->memory_bytes = 4 << 20;
+        memset(options->secret.bytes, 3, sizeof options->secret.bytes);
+        memset(options->route_key.bytes, 5, sizeof options->route_key.bytes);
+        memset(options->cluster_id, 9, sizeof options->cluster_id);
+        (void)snprintf(options->name, sizeof options->name, "n%u", at / shards_each);
+        (void)snprintf(options->version, sizeof options->version, "1.2.3");
+    }
+    wire_checks_builder_init(&lab->builder, lab->values, sizeof lab->values);
+    bytes_writer_init(&lab->records, lab->record_bytes, sizeof lab->record_bytes);
+    return lab;
+}
+
+void lab_free(struct lab *lab)
+{
+    for (uint32_t at = 0; at < lab->count; at++)
+        lab_stop(lab, at);
+    for (size_t i = 0; i < lab->frame_count; i++)
+        free(lab->frames[i].bytes);
+    for (size_t i = 0; i < lab->reply_count; i++)
+        free(lab->replies[i].bytes);
+    for (uint32_t i = 0; i < lab->policy_count; i++)
+        policy_free(&lab->policies[i]);
+    effects_fini(&lab->effects);
+    free(lab->replies);
+    free(lab->frames);
+    free(lab->config_next);
+    free(lab->config);
+    free(lab);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static uint32_t shard_at(const struct lab *lab, uint64_t node, uint16_t shard)
+{
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (lab->shards[at].node == node && lab->shards[at].options.shard == shard)
+            return at;
+    fail_msg("no shard %u of node %llx", shard, (unsigned long long)node);
+    return LAB_NONE;
+}
+
+static void take_effect(struct lab *lab, uint32_t at, const struct effect *effect)
+{
+    switch (effect->kind) {
+    case EFFECT_SEND_PEER:
+        assert_true(lab->frame_count < FRAMES_MAX);
+        lab->frames[lab->frame_count++] = (struct lab_frame){
+            .from = at,
+            .to = shard_at(lab, effect->target, effect->shard),
+            .len = effect->len,
+            .bytes = copy_of(effect->bytes, effect->len),
+        };
+        break;
+    case EFFECT_SEND_CLIENT:
+        assert_true(lab->reply_count < REPLIES_MAX);
+        assert_int_equal(effect->target, LAB_CONNECTION + at);
+        lab->replies[lab->reply_count++] =
+            (struct lab_reply){at, effect->len, copy_of(effect->bytes, effect->len)};
+        break;
+    case EFFECT_LOAD:
+        assert_true(lab->load_count < sizeof lab->loads / sizeof *lab->loads);
+        lab->loads[lab->load_count++] = (struct lab_load){at, effect->vnode, effect->id};
+        break;
+    case EFFECT_LIST:
+        lab->list_count++;
+        break;
+    case EFFECT_ADMIN:
+        lab->admin_count++;
+        break;
+    case EFFECT_DROP_VNODE:
+        lab->dropped_vnodes++;
+        break;
+    case EFFECT_META:
+    case EFFECT_JOINED:
+    case EFFECT_INCARNATION:
+    case EFFECT_SEND_GOSSIP:
+        fail_msg("a shard has no such effect: %d", effect->kind);
+    }
+}
+
+void lab_perform(struct lab *lab, uint32_t at)
+{
+    for (size_t i = 0; i < lab->effects.count; i++)
+        take_effect(lab, at, &lab->effects.items[i]);
+    effects_clear(&lab->effects);
+    if (!lab->large)
+        shard_check_invariants(lab->shards[at].shard); /* L2 */
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct view *make_view(struct lab *lab, uint32_t at)
+{
+    struct view_member members[LAB_SHARDS_MAX];
+    struct view *view;
+    memset(members, 0, sizeof members);
+    for (uint32_t node = 0; node < lab->nodes; node++) {
+        struct view_member *member = &members[node];
+        member->id = node_id(node);
+        member->shards = (uint16_t)lab->shards_each;
+        (void)snprintf(member->name, sizeof member->name, "n%u", node);
+        (void)snprintf(member->client, sizeof member->client, "10.0.0.%u:7410", node + 1);
+    }
+    assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes,
+                              lab->shards[at].node, lab->config, &view),
+                     0);
+    return view;
+}
+
+void lab_create(struct lab *lab, uint32_t at)
+{
+    struct lab_shard *it = &lab->shards[at];
+    assert_null(it->shard);
+    it->options.boot = ++lab->next_boot;
+    it->options.term_floor = it->options.boot * 1000;
+    assert_int_equal(shard_new(alloc_heap(), &it->options, lab->now_ns, &it->shard), 0);
+}
+
+static void give_view(struct lab *lab, uint32_t at)
+{
+    struct lab_shard *it = &lab->shards[at];
+    struct view *old = it->view;
+    it->view = make_view(lab, at);
+    shard_view(it->shard, lab->now_ns, it->view, &lab->effects);
+    lab_perform(lab, at);
+    view_free(&old);
+}
+
+void lab_start(struct lab *lab, uint32_t at)
+{
+    lab_create(lab, at);
+    give_view(lab, at);
+}
+
+void lab_start_all(struct lab *lab)
+{
+    for (uint32_t at = 0; at < lab->count; at++)
+        lab_start(lab, at);
+    lab_settle(lab);
+}
+
+void lab_stop(struct lab *lab, uint32_t at)
+{
+    shard_free(&lab->shards[at].shard);
+    view_free(&lab->shards[at].view);
+}
+
+void lab_view_all(struct lab *lab)
+{
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (lab->shards[at].shard != NULL)
+            give_view(lab, at);
+}
+
+void lab_adopt(struct lab *lab)
+{
+    struct ring_config *old = lab->config;
+    lab->config = lab->config_next;
+    lab->config_next = old;
+    lab_view_all(lab);
+}
+
+const struct policy *lab_rules(struct lab *lab, const char *text)
+{
+    struct policy_error error;
+    struct policy *policy;
+    assert_true(lab->policy_count < LAB_POLICIES_MAX);
+    if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
+        fail_msg("%u:%u: %s", error.line, error.column, error.message);
+    lab->policies[lab->policy_count++] = policy;
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (lab->shards[at].shard != NULL)
+            shard_policy(lab->shards[at].shard, policy);
+    return policy;
+}
+
+/* ---- time and the network -------------------------------------------------------------------- */
+
+static bool holds_type(const struct lab_frame *frame, unsigned type)
+{
+    struct peer_envelope envelope;
+    struct bytes_reader reader;
+    struct peer_record record;
+    assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
+    bytes_reader_init(&reader, envelope.records, envelope.len);
+    while (peer_next(&reader, LAB_VNODES, &record) > 0)
+        if (record.type == type)
+            return true;
+    return false;
+}
+
+void lab_deliver(struct lab *lab)
+{
+    while (lab->frame_next < lab->frame_count) {
+        struct lab_frame *frame = &lab->frames[lab->frame_next++];
+        struct shard *shard = lab->shards[frame->to].shard;
+        if (shard == NULL || lab->cut[frame->from][frame->to] ||
+            (lab->drop_type != 0 && holds_type(frame, lab->drop_type)))
+            continue;
+        frame->delivered = true;
+        shard_peer(shard, lab->now_ns, frame->bytes, frame->len, &lab->effects);
+        lab_perform(lab, frame->to);
+    }
+}
+
+void lab_tick(struct lab *lab, uint32_t at)
+{
+    shard_tick(lab->shards[at].shard, lab->now_ns, &lab->effects);
+    lab_perform(lab, at);
+}
+
+void lab_pause(struct lab *lab, int64_t ns)
+{
+    lab->now_ns += ns;
+}
+
+static void step(struct lab *lab)
+{
+    lab->now_ns += LAB_MS;
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (lab->shards[at].shard != NULL)
+            lab_tick(lab, at);
+    lab_deliver(lab);
+}
+
+void lab_run(struct lab *lab, int64_t ns)
+{
+    lab_deliver(lab);
+    for (int64_t passed_ns = 0; passed_ns < ns; passed_ns += LAB_MS)
+        step(lab);
+}
+
+void lab_until(struct lab *lab, bool (*done)(struct lab *lab, void *context), void *context,
+               int64_t limit_ns)
+{
+    lab_deliver(lab);
+    for (int64_t passed_ns = 0; !done(lab, context); passed_ns += LAB_MS) {
+        if (passed_ns >= limit_ns)
+            fail_msg("waited %lld ms in vain", (long long)(limit_ns / LAB_MS));
+        step(lab);
+    }
+}
+
+static bool settled(struct lab *lab, void *context)
+{
+    (void)context;
+    bool all_run = true;
+    for (uint32_t at = 0; at < lab->count; at++)
+        all_run = all_run && lab->shards[at].shard != NULL;
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++) {
+        uint32_t first = lab_replica(lab, vnode, 0);
+        for (uint32_t rank = 1; lab->shards[first].shard == NULL; rank++)
+            first = lab_replica(lab, vnode, rank);
+        struct inspect_vnode held;
+        if (lab_decider(lab, vnode) != first)
+            return false;
+        inspect_vnode(lab->shards[first].shard, vnode, &held);
+        if (all_run && !held.synced)
+            return false;
+    }
+    return true;
+}
+
+void lab_settle(struct lab *lab)
+{
+    lab_until(lab, settled, NULL, RETRY_LIMIT_MS * LAB_MS);
+}
+
+/* ---- what was said --------------------------------------------------------------------------- */
+
+uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_record_type type,
+                  struct peer_record *last)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < lab->frame_count; i++) {
+        const struct lab_frame *frame = &lab->frames[i];
+        struct peer_envelope envelope;
+        struct bytes_reader reader;
+        struct peer_record record;
+        if ((from != LAB_NONE && frame->from != from) || (to != LAB_NONE && frame->to != to))
+            continue;
+        assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
+        bytes_reader_init(&reader, envelope.records, envelope.len);
+        while (peer_next(&reader, LAB_VNODES, &record) > 0) {
+            if (record.type != type)
+                continue;
+            found++;
+            if (last != NULL)
+                *last = record;
+        }
+    }
+    return found;
+}
+
+void lab_forget(struct lab *lab)
+{
+    lab_deliver(lab);
+    for (size_t i = 0; i < lab->frame_count; i++)
+        free(lab->frames[i].bytes);
+    lab->frame_count = 0;
+    lab->frame_next = 0;
+}
+
+void lab_speak(struct lab *lab, uint32_t from, uint32_t to)
+{
+    const struct peer_envelope envelope = {
+        .node = lab->shards[from].node,
+        .shard = lab->shards[from].options.shard,
+        .boot = lab->shards[from].options.boot,
+        .records = lab->records.data,
+        .len = lab->records.len,
+    };
+    assert_false(lab->records.failed);
+    const int len = peer_encode(&envelope, lab->frame, sizeof lab->frame);
+    assert_true(len > 0);
+    shard_peer(lab->shards[to].shard, lab->now_ns, lab->frame, (size_t)len, &lab->effects);
+    lab_perform(lab, to);
+    bytes_writer_init(&lab->records, lab->record_bytes, sizeof lab->record_bytes);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+uint32_t lab_vnode_of(const struct lab *lab, const char *key)
+{
+    struct identity identity;
+    assert_int_equal(identity_inline(&identity, key, strlen(key)), 0);
+    return identity_vnode(&lab->shards[0].options.route_key, &identity, LAB_VNODES);
+}
+
+struct hash128 lab_slot_of(const struct lab *lab, const char *key, uint8_t algorithm)
+{
+    struct identity identity;
+    assert_int_equal(identity_inline(&identity, key, strlen(key)), 0);
+    return identity_slot(&lab->shards[0].options.secret, &identity, algorithm, 0);
+}
+
+void lab_key(const struct lab *lab, uint32_t vnode, uint32_t number, char out[LAB_KEY_LEN])
+{
+    for (uint32_t i = 0;; i++) {
+        (void)snprintf(out, LAB_KEY_LEN, "key-%u-%u", number, i);
+        if (lab_vnode_of(lab, out) == vnode)
+            return;
+    }
+}
+
+uint32_t lab_replica(const struct lab *lab, uint32_t vnode, uint32_t rank)
+{
+    const struct view *view = NULL;
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    for (uint32_t at = 0; view == NULL && at < lab->count; at++)
+        view = lab->shards[at].view;
+    assert_non_null(view);
+    assert_true(rank < view_replica_set(view, vnode, ids));
+    return shard_at(lab, ids[rank], (uint16_t)(vnode % lab->shards_each));
+}
+
+void lab_attribute(const struct lab *lab, const char *rule, const char *name, uint32_t at,
+                   char out[LAB_KEY_LEN])
+{
+    for (uint32_t i = 0;; i++) {
+        struct identity identity;
+        struct identity_value value;
+        (void)snprintf(out, LAB_KEY_LEN, "%s=v%u", name, i);
+        value.data = strchr(out, '=') + 1;
+        value.len = strlen(value.data);
+        assert_int_equal(identity_rule(&identity, rule, strlen(rule), &value, 1), 0);
+        const uint32_t vnode =
+            identity_vnode(&lab->shards[0].options.route_key, &identity, LAB_VNODES);
+        if (lab_replica(lab, vnode, 0) == at)
+            return;
+    }
+}
+
+uint32_t lab_vnode_owned(const struct lab *lab, uint32_t at)
+{
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
+        if (lab_replica(lab, vnode, 0) == at)
+            return vnode;
+    fail_msg("shard %u owns nothing", at);
+    return LAB_NONE;
+}
+
+enum shard_role lab_role(const struct lab *lab, uint32_t at, uint32_t vnode)
+{
+    struct term term;
+    return shard_vnode(lab->shards[at].shard, vnode, &term);
+}
+
+uint32_t lab_decider(const struct lab *lab, uint32_t vnode)
+{
+    uint32_t found = LAB_NONE;
+    for (uint32_t at = 0; at < lab->count; at++) {
+        if (lab->shards[at].shard == NULL || lab_role(lab, at, vnode) != SHARD_DECIDING)
+            continue;
+        if (found != LAB_NONE)
+            return LAB_NONE;
+        found = at;
+    }
+    return found;
+}
+
+struct shard_stats lab_stats(const struct lab *lab, uint32_t at)
+{
+    struct shard_stats stats;
+    shard_stats(lab->shards[at].shard, &stats);
+    return stats;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_t operation,
+             uint64_t cost)
+{
+    const struct wire_text value = wire_text_of(key);
+    const int index = wire_checks_builder_inline(&lab->builder, limit);
+    assert_true(index >= 0);
+    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, operation, cost, &value,
+                                           1) >= 0);
+}
+
+void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes)
+{
+    struct wire_text names[WIRE_ATTRIBUTES_MAX];
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    uint32_t count = 0;
+    for (; attributes[count] != NULL; count++) {
+        const char *equals = strchr(attributes[count], '=');
+        assert_non_null(equals);
+        names[count] = (struct wire_text){attributes[count], (size_t)(equals - attributes[count])};
+        values[count] = wire_text_of(equals + 1);
+    }
+    const int index = wire_checks_builder_attributes(&lab->builder, names, count);
+    assert_true(index >= 0);
+    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, OPERATION_CHECK, cost,
+                                           values, count) >= 0);
+}
+
+static void send_frame(struct lab *lab, uint32_t at, uint64_t seq, uint32_t flags,
+                       uint32_t timeout_ms)
+{
+    const int len = wire_checks_builder_encode(&lab->builder, LAB_SESSION, seq, flags, timeout_ms,
+                                               lab->frame, sizeof lab->frame);
+    assert_true(len > 0);
+    shard_client(lab->shards[at].shard, lab->now_ns, LAB_CONNECTION + at, lab->frame, (size_t)len,
+                 &lab->effects);
+    lab_perform(lab, at);
+}
+
+uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms)
+{
+    send_frame(lab, at, ++lab->seq, 0, timeout_ms);
+    wire_checks_builder_reset(&lab->builder);
+    return lab->seq;
+}
+
+void lab_send_again(struct lab *lab, uint32_t at, uint64_t seq, uint32_t timeout_ms)
+{
+    send_frame(lab, at, seq, WIRE_FLAG_RETRY, timeout_ms);
+    wire_checks_builder_reset(&lab->builder);
+}
+
+uint32_t lab_answers(struct lab *lab, uint64_t seq)
+{
+    char error[WIRE_ERROR_LEN];
+    uint32_t found = 0;
+    for (size_t i = 0; i < lab->reply_count; i++) {
+        const struct lab_reply *reply = &lab->replies[i];
+        struct wire_envelope envelope;
+        assert_int_equal(wire_peek(reply->bytes, reply->len, &envelope, error), 0);
+        if (envelope.seq != seq || envelope.type != WIRE_DECISIONS)
+            continue;
+        assert_int_equal(
+            wire_decode_decisions(reply->bytes, reply->len, &lab->space, &lab->decisions, error),
+            0);
+        assert_int_equal(lab->decisions.head.session, LAB_SESSION);
+        found++;
+    }
+    return found;
+}
+
+bool lab_answered(struct lab *lab, uint64_t seq)
+{
+    return lab_answers(lab, seq) > 0;
+}
+
+static bool answer_is_there(struct lab *lab, void *context)
+{
+    return lab_answered(lab, *(const uint64_t *)context);
+}
+
+struct wire_decision lab_answer(struct lab *lab, uint64_t seq, uint32_t item)
+{
+    struct wire_decision decision;
+    lab_until(lab, answer_is_there, &seq, RETRY_LIMIT_MS * LAB_MS);
+    assert_true(item < lab->decisions.head.count);
+    wire_decision_at(&lab->decisions, item, &decision);
+    return decision;
+}
+
+const struct lab_reply *lab_last_reply(const struct lab *lab)
+{
+    assert_true(lab->reply_count > 0);
+    return &lab->replies[lab->reply_count - 1];
+}
+
+struct wire_decision lab_check(struct lab *lab, uint32_t at, const char *key,
+                               const struct limit *limit, uint64_t cost)
+{
+    lab_ask(lab, limit, key, OPERATION_CHECK, cost);
+    return lab_answer(lab, lab_send(lab, at, 5000), 0);
+}
+
+uint64_t lab_used(struct lab *lab, uint32_t at, const char *key, const struct limit *limit)
+{
+    lab_ask(lab, limit, key, OPERATION_PEEK, 0);
+    return lab_answer(lab, lab_send(lab, at, 5000), 0).used;
+}
+
+struct limit lab_limit(uint64_t count)
+{
+    return (struct limit){
+        .count = count,
+        .window_ns = UINT64_C(3600) * 1000000000,
+        .burst = 0,
+        .algorithm = ALGORITHM_FIXED_WINDOW,
+    };
+}
+
+bool lab_text_is(struct wire_text text, const char *expected)
+{
+    return text.len == strlen(expected) && memcmp(text.data, expected, text.len) == 0;
+}

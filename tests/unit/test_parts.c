@@ -1,0 +1,591 @@
+/* test_parts.c - checks that wait for a peer, a term or the disk, and what is given back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support_shard.h"
+
+static int set_up_two(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 1);
+    lab_start_all(lab);
+    *state = lab;
+    return 0;
+}
+
+/* Node 0 runs; nodes 1 and 2 are ghosts. */
+static int set_up_ghosts(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 1);
+    lab_start(lab, 0);
+    lab_run(lab, 50 * LAB_MS);
+    *state = lab;
+    return 0;
+}
+
+static int set_up_shards(void **state)
+{
+    struct lab *lab = lab_new(1, 2, 1);
+    lab_start_all(lab);
+    *state = lab;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *lab = *state;
+    if (lab->large)
+        shard_check_invariants(lab->shards[0].shard);
+    lab_free(lab);
+    return 0;
+}
+
+/* A key of a vnode that shard `at` owns. */
+static void key_of(const struct lab *lab, uint32_t at, char out[LAB_KEY_LEN])
+{
+    lab_key(lab, lab_vnode_owned(lab, at), 0, out);
+}
+
+/* A check goes to the one who decides, and the answer names that node. */
+static void a_check_is_forwarded_to_its_decider(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[LAB_KEY_LEN];
+    struct peer_record record;
+    key_of(lab, 1, key);
+    lab_forget(lab);
+    const struct wire_decision decision = lab_check(lab, 0, key, &limit, 4);
+    assert_true(decision.allowed && decision.used == 4 && decision.remaining == 6);
+    assert_true(lab_text_is(decision.source->node, "n1"));
+    assert_true(lab_text_is(decision.source->window, "10/h"));
+    assert_int_equal(lab_stats(lab, 0).forwarded, 1);
+    assert_int_equal(lab_stats(lab, 1).checks, 1);
+    assert_int_equal(lab_said(lab, 0, 1, PEER_FORWARD, &record), 1);
+    assert_int_equal(record.forward.flags & FORWARD_RETRY, 0);
+    assert_int_equal(lab_used(lab, 1, key, &limit), 4);
+}
+
+/* The shards of one node forward to each other as nodes do. */
+static void shards_of_one_node_forward_to_each_other(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++) {
+        char key[LAB_KEY_LEN];
+        lab_key(lab, vnode, 0, key);
+        assert_int_equal(lab_check(lab, 0, key, &limit, 1).used, 1);
+        assert_int_equal(lab_check(lab, 1, key, &limit, 1).used, 2);
+    }
+    assert_int_equal(lab_stats(lab, 0).forwarded, LAB_VNODES / 2);
+    assert_int_equal(lab_stats(lab, 1).forwarded, LAB_VNODES / 2);
+}
+
+/* A forward whose answer was lost is repeated, and the decider charges it once. */
+static void a_forward_without_an_answer_is_repeated_and_charged_once(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[LAB_KEY_LEN];
+    struct peer_record record;
+    key_of(lab, 1, key);
+    lab_forget(lab);
+    lab->drop_type = PEER_ANSWER;
+    lab_ask(lab, &limit, key, OPERATION_CHECK, 3);
+    const uint64_t seq = lab_send(lab, 0, 2000);
+    lab_run(lab, 250 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    lab->drop_type = 0;
+    assert_int_equal(lab_answer(lab, seq, 0).granted, 3);
+    assert_true(lab_said(lab, 0, 1, PEER_FORWARD, &record) >= 3);
+    assert_true((record.forward.flags & FORWARD_RETRY) != 0);
+    assert_true(lab_stats(lab, 1).retries_recalled >= 1);
+    assert_int_equal(lab_used(lab, 0, key, &limit), 3);
+    assert_int_equal(lab_answers(lab, seq), 1);
+}
+
+/* A lost forward is repeated as well, and then it is the first that the decider sees. */
+static void a_forward_that_was_lost_is_repeated(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[LAB_KEY_LEN];
+    key_of(lab, 1, key);
+    lab->drop_type = PEER_FORWARD;
+    lab_ask(lab, &limit, key, OPERATION_CHECK, 3);
+    const uint64_t seq = lab_send(lab, 0, 2000);
+    lab_run(lab, 150 * LAB_MS);
+    lab->drop_type = 0;
+    assert_int_equal(lab_answer(lab, seq, 0).used, 3);
+    assert_int_equal(lab_stats(lab, 1).retries_recalled, 0);
+}
+
+/* Who is not the decider says so, with the term that tells who is. */
+static void a_forward_to_the_wrong_node_is_answered_moved(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_owned(lab, 1);
+    const struct limit limit = lab_limit(10);
+    struct forward forward = {.ticket = 88, .limit_count = 1, .cost = 1, .vnode = vnode};
+    struct peer_record record;
+    forward.limits[0] = limit;
+    lab_forget(lab);
+    peer_put_forward(&lab->records, &forward);
+    lab_speak(lab, 1, 0);
+    lab_tick(lab, 0);
+    assert_int_equal(lab_said(lab, 0, 1, PEER_MOVED, &record), 1);
+    assert_int_equal(record.moved.ticket, 88);
+    assert_int_equal(record.moved.vnode, vnode);
+    assert_true(record.moved.term.writer == lab->shards[1].node && record.moved.term.number > 0);
+    assert_int_equal(lab_stats(lab, 0).moved, 1);
+}
+
+/* ---- ghosts ---------------------------------------------------------------------------------- */
+
+/* Asks node 0 for a key of ghost 1 and returns the forward's ticket. */
+static uint64_t forward_to_ghost(struct lab *lab, const struct limit *limit, uint32_t timeout_ms,
+                                 uint64_t *seq)
+{
+    char key[LAB_KEY_LEN];
+    struct peer_record record;
+    key_of(lab, 1, key);
+    lab_forget(lab);
+    lab_ask(lab, limit, key, OPERATION_CHECK, 1);
+    *seq = lab_send(lab, 0, timeout_ms);
+    lab_run(lab, 2 * LAB_MS);
+    assert_int_equal(lab_said(lab, 0, 1, PEER_FORWARD, &record), 1);
+    return record.forward.ticket;
+}
+
+static void answer_from(struct lab *lab, uint32_t ghost, uint64_t ticket, uint64_t used)
+{
+    const struct answer answer = {.status = ANSWER_DECIDED,
+                                  .allowed = true,
+                                  .limit = 10,
+                                  .used = used,
+                                  .remaining = 10 - used,
+                                  .granted = 1};
+    peer_put_answer(&lab->records, ticket, &answer);
+    lab_speak(lab, ghost, 0);
+}
+
+/* A ticket names a part and its generation: what answers an older one meets nothing. */
+static void an_answer_that_comes_too_late_meets_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    uint64_t first;
+    uint64_t second;
+    const uint64_t old = forward_to_ghost(lab, &limit, 50, &first);
+    assert_int_equal(lab_answer(lab, first, 0).outcome, OUTCOME_ERROR);
+    const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &second);
+    assert_int_equal((uint32_t)ticket, (uint32_t)old); /* the same place, used again */
+    answer_from(lab, 1, old, 7);
+    assert_false(lab_answered(lab, second));
+    answer_from(lab, 1, ticket ^ 1, 7);
+    answer_from(lab, 1, UINT64_MAX, 7);
+    assert_false(lab_answered(lab, second));
+    answer_from(lab, 1, ticket, 4);
+    assert_true(lab_answered(lab, second));
+    assert_int_equal(lab_answer(lab, second, 0).used, 4);
+    answer_from(lab, 1, ticket, 5);
+    assert_int_equal(lab_answers(lab, second), 1);
+    assert_int_equal(lab_answers(lab, first), 1);
+}
+
+/* A limit that the answer names but the check did not have does no harm. */
+static void an_answer_about_a_limit_that_was_not_asked_is_harmless(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const struct answer answer = {.status = ANSWER_DECIDED, .allowed = true, .limit_index = 7};
+    uint64_t seq;
+    const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &seq);
+    peer_put_answer(&lab->records, ticket, &answer);
+    lab_speak(lab, 1, 0);
+    assert_true(lab_answered(lab, seq));
+}
+
+/* MOVED names the newer term: the check follows it at once, as a retry. */
+static void a_moved_check_follows_to_the_new_decider(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_owned(lab, 1);
+    const struct term term = {1, 9, lab->shards[2].node};
+    struct peer_record record;
+    uint64_t seq;
+    const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &seq);
+    peer_put_moved(&lab->records, ticket, vnode, &term);
+    lab_speak(lab, 1, 0);
+    lab_tick(lab, 0);
+    assert_int_equal(lab_said(lab, 0, 2, PEER_FORWARD, &record), 1);
+    assert_true((record.forward.flags & FORWARD_RETRY) != 0);
+    answer_from(lab, 2, record.forward.ticket, 2);
+    assert_true(lab_text_is(lab_answer(lab, seq, 0).source->node, "n2"));
+}
+
+/* A MOVED that tells nothing new does not make the two play ping-pong within one instant. */
+static void a_moved_that_tells_nothing_new_waits_before_it_is_sent_again(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_owned(lab, 1);
+    const struct term none = {0, 0, 0};
+    uint64_t seq;
+    peer_put_ping(&lab->records, lab->now_ns, 0, false);
+    lab_speak(lab, 1, 0);
+    const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &seq);
+    peer_put_moved(&lab->records, ticket, vnode, &none);
+    lab_speak(lab, 1, 0);
+    lab_tick(lab, 0);
+    assert_int_equal(lab_said(lab, 0, 1, PEER_FORWARD, NULL), 1);
+    lab_run(lab, 12 * LAB_MS);
+    assert_int_equal(lab_said(lab, 0, 1, PEER_FORWARD, NULL), 2);
+}
+
+/* A decider that has no room says busy, and so does the node that was asked. */
+static void a_busy_decider_makes_the_answer_busy(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const struct answer busy = {.status = ANSWER_BUSY};
+    uint64_t seq;
+    const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &seq);
+    peer_put_answer(&lab->records, ticket, &busy);
+    lab_speak(lab, 1, 0);
+    assert_true(lab_answered(lab, seq));
+    assert_int_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_BUSY);
+}
+
+/* ---- forwards that wait here ----------------------------------------------------------------- */
+
+/* Node 0 and ghosts 1, 2 with two replicas each; node 0 waits for what the ghosts hold. */
+static int set_up_recovering(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 2);
+    lab_start(lab, 0);
+    lab_run(lab, 10 * LAB_MS);
+    *state = lab;
+    return 0;
+}
+
+/* A vnode that node 0 prefers to decide, with ghost 1 as its replica. */
+static uint32_t shared_vnode(const struct lab *lab)
+{
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
+        if (lab_replica(lab, vnode, 0) == 0 && lab_replica(lab, vnode, 1) == 1)
+            return vnode;
+    fail_msg("no vnode is shared by nodes 0 and 1");
+    return 0;
+}
+
+static void put_forward(struct lab *lab, uint32_t vnode, uint64_t ticket)
+{
+    struct forward forward = {.ticket = ticket, .limit_count = 1, .cost = 2, .vnode = vnode};
+    forward.limits[0] = lab_limit(10);
+    forward.ids[0] = (struct hash128){ticket, 1};
+    peer_put_forward(&lab->records, &forward);
+    lab_speak(lab, 2, 0);
+}
+
+/* While nobody may decide, a peer's forward waits here and is answered once somebody may. */
+static void a_peers_forward_waits_for_the_term(void **state)
+{
+    struct lab *lab = *state;
+    struct peer_record record;
+    const uint32_t vnode = shared_vnode(lab);
+    put_forward(lab, vnode, 31);
+    lab_run(lab, 900 * LAB_MS);
+    assert_int_equal(lab_said(lab, 0, 2, PEER_ANSWER, NULL), 0);
+    put_forward(lab, vnode, 32);
+    lab_run(lab, 200 * LAB_MS); /* the grace for the ghosts has ended */
+    assert_int_equal(lab_role(lab, 0, vnode), SHARD_DECIDING);
+    assert_true(lab_said(lab, 0, 2, PEER_ANSWER, &record) >= 1);
+    assert_true(record.answer.ticket == 32 || record.answer.ticket == 31);
+    assert_int_equal(record.answer.answer.status, ANSWER_DECIDED);
+    assert_true(record.answer.answer.allowed && record.answer.answer.used == 2);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* A peer's forward never travels on: when another decides, its sender is told so. */
+static void a_peers_forward_that_waited_is_answered_moved(void **state)
+{
+    struct lab *lab = *state;
+    struct peer_record record;
+    const uint32_t vnode = shared_vnode(lab);
+    const struct peer_vnode opened = {
+        .vnode = vnode, .role = ROLE_DECIDING, .term = {1, 5, lab->shards[1].node}};
+    put_forward(lab, vnode, 31);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, 1, 0);
+    lab_tick(lab, 0);
+    assert_int_equal(lab_said(lab, 0, LAB_NONE, PEER_FORWARD, NULL), 0);
+    assert_int_equal(lab_said(lab, 0, 2, PEER_MOVED, &record), 1);
+    assert_int_equal(record.moved.ticket, 31);
+    assert_int_equal(record.moved.term.writer, lab->shards[1].node);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+/* Two rules whose counters are on different nodes: by-user on node 0, by-ip on node 1. */
+struct apart {
+    char user[LAB_KEY_LEN];
+    char host[LAB_KEY_LEN];
+};
+
+static void make_apart(struct lab *lab, struct apart *apart)
+{
+    lab_rules(lab,
+              "rules:\n"
+              "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
+              "- {name: by-host, key: [host], limits: [{rate: 20/h, algorithm: fixed_window}]}\n");
+    lab_attribute(lab, "by-user", "user", 0, apart->user);
+    lab_attribute(lab, "by-host", "host", 1, apart->host);
+}
+
+static uint64_t ask_both(struct lab *lab, const struct apart *apart)
+{
+    const char *const attributes[] = {apart->user, apart->host, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    return lab_send(lab, 0, 2000);
+}
+
+static uint64_t host_used(struct lab *lab, const struct apart *apart)
+{
+    const char *const attributes[] = {apart->host, NULL};
+    lab_ask_attributes(lab, 0, attributes);
+    return lab_answer(lab, lab_send(lab, 1, 2000), 0).used;
+}
+
+/* A request that one owner denies keeps nothing of what another granted it. */
+static void a_denial_gives_back_what_other_owners_granted(void **state)
+{
+    struct lab *lab = *state;
+    struct apart apart;
+    make_apart(lab, &apart);
+    assert_true(lab_answer(lab, ask_both(lab, &apart), 0).allowed);
+    assert_int_equal(host_used(lab, &apart), 1);
+    for (int i = 0; i < 3; i++) {
+        const struct wire_decision decision = lab_answer(lab, ask_both(lab, &apart), 0);
+        assert_false(decision.allowed);
+        assert_true(lab_text_is(decision.source->rule, "by-user"));
+    }
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(host_used(lab, &apart), 1);
+    assert_int_equal(lab_stats(lab, 0).undone, 3);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* A give-back that is lost, or whose acknowledgement is, is repeated, and acts once. */
+static void a_give_back_is_repeated_until_it_is_acknowledged(void **state)
+{
+    struct lab *lab = *state;
+    struct apart apart;
+    make_apart(lab, &apart);
+    (void)lab_answer(lab, ask_both(lab, &apart), 0);
+    const char *const host_only[] = {apart.host, NULL};
+    lab_ask_attributes(lab, 5, host_only);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 1, 2000), 0).used, 6);
+    assert_false(lab_answer(lab, ask_both(lab, &apart), 0).allowed);
+    lab->drop_type = PEER_FORWARD;
+    lab_run(lab, 250 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 0);
+    lab->drop_type = PEER_ANSWER;
+    lab_run(lab, 250 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 0);
+    lab->drop_type = 0;
+    lab_run(lab, 250 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 1);
+    assert_int_equal(host_used(lab, &apart), 6);
+}
+
+/* A give-back that finds nobody for five seconds is given up, and counted. */
+static void a_give_back_that_finds_nobody_is_counted_as_lost(void **state)
+{
+    struct lab *lab = *state;
+    struct apart apart;
+    make_apart(lab, &apart);
+    (void)lab_answer(lab, ask_both(lab, &apart), 0);
+    assert_false(lab_answer(lab, ask_both(lab, &apart), 0).allowed);
+    lab_stop(lab, 1);
+    lab_run(lab, 4900 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
+    lab_run(lab, 200 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undo_lost, 1);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+/* What the disk holds of one key. */
+struct stored {
+    char key[LAB_KEY_LEN];
+    uint32_t vnode;
+    struct hash128 id;
+    uint8_t state[256];
+    size_t len;
+};
+
+static void export_key(struct lab *lab, const struct limit *limit, struct stored *stored)
+{
+    (void)snprintf(stored->key, sizeof stored->key, "k");
+    stored->vnode = lab_vnode_of(lab, stored->key);
+    stored->id = lab_slot_of(lab, stored->key, limit->algorithm);
+    lab_start_all(lab);
+    assert_int_equal(lab_check(lab, 0, stored->key, limit, 3).used, 3);
+    const int len =
+        inspect_slot(lab->shards[0].shard, stored->id, stored->state, sizeof stored->state);
+    assert_true(len > 0);
+    stored->len = (size_t)len;
+    lab_stop(lab, 0);
+}
+
+/* Restarts the node with so much on its disk that memory does not take the key as well. */
+static void restart_full(struct lab *lab, const struct stored *stored)
+{
+    struct shard *shard;
+    uint8_t none[1];
+    lab->large = true;
+    lab_create(lab, 0);
+    shard = lab->shards[0].shard;
+    for (uint64_t i = 1; i <= 120000; i++)
+        assert_int_equal(shard_restore_slot(shard, (uint32_t)(i % LAB_VNODES),
+                                            (struct hash128){hash_mix64(i), i}, stored->state,
+                                            stored->len, lab->now_ns),
+                         0);
+    assert_int_equal(shard_restore_slot(shard, stored->vnode, stored->id, stored->state,
+                                        stored->len, lab->now_ns),
+                     0);
+    assert_int_equal(inspect_slot(shard, stored->id, none, sizeof none), 0);
+    lab_view_all(lab);
+    lab_settle(lab);
+}
+
+static int set_up_stored(void **state)
+{
+    static struct stored stored;
+    const struct limit limit = lab_limit(10);
+    struct lab *lab = lab_new(1, 1, 1);
+    export_key(lab, &limit, &stored);
+    restart_full(lab, &stored);
+    lab->context = &stored;
+    *state = lab;
+    return 0;
+}
+
+static void loaded(struct lab *lab, int result)
+{
+    const struct stored *stored = lab->context;
+    shard_loaded(lab->shards[0].shard, lab->now_ns, stored->vnode, stored->id, result,
+                 result == 0 ? stored->state : NULL, result == 0 ? stored->len : 0, &lab->effects);
+    lab_perform(lab, 0);
+}
+
+static uint64_t ask_stored(struct lab *lab)
+{
+    const struct stored *stored = lab->context;
+    const struct limit limit = lab_limit(10);
+    lab_ask(lab, &limit, stored->key, OPERATION_CHECK, 1);
+    return lab_send(lab, 0, 1000);
+}
+
+/* A key that may be on disk is fetched, once for all who ask, and then decided on what it was. */
+static void a_check_waits_for_its_slot_from_disk(void **state)
+{
+    struct lab *lab = *state;
+    const struct stored *stored = lab->context;
+    const uint64_t first = ask_stored(lab);
+    const uint64_t second = ask_stored(lab);
+    assert_false(lab_answered(lab, first) || lab_answered(lab, second));
+    assert_int_equal(lab->load_count, 1);
+    assert_int_equal(lab->loads[0].vnode, stored->vnode);
+    assert_true(hash128_equal(lab->loads[0].id, stored->id));
+    loaded(lab, 0);
+    assert_int_equal(lab_answer(lab, first, 0).used + lab_answer(lab, second, 0).used, 4 + 5);
+    assert_int_equal(lab_answer(lab, ask_stored(lab), 0).used, 6);
+    assert_int_equal(lab->load_count, 1);
+    assert_int_equal(lab_stats(lab, 0).loads, 1);
+}
+
+/* The filter may be wrong: what the disk does not hold is a new key. */
+static void a_key_that_is_not_on_disk_is_new(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t seq = ask_stored(lab);
+    loaded(lab, TG_ENOTFOUND);
+    assert_int_equal(lab_answer(lab, seq, 0).used, 1);
+}
+
+/* A disk that fails makes the check an error, not a key without a past. */
+static void a_disk_that_fails_decides_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t seq = ask_stored(lab);
+    loaded(lab, TG_EIO);
+    assert_true(lab_answered(lab, seq));
+    assert_int_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ERROR);
+    const uint64_t again = ask_stored(lab);
+    assert_int_equal(lab->load_count, 2);
+    loaded(lab, 0);
+    assert_int_equal(lab_answer(lab, again, 0).used, 4);
+}
+
+/* An answer of the disk to a question that nobody asked changes nothing. */
+static void an_unasked_answer_of_the_disk_is_harmless(void **state)
+{
+    struct lab *lab = *state;
+    loaded(lab, TG_ENOTFOUND);
+    const uint64_t seq = ask_stored(lab);
+    assert_false(lab_answered(lab, seq));
+    loaded(lab, 0);
+    assert_int_equal(lab_answer(lab, seq, 0).used, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_check_is_forwarded_to_its_decider, set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(shards_of_one_node_forward_to_each_other, set_up_shards,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_forward_without_an_answer_is_repeated_and_charged_once,
+                                        set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_forward_that_was_lost_is_repeated, set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_forward_to_the_wrong_node_is_answered_moved, set_up_two,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_that_comes_too_late_meets_nothing, set_up_ghosts,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_about_a_limit_that_was_not_asked_is_harmless,
+                                        set_up_ghosts, tear_down),
+        cmocka_unit_test_setup_teardown(a_moved_check_follows_to_the_new_decider, set_up_ghosts,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_moved_that_tells_nothing_new_waits_before_it_is_sent_again, set_up_ghosts, tear_down),
+        cmocka_unit_test_setup_teardown(a_busy_decider_makes_the_answer_busy, set_up_ghosts,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_peers_forward_waits_for_the_term, set_up_recovering,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_peers_forward_that_waited_is_answered_moved,
+                                        set_up_recovering, tear_down),
+        cmocka_unit_test_setup_teardown(a_denial_gives_back_what_other_owners_granted, set_up_two,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_give_back_is_repeated_until_it_is_acknowledged,
+                                        set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_give_back_that_finds_nobody_is_counted_as_lost,
+                                        set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_check_waits_for_its_slot_from_disk, set_up_stored,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_key_that_is_not_on_disk_is_new, set_up_stored, tear_down),
+        cmocka_unit_test_setup_teardown(a_disk_that_fails_decides_nothing, set_up_stored,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_unasked_answer_of_the_disk_is_harmless, set_up_stored,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

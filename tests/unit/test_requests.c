@@ -1,0 +1,494 @@
+/* test_requests.c - client messages: what an item is charged for, and what is answered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support_shard.h"
+
+static int set_up(void **state)
+{
+    struct lab *lab = lab_new(1, 1, 1);
+    lab_start_all(lab);
+    *state = lab;
+    return 0;
+}
+
+/* A lab of two nodes of which the second is a ghost. */
+static int set_up_ghost(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 1);
+    lab_start(lab, 0);
+    lab_run(lab, 50 * LAB_MS);
+    *state = lab;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *lab = *state;
+    lab_free(lab);
+    return 0;
+}
+
+/* The error that the last reply carries. */
+static struct wire_error last_error(const struct lab *lab)
+{
+    const struct lab_reply *reply = lab_last_reply(lab);
+    struct wire_error message;
+    char error[WIRE_ERROR_LEN];
+    assert_int_equal(wire_decode_error(reply->bytes, reply->len, &message, error), 0);
+    return message;
+}
+
+static struct wire_decision ask(struct lab *lab, uint64_t cost, const char *const *attributes)
+{
+    lab_ask_attributes(lab, cost, attributes);
+    return lab_answer(lab, lab_send(lab, 0, 5000), 0);
+}
+
+static const char *const ann[] = {"user=ann", NULL};
+static const char *const bob[] = {"user=bob", NULL};
+
+/* The numbers of an inline limit are those of its own key, and the answer names the window. */
+static void an_inline_check_is_answered_with_its_numbers(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    struct wire_decision decision = lab_check(lab, 0, "k", &limit, 3);
+    assert_true(decision.allowed && decision.outcome == OUTCOME_ALLOW && !decision.degraded);
+    assert_true(decision.limit == 10 && decision.used == 3 && decision.remaining == 7);
+    assert_int_equal(decision.granted, 3);
+    assert_int_equal(decision.vnode, lab_vnode_of(lab, "k"));
+    assert_int_equal(decision.retry_after_ms, 0);
+    assert_true(lab_text_is(decision.source->window, "10/h"));
+    assert_true(lab_text_is(decision.source->node, "n0"));
+    assert_int_equal(decision.source->rule.len, 0);
+    assert_int_equal(decision.source->status, 200);
+    decision = lab_check(lab, 0, "k", &limit, 8);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_DENY);
+    assert_true(decision.used == 3 && decision.granted == 0 && decision.retry_after_ms > 0);
+    assert_int_equal(decision.source->status, 429);
+    assert_int_equal(lab_check(lab, 0, "other", &limit, 1).used, 1);
+}
+
+/* Items of one message see each other's effect, in their order, and each has its own answer. */
+static void items_of_a_message_are_decided_in_their_order(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(2);
+    const struct limit wide = lab_limit(7);
+    for (int i = 0; i < 3; i++)
+        lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    lab_ask(lab, &wide, "q", OPERATION_CHECK, 4);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    assert_true(lab_answer(lab, seq, 0).allowed && lab_answer(lab, seq, 1).allowed);
+    assert_false(lab_answer(lab, seq, 2).allowed);
+    assert_int_equal(lab_answer(lab, seq, 3).remaining, 3);
+    assert_true(lab_text_is(lab_answer(lab, seq, 2).source->window, "2/h"));
+    assert_true(lab_text_is(lab_answer(lab, seq, 3).source->window, "7/h"));
+    assert_int_equal(lab->decisions.head.count, 4);
+    assert_int_equal(lab_answers(lab, seq), 1);
+}
+
+/* Every operation reaches the engine as it was asked. */
+static void the_operations_do_what_their_names_say(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    assert_int_equal(lab_check(lab, 0, "k", &limit, 6).used, 6);
+    lab_ask(lab, &limit, "k", OPERATION_PEEK, 5);
+    assert_false(lab_answer(lab, lab_send(lab, 0, 1000), 0).allowed);
+    lab_ask(lab, &limit, "k", OPERATION_REFUND, 2);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).used, 4);
+    lab_ask(lab, &limit, "k", OPERATION_HIT, 9);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).used, 13);
+    lab_ask(lab, &limit, "k", OPERATION_RESET, 0);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).used, 0);
+}
+
+/* A caller that takes what there is gets exactly that, and is told how much. */
+static void at_most_grants_what_is_left(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    assert_int_equal(lab_check(lab, 0, "k", &limit, 7).used, 7);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK | WIRE_AT_MOST, 8);
+    const struct wire_decision decision = lab_answer(lab, lab_send(lab, 0, 1000), 0);
+    assert_true(decision.allowed && decision.granted == 3 && decision.remaining == 0);
+    assert_int_equal(lab_used(lab, 0, "k", &limit), 10);
+}
+
+/* All limits of a rule are charged; a denial names the one with the longest wait. */
+static void a_denial_names_the_limit_that_lasts_longest(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n"
+                   "- name: per-user\n"
+                   "  key: [user]\n"
+                   "  limits: [{rate: 2/h, algorithm: fixed_window},"
+                   " {rate: 3/24h, algorithm: fixed_window}]\n"
+                   "  response: {status: 430, message: SLOW_DOWN}\n");
+    assert_true(ask(lab, 1, ann).allowed);
+    struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(decision.allowed && decision.remaining == 0);
+    assert_true(lab_text_is(decision.source->window, "2/h"));
+    decision = ask(lab, 1, ann);
+    assert_true(!decision.allowed && lab_text_is(decision.source->window, "2/h"));
+    assert_true(lab_text_is(decision.source->rule, "per-user"));
+    assert_true(lab_text_is(decision.source->message, "SLOW_DOWN"));
+    assert_int_equal(decision.source->status, 430);
+    assert_true(decision.retry_after_ms > 0 && decision.retry_after_ms <= 3600 * 1000);
+    decision = ask(lab, 2, ann); /* denied by both */
+    assert_true(!decision.allowed && lab_text_is(decision.source->window, "3/d"));
+    assert_true(ask(lab, 1, bob).allowed);
+}
+
+/* The limits of all rules that apply are one group: a denial by one charges none. */
+static void rules_that_apply_together_are_charged_all_or_nothing(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const both[] = {"user=ann", "ip=10.0.0.1", NULL};
+    static const char *const other[] = {"user=bob", "ip=10.0.0.1", NULL};
+    lab_rules(lab,
+              "rules:\n"
+              "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
+              "- {name: by-ip, key: [ip], limits: [{rate: 3/h, algorithm: fixed_window}]}\n");
+    struct wire_decision decision = ask(lab, 1, both);
+    assert_true(decision.allowed && decision.remaining == 0);
+    assert_true(lab_text_is(decision.source->rule, "by-user")); /* the least remaining */
+    for (int i = 0; i < 3; i++) {
+        decision = ask(lab, 1, both);
+        assert_true(!decision.allowed && lab_text_is(decision.source->rule, "by-user"));
+    }
+    assert_true(ask(lab, 1, other).allowed); /* the address was charged once so far */
+    assert_int_equal(lab_stats(lab, 0).undone, 0);
+}
+
+/* Without rules everything is allowed, and said to be so for want of a rule. */
+static void a_request_that_no_rule_matches_gets_what_unmatched_says(void **state)
+{
+    struct lab *lab = *state;
+    struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(decision.allowed && decision.outcome == OUTCOME_NO_RULE);
+    assert_int_equal(decision.vnode, WIRE_VNODE_NONE);
+    lab_rules(lab, "unmatched: deny\nrules: []\n");
+    decision = ask(lab, 1, ann);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_NO_RULE);
+    assert_int_equal(decision.source->status, 403);
+    assert_int_equal(decision.retry_after_ms, -1);
+}
+
+/* Block and allow rules act before anything is charged. */
+static void block_and_allow_rules_charge_nothing(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const root[] = {"user=root", NULL};
+    lab_rules(lab, "rules:\n"
+                   "- {name: no-bob, priority: 9, match: {user: bob}, action: block}\n"
+                   "- {name: yes-root, priority: 8, match: {user: root}, action: allow}\n"
+                   "- {name: all, key: [user], limits: [{rate: 1/h}]}\n");
+    struct wire_decision decision = ask(lab, 1, bob);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_BLOCKED);
+    assert_true(lab_text_is(decision.source->rule, "no-bob"));
+    assert_int_equal(decision.source->status, 403);
+    for (int i = 0; i < 3; i++) {
+        decision = ask(lab, 1, root);
+        assert_true(decision.allowed && decision.outcome == OUTCOME_ALLOW);
+    }
+    assert_int_equal(lab_stats(lab, 0).checks, 0);
+    assert_true(ask(lab, 1, ann).allowed);
+    assert_false(ask(lab, 1, ann).allowed);
+}
+
+/* A rule may insist on its key's attributes. */
+static void a_missing_attribute_denies_when_the_rule_says_so(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n"
+                   "- {name: needs-phone, key: [phone], missing: deny, limits: [{rate: 9/h}]}\n");
+    const struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_DENY);
+    assert_true(lab_text_is(decision.source->rule, "needs-phone"));
+}
+
+/* A shadow rule never denies, but what it would have denied is told. */
+static void a_shadow_rule_records_and_does_not_deny(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n- {name: trial, key: [user], shadow: true, limits: [{rate: 1/h}]}\n");
+    assert_int_equal(ask(lab, 1, ann).outcome, OUTCOME_ALLOW);
+    const struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(decision.allowed && decision.outcome == OUTCOME_SHADOW_DENIED);
+}
+
+/* An enforced limit is neither hidden nor softened by a shadow rule beside it. */
+static void a_shadow_rule_beside_an_enforced_one_changes_nothing(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n"
+                   "- {name: trial, key: [user], shadow: true, limits: [{rate: 1/h,"
+                   " algorithm: fixed_window}]}\n"
+                   "- {name: real, key: [user], limits: [{rate: 3/h, algorithm: fixed_window}]}\n");
+    assert_int_equal(ask(lab, 1, ann).outcome, OUTCOME_ALLOW);
+    struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(decision.allowed && decision.outcome == OUTCOME_SHADOW_DENIED);
+    assert_true(lab_text_is(decision.source->rule, "real") && decision.remaining == 1);
+    assert_true(ask(lab, 1, ann).allowed);
+    decision = ask(lab, 1, ann);
+    assert_true(!decision.allowed && lab_text_is(decision.source->rule, "real"));
+}
+
+/* A rule with count_denied charges what it denies, so that insisting does not pay. */
+static void count_denied_charges_denied_requests(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n- {name: strict, key: [user], count_denied: true,"
+                   " limits: [{rate: 2/h, algorithm: fixed_window}]}\n");
+    assert_int_equal(ask(lab, 2, ann).used, 2);
+    assert_false(ask(lab, 1, ann).allowed);
+    assert_true(ask(lab, 0, ann).used > 2);
+}
+
+/* The rule's own retry_after replaces the computed one on a denial. */
+static void a_rules_retry_after_replaces_the_computed_one(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n- {name: r, key: [user], limits: [{rate: 1/h}],"
+                   " response: {retry_after: 60s}}\n");
+    assert_int_equal(ask(lab, 1, ann).retry_after_ms, 0);
+    assert_int_equal(ask(lab, 1, ann).retry_after_ms, 60000);
+}
+
+/* A message is refused whole: nothing of it is charged, and its sender learns which one. */
+static void a_malformed_message_is_refused_and_charges_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    int len = wire_checks_builder_encode(&lab->builder, LAB_SESSION, 41, 0, 1000, lab->frame,
+                                         sizeof lab->frame);
+    wire_checks_builder_reset(&lab->builder);
+    assert_true(len > 10);
+    for (int cut = 0; cut < len; cut++) {
+        shard_client(lab->shards[0].shard, lab->now_ns, LAB_CONNECTION, lab->frame, (size_t)cut,
+                     &lab->effects);
+        lab_perform(lab, 0);
+        assert_true(last_error(lab).code < 0);
+    }
+    assert_int_equal(lab_stats(lab, 0).checks, 0);
+    assert_true(lab_stats(lab, 0).bad_frames >= (uint64_t)len);
+    uint8_t *last = memchr(lab->frame, 'k', (size_t)len);
+    assert_non_null(last);
+    last[-2] = 0xff; /* the key is said to be longer than what is there */
+    shard_client(lab->shards[0].shard, lab->now_ns, LAB_CONNECTION, lab->frame, (size_t)len,
+                 &lab->effects);
+    lab_perform(lab, 0);
+    assert_true(last_error(lab).seq == 41 && last_error(lab).session == LAB_SESSION);
+    assert_int_equal(last_error(lab).code, TG_EPROTOCOL);
+    assert_int_equal(lab_used(lab, 0, "k", &limit), 0);
+}
+
+/* A type that only nodes send is answered as unsupported, under its own sequence. */
+static void a_message_that_no_node_takes_is_answered_as_unsupported(void **state)
+{
+    struct lab *lab = *state;
+    const struct wire_error message = {LAB_SESSION, 5, TG_EBUSY, wire_text_of("x")};
+    const int len = wire_encode_error(&message, lab->frame, sizeof lab->frame);
+    assert_true(len > 0);
+    shard_client(lab->shards[0].shard, lab->now_ns, LAB_CONNECTION, lab->frame, (size_t)len,
+                 &lab->effects);
+    lab_perform(lab, 0);
+    assert_int_equal(last_error(lab).code, TG_EUNSUPPORTED);
+    assert_int_equal(last_error(lab).seq, 5);
+}
+
+/* A node without a cluster cannot know who decides: it says so and decides nothing. */
+static void a_node_without_a_cluster_decides_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    lab_create(lab, 0);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    assert_int_equal(last_error(lab).code, TG_EUNAVAILABLE);
+    assert_int_equal(last_error(lab).seq, seq);
+    assert_int_equal(lab_stats(lab, 0).checks, 0);
+}
+
+static int set_up_unstarted(void **state)
+{
+    *state = lab_new(1, 1, 1);
+    return 0;
+}
+
+/* What nobody answers in time is an error, and never before the time is over. */
+static void a_check_that_nobody_decides_ends_at_its_deadline(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[LAB_KEY_LEN];
+    lab_key(lab, lab_vnode_owned(lab, 1), 0, key);
+    lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
+    const uint64_t seq = lab_send(lab, 0, 300);
+    lab_run(lab, 290 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    lab_run(lab, 30 * LAB_MS);
+    assert_true(lab_answered(lab, seq));
+    const struct wire_decision decision = lab_answer(lab, seq, 0);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_ERROR && decision.degraded);
+    assert_int_equal(decision.source->status, 503);
+    assert_int_equal(lab_stats(lab, 0).expired, 1);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* on_failure decides what a request gets whose limit nobody could look at. */
+static void on_failure_open_admits_what_nobody_could_decide(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n"
+                   "- {name: lax, match: {kind: lax}, key: [user], on_failure: open,"
+                   " limits: [{rate: 1/h}]}\n"
+                   "- {name: firm, match: {kind: firm}, key: [user], on_failure: closed,"
+                   " limits: [{rate: 1/h}]}\n");
+    bool open = false;
+    bool closed = false;
+    for (uint32_t i = 0; i < 64 && !(open && closed); i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user=u%u", i);
+        const char *const lax[] = {user, "kind=lax", NULL};
+        const char *const firm[] = {user, "kind=firm", NULL};
+        lab_ask_attributes(lab, 1, lax);
+        lab_ask_attributes(lab, 1, firm);
+        const uint64_t seq = lab_send(lab, 0, 20);
+        const struct wire_decision first = lab_answer(lab, seq, 0);
+        const struct wire_decision second = lab_answer(lab, seq, 1);
+        assert_true(first.allowed);
+        if (first.degraded && first.limit == 0)
+            open = true;
+        if (!second.allowed && second.outcome == OUTCOME_ERROR)
+            closed = true;
+    }
+    assert_true(open && closed);
+}
+
+/* The bound on what may wait is reached with an answer at once, and what waits is not lost. */
+static void more_than_may_wait_is_answered_busy_at_once(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[LAB_KEY_LEN];
+    uint64_t waiting[SHARD_PARTS_MAX / WIRE_CHECKS_MAX];
+    const uint32_t messages = sizeof waiting / sizeof *waiting;
+    lab_key(lab, lab_vnode_owned(lab, 1), 0, key);
+    for (uint32_t m = 0; m <= messages; m++) {
+        for (uint32_t i = 0; i < WIRE_CHECKS_MAX; i++)
+            lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
+        const uint64_t seq = lab_send(lab, 0, 100);
+        if (m < messages) {
+            waiting[m] = seq;
+            continue;
+        }
+        assert_true(lab_answered(lab, seq));
+        const struct wire_decision decision = lab_answer(lab, seq, WIRE_CHECKS_MAX - 1);
+        assert_true(!decision.allowed && decision.outcome == OUTCOME_BUSY);
+    }
+    assert_int_equal(lab_stats(lab, 0).busy, WIRE_CHECKS_MAX);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, SHARD_PARTS_MAX);
+    for (uint32_t m = 0; m < messages; m++) {
+        assert_int_equal(lab_answer(lab, waiting[m], 7).outcome, OUTCOME_ERROR);
+        assert_int_equal(lab_answers(lab, waiting[m]), 1);
+    }
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+}
+
+/* Some items of a message may wait while others were decided: the reply tells of all. */
+static void a_message_that_waits_in_part_is_answered_once_and_whole(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char here[LAB_KEY_LEN];
+    char there[LAB_KEY_LEN];
+    lab_key(lab, lab_vnode_owned(lab, 0), 0, here);
+    lab_key(lab, lab_vnode_owned(lab, 1), 0, there);
+    for (uint32_t i = 0; i < 100; i++)
+        lab_ask(lab, &limit, i % 2 == 0 ? here : there, OPERATION_CHECK, 0);
+    const uint64_t seq = lab_send(lab, 0, 100);
+    assert_false(lab_answered(lab, seq));
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(lab_answer(lab, seq, i).outcome,
+                         i % 2 == 0 ? OUTCOME_ALLOW : OUTCOME_ERROR);
+    assert_int_equal(lab_answers(lab, seq), 1);
+}
+
+/* Rules in use by a message that waits are not given back before it is answered. */
+static void old_rules_are_kept_until_no_message_waits_for_them(void **state)
+{
+    struct lab *lab = *state;
+    struct shard *shard = lab->shards[0].shard;
+    const struct policy *old = lab_rules(
+        lab, "rules:\n- {name: r, key: [user], limits: [{rate: 1/h}], on_failure: open}\n");
+    assert_ptr_equal(shard_policy_unused(shard), policy_empty());
+    for (uint32_t i = 0; i < 8; i++) { /* at least one of them is the ghost's */
+        char user[16];
+        (void)snprintf(user, sizeof user, "user=u%u", i);
+        const char *const attributes[] = {user, NULL};
+        lab_ask_attributes(lab, 1, attributes);
+    }
+    const uint64_t seq = lab_send(lab, 0, 50);
+    assert_false(lab_answered(lab, seq));
+    (void)lab_rules(lab, "rules: []\n");
+    assert_null(shard_policy_unused(shard));
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(lab_text_is(lab_answer(lab, seq, i).source->rule, "r"));
+    assert_ptr_equal(shard_policy_unused(shard), old);
+    assert_null(shard_policy_unused(shard));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_inline_check_is_answered_with_its_numbers, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(items_of_a_message_are_decided_in_their_order, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_operations_do_what_their_names_say, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(at_most_grants_what_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_denial_names_the_limit_that_lasts_longest, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(rules_that_apply_together_are_charged_all_or_nothing,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_request_that_no_rule_matches_gets_what_unmatched_says,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(block_and_allow_rules_charge_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_attribute_denies_when_the_rule_says_so, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_shadow_rule_records_and_does_not_deny, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_shadow_rule_beside_an_enforced_one_changes_nothing,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(count_denied_charges_denied_requests, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rules_retry_after_replaces_the_computed_one, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_malformed_message_is_refused_and_charges_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_message_that_no_node_takes_is_answered_as_unsupported,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_without_a_cluster_decides_nothing, set_up_unstarted,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_check_that_nobody_decides_ends_at_its_deadline,
+                                        set_up_ghost, tear_down),
+        cmocka_unit_test_setup_teardown(on_failure_open_admits_what_nobody_could_decide,
+                                        set_up_ghost, tear_down),
+        cmocka_unit_test_setup_teardown(more_than_may_wait_is_answered_busy_at_once, set_up_ghost,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_message_that_waits_in_part_is_answered_once_and_whole,
+                                        set_up_ghost, tear_down),
+        cmocka_unit_test_setup_teardown(old_rules_are_kept_until_no_message_waits_for_them,
+                                        set_up_ghost, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
