@@ -97,6 +97,7 @@ cli        := $(if $(main.cli),$(if $(sources.lib),$(out)/tidegate))
 static_lib := $(if $(sources.lib),$(out)/libtidegate.a)
 shared_lib := $(if $(sources.lib),$(out)/libtidegate.so.$(SO_NUMBER) $(out)/libtidegate.so)
 products   := $(daemon) $(cli) $(static_lib) $(shared_lib)
+examples   := $(if $(sources.lib),$(patsubst client/examples/%.c,$(out)/examples/%,$(main.examples)))
 core       := $(if $(core_sources),$(out)/core.a)
 unit_programs  := $(patsubst %.c,$(out)/%,$(sources.unit))
 bench_programs := $(patsubst %.c,$(out)/%,$(sources.bench))
@@ -111,7 +112,7 @@ run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
 .PHONY: conformance cluster programs core fuzz-programs bench-programs toolchain FORCE
 
-all: $(products) $(links) ## Builds the daemon, the command line and the client library (the default).
+all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
 deps: ## Installs the Debian packages that are missing, by apt, asking for root once.
 	@deploy/deps test
@@ -119,7 +120,7 @@ deps: ## Installs the Debian packages that are missing, by apt, asking for root 
 demo: ## Installs what is missing, builds, and shows a 3-node cluster at work on this machine.
 	@deploy/deps build
 	@$(MAKE) all
-	@deploy/demo $(BUILD)
+	@deploy/demo $(out)
 
 test: ## Installs what is missing and runs every test that needs no special machine.
 	@deploy/deps test
@@ -240,6 +241,13 @@ $(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(out)/core.list
 $(out)/tidegate: $(call objects,$(main.cli) $(sources.cli)) $(out)/libtidegate.a \
                  $(call objects,$(floor_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o %.a,$^) -o $@ $(call pkg_libs,cli)
+
+# An example is built as its reader would build it: one source, the header, the library.
+$(examples): $(out)/examples/%: client/examples/%.c client/include/tidegate.h \
+             $(out)/libtidegate.a $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_cflags) -Iclient/include $(all_ldflags) $< \
+	    $(out)/libtidegate.a -o $@ $(call pkg_libs,lib)
 
 $(unit_programs): $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o \
                   $(call objects,$(sources.support)) $(core)

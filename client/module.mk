@@ -3,6 +3,7 @@ sources.protocol := $(wildcard client/protocol/*.c)
 sources.lib      := $(wildcard client/lib/*.c)
 sources.cli      := $(filter-out client/cli/main.c,$(wildcard client/cli/*.c))
 main.cli         := $(wildcard client/cli/main.c)
+main.examples    := $(wildcard client/examples/*.c)
 
 # The library's own needs. The command line adds what it prints and reads files with.
 packages.lib  = libzmq $(msgpack) libsodium
