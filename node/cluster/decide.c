@@ -11,6 +11,7 @@
  * D1  A group that the retry memory recalls consumes nothing: its rows only peek.
  * D2  What was decided is remembered before it is answered.
  * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
+ * D4  What may be a repetition is looked up after all that came before it was decided.
  */
 #include <string.h>
 
@@ -59,6 +60,14 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
     item->ends[item->parts++] = item->count;
 }
 
+/* D4: a repeated forward may have its first copy in the very batch. */
+static void run_before_repeated(struct shard *shard, const struct forward *forward,
+                                struct effects *effects)
+{
+    if ((forward->flags & FORWARD_RETRY) != 0 && shard->batch.item_count > 0)
+        decide_run(shard, effects);
+}
+
 /* Looks the group up in the retry memory (D1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
@@ -71,6 +80,7 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
+    run_before_repeated(shard, &part->forward, effects);
     struct batch_item *item = decide_group(shard, part->forward.limit_count, effects);
     item->part = index;
     recall(shard, item, &part->forward);
@@ -81,6 +91,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 void decide_forward(struct shard *shard, uint16_t at, const struct forward *forward,
                     struct effects *effects)
 {
+    run_before_repeated(shard, forward, effects);
     struct batch_item *item = decide_group(shard, forward->limit_count, effects);
     item->from_peer = true;
     item->peer = at;
