@@ -37,7 +37,7 @@ endif
 AR      ?= ar
 OBJCOPY ?= objcopy
 
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 
