@@ -1,0 +1,168 @@
+/* test_mailbox.c - letters between loops: order, bound, ownership, and the wake-up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/runtime/mailbox.h"
+
+enum { SENDERS = 3, LETTERS_EACH = 20000 };
+
+struct fixture {
+    uv_loop_t loop;
+    uv_async_t wake;
+    struct mailbox mailbox;
+    uint32_t next[SENDERS]; /* the number expected from each sender */
+    uint32_t taken;
+};
+
+/* The receiver: takes what there is and ends the loop when all has come. */
+static void on_wake(uv_async_t *wake)
+{
+    struct fixture *f = wake->data;
+    struct letter letter;
+
+    while (mailbox_take(&f->mailbox, &letter)) {
+        assert_true(letter.shard < SENDERS);
+        assert_int_equal(letter.number, f->next[letter.shard]++);
+        f->taken++;
+    }
+    if (f->taken == SENDERS * LETTERS_EACH)
+        uv_stop(&f->loop);
+}
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+
+    memset(&fixture, 0, sizeof(fixture));
+    *state = &fixture;
+    if (uv_loop_init(&fixture.loop) != 0 ||
+        uv_async_init(&fixture.loop, &fixture.wake, on_wake) != 0)
+        return -1;
+    fixture.wake.data = &fixture;
+    return mailbox_init(&fixture.mailbox, &fixture.wake);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    mailbox_fini(&f->mailbox);
+    uv_close((uv_handle_t *)&f->wake, NULL);
+    (void)uv_run(&f->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&f->loop);
+}
+
+/* What was put first is taken first, whole. */
+static void letters_come_in_the_order_they_were_put(void **state)
+{
+    struct fixture *f = *state;
+    struct letter letter = {.kind = LETTER_SETTLED, .shard = 3, .number = 9};
+
+    assert_false(mailbox_take(&f->mailbox, &letter));
+    assert_true(mailbox_put(&f->mailbox, &letter));
+    letter.kind = LETTER_IDLE;
+    assert_true(mailbox_put(&f->mailbox, &letter));
+    assert_true(mailbox_take(&f->mailbox, &letter));
+    assert_int_equal(letter.kind, LETTER_SETTLED);
+    assert_int_equal(letter.shard, 3);
+    assert_int_equal(letter.number, 9);
+    assert_true(mailbox_take(&f->mailbox, &letter));
+    assert_int_equal(letter.kind, LETTER_IDLE);
+    assert_false(mailbox_take(&f->mailbox, &letter));
+}
+
+/* A copy is the receiver's: it does not change with what was copied. */
+static void a_copied_block_is_the_receivers(void **state)
+{
+    struct fixture *f = *state;
+    struct letter letter;
+    char text[] = "frame";
+
+    assert_true(mailbox_put_copy(&f->mailbox, LETTER_ADMIN, 1, 42, text, sizeof(text)));
+    memset(text, 'x', sizeof(text));
+    assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 1, 43, text, 0));
+    assert_true(mailbox_take(&f->mailbox, &letter));
+    assert_int_equal(letter.kind, LETTER_ADMIN);
+    assert_int_equal(letter.number, 42);
+    assert_int_equal(letter.len, sizeof(text));
+    assert_string_equal(letter.pointer, "frame");
+    free(letter.pointer);
+    assert_true(mailbox_take(&f->mailbox, &letter));
+    assert_int_equal(letter.len, 0);
+    free(letter.pointer);
+}
+
+/* A full mailbox refuses and counts; blocks that nobody takes are freed with it (under asan). */
+static void a_full_mailbox_refuses_and_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct letter letter;
+
+    for (uint32_t i = 0; i < MAILBOX_LETTERS_MAX; i++)
+        assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, i, "x", 1));
+    assert_false(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 0, "x", 1));
+    assert_int_equal(f->mailbox.refused, 1);
+    assert_true(mailbox_take(&f->mailbox, &letter));
+    assert_int_equal(letter.number, 0);
+    free(letter.pointer);
+    assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 7777, "x", 1)); /* round the end */
+    for (uint32_t i = 1; i < MAILBOX_LETTERS_MAX / 2; i++) {
+        assert_true(mailbox_take(&f->mailbox, &letter));
+        assert_int_equal(letter.number, i);
+        free(letter.pointer);
+    }
+}
+
+struct sender {
+    struct fixture *fixture;
+    uint32_t number;
+    pthread_t thread;
+};
+
+static void *send_all(void *context)
+{
+    const struct sender *sender = context;
+
+    for (uint32_t i = 0; i < LETTERS_EACH; i++) {
+        const struct letter letter = {.kind = LETTER_SETTLED, .shard = sender->number, .number = i};
+        while (!mailbox_put(&sender->fixture->mailbox, &letter))
+            (void)sched_yield(); /* full: the receiver is awake */
+    }
+    return NULL;
+}
+
+/* Threads that put at once lose nothing, keep each its order, and wake a receiver that sleeps. */
+static void many_threads_may_write_to_one_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct sender senders[SENDERS];
+
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        senders[i] = (struct sender){.fixture = f, .number = i};
+        assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]), 0);
+    }
+    (void)uv_run(&f->loop, UV_RUN_DEFAULT); /* ends when the last letter was taken */
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        assert_int_equal(pthread_join(senders[i].thread, NULL), 0);
+        assert_int_equal(f->next[i], LETTERS_EACH);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(letters_come_in_the_order_they_were_put),
+        TEST(a_copied_block_is_the_receivers),
+        TEST(a_full_mailbox_refuses_and_counts),
+        TEST(many_threads_may_write_to_one_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

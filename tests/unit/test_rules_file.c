@@ -1,0 +1,140 @@
+/* test_rules_file.c - loading the rules file: what is taken, what is refused, what stays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "node/runtime/daemon_state.h"
+
+enum { ERROR_LEN = 1024 };
+
+struct fixture {
+    struct daemon *daemon;
+    struct config config;
+    char error[ERROR_LEN];
+};
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+
+    memset(&fixture, 0, sizeof(fixture));
+    *state = &fixture;
+    (void)snprintf(fixture.config.rules, sizeof(fixture.config.rules),
+                   "/tmp/tidegate-rules-XXXXXX");
+    const int file = mkstemp(fixture.config.rules);
+    fixture.daemon = calloc(1, sizeof(*fixture.daemon));
+    if (file < 0 || close(file) != 0 || fixture.daemon == NULL)
+        return -1;
+    fixture.daemon->config = &fixture.config;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    policy_free(&f->daemon->policy);
+    free(f->daemon->rules_text);
+    free(f->daemon);
+    (void)unlink(f->config.rules);
+    return 0;
+}
+
+static void write_rules(const struct fixture *f, const char *text)
+{
+    FILE *file = fopen(f->config.rules, "wb");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int load(struct fixture *f)
+{
+    return rules_load(f->daemon, f->error, sizeof(f->error));
+}
+
+static const char one_rule[] = "rules:\n"
+                               "  - name: per-user\n"
+                               "    key: [user_id]\n"
+                               "    limits: [{rate: 10/min}]\n";
+
+/* A node without a rules file has no rules and no complaint. */
+static void no_file_is_no_rules(void **state)
+{
+    struct fixture *f = *state;
+    char path[sizeof(f->config.rules)];
+
+    memcpy(path, f->config.rules, sizeof(path));
+    f->config.rules[0] = '\0';
+    assert_int_equal(load(f), 0);
+    assert_null(f->daemon->policy);
+    memcpy(f->config.rules, path, sizeof(path));
+}
+
+/* A good file is compiled, and its text kept for the shards' copies. */
+static void a_good_file_is_taken(void **state)
+{
+    struct fixture *f = *state;
+
+    write_rules(f, one_rule);
+    if (load(f) != 0)
+        fail_msg("%s", f->error);
+    assert_int_equal(policy_rule_count(f->daemon->policy), 1);
+    assert_int_equal(f->daemon->rules_len, strlen(one_rule));
+    assert_memory_equal(f->daemon->rules_text, one_rule, strlen(one_rule));
+}
+
+/* A file that does not compile is refused with its place, and the rules before it stay. */
+static void a_bad_file_changes_nothing_and_tells_the_place(void **state)
+{
+    struct fixture *f = *state;
+    char place[sizeof(f->config.rules) + 8];
+
+    write_rules(f, one_rule);
+    assert_int_equal(load(f), 0);
+    const struct policy *before = f->daemon->policy;
+    write_rules(
+        f,
+        "rules:\n  - name: broken\n    key: [user_id]\n    limits: [{rate: ten per blue moon}]\n");
+    assert_true(load(f) != 0);
+    (void)snprintf(place, sizeof(place), "%s:", f->config.rules);
+    assert_int_equal(strncmp(f->error, place, strlen(place)), 0);
+    assert_int_equal(f->error[strlen(place)], '4'); /* the line */
+    assert_ptr_equal(f->daemon->policy, before);
+    assert_int_equal(f->daemon->rules_len, strlen(one_rule));
+}
+
+/* A file that is missing, and one above the bound, are refused by name. */
+static void a_file_that_cannot_be_read_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(truncate(f->config.rules, POLICY_FILE_LEN_MAX + 1), 0);
+    assert_int_equal(load(f), TG_EINVALID);
+    assert_non_null(strstr(f->error, f->config.rules));
+    assert_int_equal(unlink(f->config.rules), 0);
+    assert_int_equal(load(f), TG_EINVALID);
+    assert_non_null(strstr(f->error, f->config.rules));
+    assert_null(f->daemon->policy);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(no_file_is_no_rules),
+        TEST(a_good_file_is_taken),
+        TEST(a_bad_file_changes_nothing_and_tells_the_place),
+        TEST(a_file_that_cannot_be_read_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,487 @@
+/* test_socket.c - the node's sockets, its links to peers and its gossip lines, over loopback.
+ *
+ * Strangers (other frames, own routing ids) are played by plain ZeroMQ sockets. Every wait is for
+ * something to happen, with a deadline.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zmq.h>
+
+#include "node/runtime/gossip_out.h"
+#include "node/runtime/links.h"
+#include "node/runtime/socket.h"
+
+enum { WAIT_MS = 20000, STEP_MS = 5, SELF = 1, OTHER = 2 };
+
+struct fixture {
+    void *context;
+    void *router;
+    char endpoint[VIEW_TEXT_LEN];
+    struct socket_holder holder;
+    uint32_t lost;
+};
+
+static void *bind_router(struct fixture *f, enum socket_use use, char *endpoint)
+{
+    char url[SOCKET_URL_LEN];
+    size_t len = sizeof(url);
+    void *router;
+
+    assert_int_equal(socket_bind(f->context, use, "127.0.0.1", 0, &router), 0);
+    assert_int_equal(zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, url, &len), 0);
+    const char *from = url + strlen("tcp://");
+    assert_true(strlen(from) < VIEW_TEXT_LEN);
+    memcpy(endpoint, from, strlen(from) + 1);
+    return router;
+}
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+
+    memset(&fixture, 0, sizeof(fixture));
+    *state = &fixture;
+    if (socket_context_new(1024, &fixture.context) != 0)
+        return -1;
+    fixture.router = bind_router(&fixture, SOCKET_PEERS, fixture.endpoint);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    socket_release(&f->holder);
+    socket_close(&f->router);
+    socket_context_free(&f->context);
+    return 0;
+}
+
+static void wait_for(void *socket, short events)
+{
+    zmq_pollitem_t item = {.socket = socket, .events = events};
+
+    if (zmq_poll(&item, 1, WAIT_MS) != 1)
+        fail_msg("the socket did not become ready");
+}
+
+/* A DEALER of the node's, connected. */
+static void *connect_dealer(struct fixture *f)
+{
+    void *dealer;
+
+    assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    assert_int_equal(socket_join(dealer, f->endpoint), 0);
+    wait_for(dealer, ZMQ_POLLOUT);
+    return dealer;
+}
+
+/* A DEALER of a stranger's, with a routing id of its own choice unless that is NULL. */
+static void *connect_stranger(struct fixture *f, const char *routing_id)
+{
+    char url[SOCKET_URL_LEN];
+    const int linger = 0;
+    void *dealer = zmq_socket(f->context, ZMQ_DEALER);
+
+    assert_non_null(dealer);
+    assert_int_equal(zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof(linger)), 0);
+    if (routing_id != NULL)
+        assert_int_equal(zmq_setsockopt(dealer, ZMQ_ROUTING_ID, routing_id, strlen(routing_id)), 0);
+    (void)snprintf(url, sizeof(url), "tcp://%s", f->endpoint);
+    assert_int_equal(zmq_connect(dealer, url), 0);
+    return dealer;
+}
+
+static struct socket_message receive(struct fixture *f)
+{
+    struct socket_message message;
+
+    wait_for(f->router, ZMQ_POLLIN);
+    assert_int_equal(socket_receive(f->router, &f->holder, &message), 1);
+    return message;
+}
+
+static void assert_text(const struct socket_message *message, const char *text)
+{
+    assert_int_equal(message->len, strlen(text));
+    assert_memory_equal(message->data, text, message->len);
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+/* A frame arrives with a connection, and a reply to that connection comes back. */
+static void a_router_receives_and_replies(void **state)
+{
+    struct fixture *f = *state;
+    char answer[16];
+    struct socket_message message;
+    void *dealer = connect_dealer(f);
+
+    assert_true(socket_fd(f->router) >= 0);
+    assert_int_equal(socket_send(dealer, "question", 8), 0);
+    message = receive(f);
+    assert_text(&message, "question");
+    assert_false(message.odd);
+    assert_false(socket_readable(f->router));
+    assert_int_equal(socket_reply(f->router, message.connection, "answer", 6), 0);
+    wait_for(dealer, ZMQ_POLLIN);
+    assert_int_equal(zmq_recv(dealer, answer, sizeof(answer), 0), 6);
+    assert_memory_equal(answer, "answer", 6);
+    assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
+    socket_close(&dealer);
+    assert_null(dealer);
+}
+
+/* Two connections are told apart, and each gets its own reply. */
+static void connections_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    void *dealers[2] = {connect_dealer(f), connect_dealer(f)};
+    uint64_t connections[2];
+    char byte;
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(socket_send(dealers[i], "q", 1), 0);
+        connections[i] = receive(f).connection;
+    }
+    assert_true(connections[0] != connections[1]);
+    assert_int_equal(socket_reply(f->router, connections[1], "1", 1), 0);
+    assert_int_equal(socket_reply(f->router, connections[0], "0", 1), 0);
+    for (int i = 0; i < 2; i++) {
+        wait_for(dealers[i], ZMQ_POLLIN);
+        assert_int_equal(zmq_recv(dealers[i], &byte, 1, 0), 1);
+        assert_int_equal(byte, '0' + i);
+        socket_close(&dealers[i]);
+    }
+}
+
+/* A reply to nobody says so; a link to nobody takes nothing. */
+static void what_cannot_be_sent_is_an_error_at_once(void **state)
+{
+    struct fixture *f = *state;
+    char nobody[VIEW_TEXT_LEN];
+    void *closed = bind_router(f, SOCKET_PEERS, nobody);
+    void *dealer;
+
+    assert_int_equal(socket_reply(f->router, 12345, "x", 1), TG_EUNREACHABLE);
+    socket_close(&closed);
+    assert_int_equal(socket_connect(f->context, SOCKET_PEERS, nobody, &dealer), 0);
+    assert_int_equal(socket_join(dealer, nobody), 0);
+    assert_int_equal(socket_send(dealer, "x", 1), TG_EBUSY);
+    assert_int_equal(socket_join(dealer, "no endpoint"), TG_EINVALID);
+    socket_close(&dealer);
+}
+
+/* A message of several frames is marked, read away whole, and the next one is whole again. */
+static void a_message_of_several_frames_is_odd(void **state)
+{
+    struct fixture *f = *state;
+    struct socket_message message;
+    void *stranger = connect_stranger(f, NULL);
+
+    assert_int_equal(zmq_send(stranger, "", 0, ZMQ_SNDMORE), 0); /* as a REQ socket does */
+    assert_int_equal(zmq_send(stranger, "b", 1, ZMQ_SNDMORE), 1);
+    assert_int_equal(zmq_send(stranger, "c", 1, 0), 1);
+    assert_int_equal(zmq_send(stranger, "plain", 5, 0), 5);
+    message = receive(f);
+    assert_true(message.odd);
+    message = receive(f);
+    assert_false(message.odd);
+    assert_text(&message, "plain");
+    socket_close(&stranger);
+}
+
+/* Senders that chose their own routing id are not heard, whatever its length; others are. */
+static void own_routing_ids_are_dropped(void **state)
+{
+    struct fixture *f = *state;
+    struct socket_message message;
+    void *strangers[2] = {connect_stranger(f, "me"), connect_stranger(f, "five!")};
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(zmq_send(strangers[i], "a", 1, ZMQ_SNDMORE), 1);
+        assert_int_equal(zmq_send(strangers[i], "b", 1, 0), 1);
+        wait_for(f->router, ZMQ_POLLIN);
+        assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
+    }
+    void *dealer = connect_dealer(f);
+    assert_int_equal(socket_send(dealer, "known", 5), 0);
+    message = receive(f);
+    assert_text(&message, "known");
+    assert_false(message.odd);
+    socket_close(&dealer);
+    socket_close(&strangers[0]);
+    socket_close(&strangers[1]);
+}
+
+/* A monitor tells once that the connection was lost, and nothing before. */
+static void a_monitor_tells_a_loss(void **state)
+{
+    struct fixture *f = *state;
+    void *dealer;
+    void *monitor;
+
+    assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    assert_int_equal(socket_monitor(f->context, dealer, 1, &monitor), 0);
+    assert_int_equal(socket_join(dealer, f->endpoint), 0);
+    wait_for(dealer, ZMQ_POLLOUT);
+    assert_false(socket_lost(monitor));
+    socket_close(&f->router);
+    wait_for(monitor, ZMQ_POLLIN);
+    assert_true(socket_lost(monitor));
+    assert_false(socket_lost(monitor));
+    socket_close(&dealer);
+    socket_close(&monitor);
+}
+
+/* A frame above the bound is not read into memory: it costs the sender its connection. */
+static void too_long_a_frame_ends_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    static const char long_frame[SOCKET_FRAME_MAX + 1];
+    struct socket_message message;
+    void *dealer;
+    void *monitor;
+
+    assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    assert_int_equal(socket_monitor(f->context, dealer, 2, &monitor), 0);
+    assert_int_equal(socket_join(dealer, f->endpoint), 0);
+    wait_for(dealer, ZMQ_POLLOUT);
+    assert_int_equal(socket_send(dealer, long_frame, SOCKET_FRAME_MAX), 0);
+    assert_int_equal(receive(f).len, SOCKET_FRAME_MAX);
+    assert_int_equal(socket_send(dealer, long_frame, sizeof(long_frame)), 0);
+    wait_for(monitor, ZMQ_POLLIN);
+    assert_true(socket_lost(monitor));
+    assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
+    socket_close(&dealer);
+    socket_close(&monitor);
+}
+
+/* What is wrong with an address is told apart. */
+static void a_bind_tells_what_is_wrong(void **state)
+{
+    struct fixture *f = *state;
+    const uint16_t port = (uint16_t)atoi(strrchr(f->endpoint, ':') + 1);
+    void *socket;
+
+    assert_int_equal(socket_bind(f->context, SOCKET_PEERS, "127.0.0.1", port, &socket),
+                     TG_EADDRINUSE);
+    assert_null(socket);
+    assert_int_equal(socket_bind(f->context, SOCKET_PEERS, "192.0.2.1", port, &socket),
+                     TG_EINVALID);
+    assert_null(socket);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static void note_loss(void *context, uint64_t node, uint16_t shard)
+{
+    struct fixture *f = context;
+
+    assert_int_equal(node, OTHER);
+    assert_int_equal(shard, 0);
+    f->lost++;
+}
+
+/* A view of this node and one other, which listens at `endpoint`. */
+static void make_view(struct view *view, struct view_member members[2], const char *endpoint)
+{
+    memset(view, 0, sizeof(*view));
+    memset(members, 0, 2 * sizeof(*members));
+    for (uint32_t i = 0; i < 2; i++) {
+        members[i] = (struct view_member){.id = i == 0 ? SELF : OTHER, .shards = 1};
+        (void)snprintf(members[i].peer, sizeof(members[i].peer), "%s", endpoint);
+    }
+    view->members = members;
+    view->member_count = 2;
+}
+
+/* Sends until a frame comes out of `router`: a link drops while it is not connected. */
+static void send_through(struct fixture *f, struct links *links, void *router)
+{
+    zmq_pollitem_t item = {.socket = router, .events = ZMQ_POLLIN};
+    struct socket_message message;
+
+    for (int waited = 0; waited < WAIT_MS; waited += STEP_MS) {
+        links_send(links, OTHER, 0, "frame", 5);
+        if (zmq_poll(&item, 1, STEP_MS) == 1) {
+            while (socket_receive(router, &f->holder, &message) > 0)
+                assert_text(&message, "frame");
+            return;
+        }
+    }
+    fail_msg("nothing came through the link");
+}
+
+/* A link is made for another shard, follows its address, and ends when its node leaves. */
+static void links_follow_the_view(void **state)
+{
+    struct fixture *f = *state;
+    const struct log silent = {.write = NULL};
+    const struct links_options options = {f->context, &silent, SELF, 0};
+    char endpoint[VIEW_TEXT_LEN];
+    void *elsewhere = bind_router(f, SOCKET_PEERS, endpoint);
+    struct view_member members[2];
+    struct view view;
+    struct links *links;
+
+    assert_int_equal(links_new(&options, &links), 0);
+    links_send(links, OTHER, 0, "x", 1);
+    assert_int_equal(links_dropped(links), 1);
+    make_view(&view, members, f->endpoint);
+    links_follow(links, &view);
+    send_through(f, links, f->router);
+    make_view(&view, members, endpoint);
+    links_follow(links, &view);
+    send_through(f, links, elsewhere);
+    const uint64_t dropped = links_dropped(links);
+    links_send(links, SELF, 0, "x", 1); /* never to itself */
+    assert_int_equal(links_dropped(links), dropped + 1);
+    members[1].state = VIEW_LEFT;
+    links_follow(links, &view);
+    links_send(links, OTHER, 0, "x", 1);
+    assert_int_equal(links_dropped(links), dropped + 2);
+    links_free(&links);
+    assert_null(links);
+    socket_close(&elsewhere);
+}
+
+/* A connection that is lost is told with its node; one that is given up is not. */
+static void a_lost_link_is_told_with_its_node(void **state)
+{
+    struct fixture *f = *state;
+    const struct log silent = {.write = NULL};
+    const struct links_options options = {f->context, &silent, SELF, 0};
+    struct view_member members[2];
+    struct view view;
+    struct links *links;
+
+    assert_int_equal(links_new(&options, &links), 0);
+    make_view(&view, members, f->endpoint);
+    links_follow(links, &view);
+    send_through(f, links, f->router);
+    links_poll(links, note_loss, f);
+    assert_int_equal(f->lost, 0);
+    socket_close(&f->router);
+    for (int waited = 0; f->lost == 0 && waited < WAIT_MS; waited += STEP_MS) {
+        (void)zmq_poll(NULL, 0, STEP_MS);
+        links_poll(links, note_loss, f);
+    }
+    assert_int_equal(f->lost, 1);
+    links_free(&links);
+}
+
+/* ---- gossip lines ---------------------------------------------------------------------------- */
+
+#define SECOND_NS ((int64_t)1000000000)
+
+/* Gossip that is sent before the connection stands arrives, over one line an address. */
+static void gossip_lines_are_made_once_and_tidied(void **state)
+{
+    struct fixture *f = *state;
+    static struct gossip_out out;
+    struct socket_message message;
+
+    gossip_out_init(&out, f->context);
+    gossip_out_send(&out, SECOND_NS, f->endpoint, "first", 5);
+    gossip_out_send(&out, 2 * SECOND_NS, f->endpoint, "second", 6);
+    assert_int_equal(out.count, 1);
+    message = receive(f);
+    assert_text(&message, "first");
+    message = receive(f);
+    assert_text(&message, "second");
+    gossip_out_tidy(&out, 62 * SECOND_NS);
+    assert_int_equal(out.count, 1);
+    gossip_out_tidy(&out, 63 * SECOND_NS);
+    assert_int_equal(out.count, 0);
+    gossip_out_fini(&out);
+}
+
+/* An address that is none makes no line, and neither does one that is too long. */
+static void a_bad_gossip_address_makes_no_line(void **state)
+{
+    struct fixture *f = *state;
+    static struct gossip_out out;
+    char endless[GOSSIP_ADDRESS_LEN + 1];
+
+    memset(endless, '1', GOSSIP_ADDRESS_LEN);
+    endless[GOSSIP_ADDRESS_LEN] = '\0';
+    gossip_out_init(&out, f->context);
+    gossip_out_send(&out, SECOND_NS, "no address", "x", 1);
+    gossip_out_send(&out, SECOND_NS, endless, "x", 1);
+    assert_int_equal(out.count, 0);
+    gossip_out_fini(&out);
+}
+
+/* A line whose queue is full is begun anew: what waited there is old news. */
+static void a_stuck_gossip_line_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    static struct gossip_out out;
+    char nobody[VIEW_TEXT_LEN];
+    void *closed = bind_router(f, SOCKET_GOSSIP, nobody);
+    uint32_t sent = 0;
+
+    socket_close(&closed);
+    gossip_out_init(&out, f->context);
+    do {
+        gossip_out_send(&out, SECOND_NS, nobody, "x", 1);
+        assert_true(++sent < 1000);
+    } while (out.count == 1);
+    assert_true(sent > 1);
+    gossip_out_fini(&out);
+}
+
+/* With all lines in use, the one that was not used for longest makes room. */
+static void the_oldest_gossip_line_makes_room(void **state)
+{
+    struct fixture *f = *state;
+    static struct gossip_out out;
+    char address[GOSSIP_ADDRESS_LEN];
+    bool first_kept = false;
+
+    gossip_out_init(&out, f->context);
+    for (int i = 0; i <= GOSSIP_OUT_MAX; i++) {
+        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", 1 + i);
+        gossip_out_send(&out, (i + 2) * SECOND_NS, address, "x", 1);
+        if (i == GOSSIP_OUT_MAX - 1) /* the first is used again, so the second is the oldest */
+            gossip_out_send(&out, (i + 3) * SECOND_NS, "127.0.0.1:1", "x", 1);
+    }
+    assert_int_equal(out.count, GOSSIP_OUT_MAX);
+    for (uint32_t i = 0; i < out.count; i++) {
+        assert_string_not_equal(out.lines[i].address, "127.0.0.1:2");
+        first_kept = first_kept || strcmp(out.lines[i].address, "127.0.0.1:1") == 0;
+    }
+    assert_true(first_kept);
+    gossip_out_fini(&out);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_router_receives_and_replies),
+        TEST(connections_are_told_apart),
+        TEST(what_cannot_be_sent_is_an_error_at_once),
+        TEST(a_message_of_several_frames_is_odd),
+        TEST(own_routing_ids_are_dropped),
+        TEST(a_monitor_tells_a_loss),
+        TEST(too_long_a_frame_ends_the_connection),
+        TEST(a_bind_tells_what_is_wrong),
+        TEST(links_follow_the_view),
+        TEST(a_lost_link_is_told_with_its_node),
+        TEST(gossip_lines_are_made_once_and_tidied),
+        TEST(a_bad_gossip_address_makes_no_line),
+        TEST(a_stuck_gossip_line_is_closed),
+        TEST(the_oldest_gossip_line_makes_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
