@@ -180,11 +180,11 @@ struct shard_stats {
     uint64_t stepped_down; /* gave way to a newer term */
     uint64_t stale_writes; /* replication refused: old term */
     uint64_t slots_replicated;
-    uint64_t resyncs; /* replication streams started anew */
-    uint64_t loads;   /* slots fetched from disk */
+    uint64_t resyncs;          /* replication streams started anew */
+    uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
-    uint64_t stalls;  /* own pauses long enough to be deposed in */
+    uint64_t stalls;           /* own pauses long enough to be deposed in */
     uint64_t bad_frames;
     uint64_t undone;      /* reservations given back */
     uint64_t undo_lost;   /* reservations that could not be given back in time */

@@ -1,8 +1,8 @@
 /* writeback.c - dirty slots on their way to disk, and slots on their way back.
  *
  * Every flush_ns, or earlier when memory presses, a bounded batch of dirty slots is copied out for
- * the storage writer, as they come: putting them in order is work for that thread. Until it answers,
- * the slots are marked as being written; only its success makes them "on disk"
+ * the storage writer, as they come: putting them in order is work for that thread. Until it
+ * answers, the slots are marked as being written; only its success makes them "on disk"
  * (node/limit/table.h), so an eviction never trusts a write that has not been committed.
  *
  * W1  At most one batch is out. What changes meanwhile stays dirty for the next one.
@@ -85,6 +85,7 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
         }
     }
     shard->flush_more = !table_target_idle(shard->table, TABLE_DISK);
+    shard->gathered_ns = shard->flush_more ? 0 : now_ns;
     shard->next_flush_ns = now_ns + shard->options.flush_ns;
     out->header_count = 0;
     if (!shard->flush_more)
@@ -99,6 +100,8 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
         table_write_done(shard->table, shard->written[i], ok);
     shard->written_count = 0;
     shard->write_out = false;
+    if (ok && shard->gathered_ns != 0)
+        shard->dirty_ns = shard->gathered_ns; /* all that was dirty before is on disk */
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
     for (uint32_t number = 0; !ok && number < shard->options.vnodes; number++)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <zmq.h>
 
+#include "base/quantity.h"
 #include "node/runtime/gossip_out.h"
 #include "node/runtime/links.h"
 #include "node/runtime/socket.h"
@@ -268,8 +269,13 @@ static void too_long_a_frame_ends_the_connection(void **state)
 static void a_bind_tells_what_is_wrong(void **state)
 {
     struct fixture *f = *state;
-    const uint16_t port = (uint16_t)atoi(strrchr(f->endpoint, ':') + 1);
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t number;
     void *socket;
+
+    assert_int_equal(quantity_parse_uint(strrchr(f->endpoint, ':') + 1, UINT16_MAX, &number, error),
+                     0);
+    const uint16_t port = (uint16_t)number;
 
     assert_int_equal(socket_bind(f->context, SOCKET_PEERS, "127.0.0.1", port, &socket),
                      TG_EADDRINUSE);
