@@ -300,6 +300,18 @@ static void give_up(struct shard *shard, uint32_t index, struct effects *effects
     parts_answer(shard, index, &unavailable, 0, effects);
 }
 
+/* Takes a part that waits for its slot out of the load's list. */
+static void leave_load(struct shard *shard, uint32_t index)
+{
+    const struct part *part = parts_at(shard, index);
+    const uint32_t at = find_load(shard, part->forward.ids[part->loading]);
+    ASSERT(at != POOL_NONE);
+    uint32_t *link = &shard->loads[at].first_part;
+    while (*link != index)
+        link = &parts_at(shard, *link)->next_load;
+    *link = part->next_load;
+}
+
 static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
@@ -315,6 +327,9 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
         else if (peers_silent(shard, part->peer) ||
                  shard->now_ns - part->sent_ns >= SHARD_RESEND_NS)
             parts_dispatch(shard, index, effects);
+    } else if (part->status == PART_LOADING && late) {
+        leave_load(shard, index);
+        give_up(shard, index, effects);
     }
 }
 

@@ -2,7 +2,8 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes.c (roles and terms), stream.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * writeback.c, refresh.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of them).
+ * writeback.c, refresh.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of
+ * them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -59,10 +60,11 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 #define SHARD_RESYNC_NS     (250 * MS) /* an unacknowledged stream is begun anew */
 #define SHARD_RECOVER_NS    (150 * MS) /* a live replica that does not report is not waited for */
 #define SHARD_PASS_RETRY_NS (50 * MS)
-#define SHARD_FORWARD_NS    (1000 * MS)  /* how long a peer's forward may wait here */
-#define SHARD_DEADLINE_NS   (10000 * MS) /* no client's message waits longer, whatever it asks for \
-                                          */
-#define SHARD_UNDO_NS (5000 * MS)        /* how long an undo is tried */
+#define SHARD_FORWARD_NS    (1000 * MS) /* how long a peer's forward may wait here */
+#define SHARD_DEADLINE_NS                                                                          \
+    (10000 * MS)                  /* no client's message waits longer, whatever it asks for        \
+                                   */
+#define SHARD_UNDO_NS (5000 * MS) /* how long an undo is tried */
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
@@ -137,11 +139,11 @@ struct vnode {
     struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas in preference order */
     uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
     uint8_t id_count;
-    uint16_t passing_to; /* PASSING: the peer that shall decide */
-    uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t passing_to;  /* PASSING: the peer that shall decide */
+    uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
-    uint32_t in_sync;    /* the copy that arrives here, 0 = none yet */
-    bool whole;          /* nothing of it was refused */
+    uint32_t in_sync;     /* the copy that arrives here, 0 = none yet */
+    bool whole;           /* nothing of it was refused */
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */
@@ -290,7 +292,8 @@ struct shard {
     int64_t next_watch_ns;
     int64_t next_parts_ns;
     int64_t next_flush_ns;
-    int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
+    int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
+    int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
     bool reroute_due;
     bool resigning;
     bool flush_asked;
