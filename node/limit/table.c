@@ -292,15 +292,20 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
     return false;
 }
 
-/* Makes one slot free. False if everything in reach is being written. */
+/* Makes one slot free. False if everything in reach is being written. Slots came in the order in
+ * which they are written back, so those of a batch lie side by side: they are stepped over in one
+ * go, or the hand would meet nothing else for many keys. */
 static bool table_evict(struct table *table, uint32_t keep, int64_t now_ns)
 {
     struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
     uint32_t scan = table->slots_end < TABLE_EVICT_SCAN ? table->slots_end : TABLE_EVICT_SCAN;
-    for (; scan > 0; scan--) {
+    uint32_t steps = table->slots_end < TABLE_EVICT_STEPS ? table->slots_end : TABLE_EVICT_STEPS;
+    for (; scan > 0 && steps > 0; steps--) {
         if (table->hand >= table->slots_end)
             table->hand = 0;
         const uint32_t number = table->hand++;
+        if ((table->slots[number].dirty & DIRTY_WRITING) == 0)
+            scan--;
         if (number != keep && evict_consider(table, number, now_ns, &victims))
             return true;
     }

@@ -42,6 +42,7 @@ enum {
     TABLE_PLANS_LOG2 = 9,
     TABLE_PLANS = 1 << TABLE_PLANS_LOG2, /* cached plans, direct-mapped by content */
     TABLE_EVICT_SCAN = 256,              /* slots one insertion looks at for a victim */
+    TABLE_EVICT_STEPS = 1 << 16,         /* of its hand, slots being written included */
     TABLE_ARENA_SCAN = 512,              /* slots a full arena looks at */
     TABLE_ARENA_VICTIMS = 8,             /* wide slots it drops at most */
     TABLE_EXPIRE_SLOTS = 128,            /* slots a step looks at for expiry */
