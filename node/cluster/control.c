@@ -155,133 +155,17 @@ static void take_config(struct control *control, const uint8_t *bytes, size_t le
         adopt_config(control, effects);
 }
 
-static bool alive(const struct control *control, uint64_t id)
-{
-    const struct swim_member *member = swim_find(control->swim, id);
-    return member != NULL && (member->state == SWIM_ALIVE || member->state == SWIM_SUSPECT);
-}
-
-static bool in_ring(const struct ring_config *config, uint64_t id)
-{
-    return ring_config_find(config, id) != NULL;
-}
-
-/* Whether this node is the one to propose: lowest id alive in the ring, seeing a majority. */
-static bool may_propose(const struct control *control)
-{
-    const struct ring_config *config = control->config;
-    uint32_t living = 0;
-    if (!in_ring(config, control->options.node_id))
-        return false;
-    for (uint32_t i = 0; i < config->from_count; i++) {
-        const uint64_t id = config->from[i].id;
-        const bool lives = id == control->options.node_id || alive(control, id);
-        if (lives && id < control->options.node_id)
-            return false;
-        living += lives;
-    }
-    return living >= config->from_count / 2 + 1;
-}
-
-/* Whether a member of the ring has been dead for at least `age_ns`, as far as this node knows. */
-static bool dead_for(const struct control *control, uint64_t id, int64_t age_ns)
-{
-    const struct swim_member *member = swim_find(control->swim, id);
-    if (id == control->options.node_id)
-        return false;
-    if (member == NULL) /* not heard of since this process started */
-        return control->now_ns - control->started_ns >= age_ns + CONTROL_ADMIT_NS;
-    return (member->state == SWIM_DEAD || member->state == SWIM_LEFT) &&
-           control->now_ns - member->since_ns >= age_ns;
-}
-
-/* Makes the configuration without member `id`; a voter is replaced by this node first. */
-static bool remove_member(struct control *control, uint64_t id)
-{
-    const struct ring_config *config = control->config;
-    if (ring_config_remove(control->next, config, id) == 0)
-        return true;
-    return ring_config_set_voters(control->next, config, &control->options.node_id, 1) == 0 &&
-           !ring_config_equal(control->next, config);
-}
-
-/* Takes `member` into the ring. A dead member of the same name is what it was before it lost its
- * disk: that one goes first. */
-static bool add_member(struct control *control, const struct swim_member *member)
-{
-    const struct swim_record *record = &member->record;
-    const struct ring_config *config = control->config;
-    struct ring_member joining;
-    if (ring_member_init(&joining, record->id, record->name, record->zone, record->weight) != 0)
-        return false;
-    const int result = ring_config_add(control->next, config, &joining);
-    if (result != TG_EEXISTS)
-        return result == 0;
-    for (uint32_t i = 0; i < config->to_count; i++)
-        if (strcmp(config->to[i].name, record->name) == 0)
-            return dead_for(control, config->to[i].id, 0) &&
-                   remove_member(control, config->to[i].id);
-    return false;
-}
-
-/* Makes the configuration with the first newcomer that can be added. */
-static bool add_newcomer(struct control *control)
-{
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->state == SWIM_ALIVE && !in_ring(control->config, member->record.id) &&
-            control->now_ns - member->since_ns >= CONTROL_ADMIT_NS && add_member(control, member))
-            return true;
-    return false;
-}
-
-/* Makes the configuration without a member that has been dead for long. */
-static bool remove_dead(struct control *control)
-{
-    for (uint32_t i = 0; i < control->config->to_count; i++)
-        if (dead_for(control, control->config->to[i].id, CONTROL_FORGET_NS))
-            return remove_member(control, control->config->to[i].id);
-    return false;
-}
-
-/* Whether every live member of the new ring has taken over what it is to own. */
-static bool all_settled(const struct control *control)
-{
-    const struct ring_config *config = control->config;
-    for (uint32_t i = 0; i < config->to_count; i++) {
-        const struct swim_member *member = swim_find(control->swim, config->to[i].id);
-        if (config->to[i].id == control->options.node_id) {
-            if (control->settled_epoch < config->epoch)
-                return false;
-        } else if (member != NULL && member->state != SWIM_DEAD && member->state != SWIM_LEFT &&
-                   member->record.settled_epoch < config->epoch) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Makes the next configuration in control->next; false if none is wanted now. */
-static bool next_config(struct control *control)
-{
-    const struct ring_config *config = control->config;
-    if (!ring_config_is_stable(config))
-        return all_settled(control) && ring_config_settle(control->next, config) == 0;
-    return add_newcomer(control) || remove_dead(control);
-}
-
 static void propose(struct control *control, struct effects *effects)
 {
-    if (control->now_ns - control->proposed_ns < CONTROL_ASK_NS / 2 || !may_propose(control) ||
-        !next_config(control))
+    if (control->now_ns - control->proposed_ns < CONTROL_ASK_NS / 2 || !propose_next(control))
         return;
     control->proposed_ns = control->now_ns;
     adopt_config(control, effects);
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->record.id != control->options.node_id && alive(control, member->record.id))
+        if (member->record.id != control->options.node_id &&
+            control_alive(control, member->record.id))
             spread_config(control, member->record.gossip, effects);
 }
 
@@ -294,7 +178,7 @@ static void fetch(struct control *control, struct effects *effects)
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL) {
         if (member->record.ring_epoch <= control->config->epoch ||
-            !alive(control, member->record.id))
+            !control_alive(control, member->record.id))
             continue;
         struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
         memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
@@ -583,82 +467,6 @@ bool control_leave(struct control *control, int64_t now_ns, struct effects *effe
     control->leaving = true;
     settle(control, effects);
     return swim_leave_done(control->swim);
-}
-
-/* ---- views ----------------------------------------------------------------------------------- */
-
-static void copy_text(char *out, size_t capacity, const char *text)
-{
-    const size_t len = strlen(text);
-    const size_t kept = len < capacity ? len : capacity - 1;
-    memcpy(out, text, kept);
-    out[kept] = '\0';
-}
-
-static void member_of(const struct swim_member *member, struct view_member *out)
-{
-    const struct swim_record *record = &member->record;
-    static const enum view_state states[] = {VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT};
-    memset(out, 0, sizeof *out);
-    out->id = record->id;
-    out->incarnation = member->incarnation;
-    out->rules_digest = record->rules_digest;
-    out->ring_epoch = record->ring_epoch;
-    out->state = states[member->state];
-    out->shards = record->shards <= VIEW_SHARDS_MAX ? record->shards : VIEW_SHARDS_MAX;
-    copy_text(out->name, sizeof out->name, record->name);
-    copy_text(out->region, sizeof out->region, record->region);
-    copy_text(out->zone, sizeof out->zone, record->zone);
-    copy_text(out->client, sizeof out->client, record->client);
-    copy_text(out->peer, sizeof out->peer, record->peer);
-    copy_text(out->gossip, sizeof out->gossip, record->gossip);
-    copy_text(out->version, sizeof out->version, record->software);
-}
-
-/* Members of the ring that gossip has not heard of (after a restart): known by name alone. */
-static uint32_t add_unheard(struct control *control, const struct ring_member *list, uint32_t count,
-                            uint32_t filled)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t known = 0;
-        while (known < filled && control->members[known].id != list[i].id)
-            known++;
-        if (known < filled || filled == VIEW_MEMBERS_MAX * 2)
-            continue;
-        struct view_member *member = &control->members[filled++];
-        memset(member, 0, sizeof *member);
-        member->id = list[i].id;
-        member->state = VIEW_DEAD;
-        copy_text(member->name, sizeof member->name, list[i].name);
-        copy_text(member->zone, sizeof member->zone, list[i].zone_name);
-    }
-    return filled;
-}
-
-bool control_view_due(struct control *control)
-{
-    const bool due = control->view_due && control->joined && control->config->epoch > 0;
-    if (due)
-        control->view_due = false;
-    return due;
-}
-
-struct view *control_view(struct control *control)
-{
-    if (!control->joined || control->config->epoch == 0)
-        return NULL;
-    uint32_t filled = 0;
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL && filled < VIEW_MEMBERS_MAX * 2)
-        member_of(member, &control->members[filled++]);
-    filled = add_unheard(control, control->config->to, control->config->to_count, filled);
-    filled = add_unheard(control, control->config->from, control->config->from_count, filled);
-    struct view *view;
-    if (view_new(control->allocator, ++control->view_version, control->members, filled,
-                 control->options.node_id, control->config, &view) != 0)
-        return NULL;
-    return view;
 }
 
 void control_check_invariants(const struct control *control)

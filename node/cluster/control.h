@@ -15,8 +15,8 @@
  * C2  A configuration is durable here before it is told to anyone or given to a shard.
  * C3  Clusters never mix: a message of another cluster id changes nothing.
  *
- * Proposing is behind one function (propose, in control.c): the lowest-id live member that sees a
- * majority of the ring proposes the next configuration. One thread calls all functions.
+ * Proposing is behind one function (propose_next, in propose.c): the lowest-id live member that
+ * sees a majority of the ring proposes the next configuration. One thread calls all functions.
  */
 #ifndef NODE_CLUSTER_CONTROL_H
 #define NODE_CLUSTER_CONTROL_H

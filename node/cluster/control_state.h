@@ -43,4 +43,10 @@ struct control {
 /* Flags of a member record. */
 enum { CONTROL_FLAG_BOOTSTRAP = 1 };
 
+/* Whether gossip holds `id` for living (alive or suspect). */
+bool control_alive(const struct control *control, uint64_t id);
+/* Makes the next configuration in control->next. False if none is wanted, or if it is not for this
+ * node to propose it. */
+bool propose_next(struct control *control);
+
 #endif
