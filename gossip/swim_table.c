@@ -390,6 +390,8 @@ static void apply_self(struct swim *swim, const struct swim_item *item)
     if (self->state == SWIM_LEFT)
         return;
     const bool accused = item->state != SWIM_ALIVE && item->incarnation >= self->incarnation;
+    if (item->state != SWIM_ALIVE && !accused)
+        swim->refuted = true; /* long ago, but the sender has not heard of it: tell it again */
     const bool shadowed = item->incarnation > self->incarnation ||
                           (item->has_record && swim_record_newer(&item->record, &self->record));
     if (!accused && !shadowed)

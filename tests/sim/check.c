@@ -85,12 +85,13 @@ static bool members_agree(struct sim *sim, char *why)
                      node->view->stable ? "" : ", in transition");
             return false;
         }
-        uint32_t alive = 0;
-        for (uint32_t m = 0; m < node->view->member_count; m++)
-            alive += node->view->members[m].state == VIEW_ALIVE;
-        if (alive != sim->node_count) {
-            snprintf(why, WHY_LEN, "node %u sees %u alive", i, alive);
-            return false;
+        for (uint32_t m = 0; m < node->view->member_count; m++) {
+            const struct view_member *member = &node->view->members[m];
+            if (member->state != VIEW_ALIVE) {
+                snprintf(why, WHY_LEN, "node %u sees %s as %s", i, member->name,
+                         view_state_name(member->state));
+                return false;
+            }
         }
     }
     return true;

@@ -119,8 +119,10 @@ static bool rests(struct sim *sim)
 {
     char why[SIM_TEXT_LEN * 4];
     const bool converged = check_converged(sim, why);
-    if (!converged)
+    if (!converged) {
+        sim_tell(sim, 3, "not at rest: %s", why);
         overdue(sim, why);
+    }
     return converged;
 }
 
