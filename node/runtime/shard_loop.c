@@ -5,7 +5,8 @@
  * turn's budget is used up; in that case an idle handle makes sure that the loop does not sleep.
  *
  * L1  Only this thread touches the shard core, its sockets and its links.
- * L2  After a turn either both sockets are empty or the idle handle is active.
+ * L2  After a turn either both sockets are empty or the idle handle is active, or they are closed.
+ * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
  */
 #include "node/runtime/shard_loop.h"
 
@@ -45,6 +46,7 @@ struct shard_loop {
     pthread_t thread;
     bool started;
     bool resigning;
+    bool closed; /* nothing is read any more: what is decided from here on would not be written */
     bool idle_told;
     bool stopping;
     uint64_t settled_told;
@@ -106,8 +108,8 @@ static void carry_out(struct shard_loop *loop)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* Reads a burst of clients' messages; true if there may be more. */
-static bool read_clients(struct shard_loop *loop)
+/* Reads a burst of clients' messages. */
+static void read_clients(struct shard_loop *loop)
 {
     const int64_t until_ns = now_of(loop) + (int64_t)BURST_US * 1000;
     uint32_t taken = 0;
@@ -120,11 +122,10 @@ static bool read_clients(struct shard_loop *loop)
         carry_out(loop);
         taken++;
     }
-    return socket_readable(loop->options.clients);
 }
 
-/* Reads what peers sent; true if there may be more: nobody may be judged silent then. */
-static bool read_peers(struct shard_loop *loop)
+/* Reads what peers sent. Nobody may be judged silent while something is left to read. */
+static void read_peers(struct shard_loop *loop)
 {
     const int64_t until_ns = now_of(loop) + (int64_t)PEERS_BURST_US * 1000;
     struct socket_message message;
@@ -134,10 +135,8 @@ static bool read_peers(struct shard_loop *loop)
                    &loop->effects);
         carry_out(loop);
     }
-    if (!socket_readable(loop->options.peers))
-        return false;
-    shard_unread(loop->options.shard, now_of(loop));
-    return true;
+    if (socket_readable(loop->options.peers))
+        shard_unread(loop->options.shard, now_of(loop));
 }
 
 static void lost(void *context, uint64_t node, uint16_t shard)
@@ -248,6 +247,11 @@ static void resign(struct shard_loop *loop)
 {
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
+    if (passed && !loop->closed) { /* L3 */
+        loop->closed = true;
+        (void)uv_poll_stop(&loop->poll_clients);
+        (void)uv_poll_stop(&loop->poll_peers);
+    }
     if (!passed || loop->idle_told || !shard_flushed(loop->options.shard))
         return;
     const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
@@ -276,13 +280,22 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)events;
 }
 
+/* Whether there is more to read (L2). */
+static bool unread(struct shard_loop *loop)
+{
+    return !loop->closed &&
+           (socket_readable(loop->options.peers) || socket_readable(loop->options.clients));
+}
+
 static void turn(struct shard_loop *loop)
 {
     read_letters(loop);
     read_disk(loop);
     links_poll(loop->links, lost, loop);
-    bool more = read_peers(loop);
-    more = read_clients(loop) || more;
+    if (!loop->closed) {
+        read_peers(loop);
+        read_clients(loop);
+    }
     if (loop->resigning)
         resign(loop);
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
@@ -294,8 +307,7 @@ static void turn(struct shard_loop *loop)
         policy_free(&old);
     }
     tell_control(loop);
-    more = more || socket_readable(loop->options.peers) || socket_readable(loop->options.clients);
-    if (more)
+    if (unread(loop))
         (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
     else
         (void)uv_idle_stop(&loop->idle);
