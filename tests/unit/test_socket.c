@@ -3,6 +3,7 @@
  * Strangers (other frames, own routing ids) are played by plain ZeroMQ sockets. Every wait is for
  * something to happen, with a deadline.
  */
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <zmq.h>
@@ -19,7 +21,7 @@
 #include "node/runtime/links.h"
 #include "node/runtime/socket.h"
 
-enum { WAIT_MS = 20000, STEP_MS = 5, SELF = 1, OTHER = 2 };
+enum { WAIT_MS = 20000, STEP_MS = 5, SELF = 1, OTHER = 2, OPEN_MAX = 8 };
 
 struct fixture {
     void *context;
@@ -27,7 +29,22 @@ struct fixture {
     char endpoint[VIEW_TEXT_LEN];
     struct socket_holder holder;
     uint32_t lost;
+    /* Closed by the teardown, because a context waits for all of its sockets: a failed test must
+     * not become one that never ends. */
+    void *open[OPEN_MAX];
+    uint32_t open_count;
+    struct links *links;
+    struct gossip_out out;
+    int reserved; /* a descriptor, or -1 */
 };
+
+static void *keep(struct fixture *f, void *socket)
+{
+    assert_non_null(socket);
+    assert_true(f->open_count < OPEN_MAX);
+    f->open[f->open_count++] = socket;
+    return socket;
+}
 
 static void *bind_router(struct fixture *f, enum socket_use use, char *endpoint)
 {
@@ -48,9 +65,11 @@ static int setup(void **state)
     static struct fixture fixture;
 
     memset(&fixture, 0, sizeof(fixture));
+    fixture.reserved = -1;
     *state = &fixture;
     if (socket_context_new(1024, &fixture.context) != 0)
         return -1;
+    gossip_out_init(&fixture.out, fixture.context);
     fixture.router = bind_router(&fixture, SOCKET_PEERS, fixture.endpoint);
     return 0;
 }
@@ -60,9 +79,29 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     socket_release(&f->holder);
+    links_free(&f->links);
+    gossip_out_fini(&f->out);
+    for (uint32_t i = 0; i < f->open_count; i++)
+        socket_close(&f->open[i]);
     socket_close(&f->router);
+    if (f->reserved >= 0)
+        (void)close(f->reserved);
     socket_context_free(&f->context);
     return 0;
+}
+
+/* An address at which nobody listens, and nobody will: the port is taken and refuses. */
+static void reserve(struct fixture *f, char *endpoint)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    f->reserved = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(f->reserved >= 0);
+    assert_int_equal(bind(f->reserved, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(f->reserved, (struct sockaddr *)&address, &len), 0);
+    (void)snprintf(endpoint, VIEW_TEXT_LEN, "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
 }
 
 static void wait_for(void *socket, short events)
@@ -79,6 +118,7 @@ static void *connect_dealer(struct fixture *f)
     void *dealer;
 
     assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    (void)keep(f, dealer);
     assert_int_equal(socket_join(dealer, f->endpoint), 0);
     wait_for(dealer, ZMQ_POLLOUT);
     return dealer;
@@ -89,9 +129,8 @@ static void *connect_stranger(struct fixture *f, const char *routing_id)
 {
     char url[SOCKET_URL_LEN];
     const int linger = 0;
-    void *dealer = zmq_socket(f->context, ZMQ_DEALER);
+    void *dealer = keep(f, zmq_socket(f->context, ZMQ_DEALER));
 
-    assert_non_null(dealer);
     assert_int_equal(zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof(linger)), 0);
     if (routing_id != NULL)
         assert_int_equal(zmq_setsockopt(dealer, ZMQ_ROUTING_ID, routing_id, strlen(routing_id)), 0);
@@ -136,8 +175,6 @@ static void a_router_receives_and_replies(void **state)
     assert_int_equal(zmq_recv(dealer, answer, sizeof(answer), 0), 6);
     assert_memory_equal(answer, "answer", 6);
     assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
-    socket_close(&dealer);
-    assert_null(dealer);
 }
 
 /* Two connections are told apart, and each gets its own reply. */
@@ -159,7 +196,6 @@ static void connections_are_told_apart(void **state)
         wait_for(dealers[i], ZMQ_POLLIN);
         assert_int_equal(zmq_recv(dealers[i], &byte, 1, 0), 1);
         assert_int_equal(byte, '0' + i);
-        socket_close(&dealers[i]);
     }
 }
 
@@ -168,16 +204,15 @@ static void what_cannot_be_sent_is_an_error_at_once(void **state)
 {
     struct fixture *f = *state;
     char nobody[VIEW_TEXT_LEN];
-    void *closed = bind_router(f, SOCKET_PEERS, nobody);
     void *dealer;
 
+    reserve(f, nobody);
     assert_int_equal(socket_reply(f->router, 12345, "x", 1), TG_EUNREACHABLE);
-    socket_close(&closed);
     assert_int_equal(socket_connect(f->context, SOCKET_PEERS, nobody, &dealer), 0);
+    (void)keep(f, dealer);
     assert_int_equal(socket_join(dealer, nobody), 0);
     assert_int_equal(socket_send(dealer, "x", 1), TG_EBUSY);
     assert_int_equal(socket_join(dealer, "no endpoint"), TG_EINVALID);
-    socket_close(&dealer);
 }
 
 /* A message of several frames is marked, read away whole, and the next one is whole again. */
@@ -196,7 +231,6 @@ static void a_message_of_several_frames_is_odd(void **state)
     message = receive(f);
     assert_false(message.odd);
     assert_text(&message, "plain");
-    socket_close(&stranger);
 }
 
 /* Senders that chose their own routing id are not heard, whatever its length; others are. */
@@ -217,9 +251,6 @@ static void own_routing_ids_are_dropped(void **state)
     message = receive(f);
     assert_text(&message, "known");
     assert_false(message.odd);
-    socket_close(&dealer);
-    socket_close(&strangers[0]);
-    socket_close(&strangers[1]);
 }
 
 /* A monitor tells once that the connection was lost, and nothing before. */
@@ -230,7 +261,9 @@ static void a_monitor_tells_a_loss(void **state)
     void *monitor;
 
     assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    (void)keep(f, dealer);
     assert_int_equal(socket_monitor(f->context, dealer, 1, &monitor), 0);
+    (void)keep(f, monitor);
     assert_int_equal(socket_join(dealer, f->endpoint), 0);
     wait_for(dealer, ZMQ_POLLOUT);
     assert_false(socket_lost(monitor));
@@ -238,8 +271,6 @@ static void a_monitor_tells_a_loss(void **state)
     wait_for(monitor, ZMQ_POLLIN);
     assert_true(socket_lost(monitor));
     assert_false(socket_lost(monitor));
-    socket_close(&dealer);
-    socket_close(&monitor);
 }
 
 /* A frame above the bound is not read into memory: it costs the sender its connection. */
@@ -252,7 +283,9 @@ static void too_long_a_frame_ends_the_connection(void **state)
     void *monitor;
 
     assert_int_equal(socket_connect(f->context, SOCKET_PEERS, f->endpoint, &dealer), 0);
+    (void)keep(f, dealer);
     assert_int_equal(socket_monitor(f->context, dealer, 2, &monitor), 0);
+    (void)keep(f, monitor);
     assert_int_equal(socket_join(dealer, f->endpoint), 0);
     wait_for(dealer, ZMQ_POLLOUT);
     assert_int_equal(socket_send(dealer, long_frame, SOCKET_FRAME_MAX), 0);
@@ -261,8 +294,6 @@ static void too_long_a_frame_ends_the_connection(void **state)
     wait_for(monitor, ZMQ_POLLIN);
     assert_true(socket_lost(monitor));
     assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
-    socket_close(&dealer);
-    socket_close(&monitor);
 }
 
 /* What is wrong with an address is told apart. */
@@ -333,12 +364,12 @@ static void links_follow_the_view(void **state)
     const struct log silent = {.write = NULL};
     const struct links_options options = {f->context, &silent, SELF, 0};
     char endpoint[VIEW_TEXT_LEN];
-    void *elsewhere = bind_router(f, SOCKET_PEERS, endpoint);
+    void *elsewhere = keep(f, bind_router(f, SOCKET_PEERS, endpoint));
     struct view_member members[2];
     struct view view;
-    struct links *links;
 
-    assert_int_equal(links_new(&options, &links), 0);
+    assert_int_equal(links_new(&options, &f->links), 0);
+    struct links *links = f->links;
     links_send(links, OTHER, 0, "x", 1);
     assert_int_equal(links_dropped(links), 1);
     make_view(&view, members, f->endpoint);
@@ -354,9 +385,8 @@ static void links_follow_the_view(void **state)
     links_follow(links, &view);
     links_send(links, OTHER, 0, "x", 1);
     assert_int_equal(links_dropped(links), dropped + 2);
-    links_free(&links);
-    assert_null(links);
-    socket_close(&elsewhere);
+    links_free(&f->links);
+    assert_null(f->links);
 }
 
 /* A connection that is lost is told with its node; one that is given up is not. */
@@ -367,9 +397,9 @@ static void a_lost_link_is_told_with_its_node(void **state)
     const struct links_options options = {f->context, &silent, SELF, 0};
     struct view_member members[2];
     struct view view;
-    struct links *links;
 
-    assert_int_equal(links_new(&options, &links), 0);
+    assert_int_equal(links_new(&options, &f->links), 0);
+    struct links *links = f->links;
     make_view(&view, members, f->endpoint);
     links_follow(links, &view);
     send_through(f, links, f->router);
@@ -381,7 +411,6 @@ static void a_lost_link_is_told_with_its_node(void **state)
         links_poll(links, note_loss, f);
     }
     assert_int_equal(f->lost, 1);
-    links_free(&links);
 }
 
 /* ---- gossip lines ---------------------------------------------------------------------------- */
@@ -392,81 +421,72 @@ static void a_lost_link_is_told_with_its_node(void **state)
 static void gossip_lines_are_made_once_and_tidied(void **state)
 {
     struct fixture *f = *state;
-    static struct gossip_out out;
+    struct gossip_out *out = &f->out;
     struct socket_message message;
 
-    gossip_out_init(&out, f->context);
-    gossip_out_send(&out, SECOND_NS, f->endpoint, "first", 5);
-    gossip_out_send(&out, 2 * SECOND_NS, f->endpoint, "second", 6);
-    assert_int_equal(out.count, 1);
+    gossip_out_send(out, SECOND_NS, f->endpoint, "first", 5);
+    gossip_out_send(out, 2 * SECOND_NS, f->endpoint, "second", 6);
+    assert_int_equal(out->count, 1);
     message = receive(f);
     assert_text(&message, "first");
     message = receive(f);
     assert_text(&message, "second");
-    gossip_out_tidy(&out, 62 * SECOND_NS);
-    assert_int_equal(out.count, 1);
-    gossip_out_tidy(&out, 63 * SECOND_NS);
-    assert_int_equal(out.count, 0);
-    gossip_out_fini(&out);
+    gossip_out_tidy(out, 62 * SECOND_NS);
+    assert_int_equal(out->count, 1);
+    gossip_out_tidy(out, 63 * SECOND_NS);
+    assert_int_equal(out->count, 0);
 }
 
 /* An address that is none makes no line, and neither does one that is too long. */
 static void a_bad_gossip_address_makes_no_line(void **state)
 {
     struct fixture *f = *state;
-    static struct gossip_out out;
+    struct gossip_out *out = &f->out;
     char endless[GOSSIP_ADDRESS_LEN + 1];
 
     memset(endless, '1', GOSSIP_ADDRESS_LEN);
     endless[GOSSIP_ADDRESS_LEN] = '\0';
-    gossip_out_init(&out, f->context);
-    gossip_out_send(&out, SECOND_NS, "no address", "x", 1);
-    gossip_out_send(&out, SECOND_NS, endless, "x", 1);
-    assert_int_equal(out.count, 0);
-    gossip_out_fini(&out);
+    gossip_out_send(out, SECOND_NS, "no address", "x", 1);
+    gossip_out_send(out, SECOND_NS, endless, "x", 1);
+    assert_int_equal(out->count, 0);
 }
 
 /* A line whose queue is full is begun anew: what waited there is old news. */
 static void a_stuck_gossip_line_is_closed(void **state)
 {
     struct fixture *f = *state;
-    static struct gossip_out out;
+    struct gossip_out *out = &f->out;
     char nobody[VIEW_TEXT_LEN];
-    void *closed = bind_router(f, SOCKET_GOSSIP, nobody);
     uint32_t sent = 0;
 
-    socket_close(&closed);
-    gossip_out_init(&out, f->context);
+    reserve(f, nobody);
     do {
-        gossip_out_send(&out, SECOND_NS, nobody, "x", 1);
+        gossip_out_send(out, SECOND_NS, nobody, "x", 1);
         assert_true(++sent < 1000);
-    } while (out.count == 1);
+    } while (out->count == 1);
     assert_true(sent > 1);
-    gossip_out_fini(&out);
 }
 
 /* With all lines in use, the one that was not used for longest makes room. */
 static void the_oldest_gossip_line_makes_room(void **state)
 {
     struct fixture *f = *state;
-    static struct gossip_out out;
+    struct gossip_out *out = &f->out;
     char address[GOSSIP_ADDRESS_LEN];
     bool first_kept = false;
 
-    gossip_out_init(&out, f->context);
     for (int i = 0; i <= GOSSIP_OUT_MAX; i++) {
         (void)snprintf(address, sizeof(address), "127.0.0.1:%d", 1 + i);
-        gossip_out_send(&out, (i + 2) * SECOND_NS, address, "x", 1);
+        gossip_out_send(out, (i + 2) * SECOND_NS, address, "x", 1);
         if (i == GOSSIP_OUT_MAX - 1) /* the first is used again, so the second is the oldest */
-            gossip_out_send(&out, (i + 3) * SECOND_NS, "127.0.0.1:1", "x", 1);
+            gossip_out_send(out, (i + 3) * SECOND_NS, "127.0.0.1:1", "x", 1);
     }
-    assert_int_equal(out.count, GOSSIP_OUT_MAX);
-    for (uint32_t i = 0; i < out.count; i++) {
-        assert_string_not_equal(out.lines[i].address, "127.0.0.1:2");
-        first_kept = first_kept || strcmp(out.lines[i].address, "127.0.0.1:1") == 0;
+    assert_int_equal(out->count, GOSSIP_OUT_MAX);
+    for (uint32_t i = 0; i < out->count; i++) {
+        assert_string_not_equal(out->lines[i].address, "127.0.0.1:2");
+        first_kept = first_kept || strcmp(out->lines[i].address, "127.0.0.1:1") == 0;
     }
     assert_true(first_kept);
-    gossip_out_fini(&out);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
