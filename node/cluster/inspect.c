@@ -15,6 +15,7 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     out->seq = table_vnode_seq(shard->table, number);
     out->slots = table_count(shard->table, number);
     out->replicas = vnode->id_count;
+    out->pulling = vnode->role == ROLE_RECOVERING && vnode->pulling;
     out->synced = vnode->role == ROLE_DECIDING;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         out->confirmed += vnode->links[i].confirmed;

@@ -20,6 +20,7 @@ struct inspect_vnode {
     uint32_t slots;
     uint8_t replicas;  /* of the whole replica set, this node included if it is one */
     uint8_t confirmed; /* DECIDING: other replicas known to hold everything up to a mark */
+    bool pulling;      /* RECOVERING: fetches a better state */
     bool synced;       /* DECIDING: every other replica holds everything up to now */
 };
 

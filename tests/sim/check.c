@@ -27,6 +27,22 @@ static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, boo
                  sim->deciders[vnode]); /* K3 */
 }
 
+static void count_roles(struct sim *sim, struct node *node, const struct shard *shard,
+                        uint32_t vnode, enum shard_role role)
+{
+    if (role != node->roles[vnode]) {
+        sim->coverage->passes += role == SHARD_PASSING;
+        sim->coverage->recoveries += role == SHARD_RECOVERING;
+        node->pulling[vnode] = false;
+    }
+    if (role != SHARD_RECOVERING || node->pulling[vnode])
+        return;
+    struct inspect_vnode at;
+    inspect_vnode(shard, vnode, &at);
+    node->pulling[vnode] = at.pulling;
+    sim->coverage->pulls += at.pulling;
+}
+
 void check_event(struct sim *sim, struct node *node)
 {
     for (uint8_t s = 0; s < node->shard_count; s++) {
@@ -45,6 +61,7 @@ void check_event(struct sim *sim, struct node *node)
                 sim_tell(sim, 2, "n%u vnode %u role %d term %llu.%llu.n%d", node->index, vnode,
                          (int)role, (unsigned long long)term.epoch,
                          (unsigned long long)term.number, node_by_id(sim, term.writer));
+            count_roles(sim, node, node->shards[s], vnode, role);
             node->roles[vnode] = (uint8_t)role;
             node->terms[vnode] = term;
             note_decider(sim, node, vnode, role == SHARD_DECIDING);
@@ -102,25 +119,37 @@ static const struct shard *shard_for(const struct node *node, uint32_t vnode)
     return node->shards[vnode % node->shard_count];
 }
 
-static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
+/* Whether the owner alone decides; sets what it holds. */
+static bool owner_decides(struct sim *sim, uint32_t vnode, struct inspect_vnode *decider, char *why)
 {
-    struct inspect_vnode decider = {0};
     uint32_t deciders = 0;
-    uint32_t holders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
-    const uint32_t count = view_replica_set(sim->nodes[0].view, vnode, ids);
+    (void)view_replica_set(sim->nodes[0].view, vnode, ids);
     for (uint32_t i = 0; i < sim->node_count; i++) {
         struct inspect_vnode at;
         inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
         if (at.role != SHARD_DECIDING)
             continue;
         deciders++;
-        decider = at;
+        *decider = at;
         if (sim->nodes[i].id != ids[0]) {
             snprintf(why, WHY_LEN, "vnode %u is decided by n%u, not by its owner", vnode, i);
             return false;
         }
     }
+    if (deciders != 1)
+        snprintf(why, WHY_LEN, "vnode %u has %u deciders", vnode, deciders);
+    return deciders == 1;
+}
+
+static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
+{
+    struct inspect_vnode decider = {0};
+    uint32_t holders = 0;
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(sim->nodes[0].view, vnode, ids);
+    if (!owner_decides(sim, vnode, &decider, why))
+        return false;
     for (uint32_t i = 0; i < sim->node_count; i++) {
         struct inspect_vnode at;
         inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
@@ -136,11 +165,22 @@ static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
             return false;
         }
     }
-    if (deciders == 1 && holders == count && decider.synced)
+    if (holders == count && decider.synced)
         return true;
-    snprintf(why, WHY_LEN, "vnode %u: %u deciders, %u of %u replicas%s", vnode, deciders, holders,
-             count, decider.synced ? "" : ", not synced");
+    snprintf(why, WHY_LEN, "vnode %u: %u of %u replicas%s", vnode, holders, count,
+             decider.synced ? "" : ", not synced");
     return false;
+}
+
+bool check_owned(struct sim *sim, char *why)
+{
+    struct inspect_vnode decider;
+    if (!members_agree(sim, why))
+        return false;
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (!owner_decides(sim, vnode, &decider, why))
+            return false;
+    return true;
 }
 
 bool check_converged(struct sim *sim, char *why)
@@ -154,6 +194,13 @@ bool check_converged(struct sim *sim, char *why)
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
+
+static bool has_spilled(const struct shard *shard)
+{
+    struct shard_stats stats;
+    shard_stats(shard, &stats);
+    return stats.evicted > 0;
+}
 
 static bool key_equal(struct sim *sim, const struct key *key, char *why)
 {
@@ -182,7 +229,7 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
                      key->text, i, decider);
             return false;
         }
-        if (len == 0 && at.slots > 0 && sim->coverage->evicted == 0) {
+        if (len == 0 && !has_spilled(shard)) {
             snprintf(why, WHY_LEN, "key %s: n%u lacks what its decider n%u holds", key->text, i,
                      decider);
             return false;
@@ -199,13 +246,14 @@ bool check_equal(struct sim *sim, char *why)
     return true;
 }
 
-void check_exact(struct sim *sim, struct key_set set, const char *when)
+void check_exact(struct sim *sim, struct key_set set, const char *when, bool changed)
 {
     for (uint32_t i = set.first; i < set.first + set.count; i++) {
         const struct key *key = &sim->keys[i];
         const uint64_t asked =
             key->attempts < key->limit.count ? key->attempts : key->limit.count;
-        const bool too_few = key->kind == KEY_EXACT && key->admitted + key->uncertain < asked;
+        const uint64_t unsure = key->uncertain + (changed ? key->repeated : 0);
+        const bool too_few = key->kind == KEY_EXACT && key->admitted + unsure < asked;
         if (key->admitted > key->limit.count || too_few)
             sim_tell(sim, 1, "key %s of vnode %u admitted %llu of %llu", key->text, key->vnode,
                      (unsigned long long)key->admitted, (unsigned long long)key->attempts);
@@ -213,7 +261,7 @@ void check_exact(struct sim *sim, struct key_set set, const char *when)
             sim_fail(sim, "%s: key %s (%s) admitted %llu of %llu, limit %llu, uncertain %llu", when,
                      key->text, algorithm_name(key->limit.algorithm),
                      (unsigned long long)key->admitted, (unsigned long long)key->attempts,
-                     (unsigned long long)key->limit.count, (unsigned long long)key->uncertain);
+                     (unsigned long long)key->limit.count, (unsigned long long)unsure);
     }
 }
 

@@ -26,6 +26,9 @@ enum {
     USER_LIMIT = 30,
     ADDRESS_LIMIT = 60,
     FRAME_MAX = 1 << 16,
+    FLOOD_FRAMES = 300,
+    FLOOD_ITEMS = 1000,
+    FLOOD_PACE_MS = 8,
     KEY_NONE_INDEX = SIM_KEYS_MAX,
 };
 
@@ -231,6 +234,10 @@ static void send(struct sim *sim, struct client *client)
 
 static void send_again(struct sim *sim, struct client *client)
 {
+    for (uint32_t item = 0; item < client->item_count; item++)
+        for (uint32_t k = 0; k < 2; k++)
+            if (client->keys[item][k] != KEY_NONE_INDEX)
+                sim->keys[client->keys[item][k]].repeated++;
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
     const int len =
@@ -338,6 +345,42 @@ void client_event(struct sim *sim, const struct event *event)
         take_reply(sim, client, event);
     else if (client->waiting && event->tag == (client->seq << 8 | client->tries))
         timed_out(sim, client);
+}
+
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+void client_flood(struct sim *sim)
+{
+    uint8_t *frame = malloc(WIRE_MESSAGE_MAX);
+    const struct limit limit = {
+        .count = 20, .window_ns = 3600ull * 1000000000, .algorithm = ALGORITHM_TOKEN_BUCKET};
+    ASSERT(frame != NULL);
+    for (uint32_t i = 0; i < FLOOD_FRAMES; i++) {
+        wire_checks_builder_reset(&sim->builder);
+        const int template = wire_checks_builder_inline(&sim->builder, &limit);
+        for (uint32_t item = 0; item < FLOOD_ITEMS; item++) {
+            char name[SIM_TEXT_LEN];
+            snprintf(name, sizeof name, "flood-%u-%u", i, item);
+            const struct wire_text text = wire_text_of(name);
+            const bool ok = append(sim, template, OPERATION_CHECK, 1, &text, 1);
+            ASSERT(ok);
+        }
+        const int len = wire_checks_builder_encode(&sim->builder, 1, i + 1, 0, TIMEOUT_MS, frame,
+                                                   WIRE_MESSAGE_MAX);
+        ASSERT(len > 0);
+        const struct node *node = &sim->nodes[i % sim->node_count];
+        const struct event event = {
+            .at_ns = sim->now_ns + i * FLOOD_PACE_MS * SIM_MS,
+            .kind = EVENT_CLIENT,
+            .node = node->index,
+            .shard = (uint8_t)(i % node->shard_count),
+            .from = SIM_CLIENTS_MAX,
+            .len = (uint32_t)len,
+            .bytes = sim_copy(frame, (size_t)len),
+        };
+        queue_push(&sim->queue, &event);
+    }
+    free(frame);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

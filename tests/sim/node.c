@@ -232,6 +232,41 @@ static void control_done(struct sim *sim, struct node *node)
     next_control_tick(sim, node);
 }
 
+/* ---- orderly stop ---------------------------------------------------------------------------- */
+
+bool node_flushed(const struct node *node)
+{
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        struct shard_stats stats;
+        if (node->shards[i] == NULL)
+            continue;
+        shard_stats(node->shards[i], &stats);
+        if (stats.flush_lag_ns > 0 || node->disk.batches[i].out)
+            return false;
+    }
+    return true;
+}
+
+void node_stop(struct sim *sim, struct node *node)
+{
+    sim_tell(sim, 1, "n%u is to stop", node->index);
+    node->stopping = true;
+    sim->coverage->stops++;
+}
+
+/* A tick of a node that stops: true when nothing is left to do. */
+static bool resigned(struct sim *sim, struct node *node, uint8_t shard)
+{
+    bool done = shard_resign(node->shards[shard], clock_of(sim, node), &sim->effects);
+    shard_done(sim, node, shard, false);
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        struct shard_stats stats;
+        shard_stats(node->shards[i], &stats);
+        done = done && stats.vnodes_deciding == 0 && shard_flushed(node->shards[i]);
+    }
+    return done;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id)
@@ -308,6 +343,8 @@ static void end_process(struct sim *sim, struct node *node)
     control_free(&node->control);
     disk_crash(&node->disk);
     node->up = false;
+    node->stopping = false;
+    memset(node->roles, 0, sizeof node->roles);
     node->paused_until_ns = 0;
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
         sim->deciders[vnode] &= (uint8_t)~(1u << node->index);
@@ -405,6 +442,12 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         shard_client(shard, now_ns, event->from, event->bytes, event->len, &sim->effects);
         break;
     case EVENT_TICK:
+        if (node->stopping && resigned(sim, node, event->shard)) {
+            sim_tell(sim, 1, "n%u stops", node->index);
+            end_process(sim, node);
+            tell_closed(sim, node);
+            return;
+        }
         shard_tick(shard, now_ns, &sim->effects);
         break;
     case EVENT_COMMIT:

@@ -3,6 +3,9 @@
  *   FORM    nodes start and join one by one, under load          exactly the limits
  *   IDLE    half the limits used, quiet, one node crashes, on     exactly the limits
  *   LOAD    one node crashes under load                           what nobody had acknowledged
+ *   ROLL    nodes stop in order and come back, one by one         never above the limits
+ *   DARK    all written, all nodes killed at once, and back       exactly the limits
+ *   FLOOD   (some seeds) more keys than memory holds              what was spilled still counts
  *   CHAOS   loss, repetition, late and reordered frames, cuts,    one limit per split at most
  *           pauses, crashes and restarts, under load
  *   HEAL    faults end                                            one decider, equal replicas
@@ -17,13 +20,15 @@
 
 enum {
     STEP_MS = 5,
-    KEYS_EACH = 5,
+    KEYS_EACH = 3,
     ENOUGH = SIM_LIMIT * 2, /* attempts on each key: well above its limit */
     HALF = SIM_LIMIT / 4,
     QUIET_MS = 80,
     FORM_MS = 30000,
     SETTLE_MS = 20000,
     PHASE_MS = 20000,
+    FLOOD_SEEDS = 10, /* one seed of so many is flooded */
+    FLOOD_MS = 3000,
 };
 
 enum step {
@@ -39,6 +44,20 @@ enum step {
     STEP_LOAD_REST,
     STEP_LOAD_DRAIN,
     STEP_LOAD_BACK,
+    STEP_ROLL_STOP,
+    STEP_ROLL_WAIT,
+    STEP_ROLL_BACK,
+    STEP_ROLL_REST,
+    STEP_ROLL_DRAIN,
+    STEP_DARK_HALF,
+    STEP_DARK_QUIET,
+    STEP_DARK_KILL,
+    STEP_DARK_BACK,
+    STEP_DARK_REST,
+    STEP_DARK_DRAIN,
+    STEP_FLOOD,
+    STEP_FLOOD_ASK,
+    STEP_FLOOD_DRAIN,
     STEP_CHAOS,
     STEP_HEAL,
     STEP_SETTLE,
@@ -50,6 +69,9 @@ enum step {
 static const char *const step_names[] = {
     "form",      "form, drain", "idle, half",  "idle, quiet", "idle, crash", "idle, rest",
     "idle, end", "idle, back",  "load, half",  "load, rest",  "load, drain", "load, back",
+    "roll, stop", "roll, wait", "roll, back",  "roll, rest",  "roll, drain", "dark, half",
+    "dark, quiet", "dark, kill", "dark, back", "dark, rest",  "dark, drain", "flood",
+    "flood, ask", "flood, drain",
     "chaos",     "heal",        "settle",      "after",       "after, drain", "end",
 };
 
@@ -90,8 +112,11 @@ void plan_init(struct sim *sim)
     plan->formed = client_keys(sim, "formed", KEYS_EACH);
     plan->idle = client_keys(sim, "idle", KEYS_EACH);
     plan->load = client_keys(sim, "load", KEYS_EACH);
+    plan->roll = client_keys(sim, "roll", KEYS_EACH);
+    plan->dark = client_keys(sim, "dark", KEYS_EACH);
     plan->chaos = client_keys(sim, "chaos", KEYS_EACH);
     plan->healed = client_keys(sim, "healed", KEYS_EACH);
+    plan->stops_left = 2;
     plan->chaos_left = 6 + (uint32_t)random_below(stream(sim), 10);
     for (uint8_t i = 0; i < sim->node_count; i++)
         start_later(sim, i, i == 0 ? 0 : (int64_t)random_below(stream(sim), 2 * SIM_SEC));
@@ -124,6 +149,16 @@ static bool rests(struct sim *sim)
         overdue(sim, why);
     }
     return converged;
+}
+
+/* As rests, under load: all nodes are back and own what they shall. */
+static bool serves(struct sim *sim)
+{
+    char why[SIM_TEXT_LEN * 4];
+    if (check_owned(sim, why))
+        return true;
+    overdue(sim, why);
+    return false;
 }
 
 static bool drained(struct sim *sim)
@@ -281,7 +316,7 @@ static void step_idle(struct sim *sim)
     case STEP_IDLE_DRAIN:
         if (!drained(sim))
             break;
-        check_exact(sim, plan->idle, "after a crash at rest");
+        check_exact(sim, plan->idle, "after a crash at rest", false);
         start_later(sim, plan->victim, (int64_t)random_below(stream(sim), SIM_SEC));
         enter(sim, STEP_IDLE_BACK, 1000, SETTLE_MS);
         break;
@@ -320,6 +355,126 @@ static void step_load(struct sim *sim)
     default:
         if (!rests(sim))
             break;
+        client_load(sim, plan->roll);
+        enter(sim, STEP_ROLL_STOP, 0, PHASE_MS);
+        break;
+    }
+}
+
+static void step_roll(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    switch ((enum step)plan->step) {
+    case STEP_ROLL_STOP:
+        plan->victim = up_node(sim)->index;
+        node_stop(sim, &sim->nodes[plan->victim]);
+        enter(sim, STEP_ROLL_WAIT, 0, PHASE_MS);
+        break;
+    case STEP_ROLL_WAIT:
+        overdue(sim, "the node does not stop");
+        if (sim->nodes[plan->victim].up)
+            break;
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), 300 * SIM_MS));
+        enter(sim, STEP_ROLL_BACK, 300, SETTLE_MS);
+        break;
+    case STEP_ROLL_BACK:
+        if (!serves(sim))
+            break;
+        plan->stops_left--;
+        if (plan->stops_left > 0)
+            enter(sim, STEP_ROLL_STOP, 0, PHASE_MS);
+        else
+            enter(sim, STEP_ROLL_REST, 0, PHASE_MS);
+        break;
+    case STEP_ROLL_REST:
+        if (asked(sim, plan->roll, ENOUGH))
+            enter(sim, STEP_ROLL_DRAIN, 0, PHASE_MS);
+        break;
+    default:
+        if (!drained(sim) || !rests(sim))
+            break;
+        check_exact(sim, plan->roll, "over orderly restarts", true);
+        client_load(sim, plan->dark);
+        enter(sim, STEP_DARK_HALF, 0, PHASE_MS);
+        break;
+    }
+}
+
+static bool flushed(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (!node_flushed(&sim->nodes[i])) {
+            overdue(sim, "something is not on disk");
+            return false;
+        }
+    return true;
+}
+
+static void kill_all(struct sim *sim)
+{
+    sim->coverage->blackouts++;
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        node_crash(sim, &sim->nodes[i], true);
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        start_later(sim, i, (int64_t)random_below(stream(sim), 800 * SIM_MS));
+}
+
+static void step_dark(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    switch ((enum step)plan->step) {
+    case STEP_DARK_HALF:
+        if (asked(sim, plan->dark, HALF))
+            enter(sim, STEP_DARK_QUIET, 0, PHASE_MS);
+        break;
+    case STEP_DARK_QUIET:
+        if (drained(sim))
+            enter(sim, STEP_DARK_KILL, QUIET_MS, PHASE_MS);
+        break;
+    case STEP_DARK_KILL:
+        if (!flushed(sim))
+            break;
+        kill_all(sim);
+        enter(sim, STEP_DARK_BACK, 1000, SETTLE_MS);
+        break;
+    case STEP_DARK_BACK:
+        if (!rests(sim))
+            break;
+        client_load(sim, plan->dark);
+        enter(sim, STEP_DARK_REST, 0, PHASE_MS);
+        break;
+    case STEP_DARK_REST:
+        if (asked(sim, plan->dark, ENOUGH))
+            enter(sim, STEP_DARK_DRAIN, 0, PHASE_MS);
+        break;
+    default:
+        if (!drained(sim))
+            break;
+        check_exact(sim, plan->dark, "after a blackout", false);
+        if (sim->seed % FLOOD_SEEDS == 0)
+            client_flood(sim);
+        sim->coverage->floods += sim->seed % FLOOD_SEEDS == 0;
+        enter(sim, STEP_FLOOD, sim->seed % FLOOD_SEEDS == 0 ? FLOOD_MS : 0, PHASE_MS);
+        break;
+    }
+}
+
+/* The keys of earlier phases are used up; that must be remembered, from disk if need be. */
+static void step_flood(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    switch ((enum step)plan->step) {
+    case STEP_FLOOD:
+        client_load(sim, plan->formed);
+        enter(sim, STEP_FLOOD_ASK, 300, PHASE_MS);
+        break;
+    case STEP_FLOOD_ASK:
+        enter(sim, STEP_FLOOD_DRAIN, 0, PHASE_MS);
+        break;
+    default:
+        if (!drained(sim))
+            break;
+        check_exact(sim, plan->formed, "after a flood", false);
         plan->strict = false;
         client_load(sim, plan->chaos);
         enter(sim, STEP_CHAOS, 0, PHASE_MS);
@@ -356,7 +511,7 @@ static void step_healing(struct sim *sim)
     case STEP_AFTER_DRAIN:
         if (!drained(sim))
             break;
-        check_exact(sim, plan->healed, "after all faults");
+        check_exact(sim, plan->healed, "after all faults", false);
         enter(sim, STEP_END, 0, 0);
         break;
     default:
@@ -373,7 +528,7 @@ static void step(struct sim *sim)
             enter(sim, STEP_FORM_DRAIN, 0, PHASE_MS);
     } else if (plan->step == STEP_FORM_DRAIN) {
         if (drained(sim)) {
-            check_exact(sim, plan->formed, "while forming");
+            check_exact(sim, plan->formed, "while forming", false);
             client_load(sim, plan->idle);
             enter(sim, STEP_IDLE_HALF, 0, PHASE_MS);
         }
@@ -381,6 +536,12 @@ static void step(struct sim *sim)
         step_idle(sim);
     } else if (plan->step <= STEP_LOAD_BACK) {
         step_load(sim);
+    } else if (plan->step <= STEP_ROLL_DRAIN) {
+        step_roll(sim);
+    } else if (plan->step <= STEP_DARK_DRAIN) {
+        step_dark(sim);
+    } else if (plan->step <= STEP_FLOOD_DRAIN) {
+        step_flood(sim);
     } else if (plan->step == STEP_CHAOS) {
         chaos(sim);
     } else {

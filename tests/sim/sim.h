@@ -165,6 +165,7 @@ struct node {
     uint8_t index;
     uint64_t id;
     bool up;
+    bool stopping; /* in order: it passes on what it decides, and writes what it holds */
     bool bootstrap;
     uint16_t shard_count;
     int64_t offset_ns; /* its clock minus the true one */
@@ -178,7 +179,8 @@ struct node {
     uint64_t settled;
     struct disk disk;
     struct term terms[SIM_VNODES_MAX]; /* newest seen in this boot */
-    uint8_t roles[SIM_VNODES_MAX];     /* as last seen, for the trace */
+    uint8_t roles[SIM_VNODES_MAX];     /* as last seen, for trace and coverage */
+    bool pulling[SIM_VNODES_MAX];
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -194,6 +196,7 @@ struct key {
     uint64_t attempts;
     uint64_t admitted;
     uint64_t uncertain; /* checks that may have been charged though nobody was told */
+    uint64_t repeated;  /* checks that were sent again: a change of decider may charge them twice */
 };
 
 struct client {
@@ -233,6 +236,9 @@ struct coverage {
     uint64_t stepped_down;
     uint64_t recoveries;
     uint64_t passes;
+    uint64_t stops;
+    uint64_t blackouts;
+    uint64_t floods;
     uint64_t pulls;
     uint64_t resyncs;
     uint64_t forwarded;
@@ -266,12 +272,14 @@ struct plan {
     int64_t deadline_ns;
     uint8_t victim;
     uint32_t chaos_left;
-    uint32_t crashes_left;
+    uint32_t stops_left;
     uint64_t excess_bound;
     struct key_set formed;
     struct key_set calm;
     struct key_set idle;
     struct key_set load;
+    struct key_set roll;
+    struct key_set dark;
     struct key_set chaos;
     struct key_set healed;
     uint64_t splits; /* times at which two deciders may have come to be, in chaos */
@@ -297,7 +305,7 @@ struct sim {
     struct control_identity identity;
     struct policy *policy;
     uint32_t client_count;
-    struct client clients[SIM_CLIENTS_MAX];
+    struct client clients[SIM_CLIENTS_MAX + 1]; /* the last takes what nobody asked for */
     struct wire_checks_builder builder;
     struct wire_decisions_space space;
     uint8_t values[1 << 16];
@@ -369,6 +377,10 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id);
 void node_start(struct sim *sim, struct node *node);
 /* The process dies at once; `told` says whether connections are seen to close. */
 void node_crash(struct sim *sim, struct node *node, bool told);
+/* Whether everything that it holds is on its disk. */
+bool node_flushed(const struct node *node);
+/* Lets it stop in order: `up` is false when it has. */
+void node_stop(struct sim *sim, struct node *node);
 void node_event(struct sim *sim, const struct event *event);
 void node_fini(struct sim *sim, struct node *node);
 /* The unconfirmed changes of all its shards. */
@@ -383,6 +395,8 @@ void client_fini(struct sim *sim);
 /* New keys, `each` of every algorithm. */
 struct key_set client_keys(struct sim *sim, const char *name, uint32_t each);
 void client_event(struct sim *sim, const struct event *event);
+/* Sends checks of so many keys that tables overflow; nobody counts the answers. */
+void client_flood(struct sim *sim);
 /* Lets clients ask for `set`, or stop when it is empty. */
 void client_load(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
@@ -402,10 +416,13 @@ void check_event(struct sim *sim, struct node *node);
 void check_all(struct sim *sim);
 /* Whether the cluster has come to rest; if not, `why` (SIM_TEXT_LEN * 4) says what is missing. */
 bool check_converged(struct sim *sim, char *why);
+/* Whether all are members and every vnode is decided by its owner, be it under load. */
+bool check_owned(struct sim *sim, char *why);
 /* Whether all replicas hold what their decider holds. */
 bool check_equal(struct sim *sim, char *why);
-/* Every key of the set: limit - uncertain <= admitted <= limit. */
-void check_exact(struct sim *sim, struct key_set set, const char *when);
+/* Every key of the set: limit - uncertain <= admitted <= limit; less by what was sent again, if
+ * deciders may have changed meanwhile. */
+void check_exact(struct sim *sim, struct key_set set, const char *when, bool changed);
 /* The sum of what was admitted above the limits. */
 uint64_t check_excess(const struct sim *sim, struct key_set set);
 
