@@ -152,6 +152,7 @@ def test_a_node_frozen_for_a_while_does_not_decide_on_what_it_remembers(new_clus
     before = all_checks(cluster)
     allowed = use(cluster, keys, limits, 50)
     wait_replicated(cluster, before, 50 * len(keys))
+    before_owners = {key: frozen.owner(key)["term"] for key in keys}
     frozen.signal(signal.SIGSTOP)
     try:
         with cluster[0].client() as one, cluster[2].client() as two:
@@ -163,8 +164,13 @@ def test_a_node_frozen_for_a_while_does_not_decide_on_what_it_remembers(new_clus
         frozen.signal(signal.SIGCONT)
     assert dict(allowed) == dict.fromkeys(keys, 100)
     with frozen.client() as client:
-        for _ in range(10):
-            assert not any(client.check(key, limits[key]).allowed for key in keys)
+        for turn in range(10):
+            for key in keys:
+                answer = client.check(key, limits[key])
+                assert not answer.allowed, \
+                    (turn, key, answer, [(node, node.owner(key)) for node in cluster], before_owners,
+                     {name: frozen.counter(name) for name in
+                      ("stalls", "stepped_down", "terms_opened", "takeovers", "stale_writes")})
     cluster.wait_healthy()
     assert sum(use(cluster, keys, limits, 3).values()) == 0
 
@@ -191,16 +197,17 @@ def wait_exhausted(load, keys):
 def test_the_kill_of_a_busy_decider_admits_at_most_its_last_moments_again(new_cluster, measured):
     cluster = new_cluster(3).start()
     victim = cluster[1]
-    keys = cluster.keys_decided_by(victim.name, 4) + cluster.keys_decided_by("n1", 1)
+    victims = cluster.keys_decided_by(victim.name, 4)
+    keys = victims + cluster.keys_decided_by("n1", 1)
     limit = long_limit(12000)
     with Load(cluster.endpoints, keys, limit, threads=3, batch=16, window=4) as load:
         wait_used(load, keys, 0.3)
         killed = time.monotonic()
         victim.kill()
-        time_dead = time.monotonic()
         wait_exhausted(load, keys)
-        pause_ms = load.longest_pause_ms(killed, killed + 1.5)
-    measured("checks answered", f"{load.count()}; longest pause after the kill {pause_ms:.0f} ms")
+        pause_ms = load.longest_pause_ms(killed, time.monotonic(), victims)
+    measured("checks answered", f"{load.count()}; longest pause of the dead node's keys "
+                                f"{pause_ms:.0f} ms")
     for key in keys:
         last = sum(answer.allowed for answer in load.all() if answer.key == key
                    and answer.node == victim.name and answer.at > killed - scaled(LAST_ANSWERS_S))
@@ -208,8 +215,7 @@ def test_the_kill_of_a_busy_decider_admits_at_most_its_last_moments_again(new_cl
         measured(f"{key}: excess", f"{excess} of {limit.count}; allowed by the dead node in its "
                                    f"last 25 ms: {last}")
         assert excess <= last
-    assert pause_ms < scaled(1000)
-    assert time_dead - killed < scaled(1)
+    assert pause_ms < scaled(ANSWERS_AGAIN_MS)
 
 
 # All nodes die under load: what the last write-back did not hold is forgotten, and no more.

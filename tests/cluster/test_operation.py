@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -227,14 +228,8 @@ def test_a_damaged_store_is_refused_and_rebuilt_from_replicas(new_cluster):
     with cluster.client() as client:
         assert all(answer.allowed for answer in client.ask(keys, limit, cost=6))
     assert damaged.stop() == 0
-    spoilt = 0
-    for folder, _, files in os.walk(damaged.data):
-        for name in files:
-            if name == "data.mdb":
-                with open(os.path.join(folder, name), "r+b") as file:
-                    file.write(os.urandom(65536))
-                spoilt += 1
-    assert spoilt > 0
+    with open(os.path.join(damaged.data, "state", "data.mdb"), "r+b") as file:
+        file.write(os.urandom(65536))
     damaged.spawn()
     assert damaged.wait_exit(5) == 3, damaged.log()
     assert "--rebuild" in damaged.log()
@@ -248,6 +243,27 @@ def test_a_damaged_store_is_refused_and_rebuilt_from_replicas(new_cluster):
     # Alone, it knows what it was given back.
     with damaged.client(deadline_s=5, attempt_s=2) as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
+
+
+# A node whose disk is gone starts as a new one of the same name and takes the dead one's place.
+def test_a_node_that_lost_its_disk_takes_its_old_place(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    lost = cluster[1]
+    limit = long_limit(10)
+    keys = cluster.keys_decided_by(lost.name, 20)
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=6))
+    assert lost.stop() == 0
+    shutil.rmtree(lost.data)
+    watch = Stopwatch()
+    lost.start()
+    cluster.wait_healthy(30)
+    measured("back in the ring with an empty disk after", f"{watch.ms:.0f} ms")
+    assert {name: member["state"] for name, member in cluster[0].members().items()
+            if member["vnodes"]} == dict.fromkeys(("n1", "n2", "n3"), "alive")
+    with lost.client() as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
+    assert {lost.owner(key)["decider"] for key in keys} <= {"n1", "n2", "n3"}
 
 
 # --check-config says whether a configuration would do, and touches nothing.

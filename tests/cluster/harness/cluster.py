@@ -12,6 +12,13 @@ from .waiting import wait_for
 running = []
 
 
+class Until(list):
+    """A list of complaints that counts as true when it is empty."""
+
+    def __bool__(self):
+        return len(self) == 0
+
+
 class Cluster:
     """`count` nodes n1, n2 ...; n1 creates the cluster, the others have it as their seed."""
 
@@ -72,19 +79,30 @@ class Cluster:
         """A session that begins with node `first` and knows all others."""
         return Client(*(self.endpoints[first:] + self.endpoints[:first]), **options)
 
-    def is_healthy(self):
-        """Whether every live node finds all nodes alive and all vnodes where they belong."""
+    def complaints(self):
+        """Why the live nodes do not find all nodes alive and all vnodes where they belong."""
+        found = []
         epochs = set()
         for node in self.live:
             status = node.try_admin("status")
-            if status is None or not status["healthy"] or \
-                    status["members"]["alive"] != len(self.nodes):
-                return False
+            if status is None:
+                found.append(f"{node} does not answer")
+                continue
             epochs.add(status["epoch"])
-        return len(epochs) == 1
+            if not status["healthy"]:
+                found.append(f"{node}: {', '.join(status['reasons'])}")
+            if status["members"]["alive"] != len(self.nodes):
+                found.append(f"{node} counts members {status['members']}")
+        if len(epochs) > 1:
+            found.append(f"epochs {epochs}")
+        return found
+
+    def is_healthy(self):
+        return not self.complaints()
 
     def wait_healthy(self, within_s=15):
-        wait_for(self.is_healthy, within_s, "every node says that the cluster is healthy", 0.02)
+        wait_for(lambda: Until(self.complaints()), within_s,
+                 "every node says that the cluster is healthy", 0.02)
 
     def keys_decided_by(self, name, count, prefix="key"):
         """`count` keys whose decider is node `name`."""

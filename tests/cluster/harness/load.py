@@ -139,7 +139,8 @@ class Load:
     def count(self):
         return sum(answer.items for answer in self.all())
 
-    def longest_pause_ms(self, start, end):
-        """The longest time without any answer between two moments of time.monotonic()."""
-        times = sorted([start, end] + [a.at for a in self.all() if start < a.at < end])
+    def longest_pause_ms(self, start, end, keys=None):
+        """The longest time without an answer (on `keys`) between two moments of monotonic()."""
+        times = sorted([start, end] + [answer.at for answer in self.all() if start < answer.at < end
+                                       and (keys is None or answer.key in keys)])
         return max(later - earlier for earlier, later in zip(times, times[1:])) * 1000

@@ -1,14 +1,16 @@
 """waiting - conditions with deadlines; nothing here or above sleeps for a fixed time instead.
 
-TIDEGATE_TIME_FACTOR says how many times slower the programs are than a release build (thread
-sanitizer: 10 or so); every deadline is multiplied by it, and no promise in milliseconds is checked
-when it is above 1, because then the machine is not the one that was promised for.
+Every deadline is multiplied by how many times slower the programs are than a release build: by
+TIDEGATE_TIME_FACTOR, or by what their variant is known for. No promise in milliseconds is checked
+when that is above 1, because then the machine is not the one that was promised for.
 """
 
 import os
 import time
 
-FACTOR = float(os.environ.get("TIDEGATE_TIME_FACTOR") or 1)
+VARIANTS = {"tsan": 12, "asan": 4, "ubsan": 3, "coverage": 2, "debug": 2}
+FACTOR = float(os.environ.get("TIDEGATE_TIME_FACTOR") or
+               VARIANTS.get(os.path.basename(os.environ.get("TIDEGATE_BUILD", "").rstrip("/")), 1))
 POLL_S = 0.005
 
 

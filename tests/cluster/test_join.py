@@ -1,0 +1,90 @@
+"""A further node takes its share, and every count with it."""
+
+import random
+
+import pytest
+
+from harness import Load, Stopwatch, wait_for
+from harness.client import ALGORITHMS, long_limit
+
+KEYS = 200
+
+
+# Three nodes of partly used keys become four; then each key admits exactly what was left of it.
+def test_a_fourth_node_takes_its_share_and_every_count(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    rng = random.Random(5)
+    algorithms = list(ALGORITHMS)
+    limits = {f"{algorithms[number % 4]}-{number}":
+              long_limit(20, algorithms[number % 4]) for number in range(KEYS)}
+    spent = {key: rng.randrange(1, 20) for key in limits}
+    with cluster.client() as client:
+        for key, limit in limits.items():
+            assert client.check(key, limit, cost=spent[key]).allowed
+    watch = Stopwatch()
+    joined = cluster.add()
+    joined.start()
+    cluster.wait_healthy(30)
+    measured("a fourth node joined: healthy after", f"{watch.ms:.0f} ms")
+
+    shares = {name: member["vnodes"] for name, member in cluster[0].members().items()}
+    measured("vnodes", shares)
+    assert sum(shares.values()) == 4096
+    assert all(abs(share - 1024) <= 102 for share in shares.values())
+    assert [node.admin("ring")["members"] for node in cluster] == \
+        [cluster[0].admin("ring")["members"]] * 4
+    moved = 0
+    for number, (key, limit) in enumerate(limits.items()):
+        owner = cluster[number % 4].owner(key)
+        assert owner["owner"] == owner["decider"]
+        moved += owner["owner"] == joined.name
+        with cluster.client(number % 4) as client:
+            allowed = sum(client.check(key, limit).allowed for _ in range(20 - spent[key] + 2))
+        assert allowed == 20 - spent[key], f"{key}: {owner}"
+    measured("keys that moved to it", f"{moved} of {KEYS}")
+    assert KEYS / 4 * 0.5 < moved < KEYS / 4 * 1.5
+
+
+# The same with checks under way: no key ever admits more than its limit, and nothing is refused.
+def test_a_node_that_joins_under_load_loses_no_count(new_cluster, measured):
+    cluster = new_cluster(2).start()
+    keys = [f"moving-{number}" for number in range(40)]
+    limit = long_limit(300)
+    with Load(cluster.endpoints, keys, limit, threads=3, batch=2, window=1,
+              pace_s=0.001) as load:
+        wait_for(lambda: load.allowed() > 0.1 * 300 * len(keys), 20, "a tenth is used")
+        at_start = load.allowed()
+        cluster.add().start()
+        cluster.wait_healthy(30)
+        at_end = load.allowed()
+
+        def exhausted():
+            counted = {key: 0 for key in keys}
+            for answers in load.answers:
+                for answer in answers[-400:]:
+                    counted[answer.key] += answer.allowed
+            return load.count() > 3 * 300 * len(keys) and not any(counted.values())
+        wait_for(exhausted, 30, "every key is exhausted", 0.1)
+    measured("allowed while it joined", at_end - at_start)
+    assert at_end > at_start
+    assert {load.allowed(key) for key in keys} == {300}
+    assert not load.refusals
+
+
+# A cluster of one grows to two; a key's decider and replica are both of them.
+@pytest.mark.smoke
+def test_a_single_node_becomes_a_cluster_without_losing_a_count(new_cluster):
+    cluster = new_cluster(1).start()
+    limit = long_limit(10)
+    keys = [f"grown-{number}" for number in range(100)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=7))
+    cluster.add().start()
+    cluster.wait_healthy(30)
+    with cluster[1].client() as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {7}
+    assert {cluster[1].owner(key)["decider"] for key in keys} == {"n1", "n2"}
+    # Each holds everything: either may go.
+    cluster[0].kill()
+    with cluster[1].client(attempt_s=2, deadline_s=6) as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {7}
