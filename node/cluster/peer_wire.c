@@ -25,12 +25,18 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->ordinal);
 }
 
-void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns, bool resigning)
+enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4 };
+
+void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {
     bytes_put_u8(writer, PEER_PING);
-    bytes_put_i64(writer, sent_ns);
-    bytes_put_i64(writer, echo_ns);
-    bytes_put_u8(writer, resigning ? 1 : 0);
+    bytes_put_i64(writer, ping->sent_ns);
+    bytes_put_i64(writer, ping->echo_ns);
+    bytes_put_u64(writer, ping->opened);
+    bytes_put_u32(writer, ping->announced);
+    bytes_put_u8(writer,
+                 (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
+                           (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0)));
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -156,6 +162,18 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     return cursor.failed || shard > UINT16_MAX || envelope->node == 0 ? TG_EPROTOCOL : 0;
 }
 
+static void get_ping(struct bytes_reader *reader, struct peer_ping *ping)
+{
+    ping->sent_ns = bytes_get_i64(reader);
+    ping->echo_ns = bytes_get_i64(reader);
+    ping->opened = bytes_get_u64(reader);
+    ping->announced = bytes_get_u32(reader);
+    const uint8_t flags = bytes_get_u8(reader);
+    ping->resigning = (flags & PING_RESIGNING) != 0;
+    ping->announces = (flags & PING_ANNOUNCES) != 0;
+    ping->asks = (flags & PING_ASKS) != 0;
+}
+
 static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)
 {
     forward->ticket = bytes_get_u64(reader);
@@ -230,9 +248,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
 {
     switch (record->type) {
     case PEER_PING:
-        record->ping.sent_ns = bytes_get_i64(reader);
-        record->ping.echo_ns = bytes_get_i64(reader);
-        record->ping.resigning = bytes_get_u8(reader) != 0;
+        get_ping(reader, &record->ping);
         return true;
     case PEER_FORWARD:
         return get_forward(reader, vnodes, &record->forward);

@@ -6,7 +6,8 @@
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
- *   PING      i64 sent_ns | i64 echo_ns | u8 resigning  keep-alive; echo of the last one received
+ *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u8 flags
+ *                                           keep-alive; echo of the last one received
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
@@ -138,14 +139,22 @@ struct peer_vnode {
     bool asks;         /* MARK: answer with HELD */
 };
 
+/* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver
+ * knows whether an OPENED of them is missing. */
+struct peer_ping {
+    int64_t sent_ns;
+    int64_t echo_ns;
+    uint64_t opened;    /* terms opened by the sender since its start */
+    uint32_t announced; /* OPENED records of the announcement that this ping ends */
+    bool announces;     /* ends an announcement of all vnodes that the sender decides */
+    bool asks;          /* wants one: it lacks some */
+    bool resigning;     /* stops soon: pass it nothing */
+};
+
 struct peer_record {
     enum peer_record_type type;
     union {
-        struct {
-            int64_t sent_ns;
-            int64_t echo_ns;
-            bool resigning; /* stops soon: pass it nothing */
-        } ping;
+        struct peer_ping ping;
         struct forward forward;
         struct {
             uint64_t ticket;
@@ -180,7 +189,7 @@ struct peer_record {
 /* Upper bound of the bytes of one record without a slot's state. */
 enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 42 };
 
-void peer_put_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns, bool resigning);
+void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,

@@ -14,6 +14,9 @@
  *     no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing
  *     until one comes, or the replica counts as gone: it may have been deposed. This covers its own
  *     pauses as well, and makes two deciders at once impossible but in a true partition.
+ * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
+ * are counted, pings carry the count, and who lacks one asks for an announcement of all. So a lease
+ *     can never be renewed by a replica whose take-over got lost on the way.
  */
 #include <string.h>
 
@@ -206,21 +209,39 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     peer->silent = false;
     peer->boot = boot;
     if (restarted) {
+        peer->opened = 0;
+        peer->known = 0;
+        peer->told = 0;
         peer->in_stream = 0;
         peer->in_seq = 0;
     }
     return restarted;
 }
 
-void peers_ping(struct shard *shard, uint16_t at, int64_t sent_ns, int64_t echo_ns, bool resigning)
+void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 {
     struct peer *peer = shard->peers[at];
     if (!peers_lease_holds(shard, at))
         shard->reroute_due = true;
-    peer->resigning = resigning;
-    peer->ping_ns = latest(peer->ping_ns, sent_ns);
-    if (echo_ns <= shard->now_ns)
-        peer->echo_ns = latest(peer->echo_ns, echo_ns);
+    peer->resigning = ping->resigning;
+    peer->announce_due = peer->announce_due || ping->asks;
+    peer->opened = ping->opened;
+    peer->ping_ns = latest(peer->ping_ns, ping->sent_ns);
+    if (ping->announces && ping->announced == peer->told)
+        peer->known = ping->opened;
+    if (ping->announces)
+        peer->told = 0;
+    if (ping->echo_ns <= shard->now_ns && peer->known == peer->opened) /* P4 */
+        peer->echo_ns = latest(peer->echo_ns, ping->echo_ns);
+}
+
+void peers_opened(struct shard *shard, uint16_t at, uint32_t ordinal)
+{
+    struct peer *peer = shard->peers[at];
+    if (ordinal == 0)
+        peer->told++;
+    else if (ordinal == (uint32_t)(peer->known + 1))
+        peer->known++;
 }
 
 static void fall_silent(struct shard *shard, uint16_t at, struct effects *effects)
@@ -253,6 +274,23 @@ static void put_acks(struct shard *shard, uint16_t at, struct effects *effects)
     peer->resync_due = false;
 }
 
+static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    struct peer *peer = shard->peers[at];
+    struct peer_ping ping = {
+        .sent_ns = shard->now_ns,
+        .echo_ns = peer->ping_ns,
+        .opened = shard->opened,
+        .announces = peer->announce_due,
+        .asks = peer->known != peer->opened,
+        .resigning = shard->resigning,
+    };
+    if (peer->announce_due)
+        ping.announced = vnodes_announce(shard, at, effects);
+    peer->announce_due = false;
+    peer_put_ping(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &ping);
+}
+
 void peers_tick(struct shard *shard, struct effects *effects)
 {
     const bool ping = shard->now_ns >= shard->next_ping_ns;
@@ -268,8 +306,7 @@ void peers_tick(struct shard *shard, struct effects *effects)
         if (peers_silent(shard, i))
             fall_silent(shard, i, effects);
         put_acks(shard, i, effects);
-        if (ping)
-            peer_put_ping(peers_outbox(shard, i, PEER_RECORD_MAX, effects), shard->now_ns,
-                          peer->ping_ns, shard->resigning);
+        if (ping || peer->announce_due)
+            put_ping(shard, i, effects);
     }
 }

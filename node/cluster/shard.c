@@ -191,6 +191,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         break;
     case PEER_OPENED:
         vnodes_opened(shard, at, entry);
+        peers_opened(shard, at, entry->sync);
         break;
     case PEER_HELD:
         stream_held(shard, at, entry);
@@ -209,7 +210,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
 {
     switch (record->type) {
     case PEER_PING:
-        peers_ping(shard, at, record->ping.sent_ns, record->ping.echo_ns, record->ping.resigning);
+        peers_ping(shard, at, &record->ping);
         break;
     case PEER_FORWARD:
         parts_forwarded(shard, at, &record->forward, effects);

@@ -73,9 +73,13 @@ struct peer {
     uint64_t boot; /* 0: never heard */
     uint16_t shard;
     bool in_view;
-    bool closed;    /* its connection ended and nothing was heard since */
-    bool silent;    /* as judged at the last look */
-    bool resigning; /* it said that it stops soon */
+    bool closed;       /* its connection ended and nothing was heard since */
+    bool silent;       /* as judged at the last look */
+    bool resigning;    /* it said that it stops soon */
+    bool announce_due; /* it asked which vnodes are decided here */
+    uint64_t opened;   /* terms it has opened, as it said last */
+    uint64_t known;    /* of those: all up to this one are known here */
+    uint32_t told;     /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
     int64_t sent_ns;
@@ -294,6 +298,7 @@ struct shard {
     int64_t next_flush_ns;
     int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
     int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
+    uint64_t opened;     /* terms opened since the start */
     bool reroute_due;
     bool resigning;
     bool flush_asked;
@@ -365,8 +370,9 @@ void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, struct effects *effects);
-void peers_ping(struct shard *shard, uint16_t peer, int64_t sent_ns, int64_t echo_ns,
-                bool resigning);
+void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
+/* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
+void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
 /* Whether there is no evidence that the peer lives. */
@@ -399,6 +405,8 @@ void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *en
 void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* Tells the peer of every vnode decided here; returns how many records that took. */
+uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *effects);
 /* A MARK completed the pulled state. */
 void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
 bool vnodes_degraded(const struct shard *shard, uint32_t vnode);

@@ -167,12 +167,28 @@ static void open_term(struct shard *shard, uint32_t number, struct effects *effe
         else
             stream_restart_link(shard, number, i);
     }
-    const struct peer_vnode entry = vnodes_entry(shard, number);
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.sync = (uint32_t)++shard->opened;
     for (uint16_t i = 0; i < shard->peer_count; i++)
-        if (shard->peers[i]->in_view && !shard->peers[i]->silent)
+        if (shard->peers[i]->in_view)
             peers_put_vnode(shard, i, PEER_OPENED, &entry, effects);
     shard->stats.terms_opened++;
     shard->stats.takeovers += replaces;
+}
+
+uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    uint32_t count = 0;
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        if (shard->vnodes[number].role != ROLE_DECIDING)
+            continue;
+        struct peer_vnode entry = vnodes_entry(shard, number);
+        entry.sync = 0;
+        peers_put_vnode(shard, at, PEER_OPENED, &entry, effects);
+        count++;
+    }
+    return count;
 }
 
 /* V2: whether no replica of higher rank lives, by this shard's own evidence. */

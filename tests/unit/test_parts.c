@@ -238,7 +238,7 @@ static void a_moved_that_tells_nothing_new_waits_before_it_is_sent_again(void **
     const uint32_t vnode = lab_vnode_owned(lab, 1);
     const struct term none = {0, 0, 0};
     uint64_t seq;
-    peer_put_ping(&lab->records, lab->now_ns, 0, false);
+    peer_put_ping(&lab->records, &(struct peer_ping){.sent_ns = lab->now_ns});
     lab_speak(lab, 1, 0);
     const uint64_t ticket = forward_to_ghost(lab, &limit, 500, &seq);
     peer_put_moved(&lab->records, ticket, vnode, &none);
