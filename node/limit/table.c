@@ -356,7 +356,9 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
         return TABLE_NONE;
     struct slot *slot = &table->slots[number];
     *slot = (struct slot){.id = id, .vnode = (uint16_t)vnode};
-    slot->kind = (uint8_t)(algorithm | KIND_REFERENCED);
+    /* Not referenced before its second use: else the hand's first turn would pass over all old
+     * slots and meet the newest, which are not on disk yet. */
+    slot->kind = (uint8_t)algorithm;
     if (!index_insert(&table->index, id, number)) {
         slot_give(table, number);
         return TABLE_NONE;
