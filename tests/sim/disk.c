@@ -38,17 +38,17 @@ void disk_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t 
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static struct disk_record **place_of(struct disk *disk, struct hash128 id)
+static struct disk_record **place_of(struct disk *disk, uint32_t vnode, struct hash128 id)
 {
-    struct disk_record **place = &disk->buckets[id.lo % SIM_DISK_BUCKETS];
+    struct disk_record **place = &disk->buckets[vnode][id.lo % SIM_DISK_BUCKETS];
     while (*place != NULL && !hash128_equal((*place)->id, id))
         place = &(*place)->next;
     return place;
 }
 
-const struct disk_record *disk_find(const struct disk *disk, struct hash128 id)
+const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id)
 {
-    const struct disk_record *record = disk->buckets[id.lo % SIM_DISK_BUCKETS];
+    const struct disk_record *record = disk->buckets[vnode][id.lo % SIM_DISK_BUCKETS];
     while (record != NULL && !hash128_equal(record->id, id))
         record = record->next;
     return record;
@@ -56,7 +56,7 @@ const struct disk_record *disk_find(const struct disk *disk, struct hash128 id)
 
 static void put(struct disk *disk, const struct shard_write *write, const uint8_t *state)
 {
-    struct disk_record **place = place_of(disk, write->id);
+    struct disk_record **place = place_of(disk, write->vnode, write->id);
     struct disk_record *next = NULL;
     if (*place != NULL) {
         next = (*place)->next;
@@ -78,14 +78,9 @@ static void forget_vnode(struct disk *disk, uint32_t vnode)
 {
     disk->has_header[vnode] = false;
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        struct disk_record **place = &disk->buckets[i];
-        while (*place != NULL) {
-            struct disk_record *record = *place;
-            if (record->vnode != vnode) {
-                place = &record->next;
-                continue;
-            }
-            *place = record->next;
+        while (disk->buckets[vnode][i] != NULL) {
+            struct disk_record *record = disk->buckets[vnode][i];
+            disk->buckets[vnode][i] = record->next;
             free(record);
             disk->records--;
         }
@@ -183,10 +178,8 @@ void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vno
         return;
     }
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        for (const struct disk_record *record = node->disk.buckets[i]; record != NULL;
+        for (const struct disk_record *record = node->disk.buckets[vnode][i]; record != NULL;
              record = record->next) {
-            if (record->vnode != vnode)
-                continue;
             ids[count++] = record->id;
             if (count < DISK_PIECE)
                 continue;
@@ -197,23 +190,28 @@ void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vno
     shard_listed(node->shards[shard], node_ns, vnode, ids, count, true, 0);
 }
 
-void disk_restore(struct sim *sim, struct node *node, uint8_t shard)
+static void restore_vnode(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode)
 {
     const struct disk *disk = &node->disk;
-    struct shard *into = node->shards[shard];
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        for (const struct disk_record *record = disk->buckets[i]; record != NULL;
+        for (const struct disk_record *record = disk->buckets[vnode][i]; record != NULL;
              record = record->next) {
             const int result =
-                shard_restore_slot(into, record->vnode, record->id, record->state, record->len,
-                                   sim->now_ns + node->offset_ns);
+                shard_restore_slot(node->shards[shard], vnode, record->id, record->state,
+                                   record->len, sim->now_ns + node->offset_ns);
             if (result != 0)
                 sim_fail(sim, "node %u could not restore a stored slot: %d", node->index, result);
         }
     }
-    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        if (disk->has_header[vnode])
-            shard_restore_vnode(into, vnode, &disk->headers[vnode].state, disk->headers[vnode].seq);
+    if (disk->has_header[vnode])
+        shard_restore_vnode(node->shards[shard], vnode, &disk->headers[vnode].state,
+                            disk->headers[vnode].seq);
+}
+
+void disk_restore(struct sim *sim, struct node *node, uint8_t shard)
+{
+    for (uint32_t vnode = shard; vnode < sim->vnodes; vnode += node->shard_count)
+        restore_vnode(sim, node, shard, vnode);
 }
 
 void disk_crash(struct disk *disk)
@@ -225,13 +223,8 @@ void disk_crash(struct disk *disk)
 void disk_fini(struct disk *disk)
 {
     disk_crash(disk);
-    for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        while (disk->buckets[i] != NULL) {
-            struct disk_record *record = disk->buckets[i];
-            disk->buckets[i] = record->next;
-            free(record);
-        }
-    }
+    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
+        forget_vnode(disk, vnode);
     free(disk->config);
     free(disk->peers);
     memset(disk, 0, sizeof *disk);

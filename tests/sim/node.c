@@ -277,7 +277,7 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id)
     node->index = index;
     node->id = id;
     node->bootstrap = index == 0;
-    node->shard_count = (uint16_t)(random_below(random, 4) == 0 ? SIM_SHARDS_MAX : 1);
+    node->shard_count = (uint16_t)(random_below(random, 6) == 0 ? SIM_SHARDS_MAX : 1);
     node->offset_ns = SIM_EPOCH + random_between(random, -20 * SIM_MS, 20 * SIM_MS);
 }
 
@@ -457,7 +457,7 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         disk_listed(sim, node, event->shard, event->vnode);
         break;
     default: {
-        const struct disk_record *record = disk_find(&node->disk, event->id);
+        const struct disk_record *record = disk_find(&node->disk, event->vnode, event->id);
         shard_loaded(shard, now_ns, event->vnode, event->id, record == NULL ? TG_ENOTFOUND : 0,
                      record == NULL ? NULL : record->state, record == NULL ? 0 : record->len,
                      &sim->effects);

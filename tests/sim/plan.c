@@ -317,8 +317,8 @@ static void step_idle(struct sim *sim)
         if (!drained(sim))
             break;
         check_exact(sim, plan->idle, "after a crash at rest", false);
-        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), SIM_SEC));
-        enter(sim, STEP_IDLE_BACK, 1000, SETTLE_MS);
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), 500 * SIM_MS));
+        enter(sim, STEP_IDLE_BACK, 500, SETTLE_MS);
         break;
     default:
         if (!rests(sim))
@@ -349,8 +349,8 @@ static void step_load(struct sim *sim)
         if (!drained(sim))
             break;
         judge_load(sim);
-        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), SIM_SEC));
-        enter(sim, STEP_LOAD_BACK, 1000, SETTLE_MS);
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), 500 * SIM_MS));
+        enter(sim, STEP_LOAD_BACK, 500, SETTLE_MS);
         break;
     default:
         if (!rests(sim))

@@ -15,7 +15,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { TWICE_SEEDS = 3, CHECK_ALL_EVERY = 1000 };
+enum { TWICE_SEEDS = 3, CHECK_ALL_EVERY = 5000 };
 
 struct options {
     uint64_t seeds;
@@ -128,7 +128,7 @@ static void set_up(struct sim *sim, uint64_t seed)
     for (uint32_t i = 0; i < STREAM_COUNT; i++)
         random_init(&sim->streams[i], hash_mix64(seed * STREAM_COUNT + i));
     struct random *random = sim_stream(sim, STREAM_PLAN);
-    sim->node_count = 5 + (random_below(random, 4) == 0 ? 2 : 0);
+    sim->node_count = 5 + (random_below(random, 8) == 0 ? 2 : 0);
     sim->vnodes = random_below(random, 4) == 0 ? SIM_VNODES_MAX : 64;
     sim->replicas = random_below(random, 5) == 0 ? 2 : 3;
     for (uint32_t i = 0; i < sizeof sim->identity.cluster_id; i++)

@@ -39,7 +39,7 @@ enum {
     SIM_LINK_FRAMES_MAX = 4096, /* under way from one shard to another */
     SIM_LIMIT = 100,            /* of every exact key, per 24 hours */
     SIM_EVENTS_MIN = 20000,     /* a seed is at least this long */
-    SIM_DISK_BUCKETS = 4096,
+    SIM_DISK_BUCKETS = 256, /* of each vnode */
     SIM_TEXT_LEN = 64,
 };
 
@@ -154,7 +154,7 @@ struct disk {
     size_t peers_len;
     bool has_header[SIM_VNODES_MAX];
     struct shard_write_header headers[SIM_VNODES_MAX];
-    struct disk_record *buckets[SIM_DISK_BUCKETS];
+    struct disk_record *buckets[SIM_VNODES_MAX][SIM_DISK_BUCKETS];
     uint64_t records;
     struct disk_batch batches[SIM_SHARDS_MAX];
 };
@@ -364,7 +364,7 @@ void disk_gather(struct sim *sim, struct node *node, uint8_t shard);
 void disk_commit(struct sim *sim, struct node *node, uint8_t shard);
 /* Gives the shard all ids that are stored of `vnode`, in pieces. */
 void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode);
-const struct disk_record *disk_find(const struct disk *disk, struct hash128 id);
+const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
 /* Batches under way are lost. */
