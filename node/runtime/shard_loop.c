@@ -7,6 +7,8 @@
  * L1  Only this thread touches the shard core, its sockets and its links.
  * L2  After a turn either both sockets are empty or the idle handle is active, or they are closed.
  * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
+ * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
+ *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
  */
 #include "node/runtime/shard_loop.h"
 
@@ -17,6 +19,7 @@
 #include "base/assert.h"
 #include "node/cluster/effects.h"
 #include "node/runtime/links.h"
+#include "node/runtime/replies.h"
 #include "node/runtime/socket.h"
 
 enum {
@@ -26,6 +29,7 @@ enum {
     STATS_EVERY_MS = 100,
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
+    POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
 };
 
 struct shard_loop {
@@ -33,6 +37,9 @@ struct shard_loop {
     struct disk *disk;
     struct effects effects;
     struct links *links;
+    struct replies *replies;
+    struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
+    uint32_t policies_held;     /* by the shard */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
@@ -73,7 +80,8 @@ static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
 {
     switch (effect->kind) {
     case EFFECT_SEND_CLIENT:
-        (void)socket_reply(loop->options.clients, effect->target, effect->bytes, effect->len);
+        (void)replies_send(loop->replies, loop->options.clients, effect->target, effect->bytes,
+                           effect->len);
         break;
     case EFFECT_SEND_PEER:
         links_send(loop->links, effect->target, effect->shard, effect->bytes, effect->len);
@@ -176,9 +184,28 @@ static void take_view(struct shard_loop *loop, struct view *view)
     view_free(&old);
 }
 
-static void take_policy(struct shard_loop *loop, const struct policy *policy)
+/* Only the newest rules wait; ones that were overtaken are never put in force (L4). */
+static void take_policy(struct shard_loop *loop, struct policy *policy)
 {
-    shard_policy(loop->options.shard, policy);
+    policy_free(&loop->policy_next);
+    loop->policy_next = policy;
+}
+
+/* Takes back what no waiting request refers to any more, and gives the newest rules if the shard
+ * has room for them. */
+static void exchange_policies(struct shard_loop *loop)
+{
+    const struct policy *unused;
+    while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
+        struct policy *old = (struct policy *)(uintptr_t)unused;
+        policy_free(&old);
+        loop->policies_held--;
+    }
+    if (loop->policy_next == NULL || loop->policies_held == POLICIES_HELD_MAX)
+        return;
+    shard_policy(loop->options.shard, loop->policy_next);
+    loop->policy_next = NULL;
+    loop->policies_held++;
 }
 
 static void read_letters(struct shard_loop *loop)
@@ -193,7 +220,8 @@ static void read_letters(struct shard_loop *loop)
             take_policy(loop, letter.pointer);
             break;
         case LETTER_REPLY:
-            (void)socket_reply(loop->options.clients, letter.number, letter.pointer, letter.len);
+            (void)replies_send(loop->replies, loop->options.clients, letter.number, letter.pointer,
+                               letter.len);
             free(letter.pointer);
             break;
         case LETTER_RESIGN:
@@ -290,6 +318,7 @@ static bool unread(struct shard_loop *loop)
 static void turn(struct shard_loop *loop)
 {
     read_letters(loop);
+    exchange_policies(loop);
     read_disk(loop);
     links_poll(loop->links, lost, loop);
     if (!loop->closed) {
@@ -301,11 +330,6 @@ static void turn(struct shard_loop *loop)
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     write_back(loop);
-    const struct policy *unused;
-    while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
-        struct policy *old = (struct policy *)(uintptr_t)unused;
-        policy_free(&old);
-    }
     tell_control(loop);
     if (unread(loop))
         (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
@@ -370,12 +394,15 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
     if (loop == NULL)
         return TG_ENOMEM;
     loop->options = *options;
+    loop->policies_held = 1; /* a shard begins with the empty one */
     (void)pthread_mutex_init(&loop->stats_lock, NULL);
     const struct links_options links = {options->context, options->log, options->node_id,
                                         (uint16_t)options->number};
     int error = take_memory(loop, vnodes);
     if (error == 0)
         error = links_new(&links, &loop->links);
+    if (error == 0)
+        error = replies_new(&loop->replies);
     if (error == 0)
         error = open_loop(loop);
     if (error == 0)
@@ -468,6 +495,8 @@ void shard_loop_free(struct shard_loop **pointer)
     socket_release(&loop->holder);
     socket_close(&loop->options.clients);
     socket_close(&loop->options.peers);
+    replies_free(&loop->replies);
+    policy_free(&loop->policy_next);
     free_policies(loop->options.shard);
     shard_free(&loop->options.shard);
     struct view *view = (struct view *)(uintptr_t)loop->view;

@@ -24,6 +24,7 @@ enum {
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
+    CLIENTS_UNREAD = 64, /* messages of one client; each may have SOCKET_FRAME_MAX bytes */
 };
 
 static_assert(sizeof(zmq_msg_t) <= SOCKET_HOLDER_LEN, "a message fits its holder");
@@ -58,10 +59,11 @@ static bool set_common(void *socket, enum socket_use use)
 {
     const int64_t frame_max = SOCKET_FRAME_MAX;
     const int queue = use == SOCKET_GOSSIP ? GOSSIP_QUEUE : QUEUE;
+    const int unread = use == SOCKET_CLIENTS ? CLIENTS_UNREAD : QUEUE;
     bool ok = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, QUEUE);
+              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, unread);
     if (use != SOCKET_GOSSIP)
         ok = ok && set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
              set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) &&
@@ -234,6 +236,26 @@ int socket_reply(void *router, uint64_t connection, const void *data, size_t len
     if (zmq_send(router, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
         return send_error();
     return zmq_send(router, data, len, ZMQ_DONTWAIT) < 0 ? send_error() : 0;
+}
+
+int socket_reply_block(void *router, uint64_t connection, void *data, size_t len,
+                       void (*gone)(void *data, void *hint), void *hint)
+{
+    unsigned char id[ROUTING_ID_LEN] = {0};
+    const uint32_t number = (uint32_t)connection;
+    zmq_msg_t message;
+    memcpy(id + 1, &number, sizeof number);
+    if (zmq_msg_init_data(&message, data, len, gone, hint) != 0) {
+        gone(data, hint);
+        return TG_ENOMEM;
+    }
+    int error = 0;
+    if (zmq_send(router, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0 ||
+        zmq_msg_send(&message, router, ZMQ_DONTWAIT) < 0)
+        error = send_error();
+    if (error != 0)
+        (void)zmq_msg_close(&message); /* calls gone */
+    return error;
 }
 
 int socket_send(void *dealer, const void *data, size_t len)

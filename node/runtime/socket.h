@@ -69,6 +69,10 @@ void socket_release(struct socket_holder *holder);
 
 /* Sends without waiting: 0, TG_EBUSY (its queue is full) or TG_EUNREACHABLE (no connection). */
 int socket_reply(void *router, uint64_t connection, const void *data, size_t len);
+/* The same without a copy: `gone` is called exactly once, on any thread, when the bytes are needed
+ * no more; before the return if it fails. Also TG_ENOMEM. */
+int socket_reply_block(void *router, uint64_t connection, void *data, size_t len,
+                       void (*gone)(void *data, void *hint), void *hint);
 int socket_send(void *dealer, const void *data, size_t len);
 
 #endif
