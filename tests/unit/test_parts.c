@@ -288,6 +288,7 @@ static uint32_t shared_vnode(const struct lab *lab)
 static void put_forward(struct lab *lab, uint32_t vnode, uint64_t ticket)
 {
     struct forward forward = {.ticket = ticket, .limit_count = 1, .cost = 2, .vnode = vnode};
+    forward.retry.seq = ticket; /* another request, not a repetition of one */
     forward.limits[0] = lab_limit(10);
     forward.ids[0] = (struct hash128){ticket, 1};
     peer_put_forward(&lab->records, &forward);
