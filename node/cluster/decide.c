@@ -12,6 +12,7 @@
  * D2  What was decided is remembered before it is answered.
  * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
  * D4  What may be a repetition is looked up after all that came before it was decided.
+ * D5  What took nothing because another part of its group was denied is not remembered.
  */
 #include <string.h>
 
@@ -28,6 +29,7 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->part = POOL_NONE;
     item->from_peer = false;
     item->recalled = false;
+    item->kept = false;
     item->parts = 0;
     item->first = batch->count;
     item->count = 0;
@@ -46,7 +48,8 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
         batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
-        batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
+        batch->operations[row] =
+            item->recalled || item->kept ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)
             batch->flags[row] |= LIMIT_LOADED;
@@ -75,6 +78,11 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
     item->recalled = forward->operation != OPERATION_PEEK &&
                      retry_recall(&shard->retries, &forward->retry, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
+    if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
+        return;
+    struct retry_key undone = forward->retry;
+    undone.part &= (uint8_t)~RETRY_UNDO;
+    item->kept = retry_release(&shard->retries, &undone, shard->now_ns);
 }
 
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
@@ -158,7 +166,8 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
 static void remember(struct shard *shard, const struct batch_item *item, uint8_t operation,
                      const struct answer *answer, uint32_t part)
 {
-    if (item->recalled || operation == OPERATION_PEEK || answer->status != ANSWER_DECIDED)
+    const bool peeked = operation == OPERATION_PEEK && !item->kept;
+    if (item->recalled || peeked || answer->status != ANSWER_DECIDED)
         return;
     struct retry_key key = item->retry;
     key.part = (uint8_t)(key.part + part);
@@ -240,6 +249,16 @@ static void wait_for_disk(struct shard *shard, const struct batch_item *item,
     }
 }
 
+/* Whether what the rows first .. end - 1 say was the verdict on the group. One that allowed in a
+ * group that was denied took nothing, and decides afresh next time (D5). */
+static bool stands(const struct batch *batch, const struct batch_item *item, bool allowed)
+{
+    for (uint32_t row = item->first; allowed && row < item->first + item->count; row++)
+        if (!batch->allowed[row])
+            return false;
+    return true;
+}
+
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
 {
     const struct batch *batch = &shard->batch;
@@ -252,7 +271,8 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         const uint32_t end = item->first + item->ends[i];
         struct answer answer;
         make_answer(shard, item, first, end, &answer);
-        remember(shard, item, batch->operations[first], &answer, i);
+        if (stands(batch, item, answer.allowed))
+            remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);
         if (item->part != POOL_NONE)
             parts_answer(shard, item->part, &answer, shard->options.node_id, effects);

@@ -209,7 +209,7 @@ void parts_undo(struct shard *shard, uint32_t index, struct effects *effects)
     part->forward.operation = OPERATION_REFUND;
     part->forward.cost = part->answer.granted;
     part->forward.flags = 0;
-    part->forward.retry.part |= 0x80; /* its own identity: a retry memory must not mix the two */
+    part->forward.retry.part |= RETRY_UNDO; /* its own identity: it is done once as well */
     part->generation = ++shard->generation;
     parts_dispatch(shard, index, effects);
 }

@@ -78,8 +78,10 @@ struct retry_key {
     uint64_t session;
     uint64_t seq;
     uint16_t item;
-    uint8_t part;
+    uint8_t part; /* with RETRY_UNDO: gives back what that part was granted */
 };
+
+enum { RETRY_UNDO = 0x80 };
 
 /* The first three are the engine's own (enum limit_flag of node/limit/engine.h). */
 enum forward_flags {

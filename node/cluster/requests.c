@@ -537,7 +537,9 @@ static void take_item(struct shard *shard, uint32_t item, struct effects *effect
     if (resolved.count == 0)
         return;
     shard->rows[item].parts_left = (uint16_t)resolved.count;
-    if (all_here(shard, &resolved))
+    /* The parts of a repeated item may have been decided apart: each has an answer of its own. */
+    const bool repeated = resolved.count > 1 && (shard->checks.flags & WIRE_FLAG_RETRY) != 0;
+    if (!repeated && all_here(shard, &resolved))
         decide_together(shard, item, &resolved, effects);
     else
         decide_apart(shard, item, &resolved, effects);

@@ -85,16 +85,38 @@ void retry_remember(struct retry_memory *memory, const struct retry_key *key, bo
     };
 }
 
-bool retry_recall(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
-                  struct retry_memory_entry *out)
+static struct retry_memory_entry *find(const struct retry_memory *memory,
+                                       const struct retry_key *key, int64_t now_ns)
 {
     const uint64_t tag = tag_of(memory, key);
-    const struct retry_memory_entry *set = set_of(memory, tag);
-    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
-        if (set[i].tag == tag && young(&set[i], ms_of(now_ns))) {
-            *out = set[i];
-            return true;
-        }
+    struct retry_memory_entry *set = set_of(memory, tag);
+    for (uint32_t i = 0; i < RETRY_WAYS; i++)
+        if (set[i].tag == tag && young(&set[i], ms_of(now_ns)))
+            return &set[i];
+    return NULL;
+}
+
+bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+                  struct retry_memory_entry *out)
+{
+    struct retry_memory_entry *entry = find(memory, key, now_ns);
+    if (entry == NULL)
+        return false;
+    if (entry->claims < UINT8_MAX)
+        entry->claims++;
+    *out = *entry;
+    return true;
+}
+
+bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns)
+{
+    struct retry_memory_entry *entry = find(memory, key, now_ns);
+    if (entry == NULL)
+        return false;
+    if (entry->claims == 0) {
+        memset(entry, 0, sizeof *entry);
+        return false;
     }
-    return false;
+    entry->claims--;
+    return true;
 }

@@ -4,10 +4,15 @@
  * node. The decider must not charge it twice, so it remembers what it decided: the verdict and
  * what was granted. The other numbers of an answer are read afresh.
  *
+ * A request whose parts are decided in several places gives back what was granted when another
+ * part was denied. Then the first answer is void: a later attempt is decided afresh. If the later
+ * attempt had been told of it before, the tokens stay for that one, and the giving back is void.
+ *
  * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
  *
  * R1  An entry younger than RETRY_KEEP_NS is found, unless its set took more than four newer ones
  *     in that time; such losses are counted.
+ * R2  Tokens granted once and given back by n attempts are given back when the last of them does.
  */
 #ifndef NODE_CLUSTER_RETRY_H
 #define NODE_CLUSTER_RETRY_H
@@ -29,6 +34,7 @@ struct retry_memory_entry {
     uint32_t at_ms;
     bool allowed;
     uint8_t limit_index;
+    uint8_t claims; /* later attempts that were told of this answer */
     uint64_t granted;
 };
 
@@ -47,8 +53,11 @@ void retry_prefetch(const struct retry_memory *memory, const struct retry_key *k
 /* Notes the first answer to `key`. */
 void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
                     uint8_t limit_index, uint64_t granted, int64_t now_ns);
-/* True, and the entry, if `key` was answered within RETRY_KEEP_NS. */
-bool retry_recall(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+/* True, and the entry, if `key` was answered within RETRY_KEEP_NS. Counts as a claim. */
+bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                   struct retry_memory_entry *out);
+/* An attempt gives back what `key` was granted: true if another one has claimed it, so that nothing
+ * must be given back now; else the answer is forgotten. */
+bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns);
 
 #endif

@@ -239,6 +239,7 @@ struct batch_item {
     uint32_t part;  /* POOL_NONE if it has none */
     bool from_peer; /* without a part: a peer's forward, else item `item` of the message at hand */
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
+    bool kept;      /* an undo of what another attempt has claimed: the rows only peek */
     uint8_t parts;
     uint8_t operation;
     uint16_t peer;
