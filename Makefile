@@ -54,7 +54,7 @@ flags.debug    := -O0 -g3
 flags.asan     := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined $(no_recover)
 flags.ubsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined $(no_recover)
 flags.tsan     := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
-flags.coverage := -O0 -g --coverage
+flags.coverage := -O1 -g --coverage
 flags.fuzz     := -O1 -g -fno-omit-frame-pointer \
                   -fsanitize=fuzzer-no-link,address,undefined $(no_recover)
 
