@@ -24,7 +24,6 @@ enum {
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
-    CLIENTS_UNREAD = 64, /* messages of one client; each may have SOCKET_FRAME_MAX bytes */
 };
 
 static_assert(sizeof(zmq_msg_t) <= SOCKET_HOLDER_LEN, "a message fits its holder");
@@ -59,11 +58,10 @@ static bool set_common(void *socket, enum socket_use use)
 {
     const int64_t frame_max = SOCKET_FRAME_MAX;
     const int queue = use == SOCKET_GOSSIP ? GOSSIP_QUEUE : QUEUE;
-    const int unread = use == SOCKET_CLIENTS ? CLIENTS_UNREAD : QUEUE;
     bool ok = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, unread);
+              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, QUEUE);
     if (use != SOCKET_GOSSIP)
         ok = ok && set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
              set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) &&
