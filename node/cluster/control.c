@@ -238,7 +238,7 @@ static void seek(struct control *control, struct effects *effects)
             control->lower_seen_ns = control->now_ns;
         }
     }
-    const bool alone = control->options.seed_count == 0;
+    const bool alone = control->options.seed_count == 0 && !control->options.seeds_pending;
     const bool waited = control->now_ns - control->started_ns >= CONTROL_SEEK_NS &&
                         control->now_ns - control->lower_seen_ns >= CONTROL_SEEK_NS;
     if (control->creating && (alone || waited))
@@ -359,7 +359,9 @@ int control_new(const struct allocator *allocator, const struct control_options 
     control->options = *options;
     control->identity = options->identity;
     control->joined = options->has_identity;
-    control->creating = !options->has_identity && (options->bootstrap || options->seed_count == 0);
+    control->creating =
+        !options->has_identity &&
+        (options->bootstrap || (options->seed_count == 0 && !options->seeds_pending));
     control->now_ns = now_ns;
     control->started_ns = now_ns;
     control->view_version = (uint64_t)now_ns; /* above those of an earlier process */
@@ -433,6 +435,12 @@ int64_t control_next_deadline(const struct control *control)
     const int64_t gossip_ns = swim_next_deadline(control->swim);
     const int64_t own_ns = control->now_ns + 100 * CONTROL_MS;
     return gossip_ns < own_ns ? gossip_ns : own_ns;
+}
+
+void control_add_seed(struct control *control, const char *address)
+{
+    const int error = swim_add_seed(control->swim, address);
+    ASSERT(error == 0 || error == TG_EFULL || error == TG_EINVALID);
 }
 
 const struct control_identity *control_identity(const struct control *control)

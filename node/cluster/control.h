@@ -60,7 +60,8 @@ struct control_options {
     bool bootstrap; /* create a cluster although there are seeds */
     char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
     uint32_t seed_count;
-    bool has_identity;                /* `identity` is the stored one */
+    bool seeds_pending; /* seeds were given whose addresses are not known yet: not alone */
+    bool has_identity;  /* `identity` is the stored one */
     struct control_identity identity; /* without one: what to create a cluster with */
     const uint8_t *config;            /* the stored configuration, NULL without one */
     size_t config_len;
@@ -80,6 +81,8 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
 void control_tick(struct control *control, int64_t now_ns, struct effects *effects);
 int64_t control_next_deadline(const struct control *control);
 
+/* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
+void control_add_seed(struct control *control, const char *address);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
 /* True once after each change: then make the new view and give it to every shard. */

@@ -17,7 +17,7 @@
 #include "client/protocol/wire.h"
 #include "node/runtime/daemon_state.h"
 
-enum { BURST_FRAMES = 256, WAITING_AFTER_MS = 5000, TIMER_REPEAT_MS = 1 };
+enum { BURST_FRAMES = 256, WAITING_MS = 5000, TIMER_REPEAT_MS = 1 };
 
 static int64_t now_of(const struct daemon *daemon)
 {
@@ -201,10 +201,22 @@ static void start_if_joined(struct daemon *daemon)
     rules_spread(daemon);
 }
 
+/* While no cluster was found: names may resolve only now, or to other nodes than before. */
+static void look_for_seeds(struct daemon *daemon)
+{
+    char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
+    const uint32_t count = seeds_resolve(daemon->config, seeds, daemon->log);
+    for (uint32_t i = 0; i < count; i++)
+        control_add_seed(daemon->control, seeds[i]);
+}
+
 static void tell_waiting(struct daemon *daemon)
 {
-    if (daemon->ready_told || daemon->waiting_told ||
-        now_of(daemon) - daemon->started_ns < (int64_t)WAITING_AFTER_MS * 1000000)
+    if (daemon->ready_told || now_of(daemon) - daemon->waited_ns < (int64_t)WAITING_MS * 1000000)
+        return;
+    daemon->waited_ns = now_of(daemon);
+    look_for_seeds(daemon);
+    if (daemon->waiting_told)
         return;
     daemon->waiting_told = true;
     log_printf(daemon->log, LOG_LEVEL_WARN,

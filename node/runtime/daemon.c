@@ -151,6 +151,7 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     options->shards = (uint16_t)config->shards;
     options->bootstrap = config->bootstrap;
     options->seed_count = seeds_resolve(config, options->seeds, daemon->log);
+    options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
 }
 
 static int start_control(struct daemon *daemon)
@@ -364,6 +365,7 @@ static int start(struct daemon *daemon)
     if (sodium_init() < 0 || clock_init(&daemon->clock) != 0)
         return complain(daemon, DAEMON_DATA, "the machine offers no clock or no random numbers");
     daemon->started_ns = clock_now_ns(&daemon->clock);
+    daemon->waited_ns = daemon->started_ns;
     daemon->boot = random_id();
     daemon->node_id = random_id();
     daemon->incarnation = (uint64_t)daemon->started_ns / 1000000;

@@ -60,6 +60,7 @@ struct daemon {
     bool waiting_told;
     bool stopping;
     bool done;
+    int64_t waited_ns; /* when it was last told that no cluster was found */
     int64_t stop_ns;
     int64_t adjusted_ns;
     int exit_code;

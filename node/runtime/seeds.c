@@ -1,7 +1,8 @@
 /* seeds.c - seeds as written into gossip addresses: a name may stand for many nodes.
  *
- * Resolved once, at start; the addresses found are tried for ever. A name that does not resolve is
- * logged and left out: the other seeds, and members known from earlier, still count.
+ * Resolved at start, and again every few seconds while no cluster was found; the addresses found
+ * are tried for ever. A name that does not resolve is logged and left out: the other seeds, and
+ * members known from earlier, still count.
  */
 #include <netdb.h>
 #include <stdio.h>
