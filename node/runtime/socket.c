@@ -1,7 +1,7 @@
 /* socket.c - ZeroMQ sockets as socket.h promises them.
  *
- * The routing ids that libzmq gives to connections are a zero byte and a 32-bit number; that
- * number is the `connection` of the rest of the program.
+ * The routing ids that libzmq gives to connections are a zero byte and a 32-bit
+ * number; that number is the `connection` of the rest of the program.
  */
 #include "node/runtime/socket.h"
 
@@ -18,6 +18,9 @@ enum {
     HEARTBEAT_MS = 1000,
     HEARTBEAT_TIMEOUT_MS = 3000,
     HEARTBEAT_TTL_MS = 5000,
+    KEEPALIVE_IDLE_S = 30,
+    KEEPALIVE_STEP_S = 10,
+    KEEPALIVE_STEPS = 3,
     RECONNECT_MS = 50,
     RECONNECT_MAX_MS = 500,
     BACKLOG = 1024,
@@ -62,11 +65,26 @@ static bool set_common(void *socket, enum socket_use use)
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
               set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, QUEUE);
-    if (use != SOCKET_GOSSIP)
-        ok = ok && set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
-             set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) &&
-             set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_TTL_MS);
     return ok;
+}
+
+/* Heartbeats are for sockets that connect. On a bound one libzmq 4.3.4 ends the
+ * process if a heartbeat is due on a connection that broke while its input was
+ * stopped by a full queue (assertion !_io_error), so there TCP itself looks
+ * after connections that fell silent. */
+static bool set_heartbeats(void *socket, enum socket_use use)
+{
+    return use == SOCKET_GOSSIP || (set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
+                                    set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) &&
+                                    set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_TTL_MS));
+}
+
+static bool set_tcp_keepalive(void *socket)
+{
+    return set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_STEP_S) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_STEPS);
 }
 
 int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
@@ -77,8 +95,9 @@ int socket_bind(void *context, enum socket_use use, const char *host, uint16_t p
     *socket = zmq_socket(context, ZMQ_ROUTER);
     if (*socket == NULL)
         return TG_EIO;
-    if (!set_common(*socket, use) || !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) ||
-        !set_int(*socket, ZMQ_BACKLOG, BACKLOG) || !set_int(*socket, ZMQ_IPV6, v6)) {
+    if (!set_common(*socket, use) || !set_tcp_keepalive(*socket) ||
+        !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) || !set_int(*socket, ZMQ_BACKLOG, BACKLOG) ||
+        !set_int(*socket, ZMQ_IPV6, v6)) {
         socket_close(socket);
         return TG_EIO;
     }
@@ -96,7 +115,8 @@ int socket_connect(void *context, enum socket_use use, const char *endpoint, voi
     *socket = zmq_socket(context, ZMQ_DEALER);
     if (*socket == NULL)
         return TG_EIO;
-    if (!set_common(*socket, use) || !set_int(*socket, ZMQ_IMMEDIATE, use != SOCKET_GOSSIP) ||
+    if (!set_common(*socket, use) || !set_heartbeats(*socket, use) ||
+        !set_int(*socket, ZMQ_IMMEDIATE, use != SOCKET_GOSSIP) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
         !set_int(*socket, ZMQ_IPV6, endpoint[0] == '[')) {

@@ -18,9 +18,9 @@
 enum { SOCKET_URL_LEN = 300, SOCKET_FRAME_MAX = 1 << 20 };
 
 enum socket_use {
-    SOCKET_CLIENTS, /* ROUTER for clients: heartbeats, replies to slow readers are dropped */
+    SOCKET_CLIENTS, /* ROUTER for clients: replies to slow readers are dropped */
     SOCKET_PEERS,   /* ROUTER for peers' frames */
-    SOCKET_GOSSIP,  /* ROUTER for gossip: no heartbeats */
+    SOCKET_GOSSIP,  /* ROUTER for gossip */
 };
 
 /* The process's one context: 0 or TG_ENOMEM. `sockets_max` bounds all sockets of the process. */
