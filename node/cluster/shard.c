@@ -197,8 +197,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         stream_held(shard, at, entry);
         break;
     case PEER_LACK:
-        (void)vnodes_adopt(shard, entry->vnode, &entry->term);
-        stream_lacks(shard, at, entry);
+        vnodes_lack(shard, at, entry, effects);
         break;
     default:
         break;

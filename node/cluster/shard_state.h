@@ -402,6 +402,9 @@ void vnodes_query(struct shard *shard, uint16_t peer, const struct peer_vnode *e
                   struct effects *effects);
 void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                    struct effects *effects);
+/* A replica that follows this node got no copy, or not all of it. */
+void vnodes_lack(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
 void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);

@@ -20,8 +20,9 @@
  * V3  PASS is sent after the receiver's MARK in one stream, and taken only by a receiver that
  *     holds exactly the state it states. The sender decides nothing from before the MARK on.
  * V4  The term number never repeats for one writer: each process opens above its own floor.
- * V5  A decider that asks what others hold decides no more. Its replica of the highest rank then
- *     recovers as well, since the one that asks will wait for it.
+ * V5  Who asks what others hold, or tells a replica that follows it that it does not decide,
+ *     decides no more. Its replica of the highest rank then recovers as well: the one that asks
+ *     will wait for it.
  * V6  Who learns of a term of its own that it does not decide in (it restarted without its latest
  *     state) recovers, whatever its rank: the others follow it, and only it knows better.
  * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
@@ -266,15 +267,36 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         vnode->equal |= (uint8_t)(1u << link);
 }
 
+/* What a node says of itself that does not decide, though others follow it (V5). */
+static bool decides(uint8_t role)
+{
+    return role == ROLE_DECIDING || role == ROLE_PASSING;
+}
+
+void vnodes_lack(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                 struct effects *effects)
+{
+    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    const struct vnode *vnode = &shard->vnodes[entry->vnode];
+    if (decides(vnode->role) || vnode->puller == at) {
+        stream_lacks(shard, at, entry);
+        return;
+    }
+    const struct peer_vnode report = vnodes_entry(shard, entry->vnode);
+    peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
+}
+
 void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                    struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role) &&
+        first_alive(shard, entry->vnode))
+        recover(shard, entry->vnode, false, effects);
     if (vnode->role != ROLE_RECOVERING)
         return;
-    const bool decides = entry->role == ROLE_DECIDING || entry->role == ROLE_PASSING;
-    if (decides && term_compare(&entry->term, &vnode->term) == 0) {
+    if (decides(entry->role) && term_compare(&entry->term, &vnode->term) == 0) {
         vnode->hint = at;
         become_replica(shard, entry->vnode);
         return;
@@ -596,6 +618,8 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
     for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
          number += shard->options.shards) {
         struct vnode *vnode = &shard->vnodes[number];
+        if (vnode->role == ROLE_REPLICA && vnode->hint == at)
+            vnode->whole = false; /* does it still decide? */
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)

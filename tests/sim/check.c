@@ -59,8 +59,8 @@ void check_event(struct sim *sim, struct node *node)
                          vnode); /* K2 */
             if (term_compare(&term, &node->terms[vnode]) != 0 || role != node->roles[vnode])
                 sim_tell(sim, 2, "n%u vnode %u role %d term %llu.%llu.n%d", node->index, vnode,
-                         (int)role, (unsigned long long)term.epoch,
-                         (unsigned long long)term.number, node_by_id(sim, term.writer));
+                         (int)role, (unsigned long long)term.epoch, (unsigned long long)term.number,
+                         node_by_id(sim, term.writer));
             count_roles(sim, node, node->shards[s], vnode, role);
             node->roles[vnode] = (uint8_t)role;
             node->terms[vnode] = term;
@@ -250,8 +250,7 @@ void check_exact(struct sim *sim, struct key_set set, const char *when, bool cha
 {
     for (uint32_t i = set.first; i < set.first + set.count; i++) {
         const struct key *key = &sim->keys[i];
-        const uint64_t asked =
-            key->attempts < key->limit.count ? key->attempts : key->limit.count;
+        const uint64_t asked = key->attempts < key->limit.count ? key->attempts : key->limit.count;
         const uint64_t unsure = key->uncertain + (changed ? key->repeated : 0);
         const bool too_few = key->kind == KEY_EXACT && key->admitted + unsure < asked;
         if (key->admitted > key->limit.count || too_few)

@@ -32,21 +32,20 @@ enum {
     KEY_NONE_INDEX = SIM_KEYS_MAX,
 };
 
-static const char rules_text[] =
-    "rules:\n"
-    "  - name: per-user\n"
-    "    match: {api: /pay}\n"
-    "    key: [user]\n"
-    "    on_failure: closed\n"
-    "    limits:\n"
-    "      - {rate: 30/24h, algorithm: token_bucket}\n"
-    "      - {rate: 40/24h, algorithm: fixed_window}\n"
-    "  - name: per-ip\n"
-    "    match: {api: /pay}\n"
-    "    key: [ip]\n"
-    "    on_failure: closed\n"
-    "    limits:\n"
-    "      - {rate: 60/24h, algorithm: sliding_log}\n";
+static const char rules_text[] = "rules:\n"
+                                 "  - name: per-user\n"
+                                 "    match: {api: /pay}\n"
+                                 "    key: [user]\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: 30/24h, algorithm: token_bucket}\n"
+                                 "      - {rate: 40/24h, algorithm: fixed_window}\n"
+                                 "  - name: per-ip\n"
+                                 "    match: {api: /pay}\n"
+                                 "    key: [ip]\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: 60/24h, algorithm: sliding_log}\n";
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -123,7 +122,7 @@ static bool append(struct sim *sim, int template, uint8_t operation, uint64_t co
                    const struct wire_text *values, uint32_t count)
 {
     ASSERT(template >= 0);
-    return wire_checks_builder_append(&sim->builder, (uint32_t)template, operation, cost, values,
+    return wire_checks_builder_append(&sim->builder, (uint32_t) template, operation, cost, values,
                                       count) >= 0;
 }
 
@@ -135,8 +134,8 @@ static void append_exact(struct sim *sim, struct client *client, uint32_t item)
     const struct wire_text text = wire_text_of(key->text);
     const bool peek = sim_chance(sim, STREAM_CLIENTS, 50000);
     const uint8_t operation = peek ? OPERATION_PEEK : OPERATION_CHECK;
-    const bool ok = append(sim, wire_checks_builder_inline(&sim->builder, &key->limit), operation,
-                           1, &text, 1);
+    const bool ok =
+        append(sim, wire_checks_builder_inline(&sim->builder, &key->limit), operation, 1, &text, 1);
     ASSERT(ok);
     client->operations[item] = operation;
     client->keys[item][0] = peek ? KEY_NONE_INDEX : index;
@@ -178,8 +177,8 @@ static void append_noise(struct sim *sim, struct client *client, uint32_t item)
     if ((operation == OPERATION_CHECK || operation == OPERATION_PEEK) && (number & 1) != 0)
         operation |= WIRE_AT_MOST;
     const struct wire_text text = wire_text_of(name);
-    const bool ok = append(sim, wire_checks_builder_inline(&sim->builder, &limit), operation, cost,
-                           &text, 1);
+    const bool ok =
+        append(sim, wire_checks_builder_inline(&sim->builder, &limit), operation, cost, &text, 1);
     ASSERT(ok);
     client->operations[item] = OPERATION_COUNT;
     client->keys[item][0] = KEY_NONE_INDEX;
@@ -279,8 +278,7 @@ static void turn(struct sim *sim, struct client *client)
         build(sim, client);
         send(sim, client);
     }
-    schedule(sim, client, EVENT_TURN,
-             random_between(stream(sim), 2 * SIM_MS, 20 * SIM_MS));
+    schedule(sim, client, EVENT_TURN, random_between(stream(sim), 2 * SIM_MS, 20 * SIM_MS));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

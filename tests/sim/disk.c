@@ -131,14 +131,13 @@ void disk_gather(struct sim *sim, struct node *node, uint8_t shard)
     batch->out = true;
     batch->count = out.count;
     batch->header_count = out.header_count;
-    batch->writes = (struct shard_write *)(void *)sim_copy(out.writes,
-                                                           out.count * sizeof *out.writes);
+    batch->writes =
+        (struct shard_write *)(void *)sim_copy(out.writes, out.count * sizeof *out.writes);
     batch->headers = (struct shard_write_header *)(void *)sim_copy(
         out.headers, out.header_count * sizeof *out.headers);
     batch->bytes = sim_copy(out.bytes, out.bytes_len);
     const struct event event = {
-        .at_ns = sim->now_ns +
-                 random_between(sim_stream(sim, STREAM_DISK), SIM_MS, 40 * SIM_MS),
+        .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS, 40 * SIM_MS),
         .kind = EVENT_COMMIT,
         .node = node->index,
         .shard = shard,

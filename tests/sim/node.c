@@ -53,10 +53,8 @@ static void control_tick_at(struct sim *sim, struct node *node, int64_t at_ns)
     if (soon_ns >= node->control_tick_at_ns)
         return;
     node->control_tick_at_ns = soon_ns;
-    const struct event event = {.at_ns = soon_ns,
-                                .kind = EVENT_CONTROL_TICK,
-                                .node = node->index,
-                                .tag = node->boots};
+    const struct event event = {
+        .at_ns = soon_ns, .kind = EVENT_CONTROL_TICK, .node = node->index, .tag = node->boots};
     queue_push(&sim->queue, &event);
 }
 
@@ -99,7 +97,8 @@ static void send_peer(struct sim *sim, struct node *node, const struct effect *e
 static void ask_disk(struct sim *sim, struct node *node, uint8_t shard, const struct effect *effect)
 {
     const struct event event = {
-        .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS / 20, 8 * SIM_MS),
+        .at_ns =
+            sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS / 20, 8 * SIM_MS),
         .kind = effect->kind == EFFECT_LIST ? EVENT_LISTED : EVENT_LOADED,
         .node = node->index,
         .shard = shard,
@@ -188,8 +187,7 @@ static void shard_done(struct sim *sim, struct node *node, uint8_t shard, bool i
     disk_gather(sim, node, shard);
     if (input)
         tick_at(sim, node, shard,
-                sim->now_ns + 1 +
-                    (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), BURST_NS));
+                sim->now_ns + 1 + (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), BURST_NS));
     uint64_t settled = UINT64_MAX;
     for (uint8_t i = 0; i < node->shard_count; i++) {
         const uint64_t epoch = shard_settled_epoch(node->shards[i]);
@@ -209,8 +207,8 @@ static void give_view(struct sim *sim, struct node *node)
     struct view *old = node->view;
     node->view = view;
     sim_tell(sim, 3, "n%u view %llu epoch %llu members %u %s", node->index,
-             (unsigned long long)view->version, (unsigned long long)view->epoch,
-             view->member_count, view->stable ? "stable" : "in transition");
+             (unsigned long long)view->version, (unsigned long long)view->epoch, view->member_count,
+             view->stable ? "stable" : "in transition");
     for (uint8_t i = 0; i < node->shard_count; i++) {
         shard_view(node->shards[i], clock_of(sim, node), view, &sim->effects);
         shard_done(sim, node, i, true);
@@ -347,7 +345,7 @@ static void end_process(struct sim *sim, struct node *node)
     memset(node->roles, 0, sizeof node->roles);
     node->paused_until_ns = 0;
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        sim->deciders[vnode] &= (uint8_t)~(1u << node->index);
+        sim->deciders[vnode] &= (uint8_t) ~(1u << node->index);
 }
 
 static void tell_closed(struct sim *sim, const struct node *node)

@@ -67,12 +67,12 @@ enum step {
 };
 
 static const char *const step_names[] = {
-    "form",      "form, drain", "idle, half",  "idle, quiet", "idle, crash", "idle, rest",
-    "idle, end", "idle, back",  "load, half",  "load, rest",  "load, drain", "load, back",
-    "roll, stop", "roll, wait", "roll, back",  "roll, rest",  "roll, drain", "dark, half",
-    "dark, quiet", "dark, kill", "dark, back", "dark, rest",  "dark, drain", "flood",
-    "flood, ask", "flood, drain",
-    "chaos",     "heal",        "settle",      "after",       "after, drain", "end",
+    "form",         "form, drain",  "idle, half", "idle, quiet", "idle, crash", "idle, rest",
+    "idle, end",    "idle, back",   "load, half", "load, rest",  "load, drain", "load, back",
+    "roll, stop",   "roll, wait",   "roll, back", "roll, rest",  "roll, drain", "dark, half",
+    "dark, quiet",  "dark, kill",   "dark, back", "dark, rest",  "dark, drain", "flood",
+    "flood, ask",   "flood, drain", "chaos",      "heal",        "settle",      "after",
+    "after, drain", "end",
 };
 
 static struct random *stream(struct sim *sim)
@@ -90,8 +90,7 @@ static void enter(struct sim *sim, enum step step, int64_t wait_ms, int64_t pati
 
 static void start_later(struct sim *sim, uint8_t node, int64_t delay_ns)
 {
-    const struct event event = {
-        .at_ns = sim->now_ns + delay_ns, .kind = EVENT_START, .node = node};
+    const struct event event = {.at_ns = sim->now_ns + delay_ns, .kind = EVENT_START, .node = node};
     queue_push(&sim->queue, &event);
 }
 
@@ -218,15 +217,13 @@ static void worsen_net(struct sim *sim)
         .late_ppm = (uint32_t)random_below(stream(sim), 20000),
         .reorder_ppm = (uint32_t)random_below(stream(sim), 100000),
     };
-    sim_tell(sim, 1, "network: lose %u repeat %u late %u reorder %u ppm",
-             sim->net.faults.lose_ppm, sim->net.faults.repeat_ppm, sim->net.faults.late_ppm,
-             sim->net.faults.reorder_ppm);
+    sim_tell(sim, 1, "network: lose %u repeat %u late %u reorder %u ppm", sim->net.faults.lose_ppm,
+             sim->net.faults.repeat_ppm, sim->net.faults.late_ppm, sim->net.faults.reorder_ppm);
 }
 
 static void cut(struct sim *sim)
 {
-    const uint32_t side =
-        1 + (uint32_t)random_below(stream(sim), (1u << sim->node_count) - 2);
+    const uint32_t side = 1 + (uint32_t)random_below(stream(sim), (1u << sim->node_count) - 2);
     const bool one_way = random_below(stream(sim), 4) == 0;
     sim_tell(sim, 1, "cut %02x off%s", side, one_way ? ", one way" : "");
     net_cut(sim, side, one_way);

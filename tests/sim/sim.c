@@ -90,9 +90,9 @@ static void mix_event(struct sim *sim, const struct event *event)
 
 static void tell_event(const struct sim *sim, const struct event *event)
 {
-    static const char *const names[] = {"gossip", "peer", "client",  "reply",   "closed",
-                                        "tick",   "control", "commit", "loaded", "listed", "turn",
-                                        "timeout", "start", "plan"};
+    static const char *const names[] = {"gossip", "peer",    "client", "reply",  "closed",
+                                        "tick",   "control", "commit", "loaded", "listed",
+                                        "turn",   "timeout", "start",  "plan"};
     if (event->kind != EVENT_PLAN)
         sim_tell(sim, 4, "%s n%u.%u from %u, %u bytes", names[event->kind], event->node,
                  event->shard, event->from, event->len);

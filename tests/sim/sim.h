@@ -39,7 +39,7 @@ enum {
     SIM_LINK_FRAMES_MAX = 4096, /* under way from one shard to another */
     SIM_LIMIT = 100,            /* of every exact key, per 24 hours */
     SIM_EVENTS_MIN = 20000,     /* a seed is at least this long */
-    SIM_DISK_BUCKETS = 256, /* of each vnode */
+    SIM_DISK_BUCKETS = 256,     /* of each vnode */
     SIM_TEXT_LEN = 64,
 };
 
