@@ -48,8 +48,7 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
         batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
-        batch->operations[row] =
-            item->recalled || item->kept ? OPERATION_PEEK : forward->operation;
+        batch->operations[row] = item->recalled || item->kept ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)
             batch->flags[row] |= LIMIT_LOADED;

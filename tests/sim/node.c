@@ -1,9 +1,7 @@
-/* node.c - one simulated process: the shipped cores, and the shell that carries out their effects.
+/* node.c - one simulated process: its start, its end, and the events that reach its cores.
  *
- * The shell does what node/runtime does, in virtual time: it hands frames and time to the cores,
- * ticks a shard after each burst of input and at its deadlines, gives shards the views that
- * control makes, and tells control what shards have settled. A paused node gets its events when it
- * goes on again; a dead one gets none.
+ * A paused node gets its events when it goes on again; a dead one gets none. What it stored is
+ * given to its next process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +9,6 @@
 
 #include "base/assert.h"
 #include "tests/sim/sim.h"
-
-#define BURST_NS (SIM_MS / 10)
-
-static int64_t clock_of(const struct sim *sim, const struct node *node)
-{
-    return sim->now_ns + node->offset_ns;
-}
 
 static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
 {
@@ -32,129 +23,9 @@ int node_by_id(const struct sim *sim, uint64_t id)
     return -1;
 }
 
-/* ---- when to tick ---------------------------------------------------------------------------- */
-
-static void tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns)
-{
-    if (at_ns >= node->tick_at_ns[shard])
-        return;
-    node->tick_at_ns[shard] = at_ns;
-    const struct event event = {.at_ns = at_ns,
-                                .kind = EVENT_TICK,
-                                .node = node->index,
-                                .shard = shard,
-                                .tag = node->boots};
-    queue_push(&sim->queue, &event);
-}
-
-static void control_tick_at(struct sim *sim, struct node *node, int64_t at_ns)
-{
-    const int64_t soon_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns + 1;
-    if (soon_ns >= node->control_tick_at_ns)
-        return;
-    node->control_tick_at_ns = soon_ns;
-    const struct event event = {
-        .at_ns = soon_ns, .kind = EVENT_CONTROL_TICK, .node = node->index, .tag = node->boots};
-    queue_push(&sim->queue, &event);
-}
-
-static void next_shard_tick(struct sim *sim, struct node *node, uint8_t shard)
-{
-    const int64_t due_ns = shard_next_deadline(node->shards[shard]) - node->offset_ns;
-    tick_at(sim, node, shard, due_ns > sim->now_ns ? due_ns : sim->now_ns + SIM_MS / 20);
-}
-
-static void next_control_tick(struct sim *sim, struct node *node)
-{
-    control_tick_at(sim, node, control_next_deadline(node->control) - node->offset_ns);
-}
-
-/* ---- effects --------------------------------------------------------------------------------- */
-
-static void send_gossip(struct sim *sim, struct node *node, const struct effect *effect)
-{
-    unsigned a, b, c, d, port;
-    if (sscanf(effect->address, "%u.%u.%u.%u:%u", &a, &b, &c, &d, &port) != 5 || d == 0 ||
-        d > sim->node_count) {
-        sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
-        return;
-    }
-    net_send(sim, node->index, (uint8_t)(d - 1), EVENT_GOSSIP, 0, effect->bytes, effect->len);
-}
-
-static void send_peer(struct sim *sim, struct node *node, const struct effect *effect)
-{
-    const int to = node_by_id(sim, effect->target);
-    if (to < 0 || effect->shard >= sim->nodes[to].shard_count)
-        sim_fail(sim, "node %u sends to no peer: %016llx/%u", node->index,
-                 (unsigned long long)effect->target, effect->shard);
-    else
-        net_send(sim, node->index, (uint8_t)to, EVENT_PEER, (uint8_t)effect->shard, effect->bytes,
-                 effect->len);
-}
-
-/* The disk will answer a load or a listing. */
-static void ask_disk(struct sim *sim, struct node *node, uint8_t shard, const struct effect *effect)
-{
-    const struct event event = {
-        .at_ns =
-            sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS / 20, 8 * SIM_MS),
-        .kind = effect->kind == EFFECT_LIST ? EVENT_LISTED : EVENT_LOADED,
-        .node = node->index,
-        .shard = shard,
-        .tag = node->boots,
-        .vnode = effect->vnode,
-        .id = effect->id,
-    };
-    queue_push(&sim->queue, &event);
-}
-
-/* Carries out what a core wanted. Returns whether the node has got its cluster. */
-static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
-{
-    bool joined = false;
-    for (size_t i = 0; i < sim->effects.count; i++) {
-        const struct effect *effect = &sim->effects.items[i];
-        switch (effect->kind) {
-        case EFFECT_SEND_CLIENT:
-            net_reply(sim, (uint8_t)effect->target, effect->bytes, effect->len);
-            break;
-        case EFFECT_SEND_PEER:
-            send_peer(sim, node, effect);
-            break;
-        case EFFECT_META:
-            disk_meta(&node->disk, effect->address, effect->bytes, effect->len);
-            break;
-        case EFFECT_JOINED:
-            node->disk.identity = *control_identity(node->control);
-            node->disk.has_identity = true;
-            joined = true;
-            break;
-        case EFFECT_INCARNATION:
-            if (node->disk.incarnation < effect->target)
-                node->disk.incarnation = effect->target;
-            break;
-        case EFFECT_SEND_GOSSIP:
-            send_gossip(sim, node, effect);
-            break;
-        case EFFECT_LOAD:
-        case EFFECT_LIST:
-            ask_disk(sim, node, shard, effect);
-            break;
-        case EFFECT_ADMIN:
-            break;
-        case EFFECT_DROP_VNODE:
-            disk_drop(node, effect->vnode);
-            break;
-        }
-    }
-    effects_clear(&sim->effects);
-    return joined;
-}
-
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-static void start_shard(struct sim *sim, struct node *node, uint8_t shard)
+void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
 {
     struct shard_options options;
     shard_options_default(&options);
@@ -171,63 +42,13 @@ static void start_shard(struct sim *sim, struct node *node, uint8_t shard)
     snprintf(options.name, sizeof options.name, "n%u", node->index);
     snprintf(options.version, sizeof options.version, "sim");
     const int error =
-        shard_new(sim->allocator, &options, clock_of(sim, node), &node->shards[shard]);
+        shard_new(sim->allocator, &options, shell_clock(sim, node), &node->shards[shard]);
     ASSERT(error == 0);
     shard_policy(node->shards[shard], sim->policy);
     (void)shard_policy_unused(node->shards[shard]);
     node->tick_at_ns[shard] = SIM_NEVER;
     disk_restore(sim, node, shard);
-    tick_at(sim, node, shard, sim->now_ns + 1);
-}
-
-/* After an event of a shard. */
-static void shard_done(struct sim *sim, struct node *node, uint8_t shard, bool input)
-{
-    (void)carry_out(sim, node, shard);
-    disk_gather(sim, node, shard);
-    if (input)
-        tick_at(sim, node, shard,
-                sim->now_ns + 1 + (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), BURST_NS));
-    uint64_t settled = UINT64_MAX;
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        const uint64_t epoch = shard_settled_epoch(node->shards[i]);
-        settled = epoch < settled ? epoch : settled;
-    }
-    if (settled > node->settled) {
-        node->settled = settled;
-        control_settled(node->control, settled);
-        control_tick_at(sim, node, sim->now_ns + 1);
-    }
-}
-
-static void give_view(struct sim *sim, struct node *node)
-{
-    struct view *view = control_view(node->control);
-    ASSERT(view != NULL);
-    struct view *old = node->view;
-    node->view = view;
-    sim_tell(sim, 3, "n%u view %llu epoch %llu members %u %s", node->index,
-             (unsigned long long)view->version, (unsigned long long)view->epoch, view->member_count,
-             view->stable ? "stable" : "in transition");
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        shard_view(node->shards[i], clock_of(sim, node), view, &sim->effects);
-        shard_done(sim, node, i, true);
-    }
-    view_free(&old);
-}
-
-/* After an event of the control core. */
-static void control_done(struct sim *sim, struct node *node)
-{
-    if (carry_out(sim, node, 0)) {
-        sim_tell(sim, 1, "n%u has its cluster", node->index);
-        sim->coverage->joins++;
-        for (uint8_t i = 0; i < node->shard_count; i++)
-            start_shard(sim, node, i);
-    }
-    if (control_view_due(node->control))
-        give_view(sim, node);
-    next_control_tick(sim, node);
+    shell_tick_at(sim, node, shard, sim->now_ns + 1);
 }
 
 /* ---- orderly stop ---------------------------------------------------------------------------- */
@@ -255,8 +76,8 @@ void node_stop(struct sim *sim, struct node *node)
 /* A tick of a node that stops: true when nothing is left to do. */
 static bool resigned(struct sim *sim, struct node *node, uint8_t shard)
 {
-    bool done = shard_resign(node->shards[shard], clock_of(sim, node), &sim->effects);
-    shard_done(sim, node, shard, false);
+    bool done = shard_resign(node->shards[shard], shell_clock(sim, node), &sim->effects);
+    shell_shard_done(sim, node, shard, false);
     for (uint8_t i = 0; i < node->shard_count; i++) {
         struct shard_stats stats;
         shard_stats(node->shards[i], &stats);
@@ -317,7 +138,7 @@ void node_start(struct sim *sim, struct node *node)
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->terms, 0, sizeof node->terms);
     fill_options(sim, node, options);
-    const int error = control_new(sim->allocator, options, clock_of(sim, node), &node->control);
+    const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
     free(options);
     ASSERT(error == 0);
     sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
@@ -325,8 +146,8 @@ void node_start(struct sim *sim, struct node *node)
              (unsigned long long)node->disk.records);
     if (node->disk.has_identity)
         for (uint8_t i = 0; i < node->shard_count; i++)
-            start_shard(sim, node, i);
-    control_tick_at(sim, node, sim->now_ns + 1);
+            node_start_shard(sim, node, i);
+    shell_control_tick_at(sim, node, sim->now_ns + 1);
 }
 
 static void end_process(struct sim *sim, struct node *node)
@@ -429,7 +250,7 @@ void node_count_stats(struct sim *sim, const struct node *node)
 static void shard_event(struct sim *sim, struct node *node, const struct event *event)
 {
     struct shard *shard = node->shards[event->shard];
-    const int64_t now_ns = clock_of(sim, node);
+    const int64_t now_ns = shell_clock(sim, node);
     if (shard == NULL) /* not in a cluster yet: the runtime has no such socket open */
         return;
     switch (event->kind) {
@@ -462,22 +283,22 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         break;
     }
     }
-    shard_done(sim, node, event->shard, event->kind != EVENT_TICK);
+    shell_shard_done(sim, node, event->shard, event->kind != EVENT_TICK);
     if (event->kind == EVENT_TICK)
-        next_shard_tick(sim, node, event->shard);
+        shell_next_tick(sim, node, event->shard);
 }
 
 static void closed_event(struct sim *sim, struct node *node, const struct event *event)
 {
     const struct node *other = &sim->nodes[event->from];
     control_suspect(node->control, other->id);
-    control_tick_at(sim, node, sim->now_ns + 1);
+    shell_control_tick_at(sim, node, sim->now_ns + 1);
     for (uint8_t i = 0; i < node->shard_count; i++) {
         if (node->shards[i] == NULL)
             continue;
-        shard_peer_closed(node->shards[i], clock_of(sim, node), other->id, event->shard,
+        shard_peer_closed(node->shards[i], shell_clock(sim, node), other->id, event->shard,
                           &sim->effects);
-        shard_done(sim, node, i, true);
+        shell_shard_done(sim, node, i, true);
     }
 }
 
@@ -534,12 +355,12 @@ void node_event(struct sim *sim, const struct event *event)
     if (stale(node, event))
         return;
     if (event->kind == EVENT_GOSSIP) {
-        control_receive(node->control, clock_of(sim, node), event->bytes, event->len,
+        control_receive(node->control, shell_clock(sim, node), event->bytes, event->len,
                         &sim->effects);
-        control_done(sim, node);
+        shell_control_done(sim, node);
     } else if (event->kind == EVENT_CONTROL_TICK) {
-        control_tick(node->control, clock_of(sim, node), &sim->effects);
-        control_done(sim, node);
+        control_tick(node->control, shell_clock(sim, node), &sim->effects);
+        shell_control_done(sim, node);
     } else if (event->kind == EVENT_CLOSED) {
         closed_event(sim, node, event);
     } else {

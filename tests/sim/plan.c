@@ -94,15 +94,6 @@ static void start_later(struct sim *sim, uint8_t node, int64_t delay_ns)
     queue_push(&sim->queue, &event);
 }
 
-static const struct node *up_node(struct sim *sim)
-{
-    for (;;) {
-        const struct node *node = &sim->nodes[random_below(stream(sim), sim->node_count)];
-        if (node->up)
-            return node;
-    }
-}
-
 void plan_init(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -126,11 +117,6 @@ void plan_init(struct sim *sim)
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
-
-static void crash(struct sim *sim, struct node *node)
-{
-    node_crash(sim, node, random_below(stream(sim), 4) != 0);
-}
 
 /* Fails when a wait has gone on for too long. */
 static void overdue(struct sim *sim, const char *why)
@@ -199,82 +185,12 @@ static void judge_chaos(struct sim *sim)
                      (unsigned long long)plan->splits);
 }
 
-/* ---- chaos ----------------------------------------------------------------------------------- */
-
-static uint32_t up_count(const struct sim *sim)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sim->node_count; i++)
-        count += sim->nodes[i].up;
-    return count;
-}
-
-static void worsen_net(struct sim *sim)
-{
-    sim->net.faults = (struct net_faults){
-        .lose_ppm = (uint32_t)random_below(stream(sim), 50000),
-        .repeat_ppm = (uint32_t)random_below(stream(sim), 20000),
-        .late_ppm = (uint32_t)random_below(stream(sim), 20000),
-        .reorder_ppm = (uint32_t)random_below(stream(sim), 100000),
-    };
-    sim_tell(sim, 1, "network: lose %u repeat %u late %u reorder %u ppm", sim->net.faults.lose_ppm,
-             sim->net.faults.repeat_ppm, sim->net.faults.late_ppm, sim->net.faults.reorder_ppm);
-}
-
-static void cut(struct sim *sim)
-{
-    const uint32_t side = 1 + (uint32_t)random_below(stream(sim), (1u << sim->node_count) - 2);
-    const bool one_way = random_below(stream(sim), 4) == 0;
-    sim_tell(sim, 1, "cut %02x off%s", side, one_way ? ", one way" : "");
-    net_cut(sim, side, one_way);
-    sim->coverage->cuts++;
-}
-
-static void pause(struct sim *sim)
-{
-    struct node *node = &sim->nodes[up_node(sim)->index];
-    node->paused_until_ns = sim->now_ns + random_between(stream(sim), 50 * SIM_MS, 900 * SIM_MS);
-    sim_tell(sim, 1, "n%u pauses for %lld ms", node->index,
-             (long long)((node->paused_until_ns - sim->now_ns) / SIM_MS));
-    sim->coverage->pauses++;
-}
-
-static void act(struct sim *sim)
-{
-    sim->plan.splits++;
-    switch (random_below(stream(sim), 6)) {
-    case 0:
-        worsen_net(sim);
-        break;
-    case 1:
-        cut(sim);
-        break;
-    case 2:
-        net_heal(sim);
-        sim_tell(sim, 1, "network heals");
-        break;
-    case 3:
-        pause(sim);
-        break;
-    case 4:
-        if (up_count(sim) > 2)
-            crash(sim, &sim->nodes[up_node(sim)->index]);
-        break;
-    default:
-        for (uint8_t i = 0; i < sim->node_count; i++)
-            if (!sim->nodes[i].up)
-                node_start(sim, &sim->nodes[i]);
-        sim->coverage->restarts++;
-        break;
-    }
-}
-
 static void chaos(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
     if (plan->chaos_left > 0) {
         plan->chaos_left--;
-        act(sim);
+        faults_act(sim);
         plan->next_ns = sim->now_ns + random_between(stream(sim), 20 * SIM_MS, 700 * SIM_MS);
         plan->deadline_ns = sim->now_ns + PHASE_MS * SIM_MS;
         return;
@@ -301,8 +217,8 @@ static void step_idle(struct sim *sim)
             enter(sim, STEP_IDLE_CRASH, QUIET_MS, PHASE_MS);
         break;
     case STEP_IDLE_CRASH:
-        plan->victim = up_node(sim)->index;
-        crash(sim, &sim->nodes[plan->victim]);
+        plan->victim = faults_up_node(sim)->index;
+        faults_crash(sim, &sim->nodes[plan->victim]);
         client_load(sim, plan->idle);
         enter(sim, STEP_IDLE_REST, 0, PHASE_MS);
         break;
@@ -333,9 +249,9 @@ static void step_load(struct sim *sim)
     case STEP_LOAD_HALF:
         if (!asked(sim, plan->load, HALF))
             break;
-        plan->victim = up_node(sim)->index;
+        plan->victim = faults_up_node(sim)->index;
         plan->excess_bound += node_unconfirmed(&sim->nodes[plan->victim]);
-        crash(sim, &sim->nodes[plan->victim]);
+        faults_crash(sim, &sim->nodes[plan->victim]);
         enter(sim, STEP_LOAD_REST, 0, PHASE_MS);
         break;
     case STEP_LOAD_REST:
@@ -363,7 +279,7 @@ static void step_roll(struct sim *sim)
     struct plan *plan = &sim->plan;
     switch ((enum step)plan->step) {
     case STEP_ROLL_STOP:
-        plan->victim = up_node(sim)->index;
+        plan->victim = faults_up_node(sim)->index;
         node_stop(sim, &sim->nodes[plan->victim]);
         enter(sim, STEP_ROLL_WAIT, 0, PHASE_MS);
         break;

@@ -15,7 +15,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { TWICE_SEEDS = 3, CHECK_ALL_EVERY = 5000 };
+enum { TWICE_SEEDS = 3, CHECK_ALL_EVERY = 5000, COMMIT_LEN = 256 };
 
 struct options {
     uint64_t seeds;
@@ -197,17 +197,31 @@ static uint64_t run_seed(uint64_t seed, int trace, struct coverage *coverage,
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+static bool read_line(const char *path, char *out, size_t capacity)
+{
+    FILE *file = fopen(path, "r");
+    out[0] = '\0';
+    if (file == NULL)
+        return false;
+    if (fgets(out, (int)capacity, file) == NULL)
+        out[0] = '\0';
+    fclose(file);
+    out[strcspn(out, "\n")] = '\0';
+    return out[0] != '\0';
+}
+
+/* The commit that is checked out here, as far as .git tells it plainly. */
 static const char *commit(char *out, size_t capacity)
 {
-    FILE *pipe = popen("git describe --always --dirty 2>/dev/null", "r");
-    out[0] = '\0';
-    if (pipe != NULL) {
-        if (fgets(out, (int)capacity, pipe) == NULL)
-            out[0] = '\0';
-        pclose(pipe);
+    char path[COMMIT_LEN];
+    if (!read_line(".git/HEAD", out, capacity))
+        return "unknown";
+    if (strncmp(out, "ref: ", 5) == 0) {
+        snprintf(path, sizeof path, ".git/%s", out + 5);
+        if (!read_line(path, out, capacity))
+            return "unknown";
     }
-    out[strcspn(out, "\n")] = '\0';
-    return out[0] != '\0' ? out : "unknown";
+    return out;
 }
 
 static bool run_one(const char *program, uint64_t seed, int trace, bool twice,
@@ -215,7 +229,7 @@ static bool run_one(const char *program, uint64_t seed, int trace, bool twice,
 {
     char failed[sizeof((struct sim *)0)->failure];
     char again[sizeof failed];
-    char text[SIM_TEXT_LEN];
+    char text[COMMIT_LEN];
     const uint64_t hash = run_seed(seed, trace, coverage, failed);
     if (twice && failed[0] == '\0') {
         struct coverage ignored = {0};

@@ -2,7 +2,7 @@
  *
  *              +-------------------- queue.c: events by time ---------------------+
  *              |                                                                  |
- *   plan.c (phases, faults) --> node.c (shipped cores) --> net.c, disk.c ---------+
+ *   plan.c, faults.c ---> node.c, shell.c (shipped cores) --> net.c, disk.c ------+
  *                                   |       ^
  *                                   v       |
  *                               check.c   client.c (load, what was admitted)
@@ -371,10 +371,24 @@ void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
 void disk_crash(struct disk *disk);
 void disk_fini(struct disk *disk);
 
+/* ---- shell.c --------------------------------------------------------------------------------- */
+
+/* The node's own clock. */
+int64_t shell_clock(const struct sim *sim, const struct node *node);
+/* Ticks the shard, or the control core, at `at_ns` at the latest. */
+void shell_tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns);
+void shell_control_tick_at(struct sim *sim, struct node *node, int64_t at_ns);
+void shell_next_tick(struct sim *sim, struct node *node, uint8_t shard);
+/* After an event of a shard (`input`: it brought work), or of the control core. */
+void shell_shard_done(struct sim *sim, struct node *node, uint8_t shard, bool input);
+void shell_control_done(struct sim *sim, struct node *node);
+
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id);
 void node_start(struct sim *sim, struct node *node);
+/* Starts a shard with what is stored; the node has a cluster. */
+void node_start_shard(struct sim *sim, struct node *node, uint8_t shard);
 /* The process dies at once; `told` says whether connections are seen to close. */
 void node_crash(struct sim *sim, struct node *node, bool told);
 /* Whether everything that it holds is on its disk. */
@@ -402,6 +416,15 @@ void client_load(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
 /* The least number of attempts that a key of the set has seen. */
 uint64_t client_attempts(const struct sim *sim, struct key_set set);
+
+/* ---- faults.c -------------------------------------------------------------------------------- */
+
+/* Some node that runs; there must be one. */
+struct node *faults_up_node(struct sim *sim);
+/* Kills the node; most times the others see its connections close. */
+void faults_crash(struct sim *sim, struct node *node);
+/* One fault, or the end of some. */
+void faults_act(struct sim *sim);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
