@@ -177,6 +177,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"filter_refreshes", stats->filter_refreshes},
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
+        {"frames_dropped", stats->frames_dropped},
         {"undone", stats->undone},
         {"undo_lost", stats->undo_lost},
         {"unconfirmed", stats->unconfirmed},

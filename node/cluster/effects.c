@@ -32,6 +32,11 @@ void effects_clear(struct effects *effects)
     effects->used = 0;
 }
 
+bool effects_fit(const struct effects *effects, size_t len)
+{
+    return effects->count < EFFECTS_MAX - EFFECTS_KEPT && len <= EFFECTS_ARENA_LEN - effects->used;
+}
+
 struct effect *effects_add(struct effects *effects, enum effect_kind kind)
 {
     ASSERT(effects->count < EFFECTS_MAX);

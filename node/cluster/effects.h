@@ -4,12 +4,13 @@
  * order and clears the buffer before the next step. Bytes of messages lie in the buffer's arena
  * and live until effects_clear.
  *
- * E1  A step never needs more room than EFFECTS_ARENA_LEN and EFFECTS_MAX: the bounds of the
- *     messages that come in bound what goes out (asserted where effects are added).
+ * E1  Frames are added only where they fit (effects_fit); all other effects of one step are fewer
+ * than EFFECTS_KEPT, by the bounds of what causes them (asserted).
  */
 #ifndef NODE_CLUSTER_EFFECTS_H
 #define NODE_CLUSTER_EFFECTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct effect {
 
 enum {
     EFFECTS_MAX = 16384,
+    EFFECTS_KEPT = 4096, /* of those: for effects that may not be dropped */
     EFFECTS_ARENA_LEN = 32 << 20,
 };
 
@@ -59,6 +61,9 @@ MUST_USE int effects_init(struct effects *effects, const struct allocator *alloc
 void effects_fini(struct effects *effects);
 void effects_clear(struct effects *effects);
 
+/* Whether one more frame of `len` bytes may be added. What does not fit is dropped by its sender,
+ * and counted: to its receiver it is a frame lost on the way, which every protocol here repairs. */
+bool effects_fit(const struct effects *effects, size_t len);
 /* The next effect, zeroed, of `kind`. Never NULL: the bound is an invariant (E1). */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 /* `capacity` bytes of arena to write a message into; then effects_commit with what was used. */

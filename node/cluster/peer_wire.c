@@ -223,6 +223,12 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     return answer->status < ANSWER_STATUS_END && answer->limit_index < PEER_LIMITS_MAX;
 }
 
+/* Terms count openings: numbers near the end of the range can only be forged. */
+static bool sane(const struct term *term)
+{
+    return term->epoch >> 62 == 0 && term->number >> 62 == 0;
+}
+
 static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_vnode *entry)
 {
     entry->vnode = bytes_get_u32(reader);
@@ -232,7 +238,8 @@ static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     entry->seq = bytes_get_u64(reader);
     entry->sync = bytes_get_u32(reader);
     entry->asks = bytes_get_u8(reader) != 0;
-    return entry->vnode < vnodes && entry->role < ROLE_END;
+    return entry->vnode < vnodes && entry->role < ROLE_END && sane(&entry->term) &&
+           sane(&entry->state);
 }
 
 static bool get_slot(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
@@ -258,7 +265,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->moved.ticket = bytes_get_u64(reader);
         record->moved.vnode = bytes_get_u32(reader);
         record->moved.term = term_get(reader);
-        return record->moved.vnode < vnodes;
+        return record->moved.vnode < vnodes && sane(&record->moved.term);
     case PEER_STREAM:
     case PEER_ACK:
         record->stream.stream = bytes_get_u64(reader);
@@ -270,7 +277,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->term.vnode = bytes_get_u32(reader);
         record->term.term = term_get(reader);
         record->term.sync = bytes_get_u32(reader);
-        return record->term.vnode < vnodes;
+        return record->term.vnode < vnodes && sane(&record->term.term);
     case PEER_SLOT:
         return get_slot(reader, vnodes, record);
     case PEER_MARK:

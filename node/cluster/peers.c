@@ -136,12 +136,16 @@ void peers_flush(struct shard *shard, uint16_t at, struct effects *effects)
         .len = peer->outbox.len,
     };
     const size_t room = peer->outbox.len + PEER_ENVELOPE_MAX;
-    const int len = peer_encode(&envelope, effects_reserve(effects, room), room);
-    ASSERT(len > 0);
-    struct effect *effect = effects_add(effects, EFFECT_SEND_PEER);
-    effect->target = peer->node;
-    effect->shard = peer->shard;
-    effects_commit(effects, effect, (size_t)len);
+    if (effects_fit(effects, room)) {
+        const int len = peer_encode(&envelope, effects_reserve(effects, room), room);
+        ASSERT(len > 0);
+        struct effect *effect = effects_add(effects, EFFECT_SEND_PEER);
+        effect->target = peer->node;
+        effect->shard = peer->shard;
+        effects_commit(effects, effect, (size_t)len);
+    } else {
+        shard->stats.frames_dropped++; /* as if lost on the way */
+    }
     bytes_writer_init(&peer->outbox, peer->outbox.data, SHARD_OUTBOX_LEN);
     peer->outbox_streams = false;
     peer->frame++;

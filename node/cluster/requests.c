@@ -230,6 +230,10 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
         .view_version = shard->view != NULL ? shard->view->version : 0,
         .count = count,
     };
+    if (!effects_fit(effects, WIRE_MESSAGE_MAX)) {
+        shard->stats.frames_dropped++; /* the client asks again and gets its first answer */
+        return;
+    }
     wire_sources_init(&shard->sources);
     shard->window_count = 0;
     for (uint32_t i = 0; i < count; i++)

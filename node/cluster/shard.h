@@ -186,10 +186,11 @@ struct shard_stats {
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
     uint64_t stalls;           /* own pauses long enough to be deposed in */
     uint64_t bad_frames;
-    uint64_t undone;      /* reservations given back */
-    uint64_t undo_lost;   /* reservations that could not be given back in time */
-    uint64_t unconfirmed; /* changes not yet acknowledged by any replica, now */
-    int64_t flush_lag_ns; /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t frames_dropped; /* did not fit in what one step may send */
+    uint64_t undone;         /* reservations given back */
+    uint64_t undo_lost;      /* reservations that could not be given back in time */
+    uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
+    int64_t flush_lag_ns;    /* age of the oldest change that is not on disk, 0 = none */
     uint64_t slots;
     uint64_t slots_max;
     uint64_t evicted;

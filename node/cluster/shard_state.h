@@ -131,6 +131,7 @@ struct vnode {
     uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
     bool fresh;       /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
+    bool drop_due;    /* what is stored of it is to be forgotten */
     bool header_due;  /* slots were written, the header was not */
     bool mark_listed; /* is in shard.marks */
     bool arrived;     /* all of the current configuration's conditions were met once */

@@ -34,7 +34,12 @@
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 
-enum { VNODES_PASSES_PER_TICK = 256, VNODES_ASK_AGAIN_MS = 100, VNODES_PASS_GIVE_UP_MS = 1000 };
+enum {
+    VNODES_PASSES_PER_TICK = 256,
+    VNODES_DROPS_PER_TICK = 1024,
+    VNODES_ASK_AGAIN_MS = 100,
+    VNODES_PASS_GIVE_UP_MS = 1000
+};
 
 bool vnodes_mine(const struct shard *shard, uint32_t number)
 {
@@ -362,6 +367,8 @@ static int successor(const struct shard *shard, uint32_t number)
                 return -1;
             continue;
         }
+        if (link == vnode->link_count)
+            break;
         const uint16_t at = vnode->links[link].peer;
         if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
             return (int)link;
@@ -468,7 +475,7 @@ static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t
     return changed;
 }
 
-static void drop(struct shard *shard, uint32_t number, struct effects *effects)
+static void drop(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     set_role(shard, vnode, ROLE_ABSENT);
@@ -479,8 +486,7 @@ static void drop(struct shard *shard, uint32_t number, struct effects *effects)
     table_set_targets(shard->table, number, 0);
     table_set_vnode_seq(shard->table, number, 0);
     table_remove_vnode(shard->table, number);
-    if (!shard->options.ephemeral)
-        effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
+    vnode->drop_due = !shard->options.ephemeral;
 }
 
 static void follow_one(struct shard *shard, uint32_t number, struct effects *effects)
@@ -493,7 +499,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     const bool same = same_ids(vnode, ids, count);
     const uint8_t changed = set_replicas(shard, number, ids, count);
     if (!vnodes_mine(shard, number) || (same && changed == 0))
-        return;
+        return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;
     if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) {
         uint8_t mask = disk_mask(shard);
@@ -506,7 +512,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     } else if (member && (vnode->role == ROLE_ABSENT || vnode->role == ROLE_RECOVERING)) {
         recover(shard, number, true, effects);
     } else if (!member && vnode->role != ROLE_ABSENT) {
-        drop(shard, number, effects);
+        drop(shard, number);
     }
 }
 
@@ -557,7 +563,10 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
     struct vnode *vnode = &shard->vnodes[number];
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
-        watch_decider(shard, number, effects);
+        if (vnode->rank == UINT8_MAX)
+            drop(shard, number);
+        else
+            watch_decider(shard, number, effects);
         break;
     case ROLE_RECOVERING:
         if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
@@ -582,13 +591,27 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
     return passes;
 }
 
+/* Asks the disk to forget what was dropped, a bounded number of vnodes at a time. */
+static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
+                       struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK)
+        return dropped;
+    vnode->drop_due = false;
+    effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
+    return dropped + 1;
+}
+
 void vnodes_tick(struct shard *shard, struct effects *effects)
 {
+    uint32_t dropped = 0;
     uint32_t passes = 0;
     bool settled = true;
     for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
          number += shard->options.shards) {
         struct vnode *vnode = &shard->vnodes[number];
+        dropped = forget(shard, number, dropped, effects);
         passes = tick_one(shard, number, passes, effects);
         if (!vnode->arrived)
             vnode->arrived = has_arrived(shard, number);
