@@ -1,0 +1,261 @@
+/* test_retry.c - a repeated request finds its first answer for two seconds, and no other one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/retry.h"
+
+#define NOW_NS INT64_C(1700000000000000000)
+#define MS_NS  INT64_C(1000000)
+
+static const struct hash_key hash_key = {{3, 1, 4, 1, 5, 9, 2, 6}};
+static const struct retry_key first = {.session = 77, .seq = 5, .item = 2, .part = 1};
+
+static int set_up(void **state)
+{
+    static struct retry_memory memory;
+
+    *state = &memory;
+    return retry_init(&memory, alloc_heap(), &hash_key);
+}
+
+static int tear_down(void **state)
+{
+    retry_fini(*state);
+    return 0;
+}
+
+/* R1: this is what keeps a repeated request from being charged twice. */
+static void an_answer_is_recalled_with_its_verdict(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    retry_prefetch(memory, &first);
+    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
+    retry_remember(memory, &first, true, 3, 42, NOW_NS);
+    retry_prefetch(memory, &first);
+    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_true(entry.allowed);
+    assert_int_equal(entry.limit_index, 3);
+    assert_int_equal(entry.granted, 42);
+    retry_remember(memory, &first, false, 1, 0, NOW_NS); /* the last word counts */
+    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_false(entry.allowed);
+    assert_int_equal(entry.limit_index, 1);
+    assert_int_equal(entry.granted, 0);
+    assert_int_equal(memory->dropped, 0);
+}
+
+/* R1: two seconds is what callers are promised, and what bounds the memory's use. */
+static void an_answer_is_recalled_for_two_seconds_and_then_forgotten(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    retry_remember(memory, &first, true, 0, 1, NOW_NS);
+    assert_true(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS - MS_NS, &entry));
+    assert_true(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS, &entry));
+    assert_false(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS + MS_NS, &entry));
+    assert_false(retry_release(memory, &first, NOW_NS + RETRY_KEEP_NS + MS_NS));
+}
+
+/* The clock of entries has 32 bits of milliseconds; its turn must lose nothing. */
+static void the_turn_of_the_millisecond_clock_is_survived(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    const int64_t turn_ns = (INT64_C(400) << 32) * MS_NS;
+
+    retry_remember(memory, &first, true, 0, 1, turn_ns - MS_NS);
+    assert_true(retry_recall(memory, &first, turn_ns + 1000 * MS_NS, &entry));
+    assert_false(retry_recall(memory, &first, turn_ns + 2000 * MS_NS, &entry));
+}
+
+/* Items and parts of one request are decided apart, so each has an answer of its own. */
+static void another_session_sequence_item_or_part_is_another_request(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    struct retry_key others[6];
+
+    for (uint32_t i = 0; i < 6; i++)
+        others[i] = first;
+    others[0].session++;
+    others[1].seq++;
+    others[2].item++;
+    others[3].part++;
+    others[4].item = 1; /* item and part lie side by side in the tag */
+    others[4].part = 2;
+    others[5].session = first.seq;
+    others[5].seq = first.session;
+    retry_remember(memory, &first, true, 0, 100, NOW_NS);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_false(retry_recall(memory, &others[i], NOW_NS, &entry));
+        retry_remember(memory, &others[i], true, 0, i, NOW_NS);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(retry_recall(memory, &others[i], NOW_NS, &entry));
+        assert_int_equal(entry.granted, i);
+    }
+    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_int_equal(entry.granted, 100);
+}
+
+/* Once the tokens were given back the answer is void: a later attempt is decided afresh. */
+static void a_released_answer_is_void(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    assert_false(retry_release(memory, &first, NOW_NS));
+    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
+}
+
+/* R2: tokens that several attempts were told of go back when the last of them gives them up. */
+static void only_the_last_of_several_attempts_gives_back(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    for (int i = 0; i < 3; i++)
+        assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    for (int i = 0; i < 3; i++)
+        assert_true(retry_release(memory, &first, NOW_NS));
+    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
+}
+
+/* R2: the count of claims stops at its bound instead of turning to "nobody claims it". */
+static void many_claims_do_not_wrap_to_none(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    for (int i = 0; i < UINT8_MAX + 1; i++)
+        assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_true(retry_release(memory, &first, NOW_NS));
+}
+
+static struct retry_key numbered(uint64_t seq)
+{
+    return (struct retry_key){.session = 1, .seq = seq};
+}
+
+/* R1: every answer lost to a fifth in its set is counted, and none is lost uncounted. */
+static void lost_answers_are_exactly_those_counted(void **state)
+{
+    enum { KEYS = 40000 };
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    uint64_t lost = 0;
+
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const struct retry_key key = numbered(i);
+        retry_remember(memory, &key, true, 0, i, NOW_NS);
+        assert_true(retry_recall(memory, &key, NOW_NS, &entry));
+        assert_int_equal(entry.granted, i);
+    }
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const struct retry_key key = numbered(i);
+        if (!retry_recall(memory, &key, NOW_NS, &entry))
+            lost++;
+        else
+            assert_int_equal(entry.granted, i);
+    }
+    assert_true(lost > 0);
+    assert_int_equal(memory->dropped, lost);
+}
+
+/* R1: the answer that makes room is the oldest of its set, whose caller waits least likely. */
+static void the_oldest_answer_of_a_full_set_makes_room(void **state)
+{
+    enum { KEYS_MAX = 150000, KEYS_A_MS = 100 };
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    uint64_t count = 0;
+    uint64_t lost = 0;
+    size_t place = 0;
+
+    while (memory->dropped == 0 && count < KEYS_MAX) {
+        const struct retry_key key = numbered(count);
+        const int64_t at_ns = NOW_NS + (int64_t)(count / KEYS_A_MS) * MS_NS;
+        retry_remember(memory, &key, true, 0, count++, at_ns);
+    }
+    assert_int_equal(memory->dropped, 1);
+    const int64_t now_ns = NOW_NS + (int64_t)(count / KEYS_A_MS) * MS_NS;
+    for (; lost < count; lost++) {
+        const struct retry_key key = numbered(lost);
+        if (!retry_recall(memory, &key, now_ns, &entry))
+            break;
+    }
+    assert_true(lost < count);
+    while (memory->entries[place].tag == 0 || memory->entries[place].granted != count - 1)
+        place++;
+    for (size_t i = 0; i < RETRY_WAYS; i++) {
+        const struct retry_memory_entry *other =
+            &memory->entries[place / RETRY_WAYS * RETRY_WAYS + i];
+        assert_int_not_equal(other->tag, 0);
+        assert_true(other->granted / KEYS_A_MS >= lost / KEYS_A_MS);
+    }
+}
+
+/* An answer that was forgotten anyway is not a loss, so it must not raise an alarm. */
+static void room_made_by_old_answers_is_not_counted(void **state)
+{
+    struct retry_memory *memory = *state;
+    int64_t now_ns = NOW_NS;
+
+    for (uint64_t i = 0; i < 60000; i++) {
+        const struct retry_key key = numbered(i);
+        if (i % 2000 == 0)
+            now_ns += RETRY_KEEP_NS + MS_NS;
+        retry_remember(memory, &key, true, 0, i, now_ns);
+    }
+    assert_int_equal(memory->dropped, 0);
+}
+
+/* Without memory the shard does not start, rather than start without this promise. */
+static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
+{
+    struct alloc_failing failing;
+    struct retry_memory memory;
+
+    (void)state;
+    alloc_failing_init(&failing, 1);
+    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key), TG_ENOMEM);
+    retry_fini(&memory);
+    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key), 0);
+    assert_true(failing.bytes_live > 0);
+    retry_fini(&memory);
+    retry_fini(&memory);
+    assert_int_equal(failing.bytes_live, 0);
+}
+
+#define WITH_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_MEMORY(an_answer_is_recalled_with_its_verdict),
+        WITH_MEMORY(an_answer_is_recalled_for_two_seconds_and_then_forgotten),
+        WITH_MEMORY(the_turn_of_the_millisecond_clock_is_survived),
+        WITH_MEMORY(another_session_sequence_item_or_part_is_another_request),
+        WITH_MEMORY(a_released_answer_is_void),
+        WITH_MEMORY(only_the_last_of_several_attempts_gives_back),
+        WITH_MEMORY(many_claims_do_not_wrap_to_none),
+        WITH_MEMORY(lost_answers_are_exactly_those_counted),
+        WITH_MEMORY(the_oldest_answer_of_a_full_set_makes_room),
+        WITH_MEMORY(room_made_by_old_answers_is_not_counted),
+        cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
