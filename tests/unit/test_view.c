@@ -1,0 +1,330 @@
+/* test_view.c - a view sorts its members, merges both rings of a transition and finds by id. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/view.h"
+
+enum { VNODES = 64, MEMBERS = 4 };
+
+/* Static, since a configuration is too large for a stack. */
+static struct ring_config stable;   /* nodes 10, 20, 30, 40 */
+static struct ring_config changing; /* node 50 comes */
+static struct ring_config replaced; /* from 10, 20, 30, 40 to 50, 60, 70 */
+
+static struct ring_member make(uint64_t id)
+{
+    struct ring_member member;
+    char name[RING_NAME_LEN];
+
+    (void)snprintf(name, sizeof name, "node%u", (unsigned)id);
+    assert_int_equal(ring_member_init(&member, id, name, "", 100), 0);
+    return member;
+}
+
+static int make_configurations(void **state)
+{
+    static struct ring_config scratch;
+    const struct ring_member first = make(10);
+
+    (void)state;
+    assert_int_equal(ring_config_init(&stable, &first, VNODES, 3), 0);
+    for (uint64_t id = 20; id <= 40; id += 10) {
+        const struct ring_member next = make(id);
+        assert_int_equal(ring_config_add(&scratch, &stable, &next), 0);
+        assert_int_equal(ring_config_settle(&stable, &scratch), 0);
+    }
+    const struct ring_member fifth = make(50);
+    assert_int_equal(ring_config_add(&changing, &stable, &fifth), 0);
+    ring_config_copy(&replaced, &stable);
+    replaced.to_count = 3;
+    for (uint32_t i = 0; i < 3; i++)
+        replaced.to[i] = make(50 + 10 * i);
+    return 0;
+}
+
+/* Nodes 10, 20, 30, 40, 50 as gossip lists them: in no order. */
+static void make_members(struct view_member members[5])
+{
+    static const uint64_t ids[5] = {30, 10, 50, 20, 40};
+
+    memset(members, 0, 5 * sizeof *members);
+    for (uint32_t i = 0; i < 5; i++) {
+        members[i].id = ids[i];
+        (void)snprintf(members[i].name, sizeof members[i].name, "node%u", (unsigned)ids[i]);
+    }
+}
+
+static struct view *make_view(const struct ring_config *config, uint64_t self)
+{
+    struct view_member members[5];
+    struct view *view;
+
+    make_members(members);
+    assert_int_equal(view_new(alloc_heap(), 7, members, 5, self, config, &view), 0);
+    return view;
+}
+
+/* V1: readers search by halves, and find this node by its index. */
+static void members_are_sorted_by_id_and_self_is_this_node(void **state)
+{
+    struct view *view = make_view(&stable, 30);
+
+    (void)state;
+    assert_int_equal(view->member_count, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(view->members[i].id, 10 * (i + 1));
+        assert_int_equal(strtol(view->members[i].name + 4, NULL, 10), 10 * (i + 1));
+    }
+    assert_int_equal(view->self, 2);
+    assert_int_equal(view->version, 7);
+    assert_int_equal(view->epoch, stable.epoch);
+    assert_int_equal(view->vnodes, VNODES);
+    assert_int_equal(view->replicas, 3);
+    assert_true(view->stable);
+    view_free(&view);
+    assert_null(view);
+    view_free(&view); /* a shard that has no view yet may free it as well */
+}
+
+/* A view owns its members: gossip goes on changing its own. */
+static void a_view_copies_its_members(void **state)
+{
+    struct view_member members[5];
+    struct view *view;
+
+    (void)state;
+    make_members(members);
+    assert_int_equal(view_new(alloc_heap(), 1, members, 5, 10, &stable, &view), 0);
+    memset(members, 0xff, sizeof members);
+    assert_int_equal(view->members[4].id, 50);
+    assert_string_equal(view->members[4].name, "node50");
+    view_free(&view);
+}
+
+/* V1: a view without this node would make `self` point at another one. */
+static void a_view_without_this_node_is_refused(void **state)
+{
+    struct view_member members[5];
+    struct alloc_failing failing;
+    struct view *view = (struct view *)members;
+
+    (void)state;
+    alloc_failing_init(&failing, 0);
+    make_members(members);
+    assert_int_equal(view_new(&failing.allocator, 1, members, 5, 99, &stable, &view), TG_EINVALID);
+    assert_null(view);
+    assert_int_equal(view_new(&failing.allocator, 1, members, 0, 10, &stable, &view), TG_EINVALID);
+    assert_null(view);
+    assert_int_equal(failing.bytes_live, 0);
+}
+
+/* Every member is found, the first and the last too, and nothing between or beyond them. */
+static void a_member_is_found_by_its_id_and_no_other_id_is(void **state)
+{
+    struct view *view = make_view(&stable, 10);
+
+    (void)state;
+    for (uint64_t id = 0; id <= 60; id++) {
+        const struct view_member *member = view_find(view, id);
+        if (id == 0 || id == 60 || id % 10 != 0)
+            assert_null(member);
+        else
+            assert_int_equal(member->id, id);
+    }
+    assert_null(view_find(view, UINT64_MAX));
+    view_free(&view);
+}
+
+/* When nothing moves, the replica set is the ring's list, owner first. */
+static void a_stable_replica_set_is_the_list_of_the_ring(void **state)
+{
+    struct view *view = make_view(&stable, 10);
+    uint64_t ids[VIEW_REPLICAS_MAX];
+
+    (void)state;
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++) {
+        uint32_t count;
+        const uint16_t *list = ring_replicas(&view->to, vnode, &count);
+        assert_int_equal(count, 3);
+        assert_int_equal(view_replica_set(view, vnode, ids), count);
+        for (uint32_t i = 0; i < count; i++)
+            assert_true(ids[i] == ring_member_id(&view->to, list[i]));
+        assert_true(ids[0] == ring_owner_id(&view->to, vnode));
+    }
+    view_free(&view);
+}
+
+static int position_of(const uint64_t *ids, uint32_t count, uint64_t id)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return (int)i;
+    return -1;
+}
+
+/* Compares the replica set of `vnode` with the sentence of V2; returns its size. */
+static uint32_t assert_merged(const struct view *view, uint32_t vnode)
+{
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    uint32_t to_count;
+    uint32_t from_count;
+    const uint32_t count = view_replica_set(view, vnode, ids);
+    const uint16_t *to = ring_replicas(&view->to, vnode, &to_count);
+    const uint16_t *from = ring_replicas(&view->from, vnode, &from_count);
+    int last = (int)to_count - 1;
+
+    assert_in_range(count, to_count, VIEW_REPLICAS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(position_of(ids, count, ids[i]), i); /* no repeats */
+    for (uint32_t i = 0; i < to_count; i++)
+        assert_true(ids[i] == ring_member_id(&view->to, to[i]));
+    for (uint32_t i = 0; i < from_count; i++) {
+        const int at = position_of(ids, count, ring_member_id(&view->from, from[i]));
+        assert_true(at >= 0);
+        if (at >= (int)to_count) {
+            assert_int_equal(at, last + 1); /* those of `from` follow in their order */
+            last = at;
+        }
+    }
+    assert_int_equal(last + 1, (int)count); /* and nobody else */
+    return count;
+}
+
+/* V2: while a node comes, the new replicas are preferred and the old ones still counted. */
+static void a_replica_set_in_a_transition_lists_the_new_and_then_the_old_ones(void **state)
+{
+    struct view *view = make_view(&changing, 50);
+    uint32_t grown = 0;
+
+    (void)state;
+    assert_false(view->stable);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        grown += assert_merged(view, vnode) > 3;
+    assert_in_range(grown, 1, VNODES - 1); /* some move, some stay */
+    view_free(&view);
+}
+
+/* V2: with no node in common the set is as large as it can be, and still bounded. */
+static void a_replica_set_of_two_disjoint_rings_is_full(void **state)
+{
+    struct view *view = make_view(&replaced, 10);
+
+    (void)state;
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        assert_int_equal(assert_merged(view, vnode), VIEW_REPLICAS_MAX);
+    view_free(&view);
+}
+
+/* The shares shown to operators add up to the whole ring, of the newest configuration. */
+static void owned_vnodes_add_up_to_all_of_them(void **state)
+{
+    struct view *view = make_view(&replaced, 10);
+    uint32_t sum = 0;
+
+    (void)state;
+    for (uint64_t id = 50; id <= 70; id += 10) {
+        uint32_t owned = 0;
+        for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+            owned += ring_owner_id(&view->to, vnode) == id;
+        assert_int_equal(view_owned(view, id), owned);
+        sum += owned;
+    }
+    assert_int_equal(sum, VNODES);
+    assert_int_equal(view_owned(view, 10), 0); /* a member of `from` alone */
+    assert_int_equal(view_owned(view, 99), 0);
+    view_free(&view);
+}
+
+/* Views are made while nodes run, so lack of memory is an error and never a leak. */
+static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
+{
+    struct view_member members[5];
+    size_t fail_at = 0;
+    int error = TG_ENOMEM;
+
+    (void)state;
+    make_members(members);
+    while (error == TG_ENOMEM) {
+        struct alloc_failing failing;
+        struct view *view;
+        alloc_failing_init(&failing, ++fail_at);
+        error = view_new(&failing.allocator, 1, members, 5, 10, &changing, &view);
+        assert_true((view != NULL) == (error == 0));
+        view_free(&view);
+        assert_int_equal(failing.bytes_live, 0);
+    }
+    assert_int_equal(error, 0);
+    assert_true(fail_at > 10); /* the view, its members, two tables of four arrays, the last */
+}
+
+/* Every shard has a port of its own, computed alike by all nodes; an IPv6 host keeps brackets. */
+static void the_endpoint_of_a_shard_is_some_ports_further_on(void **state)
+{
+    char out[VIEW_TEXT_LEN];
+
+    (void)state;
+    assert_int_equal(view_shard_endpoint("10.0.0.1:7000", 0, out), 0);
+    assert_string_equal(out, "10.0.0.1:7000");
+    assert_int_equal(view_shard_endpoint("host.example:7001", 3, out), 0);
+    assert_string_equal(out, "host.example:7031");
+    assert_int_equal(view_shard_endpoint("[fe80::1:2]:7000", 15, out), 0);
+    assert_string_equal(out, "[fe80::1:2]:7150");
+    assert_int_equal(view_shard_endpoint("a:65525", 1, out), 0);
+    assert_string_equal(out, "a:65535");
+}
+
+/* A port beyond 65535 or a text without one must not become some other address. */
+static void an_endpoint_without_a_possible_port_is_refused(void **state)
+{
+    static const char *const bad[] = {"",        "host",       "host:",    "host:x",
+                                      "host:-1", "host:70000", "host:70 ", "[::1]"};
+    char out[VIEW_TEXT_LEN];
+    char text[VIEW_TEXT_LEN + 8];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(view_shard_endpoint(bad[i], 0, out), TG_EINVALID);
+    assert_int_equal(view_shard_endpoint("a:65526", 1, out), TG_EINVALID);
+    assert_int_equal(view_shard_endpoint("a:65535", UINT16_MAX, out), TG_EINVALID);
+    for (int host_len = 50; host_len < 66; host_len++) {
+        (void)snprintf(text, sizeof text, "%0*d:9990", host_len, 7);
+        const bool fits = host_len + 6 < VIEW_TEXT_LEN; /* ":10000" and the closing NUL */
+        assert_int_equal(view_shard_endpoint(text, 1, out), fits ? 0 : TG_EINVALID);
+    }
+}
+
+/* Operators read these words, and scripts compare them. */
+static void every_state_has_its_name(void **state)
+{
+    (void)state;
+    assert_string_equal(view_state_name(VIEW_ALIVE), "alive");
+    assert_string_equal(view_state_name(VIEW_SUSPECT), "suspect");
+    assert_string_equal(view_state_name(VIEW_DEAD), "dead");
+    assert_string_equal(view_state_name(VIEW_LEFT), "left");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_sorted_by_id_and_self_is_this_node),
+        cmocka_unit_test(a_view_copies_its_members),
+        cmocka_unit_test(a_view_without_this_node_is_refused),
+        cmocka_unit_test(a_member_is_found_by_its_id_and_no_other_id_is),
+        cmocka_unit_test(a_stable_replica_set_is_the_list_of_the_ring),
+        cmocka_unit_test(a_replica_set_in_a_transition_lists_the_new_and_then_the_old_ones),
+        cmocka_unit_test(a_replica_set_of_two_disjoint_rings_is_full),
+        cmocka_unit_test(owned_vnodes_add_up_to_all_of_them),
+        cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
+        cmocka_unit_test(the_endpoint_of_a_shard_is_some_ports_further_on),
+        cmocka_unit_test(an_endpoint_without_a_possible_port_is_refused),
+        cmocka_unit_test(every_state_has_its_name),
+    };
+    return cmocka_run_group_tests(tests, make_configurations, NULL);
+}
