@@ -111,6 +111,24 @@ static void clearing_gives_all_room_back(void **state)
     assert_ptr_equal(effects_reserve(effects, EFFECTS_ARENA_LEN), start);
 }
 
+/* E1: a frame is refused while there is still room for what may not be dropped. */
+static void frames_leave_room_for_effects_that_are_kept(void **state)
+{
+    struct effects *effects = *state;
+
+    assert_true(effects_fit(effects, EFFECTS_ARENA_LEN));
+    assert_false(effects_fit(effects, (size_t)EFFECTS_ARENA_LEN + 1));
+    assert_false(effects_fit(effects, SIZE_MAX));
+    add_message(effects, "abc", 3);
+    assert_true(effects_fit(effects, EFFECTS_ARENA_LEN - 3));
+    assert_false(effects_fit(effects, EFFECTS_ARENA_LEN - 2));
+    while (effects_fit(effects, 0) && effects->count < EFFECTS_MAX)
+        add_message(effects, "", 0);
+    assert_int_equal(effects->count, EFFECTS_MAX - EFFECTS_KEPT);
+    effects_clear(effects);
+    assert_true(effects_fit(effects, EFFECTS_ARENA_LEN));
+}
+
 static void add_one(void *effects)
 {
     (void)effects_add(effects, EFFECT_META);
@@ -186,6 +204,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_lie_side_by_side_in_the_arena, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_what_is_committed_is_used_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(clearing_gives_all_room_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(frames_leave_room_for_effects_that_are_kept, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(one_effect_too_many_asserts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_byte_beyond_the_arena_asserts, set_up, tear_down),
         cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
