@@ -106,6 +106,41 @@ static void another_session_sequence_item_or_part_is_another_request(void **stat
     assert_int_equal(entry.granted, 100);
 }
 
+/* The key whose only set bit is `bit` of session, sequence, item and part, in that order. */
+static struct retry_key one_bit(uint32_t bit)
+{
+    struct retry_key key = {0};
+
+    if (bit < 64)
+        key.session = (uint64_t)1 << bit;
+    else if (bit < 128)
+        key.seq = (uint64_t)1 << (bit - 64);
+    else if (bit < 144)
+        key.item = (uint16_t)(1U << (bit - 128));
+    else
+        key.part = (uint8_t)(1U << (bit - 144));
+    return key;
+}
+
+/* No bit of a request's identity is left out or falls upon another one. */
+static void every_bit_of_the_identity_counts(void **state)
+{
+    enum { BITS = 64 + 64 + 16 + 8 };
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    for (uint32_t bit = 0; bit < BITS; bit++) {
+        const struct retry_key key = one_bit(bit);
+        assert_false(retry_recall(memory, &key, NOW_NS, &entry));
+        retry_remember(memory, &key, true, 0, bit, NOW_NS);
+    }
+    for (uint32_t bit = 0; bit < BITS; bit++) {
+        const struct retry_key key = one_bit(bit);
+        assert_true(retry_recall(memory, &key, NOW_NS, &entry));
+        assert_int_equal(entry.granted, bit);
+    }
+}
+
 /* Once the tokens were given back the answer is void: a later attempt is decided afresh. */
 static void a_released_answer_is_void(void **state)
 {
@@ -249,6 +284,7 @@ int main(void)
         WITH_MEMORY(an_answer_is_recalled_for_two_seconds_and_then_forgotten),
         WITH_MEMORY(the_turn_of_the_millisecond_clock_is_survived),
         WITH_MEMORY(another_session_sequence_item_or_part_is_another_request),
+        WITH_MEMORY(every_bit_of_the_identity_counts),
         WITH_MEMORY(a_released_answer_is_void),
         WITH_MEMORY(only_the_last_of_several_attempts_gives_back),
         WITH_MEMORY(many_claims_do_not_wrap_to_none),
