@@ -1,0 +1,255 @@
+/* support_control.c - see support_control.h. */
+#include "tests/unit/support_control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/control_state.h"
+
+static void net_address(uint32_t at, char out[VIEW_TEXT_LEN])
+{
+    (void)snprintf(out, VIEW_TEXT_LEN, "10.0.0.%u:7946", at + 1);
+}
+
+struct net *net_new(void)
+{
+    struct net *net = calloc(1, sizeof *net);
+    assert_non_null(net);
+    net->now_ns = INT64_C(1700000000) * NET_SECOND;
+    net->step_ns = 10 * NET_MS;
+    net->settles = true;
+    assert_int_equal(effects_init(&net->effects, alloc_heap()), 0);
+    return net;
+}
+
+void net_free(struct net *net)
+{
+    for (uint32_t i = 0; i < net->count; i++) {
+        control_free(&net->nodes[i].control);
+        free(net->nodes[i].config);
+        free(net->nodes[i].peers);
+    }
+    for (size_t i = 0; i < net->frame_count; i++)
+        free(net->frames[i].bytes);
+    effects_fini(&net->effects);
+    free(net);
+}
+
+struct control_options net_options(const struct net *net, uint64_t id, const char *name)
+{
+    struct control_options options;
+    memset(&options, 0, sizeof options);
+    options.node_id = id;
+    options.incarnation = 1;
+    options.seed = id * 7919;
+    options.weight = 100;
+    options.shards = 1;
+    (void)snprintf(options.name, sizeof options.name, "%s", name);
+    (void)snprintf(options.region, sizeof options.region, "r1");
+    (void)snprintf(options.zone, sizeof options.zone, "z%u", net->count);
+    (void)snprintf(options.version, sizeof options.version, "0.1.0");
+    net_address(net->count, options.gossip);
+    (void)snprintf(options.peer, sizeof options.peer, "10.0.0.%u:7001", net->count + 1);
+    (void)snprintf(options.client, sizeof options.client, "10.0.0.%u:7000", net->count + 1);
+    options.identity.vnodes = NET_VNODES;
+    options.identity.replicas = 2;
+    memset(options.identity.cluster_id, (int)(0xa0 + net->count), CONTROL_CLUSTER_ID_LEN);
+    memset(options.identity.secret.bytes, (int)(0xb0 + net->count), HASH_KEY_LEN);
+    memset(options.identity.route_key.bytes, (int)(0xc0 + net->count), HASH_KEY_LEN);
+    return options;
+}
+
+void net_seed(struct control_options *options, uint32_t seed)
+{
+    net_address(seed, options->seeds[options->seed_count++]);
+}
+
+static void create(struct net *net, uint32_t at)
+{
+    struct net_node *node = &net->nodes[at];
+    assert_null(node->control);
+    node->joined = 0;
+    assert_int_equal(control_new(alloc_heap(), &node->options, net->now_ns, &node->control), 0);
+}
+
+uint32_t net_start(struct net *net, const struct control_options *options)
+{
+    const uint32_t at = net->count++;
+    assert_true(at < NET_NODES_MAX);
+    net->nodes[at].options = *options;
+    create(net, at);
+    return at;
+}
+
+void net_stop(struct net *net, uint32_t at)
+{
+    assert_non_null(net->nodes[at].control);
+    control_free(&net->nodes[at].control);
+}
+
+void net_restart(struct net *net, uint32_t at)
+{
+    struct net_node *node = &net->nodes[at];
+    node->options.incarnation++;
+    node->options.seed_count = 0;
+    node->options.bootstrap = false;
+    node->options.has_identity = node->has_identity;
+    if (node->has_identity)
+        node->options.identity = node->identity;
+    node->options.config = node->config;
+    node->options.config_len = node->config_len;
+    node->options.peers = node->peers;
+    node->options.peers_len = node->peers_len;
+    create(net, at);
+}
+
+static void store(uint8_t **to, size_t *to_len, const struct effect *effect)
+{
+    free(*to);
+    *to = malloc(effect->len + 1);
+    assert_non_null(*to);
+    memcpy(*to, effect->bytes, effect->len);
+    *to_len = effect->len;
+}
+
+/* Puts a frame on its way; a configuration in it has to be on the disk already (N2). */
+static void send_frame(struct net *net, uint32_t at, const struct effect *effect)
+{
+    const struct net_node *node = &net->nodes[at];
+    struct join_message message;
+    net->sent++;
+    if (join_is(effect->bytes, effect->len)) {
+        assert_int_equal(join_decode(effect->bytes, effect->len, &message), 0);
+        net->told[message.type]++;
+        if (message.config_len > 0) {
+            assert_int_equal(message.config_len, node->config_len);
+            assert_memory_equal(message.config, node->config, node->config_len);
+        }
+    }
+    for (uint32_t to = 0; to < net->count; to++) {
+        if (strcmp(net->nodes[to].options.gossip, effect->address) != 0 || node->cut ||
+            net->nodes[to].cut)
+            continue;
+        assert_true(net->frame_count < NET_FRAMES_MAX);
+        uint8_t *bytes = malloc(effect->len);
+        assert_non_null(bytes);
+        memcpy(bytes, effect->bytes, effect->len);
+        net->frames[net->frame_count++] = (struct net_frame){at, to, effect->len, bytes};
+    }
+}
+
+static void perform(struct net *net, uint32_t at)
+{
+    struct net_node *node = &net->nodes[at];
+    for (size_t i = 0; i < net->effects.count; i++) {
+        const struct effect *effect = &net->effects.items[i];
+        if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.config") == 0) {
+            store(&node->config, &node->config_len, effect);
+        } else if (effect->kind == EFFECT_META) {
+            assert_string_equal(effect->address, "gossip.peers");
+            store(&node->peers, &node->peers_len, effect);
+        } else if (effect->kind == EFFECT_JOINED) {
+            node->joined++;
+            node->has_identity = true;
+            node->identity = *control_identity(node->control);
+        } else if (effect->kind == EFFECT_INCARNATION) {
+            if (effect->target > node->options.incarnation)
+                node->options.incarnation = effect->target;
+        } else {
+            assert_int_equal(effect->kind, EFFECT_SEND_GOSSIP);
+            send_frame(net, at, effect);
+        }
+    }
+    effects_clear(&net->effects);
+    assert_true(net_config(net, at)->epoch >= node->epoch);
+    node->epoch = net_config(net, at)->epoch;
+    if (control_view_due(node->control) && net->settles)
+        control_settled(node->control, node->epoch);
+}
+
+void net_tell(struct net *net, uint32_t at, const void *frame, size_t len)
+{
+    control_receive(net->nodes[at].control, net->now_ns, frame, len, &net->effects);
+    perform(net, at);
+}
+
+void net_tell_join(struct net *net, uint32_t at, const struct join_message *message)
+{
+    uint8_t *frame = malloc(JOIN_FRAME_MAX);
+    assert_non_null(frame);
+    const int len = join_encode(message, frame, JOIN_FRAME_MAX);
+    assert_true(len > 0);
+    net_tell(net, at, frame, (size_t)len);
+    free(frame);
+}
+
+/* Delivers what the step before sent, in its order; answers to it wait for the next step. */
+static void deliver(struct net *net)
+{
+    const size_t count = net->frame_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct net_frame frame = net->frames[i];
+        if (net->nodes[frame.to].control != NULL)
+            net_tell(net, frame.to, frame.bytes, frame.len);
+        free(frame.bytes);
+    }
+    net->frame_count -= count;
+    memmove(net->frames, net->frames + count, net->frame_count * sizeof *net->frames);
+}
+
+void net_run(struct net *net, int64_t ns)
+{
+    for (const int64_t end_ns = net->now_ns + ns; net->now_ns < end_ns;) {
+        net->now_ns += net->step_ns;
+        deliver(net);
+        for (uint32_t i = 0; i < net->count; i++) {
+            if (net->nodes[i].control == NULL)
+                continue;
+            control_tick(net->nodes[i].control, net->now_ns, &net->effects);
+            perform(net, i);
+        }
+    }
+    for (uint32_t i = 0; i < net->count; i++)
+        if (net->nodes[i].control != NULL)
+            control_check_invariants(net->nodes[i].control);
+}
+
+const struct ring_config *net_config(const struct net *net, uint32_t at)
+{
+    return net->nodes[at].control->config;
+}
+
+bool net_has_ring(const struct net *net, uint32_t at, uint32_t mask)
+{
+    const struct ring_config *config = net_config(net, at);
+    uint32_t expected = 0;
+    for (uint32_t i = 0; i < net->count; i++) {
+        if ((mask >> i & 1) == 0)
+            continue;
+        expected++;
+        if (ring_config_find(config, net->nodes[i].options.node_id) == NULL)
+            return false;
+    }
+    return config->epoch > 0 && ring_config_is_stable(config) && config->to_count == expected;
+}
+
+struct net *net_cluster(uint32_t count)
+{
+    struct net *net = net_new();
+    for (uint32_t i = 0; i < count; i++) {
+        const char name[] = {'n', (char)('1' + i), '\0'};
+        struct control_options options = net_options(net, i + 1, name);
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 5 * NET_SECOND);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(net_has_ring(net, i, (1U << count) - 1));
+    return net;
+}

@@ -1,0 +1,399 @@
+/* test_control.c - how a node gets its cluster, and how the configuration moves; control.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/control_state.h"
+#include "tests/unit/support_control.h"
+
+static bool same_cluster(const struct net *net, uint32_t a, uint32_t b)
+{
+    const struct control_identity *one = control_identity(net->nodes[a].control);
+    const struct control_identity *other = control_identity(net->nodes[b].control);
+    return one != NULL && other != NULL && memcmp(one, other, sizeof *one) == 0;
+}
+
+/* A configuration of this ring one epoch on, as CONFIG of `cluster_id`; returns its bytes. */
+static uint8_t *later_config(const struct net *net, uint32_t at, struct join_message *message)
+{
+    struct ring_config *next = calloc(1, sizeof *next);
+    uint8_t *bytes = malloc(CONTROL_CONFIG_LEN_MAX);
+    assert_true(next != NULL && bytes != NULL);
+    assert_int_equal(ring_config_reweigh(next, net_config(net, at), 1, 300), 0);
+    const int len = ring_config_encode(next, bytes, CONTROL_CONFIG_LEN_MAX);
+    assert_true(len > 0);
+    memset(message, 0, sizeof *message);
+    message->type = JOIN_CONFIG;
+    message->sender = 99;
+    message->config = bytes;
+    message->config_len = (size_t)len;
+    memcpy(message->cluster_id, net->nodes[at].identity.cluster_id, CONTROL_CLUSTER_ID_LEN);
+    free(next);
+    return bytes;
+}
+
+/* The first node of all waits for nobody: there is nobody to wait for. */
+static void a_node_without_seeds_creates_a_cluster_at_once(void **state)
+{
+    struct net *net = net_new();
+    const struct control_options options = net_options(net, 5, "n5");
+    (void)state;
+    (void)net_start(net, &options);
+    assert_null(control_identity(net->nodes[0].control));
+    assert_null(control_view(net->nodes[0].control));
+    net_run(net, net->step_ns);
+    assert_int_equal(net->nodes[0].joined, 1);
+    assert_memory_equal(control_identity(net->nodes[0].control), &options.identity,
+                        sizeof options.identity);
+    assert_int_equal(net_config(net, 0)->epoch, 1);
+    assert_int_equal(net_config(net, 0)->vnodes, NET_VNODES);
+    assert_int_equal(net_config(net, 0)->replicas, 2);
+    assert_true(net_has_ring(net, 0, 1));
+    assert_true(net->nodes[0].config_len > 0);
+    net_free(net);
+}
+
+/* A joiner takes everything from the cluster, although its own options name other values. */
+static void a_joiner_gets_identity_and_configuration(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 9, "n1");
+    (void)state;
+    (void)net_start(net, &options);
+    options = net_options(net, 3, "n2");
+    options.identity.vnodes = 2 * NET_VNODES;
+    options.identity.replicas = 1;
+    net_seed(&options, 0);
+    (void)net_start(net, &options);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net->told[JOIN_JOIN] >= 1);
+    assert_true(net->told[JOIN_ADMIT] >= 1);
+    assert_int_equal(net->nodes[1].joined, 1);
+    assert_true(same_cluster(net, 0, 1));
+    assert_int_equal(net->nodes[1].identity.vnodes, NET_VNODES);
+    assert_true(net_has_ring(net, 0, 3) && net_has_ring(net, 1, 3));
+    assert_true(ring_config_equal(net_config(net, 0), net_config(net, 1)));
+    net_free(net);
+}
+
+/* Three nodes are started by one command: they may not end as three clusters. */
+static void bootstrapping_nodes_that_seed_each_other_end_in_the_cluster_of_the_lowest(void **state)
+{
+    static const uint64_t ids[] = {30, 10, 20};
+    static const char *const names[] = {"n1", "n2", "n3"};
+    struct net *net = net_new();
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct control_options options = net_options(net, ids[i], names[i]);
+        options.bootstrap = true;
+        for (uint32_t seed = 0; seed < 3; seed++)
+            net_seed(&options, seed);
+        (void)net_start(net, &options);
+    }
+    net_run(net, NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_null(control_identity(net->nodes[i].control));
+    net_run(net, 9 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(net->nodes[i].joined, 1);
+        assert_int_equal(net->nodes[i].identity.cluster_id[0], 0xa1);
+        assert_true(same_cluster(net, 0, i));
+        assert_true(net_has_ring(net, i, 7));
+    }
+    net_free(net);
+}
+
+/* A joiner whose seeds are down has to wait: a cluster of its own would split the counters. */
+static void a_node_with_seeds_that_may_not_bootstrap_never_creates(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 2, "n2");
+    (void)state;
+    net_seed(&options, 3);
+    (void)net_start(net, &options);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 120 * NET_SECOND);
+    assert_null(control_identity(net->nodes[0].control));
+    assert_int_equal(net->nodes[0].joined, 0);
+    assert_int_equal(net->nodes[0].config_len, 0);
+    assert_true(net->sent > 0);
+    net_free(net);
+}
+
+/* C1: what is late on its way must not undo what came after it. */
+static void an_older_or_equal_configuration_changes_nothing(void **state)
+{
+    struct net *net = net_cluster(2);
+    struct join_message message;
+    (void)state;
+    net->settles = false;
+    uint8_t *bytes = later_config(net, 1, &message);
+    const uint64_t epoch = net_config(net, 1)->epoch;
+    uint8_t old[4096];
+    const size_t old_len = net->nodes[1].config_len;
+    assert_true(old_len <= sizeof old);
+    memcpy(old, net->nodes[1].config, old_len);
+    net_tell_join(net, 1, &message);
+    assert_int_equal(net_config(net, 1)->epoch, epoch + 1);
+    assert_memory_equal(net->nodes[1].config, bytes, net->nodes[1].config_len);
+    message.config = old;
+    message.config_len = old_len;
+    net_tell_join(net, 1, &message);
+    assert_int_equal(net_config(net, 1)->epoch, epoch + 1);
+    assert_int_equal(ring_config_find(net_config(net, 1), 1)->weight, 300);
+    assert_memory_equal(net->nodes[1].config, bytes, net->nodes[1].config_len);
+    free(bytes);
+    net_free(net);
+}
+
+/* A node that missed the telling asks the one whose record names the higher epoch. */
+static void a_configuration_that_was_missed_is_fetched(void **state)
+{
+    struct net *net = net_cluster(2);
+    struct join_message message;
+    (void)state;
+    net->settles = false;
+    uint8_t *bytes = later_config(net, 1, &message);
+    net_tell_join(net, 1, &message);
+    free(bytes);
+    const uint32_t fetches = net->told[JOIN_FETCH];
+    net_run(net, 2 * NET_SECOND);
+    assert_true(net->told[JOIN_FETCH] > fetches);
+    assert_true(ring_config_equal(net_config(net, 0), net_config(net, 1)));
+    assert_int_equal(ring_config_find(net_config(net, 0), 1)->weight, 300);
+    net_free(net);
+}
+
+/* C3: addresses are given to others; a stray frame of another cluster has no effect, nor answer. */
+static void frames_of_another_cluster_change_nothing(void **state)
+{
+    static const enum join_type types[] = {JOIN_ADMIT, JOIN_FETCH, JOIN_CONFIG};
+    struct net *net = net_cluster(2);
+    struct join_message message;
+    (void)state;
+    uint8_t *bytes = later_config(net, 1, &message);
+    const uint64_t epoch = net_config(net, 1)->epoch;
+    const struct control_identity before = net->nodes[1].identity;
+    memset(message.cluster_id, 0x77, sizeof message.cluster_id);
+    message.identity = before;
+    memcpy(message.address, net->nodes[0].options.gossip, sizeof message.address);
+    const uint32_t told = net->told[JOIN_CONFIG] + net->told[JOIN_ADMIT];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        message.type = types[i];
+        net_tell_join(net, 1, &message);
+    }
+    assert_int_equal(net_config(net, 1)->epoch, epoch);
+    assert_memory_equal(control_identity(net->nodes[1].control), &before, sizeof before);
+    assert_int_equal(net->nodes[1].joined, 1);
+    assert_int_equal(net->told[JOIN_CONFIG] + net->told[JOIN_ADMIT], told);
+    free(bytes);
+    net_free(net);
+}
+
+/* C3: two clusters that seed one another by mistake stay two. */
+static void clusters_that_gossip_to_each_other_stay_apart(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 1, "n1");
+    (void)state;
+    (void)net_start(net, &options);
+    options = net_options(net, 2, "n2");
+    net_seed(&options, 0);
+    options.has_identity = true;
+    (void)net_start(net, &options);
+    net_run(net, 10 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 1));
+    assert_false(same_cluster(net, 0, 1));
+    assert_false(control_alive(net->nodes[0].control, 2));
+    assert_false(control_alive(net->nodes[1].control, 1));
+    assert_int_equal(net_config(net, 1)->epoch, 0);
+    net_free(net);
+}
+
+/* C2: after a crash between the two, others would know a configuration that this node lost. The
+ * network compares every configuration that is told with the disk of the teller (N2). */
+static void the_configuration_is_durable_before_it_is_told(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct join_message message;
+    uint8_t frame[4096];
+    (void)state;
+    assert_true(net->told[JOIN_ADMIT] >= 2);
+    assert_true(net->told[JOIN_CONFIG] >= 4); /* n2 and n3 were added, and both settled */
+    net->settles = false;
+    uint8_t *bytes = later_config(net, 0, &message);
+    const int len = join_encode(&message, frame, sizeof frame);
+    assert_true(len > 0);
+    control_receive(net->nodes[0].control, net->now_ns, frame, (size_t)len, &net->effects);
+    assert_true(net->effects.count > 0);
+    assert_int_equal(net->effects.items[0].kind, EFFECT_META);
+    assert_string_equal(net->effects.items[0].address, "ring.config");
+    assert_int_equal(net->effects.items[0].len, message.config_len);
+    assert_memory_equal(net->effects.items[0].bytes, bytes, message.config_len);
+    effects_clear(&net->effects);
+    free(bytes);
+    net_free(net);
+}
+
+/* A restart is no join: the node goes on as the member it was, without its seeds. */
+static void a_restarted_node_is_joined_at_once_and_finds_the_others(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    net_stop(net, 2);
+    net_run(net, NET_SECOND);
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    const uint32_t joins = net->told[JOIN_JOIN];
+    net_restart(net, 2);
+    assert_non_null(control_identity(net->nodes[2].control));
+    assert_true(same_cluster(net, 0, 2));
+    assert_true(net_has_ring(net, 2, 7));
+    assert_true(control_view_due(net->nodes[2].control));
+    assert_false(control_alive(net->nodes[2].control, 1));
+    net_run(net, 5 * NET_SECOND);
+    assert_true(control_alive(net->nodes[2].control, 1));
+    assert_true(control_alive(net->nodes[2].control, 2));
+    assert_true(control_alive(net->nodes[0].control, 3));
+    assert_int_equal(net->told[JOIN_JOIN], joins);
+    assert_int_equal(net->nodes[2].joined, 0);
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    net_free(net);
+}
+
+/* When all stop at once, the stored addresses are all there is: they must lead back together. */
+static void a_cluster_that_was_stopped_as_a_whole_finds_itself_again(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        net_stop(net, i);
+    net_run(net, NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        net_restart(net, i);
+    net_run(net, 5 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(net_has_ring(net, i, 7));
+        for (uint64_t id = 1; id <= 3; id++)
+            assert_true(control_alive(net->nodes[i].control, id));
+    }
+    net_free(net);
+}
+
+/* A transition lasts until the shards of every living member have taken over. */
+static void a_transition_ends_when_every_member_has_settled(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 1, "n1");
+    (void)state;
+    net->settles = false;
+    (void)net_start(net, &options);
+    options = net_options(net, 2, "n2");
+    net_seed(&options, 0);
+    (void)net_start(net, &options);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, 2);
+    assert_int_equal(net_config(net, 1)->epoch, 2);
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    control_settled(net->nodes[0].control, 2);
+    net_run(net, 2 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, 2);
+    control_settled(net->nodes[1].control, 1); /* of an epoch before */
+    net_run(net, 2 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, 2);
+    control_settled(net->nodes[1].control, 2);
+    net_run(net, 2 * NET_SECOND);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(net_config(net, i)->epoch, 3);
+        assert_true(net_has_ring(net, i, 3));
+    }
+    net_free(net);
+}
+
+/* A good-bye is told to the others, and the leaver proposes nothing any more. */
+static void a_member_that_leaves_is_known_as_left(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (uint32_t step = 0; step < 300; step++) {
+        const bool done = control_leave(net->nodes[2].control, net->now_ns, &net->effects);
+        net_run(net, net->step_ns);
+        if (done)
+            break;
+        assert_true(step < 299);
+    }
+    const struct swim_member *member = swim_find(net->nodes[0].control->swim, 3);
+    assert_non_null(member);
+    assert_int_equal(member->state, SWIM_LEFT);
+    net_free(net);
+}
+
+/* What cannot work is refused at the start, and a broken disk is not mistaken for an empty one. */
+static void impossible_options_are_refused(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 1, "n1");
+    struct control *control = NULL;
+    const struct allocator *heap = alloc_heap();
+    (void)state;
+    options.node_id = 0;
+    assert_int_equal(control_new(heap, &options, net->now_ns, &control), TG_EINVALID);
+    options.node_id = 1;
+    options.identity.vnodes = 63;
+    assert_int_equal(control_new(heap, &options, net->now_ns, &control), TG_EINVALID);
+    options.identity.vnodes = 64;
+    options.identity.replicas = VIEW_REPLICATION_MAX + 1;
+    assert_int_equal(control_new(heap, &options, net->now_ns, &control), TG_EINVALID);
+    options.identity.replicas = 1;
+    options.config = (const uint8_t *)"\xc1";
+    options.config_len = 1;
+    assert_int_equal(control_new(heap, &options, net->now_ns, &control), TG_ECORRUPT);
+    assert_null(control);
+    net_free(net);
+}
+
+/* Without memory a node does not start, and what it had taken is given back. */
+static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    struct net *net = net_new();
+    const struct control_options options = net_options(net, 1, "n1");
+    struct control *control = NULL;
+    int result = TG_ENOMEM;
+    (void)state;
+    for (size_t fail_at = 1; fail_at < 100 && result != 0; fail_at++) {
+        struct alloc_failing failing;
+        alloc_failing_init(&failing, fail_at);
+        result = control_new(&failing.allocator, &options, net->now_ns, &control);
+        assert_true(result == 0 || (result == TG_ENOMEM && control == NULL));
+        control_free(&control);
+        assert_int_equal(failing.bytes_live, 0);
+    }
+    assert_int_equal(result, 0);
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_without_seeds_creates_a_cluster_at_once),
+        cmocka_unit_test(a_joiner_gets_identity_and_configuration),
+        cmocka_unit_test(bootstrapping_nodes_that_seed_each_other_end_in_the_cluster_of_the_lowest),
+        cmocka_unit_test(a_node_with_seeds_that_may_not_bootstrap_never_creates),
+        cmocka_unit_test(an_older_or_equal_configuration_changes_nothing),
+        cmocka_unit_test(a_configuration_that_was_missed_is_fetched),
+        cmocka_unit_test(frames_of_another_cluster_change_nothing),
+        cmocka_unit_test(clusters_that_gossip_to_each_other_stay_apart),
+        cmocka_unit_test(the_configuration_is_durable_before_it_is_told),
+        cmocka_unit_test(a_restarted_node_is_joined_at_once_and_finds_the_others),
+        cmocka_unit_test(a_cluster_that_was_stopped_as_a_whole_finds_itself_again),
+        cmocka_unit_test(a_transition_ends_when_every_member_has_settled),
+        cmocka_unit_test(a_member_that_leaves_is_known_as_left),
+        cmocka_unit_test(impossible_options_are_refused),
+        cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
