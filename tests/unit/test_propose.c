@@ -1,0 +1,161 @@
+/* test_propose.c - who proposes the next ring configuration, and which; propose.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/control_state.h"
+#include "tests/unit/support_control.h"
+
+/* Starts the next node, which seeds node 0. */
+static uint32_t join(struct net *net, uint64_t id, const char *name)
+{
+    struct control_options options = net_options(net, id, name);
+    net_seed(&options, 0);
+    return net_start(net, &options);
+}
+
+/* Two proposers could make two different configurations of one epoch. */
+static void only_the_lowest_living_member_proposes(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    net_stop(net, 0);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 40 * NET_SECOND);
+    assert_false(control_alive(net->nodes[1].control, 1));
+    struct control_options options = net_options(net, 4, "n4");
+    net_seed(&options, 2);
+    (void)net_start(net, &options);
+    uint32_t by_second = 0;
+    for (uint32_t step = 0; step < 100; step++) {
+        assert_false(propose_next(net->nodes[2].control));
+        by_second += propose_next(net->nodes[1].control);
+        net_run(net, net->step_ns);
+    }
+    assert_true(by_second > 0);
+    assert_true(net_has_ring(net, 1, 15));
+    assert_true(net_has_ring(net, 2, 15));
+    net_free(net);
+}
+
+/* The smaller side of a split changes nothing, or two rings would grow apart. */
+static void a_member_without_a_majority_proposes_nothing(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    net->nodes[0].cut = true;
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 700 * NET_SECOND);
+    assert_false(control_alive(net->nodes[0].control, 2));
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    assert_true(net_has_ring(net, 0, 7));
+    assert_true(net_has_ring(net, 1, 6));
+    net_free(net);
+}
+
+/* Who has just been heard of may be gone again; who stays is taken in without an operator. */
+static void a_newcomer_is_added_after_it_has_lived_for_300_ms(void **state)
+{
+    struct net *net = net_cluster(1);
+    (void)state;
+    const uint32_t at = join(net, 2, "n2");
+    for (uint32_t step = 0; step < 300 && !control_alive(net->nodes[0].control, 2); step++)
+        net_run(net, net->step_ns);
+    assert_true(control_alive(net->nodes[0].control, 2));
+    const int64_t since_ns = swim_find(net->nodes[0].control->swim, 2)->since_ns;
+    while (net->now_ns + net->step_ns < since_ns + 300 * NET_MS) {
+        net_run(net, net->step_ns);
+        assert_true(net_has_ring(net, 0, 1));
+    }
+    net_run(net, NET_SECOND);
+    assert_true(net_has_ring(net, 0, 3));
+    assert_true(net_has_ring(net, at, 3));
+    net_free(net);
+}
+
+/* Names are how operators and clients speak of nodes: two may not share one, and whoever tries
+ * may not keep others out. */
+static void a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody(void **state)
+{
+    struct net *net = net_cluster(2);
+    (void)state;
+    (void)join(net, 3, "n2");
+    net_run(net, 5 * NET_SECOND);
+    assert_true(control_alive(net->nodes[0].control, 3));
+    assert_true(net_has_ring(net, 0, 3));
+    (void)join(net, 4, "n4");
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 11));
+    net_free(net);
+}
+
+/* A node that lost its disk comes back with a new id: it takes its old place at once. */
+static void a_newcomer_with_the_name_of_a_dead_member_replaces_it(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    net_stop(net, 2);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 40 * NET_SECOND);
+    assert_false(control_alive(net->nodes[0].control, 3));
+    assert_true(net_has_ring(net, 0, 7));
+    const uint32_t at = join(net, 4, "n3");
+    net_run(net, 10 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 11));
+    assert_true(net_has_ring(net, at, 11));
+    net_free(net);
+}
+
+/* A reboot must not move keys; a node that is gone for good must not be waited for. */
+static void a_member_is_removed_after_ten_minutes_of_death(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    net_stop(net, 2);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 40 * NET_SECOND);
+    const struct swim_member *member = swim_find(net->nodes[0].control->swim, 3);
+    assert_int_equal(member->state, SWIM_DEAD);
+    const int64_t since_ns = member->since_ns;
+    net_run(net, since_ns + 595 * NET_SECOND - net->now_ns);
+    assert_true(net_has_ring(net, 0, 7));
+    net_run(net, 15 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 3));
+    assert_true(net_has_ring(net, 1, 3));
+    net_free(net);
+}
+
+/* The first member is the only voter: its death may not keep it in the ring for ever. */
+static void a_voter_that_is_removed_is_replaced(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    assert_int_equal(net_config(net, 1)->voters_count, 1);
+    assert_int_equal(net_config(net, 1)->voters[0], 1);
+    net_stop(net, 0);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 660 * NET_SECOND);
+    assert_true(net_has_ring(net, 1, 6));
+    assert_true(net_has_ring(net, 2, 6));
+    assert_int_equal(net_config(net, 1)->voters_count, 1);
+    assert_int_equal(net_config(net, 1)->voters[0], 2);
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_lowest_living_member_proposes),
+        cmocka_unit_test(a_member_without_a_majority_proposes_nothing),
+        cmocka_unit_test(a_newcomer_is_added_after_it_has_lived_for_300_ms),
+        cmocka_unit_test(a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody),
+        cmocka_unit_test(a_newcomer_with_the_name_of_a_dead_member_replaces_it),
+        cmocka_unit_test(a_member_is_removed_after_ten_minutes_of_death),
+        cmocka_unit_test(a_voter_that_is_removed_is_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
