@@ -1,0 +1,260 @@
+/* test_control_admin.c - what a node answers to its operator; fields are of PROTOCOL.md. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/protocol/wire.h"
+#include "tests/unit/support_control.h"
+
+enum { SESSION = 77, SEQ = 5, TOKENS_MAX = 1024, FRAME_LEN = 16384 };
+
+static const char RULES[] = "rules:\n"
+                            "  - name: per-user\n"
+                            "    key: [user]\n"
+                            "    limits: [{rate: 10/s}]\n";
+
+struct answer {
+    uint8_t frame[FRAME_LEN];
+    struct mp_token tokens[TOKENS_MAX];
+    struct wire_admin_reply reply;
+};
+
+static void ask_frame(struct net *net, const void *frame, size_t len, struct answer *answer)
+{
+    static const struct shard_stats stats = {.checks = 3};
+    char error[WIRE_ERROR_LEN];
+    const struct control_report report = {
+        .shards = &stats,
+        .shard_count = 1,
+        .policy = policy_empty(),
+        .storage = "lmdb",
+        .storage_ok = true,
+        .started_ns = net->now_ns - 1500 * NET_MS,
+    };
+    const size_t reply_len = control_admin(net->nodes[0].control, net->now_ns, frame, len, &report,
+                                           answer->frame, sizeof answer->frame);
+    assert_int_equal(wire_decode_admin_reply(answer->frame, reply_len, answer->tokens, TOKENS_MAX,
+                                             &answer->reply, error),
+                     0);
+}
+
+/* Asks node 0; `text` is the argument of that name, or NULL for none. */
+static void ask(struct net *net, const char *command, const char *text, struct answer *answer)
+{
+    uint8_t frame[1024];
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, SESSION, SEQ, command);
+    mp_put_map(&writer, text != NULL);
+    if (text != NULL) {
+        mp_put_str(&writer, "text");
+        mp_put_str(&writer, text);
+    }
+    assert_false(writer.failed);
+    ask_frame(net, frame, writer.len, answer);
+    assert_int_equal(answer->reply.session, SESSION);
+    assert_int_equal(answer->reply.seq, SEQ);
+}
+
+static struct mp_cursor value_of(const struct answer *answer)
+{
+    struct mp_cursor cursor;
+    mp_cursor_init(&cursor, answer->reply.value.tokens, answer->reply.value.token_count);
+    return cursor;
+}
+
+/* The value of `name` in the map at `cursor`; fails the test if there is none. */
+static struct mp_cursor field(struct mp_cursor cursor, const char *name)
+{
+    const uint32_t pairs = mp_get_map(&cursor);
+    for (uint32_t i = 0; i < pairs; i++) {
+        size_t len = 0;
+        const char *found = mp_get_str(&cursor, &len);
+        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
+            return cursor;
+        mp_skip(&cursor);
+    }
+    fail_msg("no field %s", name);
+    return cursor;
+}
+
+static void assert_fields(struct mp_cursor map, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)field(map, names[i]);
+}
+
+static void assert_text(struct mp_cursor cursor, const char *expected)
+{
+    char text[256];
+    mp_copy_str(&cursor, text, sizeof text);
+    assert_false(cursor.failed);
+    assert_string_equal(text, expected);
+}
+
+/* Scripts and dashboards read status by the names that are documented. */
+static void status_has_the_documented_fields(void **state)
+{
+    static const char *const names[] = {"node",         "node_id",  "cluster_id", "version",
+                                        "healthy",      "reasons",  "epoch",      "stable",
+                                        "vnodes_total", "replicas", "uptime_ms",  "members",
+                                        "storage",      "rules",    "shards"};
+    struct net *net = net_cluster(2);
+    struct answer answer;
+    (void)state;
+    ask(net, "status", NULL, &answer);
+    assert_int_equal(answer.reply.code, 0);
+    const struct mp_cursor map = value_of(&answer);
+    assert_fields(map, names, sizeof names / sizeof *names);
+    assert_text(field(map, "node"), "n1");
+    assert_text(field(map, "node_id"), "0000000000000001");
+    assert_text(field(map, "cluster_id"), "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0");
+    struct mp_cursor at = field(map, "healthy");
+    assert_true(mp_get_bool(&at));
+    at = field(map, "reasons");
+    assert_int_equal(mp_get_array(&at), 0);
+    at = field(map, "uptime_ms");
+    assert_int_equal(mp_get_uint(&at), 1500);
+    at = field(field(map, "members"), "alive");
+    assert_int_equal(mp_get_uint(&at), 2);
+    at = field(map, "shards");
+    assert_int_equal(mp_get_array(&at), 1);
+    at = field(at, "checks");
+    assert_int_equal(mp_get_uint(&at), 3);
+    net_free(net);
+}
+
+/* An operator waits for healthy before the next node is started: too early would be a lie. */
+static void a_newcomer_outside_the_ring_makes_the_cluster_unhealthy(void **state)
+{
+    struct net *net = net_cluster(2);
+    struct answer answer;
+    struct control_options options = net_options(net, 3, "n2");
+    (void)state;
+    net_seed(&options, 0);
+    (void)net_start(net, &options);
+    net_run(net, 5 * NET_SECOND);
+    ask(net, "status", NULL, &answer);
+    struct mp_cursor at = field(value_of(&answer), "healthy");
+    assert_false(mp_get_bool(&at));
+    at = field(value_of(&answer), "reasons");
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_text(at, "another living node is called n2 too");
+    net_free(net);
+}
+
+/* `members` and `ring` are tables: each row has every column. */
+static void members_and_ring_list_every_node(void **state)
+{
+    static const char *const member[] = {
+        "name",   "id",          "region", "zone",       "state",        "client", "peer",
+        "gossip", "incarnation", "vnodes", "ring_epoch", "rules_digest", "version"};
+    static const char *const ring[] = {"name", "id", "zone", "weight", "vnodes"};
+    struct net *net = net_cluster(2);
+    struct answer answer;
+    (void)state;
+    ask(net, "members", NULL, &answer);
+    struct mp_cursor at = value_of(&answer);
+    assert_int_equal(mp_get_array(&at), 2);
+    assert_fields(at, member, sizeof member / sizeof *member);
+    mp_skip(&at);
+    assert_fields(at, member, sizeof member / sizeof *member);
+    assert_text(field(at, "name"), "n2");
+    assert_text(field(at, "state"), "alive");
+    ask(net, "ring", NULL, &answer);
+    at = field(value_of(&answer), "vnodes");
+    assert_int_equal(mp_get_uint(&at), NET_VNODES);
+    at = field(value_of(&answer), "stable");
+    assert_true(mp_get_bool(&at));
+    at = field(value_of(&answer), "epoch");
+    assert_int_equal(mp_get_uint(&at), net_config(net, 0)->epoch);
+    at = field(value_of(&answer), "members");
+    assert_int_equal(mp_get_array(&at), 2);
+    assert_fields(at, ring, sizeof ring / sizeof *ring);
+    net_free(net);
+}
+
+/* A node without a cluster has no members to show; it says so instead of showing none. */
+static void a_node_without_a_cluster_says_so(void **state)
+{
+    struct net *net = net_new();
+    struct answer answer;
+    const struct control_options options = net_options(net, 1, "n1");
+    (void)state;
+    (void)net_start(net, &options);
+    ask(net, "members", NULL, &answer);
+    assert_int_equal(answer.reply.code, TG_EUNAVAILABLE);
+    ask(net, "ring", NULL, &answer);
+    assert_int_equal(answer.reply.code, TG_EUNAVAILABLE);
+    ask(net, "status", NULL, &answer);
+    struct mp_cursor at = field(value_of(&answer), "reasons");
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_text(at, "n1 has not joined a cluster yet");
+    net_free(net);
+}
+
+/* Rules are tried on a node before they are given to all: the answer says where they are wrong. */
+static void rules_are_listed_and_validated(void **state)
+{
+    struct net *net = net_cluster(1);
+    struct answer answer;
+    (void)state;
+    ask(net, "rules.list", NULL, &answer);
+    struct mp_cursor at = value_of(&answer);
+    assert_int_equal(answer.reply.code, 0);
+    assert_int_equal(mp_get_array(&at), 0);
+    assert_false(at.failed);
+    ask(net, "rules.validate", "rules: 5\n", &answer);
+    assert_int_equal(answer.reply.code, 0);
+    at = field(value_of(&answer), "ok");
+    assert_false(mp_get_bool(&at));
+    at = field(value_of(&answer), "line");
+    assert_int_equal(mp_get_uint(&at), 1);
+    (void)field(value_of(&answer), "column");
+    (void)field(value_of(&answer), "message");
+    ask(net, "rules.validate", RULES, &answer);
+    at = field(value_of(&answer), "ok");
+    assert_true(mp_get_bool(&at));
+    at = field(value_of(&answer), "rules");
+    assert_int_equal(mp_get_uint(&at), 1);
+    (void)field(value_of(&answer), "digest");
+    ask(net, "rules.validate", NULL, &answer);
+    assert_int_equal(answer.reply.code, TG_EINVALID);
+    net_free(net);
+}
+
+/* Refusals are replies too: an operator's tool is never left without an answer. */
+static void unknown_and_malformed_commands_are_refused(void **state)
+{
+    struct net *net = net_cluster(1);
+    struct answer answer;
+    char sentence[256];
+    (void)state;
+    ask(net, "statu", NULL, &answer);
+    assert_int_equal(answer.reply.code, -16);
+    struct mp_cursor at = value_of(&answer);
+    mp_copy_str(&at, sentence, sizeof sentence);
+    assert_non_null(strstr(sentence, "rules.validate"));
+    /* [1, 8, 77, 5, "ring", 0]: the arguments are no map */
+    ask_frame(net, "\x96\x01\x08\x4d\x05\xa4ring\x00", 11, &answer);
+    assert_int_equal(answer.reply.code, TG_EPROTOCOL);
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_has_the_documented_fields),
+        cmocka_unit_test(a_newcomer_outside_the_ring_makes_the_cluster_unhealthy),
+        cmocka_unit_test(members_and_ring_list_every_node),
+        cmocka_unit_test(a_node_without_a_cluster_says_so),
+        cmocka_unit_test(rules_are_listed_and_validated),
+        cmocka_unit_test(unknown_and_malformed_commands_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
