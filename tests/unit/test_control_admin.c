@@ -22,6 +22,7 @@ struct answer {
     uint8_t frame[FRAME_LEN];
     struct mp_token tokens[TOKENS_MAX];
     struct wire_admin_reply reply;
+    const struct policy *policy; /* the node's; NULL: none */
 };
 
 static void ask_frame(struct net *net, const void *frame, size_t len, struct answer *answer)
@@ -31,7 +32,7 @@ static void ask_frame(struct net *net, const void *frame, size_t len, struct ans
     const struct control_report report = {
         .shards = &stats,
         .shard_count = 1,
-        .policy = policy_empty(),
+        .policy = answer->policy != NULL ? answer->policy : policy_empty(),
         .storage = "lmdb",
         .storage_ok = true,
         .started_ns = net->now_ns - 1500 * NET_MS,
@@ -105,7 +106,7 @@ static void status_has_the_documented_fields(void **state)
                                         "vnodes_total", "replicas", "uptime_ms",  "members",
                                         "storage",      "rules",    "shards"};
     struct net *net = net_cluster(2);
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
     (void)state;
     ask(net, "status", NULL, &answer);
     assert_int_equal(answer.reply.code, 0);
@@ -133,7 +134,7 @@ static void status_has_the_documented_fields(void **state)
 static void a_newcomer_outside_the_ring_makes_the_cluster_unhealthy(void **state)
 {
     struct net *net = net_cluster(2);
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
     struct control_options options = net_options(net, 3, "n2");
     (void)state;
     net_seed(&options, 0);
@@ -156,7 +157,7 @@ static void members_and_ring_list_every_node(void **state)
         "gossip", "incarnation", "vnodes", "ring_epoch", "rules_digest", "version"};
     static const char *const ring[] = {"name", "id", "zone", "weight", "vnodes"};
     struct net *net = net_cluster(2);
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
     (void)state;
     ask(net, "members", NULL, &answer);
     struct mp_cursor at = value_of(&answer);
@@ -183,7 +184,7 @@ static void members_and_ring_list_every_node(void **state)
 static void a_node_without_a_cluster_says_so(void **state)
 {
     struct net *net = net_new();
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
     const struct control_options options = net_options(net, 1, "n1");
     (void)state;
     (void)net_start(net, &options);
@@ -201,14 +202,27 @@ static void a_node_without_a_cluster_says_so(void **state)
 /* Rules are tried on a node before they are given to all: the answer says where they are wrong. */
 static void rules_are_listed_and_validated(void **state)
 {
+    static const char *const names[] = {"name",   "priority", "action", "key",
+                                        "limits", "enabled",  "rule"};
     struct net *net = net_cluster(1);
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
+    struct policy *policy;
+    struct policy_error error;
     (void)state;
     ask(net, "rules.list", NULL, &answer);
     struct mp_cursor at = value_of(&answer);
     assert_int_equal(answer.reply.code, 0);
     assert_int_equal(mp_get_array(&at), 0);
     assert_false(at.failed);
+    assert_int_equal(policy_compile(RULES, strlen(RULES), alloc_heap(), &policy, &error), 0);
+    answer.policy = policy;
+    ask(net, "rules.list", NULL, &answer);
+    at = value_of(&answer);
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_fields(at, names, sizeof names / sizeof *names);
+    assert_text(field(at, "name"), "per-user");
+    policy_free(&policy);
+    answer.policy = NULL;
     ask(net, "rules.validate", "rules: 5\n", &answer);
     assert_int_equal(answer.reply.code, 0);
     at = field(value_of(&answer), "ok");
@@ -232,7 +246,7 @@ static void rules_are_listed_and_validated(void **state)
 static void unknown_and_malformed_commands_are_refused(void **state)
 {
     struct net *net = net_cluster(1);
-    struct answer answer;
+    struct answer answer = {.policy = NULL};
     char sentence[256];
     (void)state;
     ask(net, "statu", NULL, &answer);
