@@ -10,7 +10,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/control_state.h"
 
-enum { ADMIN_TOKENS_MAX = 256, REASON_LEN = 160, REASONS_MAX = 8, RULE_TEXT_LEN = 8192 };
+enum { REASON_LEN = 160, REASONS_MAX = 8, RULE_TEXT_LEN = 8192 };
 
 struct answer_context {
     struct control *control;
@@ -422,13 +422,13 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
                      const struct control_report *report, void *out, size_t capacity)
 {
     char error[WIRE_ERROR_LEN];
-    struct mp_token tokens[ADMIN_TOKENS_MAX];
+    struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
     struct wire_admin admin;
     struct mp_writer writer;
     struct answer_context context = {control, report, &admin, &writer, now_ns};
     memset(&admin, 0, sizeof admin);
     mp_writer_init(&writer, out, capacity);
-    const int result = wire_decode_admin(frame, len, tokens, ADMIN_TOKENS_MAX, &admin, error);
+    const int result = wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error);
     if (result != 0)
         put_error(&context, result, error);
     else

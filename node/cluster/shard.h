@@ -31,9 +31,10 @@
 
 enum {
     SHARD_PEERS_MAX = 2048,
-    SHARD_PARTS_MAX = 16384,    /* parts of requests that wait for a peer, a load or a term */
-    SHARD_REQUESTS_MAX = 8192,  /* client messages that wait */
-    SHARD_ROW_BLOCKS_MAX = 2048 /* x SHARD_ROW_BLOCK items of waiting client messages */
+    SHARD_PARTS_MAX = 16384,       /* parts of requests that wait for a peer, a load or a term */
+    SHARD_ADMIN_TOKENS_MAX = 1024, /* msgpack tokens of an ADMIN frame, here and in control */
+    SHARD_REQUESTS_MAX = 8192,     /* client messages that wait */
+    SHARD_ROW_BLOCKS_MAX = 2048    /* x SHARD_ROW_BLOCK items of waiting client messages */
 };
 
 struct shard_options {
