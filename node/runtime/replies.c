@@ -6,6 +6,7 @@
 #include "node/runtime/replies.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,6 @@ struct replies {
 
 /* What lies before the bytes of a counted answer. */
 struct reply_block {
-    struct replies *replies;
     size_t len;
     uint32_t place;
     unsigned char bytes[];
@@ -50,12 +50,15 @@ void replies_free(struct replies **replies)
     *replies = NULL;
 }
 
-/* Called by libzmq, on any of its threads, when an answer has been sent or dropped. */
+/* Called by libzmq, on any of its threads, when an answer has been sent or dropped. The shard
+ * filled the block before it counted the reference (release), so it is whole after that was read
+ * (acquire). */
 static void sent(void *data, void *hint)
 {
-    struct reply_block *block = hint;
-    struct replies *replies = block->replies;
-    (void)data;
+    struct replies *replies = hint;
+    (void)atomic_load_explicit(&replies->references, memory_order_acquire);
+    struct reply_block *block =
+        (void *)((unsigned char *)data - offsetof(struct reply_block, bytes));
     (void)atomic_fetch_sub_explicit(&replies->waiting[block->place], block->len,
                                     memory_order_relaxed);
     (void)atomic_fetch_sub_explicit(&replies->total, block->len, memory_order_relaxed);
@@ -70,12 +73,12 @@ static int send_counted(struct replies *replies, void *router, uint64_t connecti
     struct reply_block *block = malloc(sizeof *block + len);
     if (block == NULL)
         return TG_ENOMEM;
-    *block = (struct reply_block){.replies = replies, .len = len, .place = place};
+    *block = (struct reply_block){.len = len, .place = place};
     memcpy(block->bytes, data, len);
-    (void)atomic_fetch_add_explicit(&replies->references, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&replies->references, 1, memory_order_release);
     (void)atomic_fetch_add_explicit(&replies->waiting[place], len, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&replies->total, len, memory_order_relaxed);
-    return socket_reply_block(router, connection, block->bytes, len, sent, block);
+    return socket_reply_block(router, connection, block->bytes, len, sent, replies);
 }
 
 int replies_send(struct replies *replies, void *router, uint64_t connection, const void *data,
