@@ -51,10 +51,10 @@ def single(tmp_path_factory):
 
 
 @pytest.fixture
-def measured(record_property, capsys):
+def measured(request, capsys):
     """Notes a figure: measured("name", value); it is printed and goes into the report."""
     def note(name, value):
-        record_property(name, value)
+        request.node.user_properties.append((name, value))
         with capsys.disabled():
             print(f"\n    measured: {name} = {value}", end="", flush=True)
     return note
