@@ -58,7 +58,7 @@ static void an_effect_is_zeroed_though_its_place_was_used_before(void **state)
     effect->target = 7;
     effect->shard = 3;
     effect->id.hi = 1;
-    strcpy(effect->address, "one");
+    (void)snprintf(effect->address, sizeof effect->address, "%s", "one");
     effects_clear(effects);
     effect = effects_add(effects, EFFECT_LIST);
     assert_int_equal(effect->kind, EFFECT_LIST);

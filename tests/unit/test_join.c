@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static struct join_message make(enum join_type type)
     memset(message.cluster_id, 0xc1, sizeof message.cluster_id);
     memset(message.identity.secret.bytes, 0x5e, HASH_KEY_LEN);
     memset(message.identity.route_key.bytes, 0x40, HASH_KEY_LEN);
-    strcpy(message.address, "[fe80::1]:7946");
+    (void)snprintf(message.address, sizeof message.address, "%s", "[fe80::1]:7946");
     return message;
 }
 
