@@ -1,0 +1,130 @@
+/* test_writeback.c - dirty slots on their way to disk, and back after a restart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support_shard.h"
+
+enum { WRITES = 64, BYTES = 1 << 20 };
+
+struct desk {
+    struct lab *lab;
+    struct shard_writes writes;
+};
+
+static int set_up(void **state)
+{
+    struct desk *desk = calloc(1, sizeof *desk);
+    desk->lab = lab_new(1, 1, 1);
+    lab_start_all(desk->lab);
+    desk->writes.capacity = WRITES;
+    desk->writes.bytes_capacity = BYTES;
+    desk->writes.writes = calloc(WRITES, sizeof *desk->writes.writes);
+    desk->writes.headers = calloc(LAB_VNODES, sizeof *desk->writes.headers);
+    desk->writes.bytes = malloc(BYTES);
+    *state = desk;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct desk *desk = *state;
+    free(desk->writes.writes);
+    free(desk->writes.headers);
+    free(desk->writes.bytes);
+    lab_free(desk->lab);
+    free(desk);
+    return 0;
+}
+
+static struct shard *use(struct desk *desk, const char *key, uint64_t cost)
+{
+    const struct limit limit = lab_limit(10);
+    assert_true(lab_check(desk->lab, 0, key, &limit, cost).allowed);
+    lab_run(desk->lab, 600 * LAB_MS); /* past the flush interval */
+    return desk->lab->shards[0].shard;
+}
+
+/* What changed is due after the flush interval, and goes out with its vnode's header. */
+static void a_changed_slot_is_gathered_with_its_header(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 4);
+    assert_true(shard_write_due(shard, desk->lab->now_ns));
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_int_equal(desk->writes.count, 1);
+    assert_int_equal(desk->writes.writes[0].vnode, lab_vnode_of(desk->lab, "a"));
+    assert_int_equal(desk->writes.header_count, 1);
+    assert_false(shard_write_due(shard, desk->lab->now_ns + 1000 * LAB_MS)); /* one batch is out */
+    shard_written(shard, desk->lab->now_ns, true);
+    assert_true(shard_flushed(shard));
+}
+
+/* A failed write leaves everything dirty: the next batch holds it again. */
+static void a_failed_write_is_tried_again(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 4);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    shard_written(shard, desk->lab->now_ns, false);
+    assert_false(shard_flushed(shard));
+    lab_run(desk->lab, 600 * LAB_MS);
+    assert_true(shard_write_due(shard, desk->lab->now_ns));
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_int_equal(desk->writes.count, 1);
+    assert_true(desk->writes.header_count >= 1);
+    shard_written(shard, desk->lab->now_ns, true);
+}
+
+/* A slot that changes while it is being written is written once more. */
+static void a_change_during_a_write_is_not_lost(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 4);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    (void)use(desk, "a", 1);
+    shard_written(shard, desk->lab->now_ns, true);
+    assert_false(shard_flushed(shard));
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_int_equal(desk->writes.count, 1);
+    shard_written(shard, desk->lab->now_ns, true);
+    assert_true(shard_flushed(shard));
+}
+
+/* What was written, given to a new process, is what its answers go on from. */
+static void a_restored_shard_goes_on_from_what_was_written(void **state)
+{
+    struct desk *desk = *state;
+    const struct limit limit = lab_limit(10);
+    struct lab *lab = desk->lab;
+    shard_gather(use(desk, "a", 4), lab->now_ns, &desk->writes);
+    const struct shard_write *write = &desk->writes.writes[0];
+    const struct shard_write_header *header = &desk->writes.headers[0];
+    lab_stop(lab, 0);
+    lab_create(lab, 0);
+    assert_int_equal(shard_restore_slot(lab->shards[0].shard, write->vnode, write->id,
+                                        desk->writes.bytes + write->offset, write->len,
+                                        lab->now_ns),
+                     0);
+    shard_restore_vnode(lab->shards[0].shard, header->vnode, &header->state, header->seq);
+    lab_view_all(lab);
+    lab_settle(lab);
+    assert_int_equal(lab_used(lab, 0, "a", &limit), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_changed_slot_is_gathered_with_its_header, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_write_is_tried_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_change_during_a_write_is_not_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_restored_shard_goes_on_from_what_was_written, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
