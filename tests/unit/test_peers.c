@@ -1,0 +1,112 @@
+/* test_peers.c - evidence of life: silence, closed connections, pauses and leases. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support_shard.h"
+
+static const char KEY[] = "counted";
+
+static int set_up(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start_all(lab);
+    *state = lab;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *lab = *state;
+    lab_free(lab);
+    return 0;
+}
+
+static void cut(struct lab *lab, uint32_t at, bool cut)
+{
+    for (uint32_t other = 0; other < 3; other++) {
+        lab->cut[at][other] = cut;
+        lab->cut[other][at] = cut;
+    }
+}
+
+/* Silence counts after silence_ns and not before: a short gap makes nobody take over. */
+static void a_gap_shorter_than_the_silence_changes_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    cut(lab, decider, true);
+    lab_run(lab, 60 * LAB_MS);
+    cut(lab, decider, false);
+    lab_run(lab, 100 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), decider);
+    for (uint32_t at = 0; at < 3; at++)
+        assert_int_equal(lab_stats(lab, at).takeovers, 0);
+}
+
+/* P3: a decider that a live replica has not echoed for lease_ns waits, and goes on once the replica
+ * counts as gone. */
+static void a_decider_waits_out_an_unheard_replica(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    cut(lab, lab_replica(lab, vnode, 2), true);
+    lab_run(lab, 88 * LAB_MS);
+    lab_ask(lab, &limit, KEY, OPERATION_CHECK, 1);
+    const uint64_t seq = lab_send(lab, decider, 1000);
+    assert_false(lab_answered(lab, seq)); /* 70 < 88 < 100 ms */
+    lab_run(lab, 40 * LAB_MS);
+    assert_true(lab_answered(lab, seq));
+    assert_true(lab_answer(lab, seq, 0).allowed);
+}
+
+/* P2: a pause of everybody is nobody's silence. */
+static void a_common_pause_makes_nobody_take_over(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    lab_pause(lab, 900 * LAB_MS);
+    lab_run(lab, 200 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 0));
+    for (uint32_t at = 0; at < 3; at++)
+        assert_int_equal(lab_stats(lab, at).takeovers, 0);
+    assert_true(lab_check(lab, 1, KEY, &limit, 1).allowed);
+}
+
+/* A connection that was closed by the other side is evidence at once. */
+static void a_closed_connection_is_evidence_at_once(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    lab_stop(lab, decider);
+    for (uint32_t at = 0; at < 3; at++) {
+        if (at == decider)
+            continue;
+        shard_peer_closed(lab->shards[at].shard, lab->now_ns, lab->shards[decider].node, 0,
+                          &lab->effects);
+        lab_perform(lab, at);
+    }
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_gap_shorter_than_the_silence_changes_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_decider_waits_out_an_unheard_replica, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_common_pause_makes_nobody_take_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_closed_connection_is_evidence_at_once, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
