@@ -23,6 +23,12 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     }
 }
 
+bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id)
+{
+    return table_lookup(shard->table, id) == TABLE_NONE &&
+           table_filter_maybe(shard->table, vnode, id) != 0;
+}
+
 int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity)
 {
     const uint32_t slot = table_lookup(shard->table, id);

@@ -25,6 +25,8 @@ struct inspect_vnode {
 };
 
 void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
+/* Whether slot `id` may be on disk though not in memory, as far as the shard knows. */
+bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id);
 /* The exported state of slot `id`: its length, 0 if it is not in memory, or TG_ETOOBIG. */
 MUST_USE int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity);
 

@@ -266,6 +266,11 @@ void parts_load(struct shard *shard, uint32_t index, struct effects *effects)
     shard->loads[at].first_part = index;
 }
 
+bool parts_await(const struct shard *shard, struct hash128 id)
+{
+    return find_load(shard, id) != POOL_NONE;
+}
+
 void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result,
                   struct effects *effects)
 {

@@ -63,7 +63,7 @@ static bool worth_it(struct shard *shard, uint32_t number)
 
 void refresh_tick(struct shard *shard, struct effects *effects)
 {
-    if (shard->options.ephemeral || shard->refresh.listing ||
+    if (shard->options.ephemeral || shard->refresh.listing || shard->copy.listing ||
         shard->now_ns < shard->refresh.next_ns || shard->options.shard >= shard->options.vnodes)
         return;
     uint32_t number;
@@ -94,6 +94,8 @@ static void end(struct shard *shard, int64_t now_ns)
 void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const struct hash128 *ids,
                   size_t count, bool last, int result)
 {
+    if (copy_listed(shard, vnode, ids, count, last, result))
+        return;
     ASSERT(shard->refresh.listing && shard->refresh.vnode == vnode); /* R2 */
     if (result != 0) {
         table_filter_rebuild_abort(shard->table);

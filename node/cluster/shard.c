@@ -34,7 +34,9 @@ static int take_memory(struct shard *shard)
     shard->vnodes = alloc_array(allocator, options->vnodes, sizeof *shard->vnodes);
     shard->marks = alloc_array(allocator, options->vnodes, sizeof *shard->marks);
     shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
-    if (shard->vnodes == NULL || shard->marks == NULL || shard->written == NULL)
+    shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
+    if (shard->vnodes == NULL || shard->marks == NULL || shard->written == NULL ||
+        shard->copy.ids == NULL)
         return TG_ENOMEM;
     int error = table_new(&shard->table, allocator, options->memory_bytes, options->vnodes);
     if (error == 0)
@@ -99,6 +101,7 @@ void shard_free(struct shard **pointer)
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
     table_free(&shard->table);
+    alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
     alloc_put(allocator, shard->marks, shard->options.vnodes * sizeof *shard->marks);
     alloc_put(allocator, shard->vnodes, shard->options.vnodes * sizeof *shard->vnodes);
@@ -335,6 +338,11 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {
     enter(shard, now_ns);
+    const bool copied = copy_loaded(shard, id, result, state, len, effects);
+    if (copied && !parts_await(shard, id)) {
+        settle(shard, effects);
+        return;
+    }
     if (result == 0) {
         result = table_import(shard->table, vnode, id, state, len, shard->now_ns, TABLE_FROM_DISK);
         if (result == TG_EFULL)
@@ -380,6 +388,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     if (shard->now_ns >= shard->next_stream_ns) {
         shard->next_stream_ns = shard->now_ns + shard->options.replicate_ns;
         stream_send(shard, effects);
+        copy_tick(shard, effects);
     }
     settle(shard, effects);
     peers_tick(shard, effects);

@@ -2,8 +2,8 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes.c (roles and terms), stream.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * writeback.c, refresh.c (disk), admin.c (what operators ask), shard.c (events dispatched to all of
- * them).
+ * writeback.c, refresh.c, copy.c (disk), admin.c (what operators ask), shard.c (events dispatched
+ * to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -108,6 +108,7 @@ struct replica_link {
     uint16_t peer;
     bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
     bool mark_due;       /* changed since the last mark */
+    bool copy_due;       /* keys on disk are still to be sent, before the next mark */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint64_t sent_frame; /* the newest frame of the peer's stream with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
@@ -219,6 +220,27 @@ struct policy_slot {
     uint32_t references; /* waiting requests */
 };
 
+enum { COPY_IDS_MAX = 1 << 16, COPY_WINDOW = 64 };
+
+/* The vnode whose keys on disk go to replicas; copy.c. */
+struct copy {
+    bool asked;    /* some link may wait */
+    bool later;    /* some link could not be served in this round */
+    bool active;   /* `vnode` is being copied */
+    bool listing;  /* the disk lists it */
+    uint8_t links; /* for these links, a bit each */
+    uint32_t vnode;
+    uint32_t cursor;
+    uint32_t count;  /* of ids */
+    uint32_t next;   /* the first that was not asked for */
+    uint64_t listed; /* ids that the listing has told */
+    uint64_t skip;   /* ids that earlier listings of this copy have dealt with */
+    uint32_t out_count;
+    int64_t next_ns;
+    struct hash128 *ids;             /* [COPY_IDS_MAX] */
+    struct hash128 out[COPY_WINDOW]; /* being read */
+};
+
 /* The filter that is made anew, and which one is looked at next. */
 struct refresh {
     bool listing; /* the disk lists `vnode` */
@@ -325,6 +347,7 @@ struct shard {
     struct load loads[SHARD_LOADS_MAX];
     uint32_t load_count;
     struct refresh refresh;
+    struct copy copy;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;
@@ -445,6 +468,16 @@ void stream_ask_again(struct shard *shard, uint32_t vnode);
 uint64_t stream_held_seq(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_tick(struct shard *shard);
 
+/* For copy.c: whether somebody receives at that position, is there, has room, and whether slots are
+ * still to be marked for it. */
+bool stream_has_receiver(const struct shard *shard, uint32_t vnode, uint32_t link);
+bool stream_hears(const struct shard *shard, uint32_t vnode, uint32_t link);
+bool stream_has_room(const struct shard *shard, uint32_t vnode, uint32_t link);
+bool stream_marking(const struct shard *shard, uint32_t vnode, uint32_t link);
+/* Sends a state as it is; there must be room. */
+void stream_put_state(struct shard *shard, uint32_t vnode, uint32_t link, struct hash128 id,
+                      const uint8_t *state, size_t len, struct effects *effects);
+
 /* What a received frame may do to replicas, record by record. */
 struct stream_in {
     bool present; /* the frame has a place in the stream */
@@ -481,10 +514,23 @@ void parts_moved(struct shard *shard, uint64_t ticket);
 void parts_undo(struct shard *shard, uint32_t index, struct effects *effects);
 /* Lets a part wait for its slots to be read from disk. */
 void parts_load(struct shard *shard, uint32_t index, struct effects *effects);
+/* Whether some part waits for that slot. */
+bool parts_await(const struct shard *shard, struct hash128 id);
 void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result,
                   struct effects *effects);
 /* Routes, resends and times out what waits. */
 void parts_tick(struct shard *shard, struct effects *effects);
+
+/* ---- copy.c ---------------------------------------------------------------------------------- */
+
+/* A complete copy for the link begins. */
+void copy_restarted(struct shard *shard, uint32_t vnode, uint32_t link);
+/* An answer of the disk; false if it is not for a copy. */
+bool copy_listed(struct shard *shard, uint32_t vnode, const struct hash128 *ids, size_t count,
+                 bool last, int result);
+bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
+                 size_t len, struct effects *effects);
+void copy_tick(struct shard *shard, struct effects *effects);
 
 /* ---- refresh.c ------------------------------------------------------------------------------- */
 

@@ -105,6 +105,40 @@ static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     shard->marks[shard->mark_count++] = number;
 }
 
+bool stream_has_receiver(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    return receiver_of(&shard->vnodes[number], link) != PEER_NONE;
+}
+
+bool stream_hears(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const uint16_t at = receiver_of(&shard->vnodes[number], link);
+    return at != PEER_NONE && !shard->peers[at]->silent && shard->peers[at]->in_view;
+}
+
+bool stream_has_room(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    return has_room(shard, receiver_of(&shard->vnodes[number], link));
+}
+
+bool stream_marking(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    return table_vnode_marked(shard->table, number, target_of(link));
+}
+
+void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
+                      const uint8_t *state, size_t len, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    const uint16_t at = receiver_of(vnode, link);
+    struct bytes_writer *outbox = stream_frame(shard, at, len, effects);
+    put_term(shard, at, number, link, outbox);
+    peer_put_slot(outbox, number, id, state, (uint32_t)len);
+    vnode->links[link].sent_frame = shard->peers[at]->out_seq;
+    owe_mark(shard, number, link);
+    shard->stats.slots_replicated++;
+}
+
 static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
 {
     const uint32_t number = table_slot_vnode(shard->table, slot);
@@ -120,20 +154,16 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
     }
     const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
     ASSERT(len >= 0);
-    struct bytes_writer *outbox = stream_frame(shard, at, (size_t)len, effects);
-    put_term(shard, at, number, link, outbox);
-    peer_put_slot(outbox, number, table_slot_id(shard->table, slot), shard->state, (uint32_t)len);
+    stream_put_state(shard, number, link, table_slot_id(shard->table, slot), shard->state,
+                     (size_t)len, effects);
     table_clear_dirty(shard->table, slot, target_of(link));
-    vnode->links[link].sent_frame = shard->peers[at]->out_seq;
-    owe_mark(shard, number, link);
-    shard->stats.slots_replicated++;
 }
 
 /* R2: whether the table has nothing more of the vnode for that position. */
 static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const unsigned target = target_of(link);
-    return table_target_idle(shard->table, target) &&
+    return !shard->vnodes[number].links[link].copy_due && table_target_idle(shard->table, target) &&
            !table_vnode_marked(shard->table, number, target) &&
            !table_vnode_behind(shard->table, number, target);
 }
@@ -278,6 +308,7 @@ void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
 {
     table_mark_vnode(shard->table, number, target_of(link));
+    copy_restarted(shard, number, link);
     stream_owe_mark(shard, number, link);
 }
 

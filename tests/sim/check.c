@@ -195,13 +195,6 @@ bool check_converged(struct sim *sim, char *why)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-static bool has_spilled(const struct shard *shard)
-{
-    struct shard_stats stats;
-    shard_stats(shard, &stats);
-    return stats.evicted > 0;
-}
-
 static bool key_equal(struct sim *sim, const struct key *key, char *why)
 {
     uint8_t expected[STATE_MAX];
@@ -229,7 +222,7 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
                      key->text, i, decider);
             return false;
         }
-        if (len == 0 && !has_spilled(shard)) {
+        if (len == 0 && !inspect_spilled(shard, key->vnode, key->id)) {
             snprintf(why, WHY_LEN, "key %s: n%u lacks what its decider n%u holds", key->text, i,
                      decider);
             return false;

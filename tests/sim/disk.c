@@ -219,11 +219,16 @@ void disk_crash(struct disk *disk)
         batch_end(&disk->batches[i]);
 }
 
+void disk_wipe(struct disk *disk)
+{
+    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
+        forget_vnode(disk, vnode);
+}
+
 void disk_fini(struct disk *disk)
 {
     disk_crash(disk);
-    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
-        forget_vnode(disk, vnode);
+    disk_wipe(disk);
     free(disk->config);
     free(disk->peers);
     memset(disk, 0, sizeof *disk);

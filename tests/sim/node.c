@@ -230,6 +230,7 @@ void node_count_stats(struct sim *sim, const struct node *node)
         coverage->terms += stats.terms_opened;
         coverage->stepped_down += stats.stepped_down;
         coverage->resyncs += stats.resyncs;
+        coverage->disk_copies += stats.disk_copies;
         coverage->forwarded += stats.forwarded;
         coverage->moved += stats.moved;
         coverage->recalled += stats.retries_recalled;

@@ -5,7 +5,8 @@
  *   LOAD    one node crashes under load                           what nobody had acknowledged
  *   ROLL    nodes stop in order and come back, one by one         never above the limits
  *   DARK    all written, all nodes killed at once, and back       exactly the limits
- *   FLOOD   (some seeds) more keys than memory holds              what was spilled still counts
+ *   FLOOD   (some seeds) more keys than memory holds, then a      what was spilled still counts,
+ *           node that loses its disk                              also there
  *   CHAOS   loss, repetition, late and reordered frames, cuts,    one limit per split at most
  *           pauses, crashes and restarts, under load
  *   HEAL    faults end                                            one decider, equal replicas
@@ -27,7 +28,7 @@ enum {
     FORM_MS = 30000,
     SETTLE_MS = 20000,
     PHASE_MS = 20000,
-    FLOOD_SEEDS = 10, /* one seed of so many is flooded */
+    FLOOD_SEEDS = 20, /* one seed of so many is flooded */
     FLOOD_MS = 3000,
 };
 
@@ -57,7 +58,9 @@ enum step {
     STEP_DARK_DRAIN,
     STEP_FLOOD,
     STEP_FLOOD_ASK,
-    STEP_FLOOD_DRAIN,
+    STEP_FLOOD_STOP,
+    STEP_FLOOD_BACK,
+    STEP_FLOOD_AGAIN,
     STEP_CHAOS,
     STEP_HEAL,
     STEP_SETTLE,
@@ -67,12 +70,40 @@ enum step {
 };
 
 static const char *const step_names[] = {
-    "form",         "form, drain",  "idle, half", "idle, quiet", "idle, crash", "idle, rest",
-    "idle, end",    "idle, back",   "load, half", "load, rest",  "load, drain", "load, back",
-    "roll, stop",   "roll, wait",   "roll, back", "roll, rest",  "roll, drain", "dark, half",
-    "dark, quiet",  "dark, kill",   "dark, back", "dark, rest",  "dark, drain", "flood",
-    "flood, ask",   "flood, drain", "chaos",      "heal",        "settle",      "after",
-    "after, drain", "end",
+    [STEP_FORM] = "form",
+    [STEP_FORM_DRAIN] = "form, drain",
+    [STEP_IDLE_HALF] = "idle, half",
+    [STEP_IDLE_QUIET] = "idle, quiet",
+    [STEP_IDLE_CRASH] = "idle, crash",
+    [STEP_IDLE_REST] = "idle, rest",
+    [STEP_IDLE_DRAIN] = "idle, drain",
+    [STEP_IDLE_BACK] = "idle, back",
+    [STEP_LOAD_HALF] = "load, half",
+    [STEP_LOAD_REST] = "load, rest",
+    [STEP_LOAD_DRAIN] = "load, drain",
+    [STEP_LOAD_BACK] = "load, back",
+    [STEP_ROLL_STOP] = "roll, stop",
+    [STEP_ROLL_WAIT] = "roll, wait",
+    [STEP_ROLL_BACK] = "roll, back",
+    [STEP_ROLL_REST] = "roll, rest",
+    [STEP_ROLL_DRAIN] = "roll, drain",
+    [STEP_DARK_HALF] = "dark, half",
+    [STEP_DARK_QUIET] = "dark, quiet",
+    [STEP_DARK_KILL] = "dark, kill",
+    [STEP_DARK_BACK] = "dark, back",
+    [STEP_DARK_REST] = "dark, rest",
+    [STEP_DARK_DRAIN] = "dark, drain",
+    [STEP_FLOOD] = "flood",
+    [STEP_FLOOD_ASK] = "flood, ask",
+    [STEP_FLOOD_STOP] = "flood, stop",
+    [STEP_FLOOD_BACK] = "flood, back",
+    [STEP_FLOOD_AGAIN] = "flood, again",
+    [STEP_CHAOS] = "chaos",
+    [STEP_HEAL] = "heal",
+    [STEP_SETTLE] = "settle",
+    [STEP_AFTER] = "after",
+    [STEP_AFTER_DRAIN] = "after, drain",
+    [STEP_END] = "end",
 };
 
 static struct random *stream(struct sim *sim)
@@ -364,33 +395,64 @@ static void step_dark(struct sim *sim)
         if (!drained(sim))
             break;
         check_exact(sim, plan->dark, "after a blackout", false);
-        if (sim->seed % FLOOD_SEEDS == 0)
+        plan->flooded = sim->seed % FLOOD_SEEDS == 0;
+        if (plan->flooded)
             client_flood(sim);
-        sim->coverage->floods += sim->seed % FLOOD_SEEDS == 0;
-        enter(sim, STEP_FLOOD, sim->seed % FLOOD_SEEDS == 0 ? FLOOD_MS : 0, PHASE_MS);
+        sim->coverage->floods += plan->flooded;
+        enter(sim, STEP_FLOOD, plan->flooded ? FLOOD_MS : 0, PHASE_MS);
         break;
     }
 }
 
-/* The keys of earlier phases are used up; that must be remembered, from disk if need be. */
+static void to_chaos(struct sim *sim)
+{
+    sim->plan.strict = false;
+    client_load(sim, sim->plan.chaos);
+    enter(sim, STEP_CHAOS, 0, PHASE_MS);
+}
+
+/* The keys of the first phase are used up; that must be remembered, from disk if need be, and when
+ * vnodes of which most keys are on disk move: to a node that stopped and comes back with nothing.
+ */
 static void step_flood(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
     switch ((enum step)plan->step) {
     case STEP_FLOOD:
         client_load(sim, plan->formed);
-        enter(sim, STEP_FLOOD_ASK, 300, PHASE_MS);
+        enter(sim, STEP_FLOOD_ASK, plan->flooded ? 300 : 0, PHASE_MS);
         break;
     case STEP_FLOOD_ASK:
-        enter(sim, STEP_FLOOD_DRAIN, 0, PHASE_MS);
+        if (!drained(sim))
+            break;
+        check_exact(sim, plan->formed, "after a flood", false);
+        if (!plan->flooded) {
+            to_chaos(sim);
+            break;
+        }
+        plan->victim = faults_up_node(sim)->index;
+        node_stop(sim, &sim->nodes[plan->victim]);
+        enter(sim, STEP_FLOOD_STOP, 0, PHASE_MS);
+        break;
+    case STEP_FLOOD_STOP:
+        overdue(sim, "the node does not stop");
+        if (sim->nodes[plan->victim].up)
+            break;
+        disk_wipe(&sim->nodes[plan->victim].disk);
+        start_later(sim, plan->victim, (int64_t)random_below(stream(sim), 300 * SIM_MS));
+        enter(sim, STEP_FLOOD_BACK, 300, SETTLE_MS);
+        break;
+    case STEP_FLOOD_BACK:
+        if (!rests(sim))
+            break;
+        client_load(sim, plan->formed);
+        enter(sim, STEP_FLOOD_AGAIN, 300, PHASE_MS);
         break;
     default:
         if (!drained(sim))
             break;
-        check_exact(sim, plan->formed, "after a flood", false);
-        plan->strict = false;
-        client_load(sim, plan->chaos);
-        enter(sim, STEP_CHAOS, 0, PHASE_MS);
+        check_exact(sim, plan->formed, "after a flood and the loss of a disk", false);
+        to_chaos(sim);
         break;
     }
 }
@@ -453,7 +515,7 @@ static void step(struct sim *sim)
         step_roll(sim);
     } else if (plan->step <= STEP_DARK_DRAIN) {
         step_dark(sim);
-    } else if (plan->step <= STEP_FLOOD_DRAIN) {
+    } else if (plan->step <= STEP_FLOOD_AGAIN) {
         step_flood(sim);
     } else if (plan->step == STEP_CHAOS) {
         chaos(sim);

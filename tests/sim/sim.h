@@ -241,6 +241,7 @@ struct coverage {
     uint64_t floods;
     uint64_t pulls;
     uint64_t resyncs;
+    uint64_t disk_copies;
     uint64_t forwarded;
     uint64_t moved;
     uint64_t recalled;
@@ -283,7 +284,8 @@ struct plan {
     struct key_set chaos;
     struct key_set healed;
     uint64_t splits; /* times at which two deciders may have come to be, in chaos */
-    bool strict;     /* at most one node decides a vnode */
+    bool flooded;
+    bool strict; /* at most one node decides a vnode */
     bool done;
 };
 
@@ -367,6 +369,8 @@ void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vno
 const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
+/* All slots are lost, but not who the node is. */
+void disk_wipe(struct disk *disk);
 /* Batches under way are lost. */
 void disk_crash(struct disk *disk);
 void disk_fini(struct disk *disk);
