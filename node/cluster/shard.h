@@ -182,7 +182,7 @@ struct shard_stats {
     uint64_t stale_writes; /* replication refused: old term */
     uint64_t slots_replicated;
     uint64_t resyncs;          /* replication streams started anew */
-    uint64_t disk_copies; /* vnodes of which keys on disk were sent to replicas */
+    uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */
     uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
