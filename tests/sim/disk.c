@@ -19,21 +19,35 @@ enum {
     DISK_PIECE = 16, /* ids of one piece of a listing */
 };
 
-static void keep(uint8_t **place, size_t *place_len, const uint8_t *bytes, size_t len)
+/* ---- named values ---------------------------------------------------------------------------- */
+
+/* The place of `key`, or the count of values if it has none. */
+static uint32_t meta_at(const struct disk *disk, const char *key)
 {
-    free(*place);
-    *place = sim_copy(bytes, len);
-    *place_len = len;
+    uint32_t at = 0;
+    while (at < disk->meta_count && strcmp(disk->metas[at].key, key) != 0)
+        at++;
+    return at;
 }
 
-void disk_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len)
+void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len)
 {
-    if (strcmp(key, "ring.config") == 0)
-        keep(&disk->config, &disk->config_len, bytes, len);
-    else if (strcmp(key, "gossip.peers") == 0)
-        keep(&disk->peers, &disk->peers_len, bytes, len);
-    else
-        ASSERT(false); /* a meta value that no start would read */
+    const uint32_t at = meta_at(disk, key);
+    struct disk_meta *meta = &disk->metas[at];
+    ASSERT(at < SIM_METAS_MAX && strlen(key) < sizeof meta->key);
+    if (at == disk->meta_count) {
+        disk->meta_count++;
+        memcpy(meta->key, key, strlen(key) + 1);
+    }
+    free(meta->bytes);
+    meta->bytes = sim_copy(bytes, len);
+    meta->len = len;
+}
+
+struct disk_meta disk_get_meta(const struct disk *disk, const char *key)
+{
+    const uint32_t at = meta_at(disk, key);
+    return at < disk->meta_count ? disk->metas[at] : (struct disk_meta){.bytes = NULL};
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -229,7 +243,7 @@ void disk_fini(struct disk *disk)
 {
     disk_crash(disk);
     disk_wipe(disk);
-    free(disk->config);
-    free(disk->peers);
+    for (uint32_t i = 0; i < disk->meta_count; i++)
+        free(disk->metas[i].bytes);
     memset(disk, 0, sizeof *disk);
 }

@@ -121,10 +121,12 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
         address_of(options->seeds[options->seed_count++], i, 7000);
     options->has_identity = disk->has_identity;
     options->identity = disk->has_identity ? disk->identity : sim->identity;
-    options->config = disk->config;
-    options->config_len = disk->config_len;
-    options->peers = disk->peers;
-    options->peers_len = disk->peers_len;
+    const struct disk_meta config = disk_get_meta(disk, "ring.config");
+    const struct disk_meta peers = disk_get_meta(disk, "gossip.peers");
+    options->config = config.bytes;
+    options->config_len = config.len;
+    options->peers = peers.bytes;
+    options->peers_len = peers.len;
 }
 
 void node_start(struct sim *sim, struct node *node)

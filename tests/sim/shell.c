@@ -108,7 +108,7 @@ static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
             send_peer(sim, node, effect);
             break;
         case EFFECT_META:
-            disk_meta(&node->disk, effect->address, effect->bytes, effect->len);
+            disk_put_meta(&node->disk, effect->address, effect->bytes, effect->len);
             break;
         case EFFECT_JOINED:
             node->disk.identity = *control_identity(node->control);

@@ -40,6 +40,7 @@ enum {
     SIM_LIMIT = 100,            /* of every exact key, per 24 hours */
     SIM_EVENTS_MIN = 20000,     /* a seed is at least this long */
     SIM_DISK_BUCKETS = 256,     /* of each vnode */
+    SIM_METAS_MAX = 64,         /* named values on one disk */
     SIM_TEXT_LEN = 64,
 };
 
@@ -144,14 +145,19 @@ struct disk_batch {
     bool drop[SIM_VNODES_MAX]; /* asked for after the batch was handed over */
 };
 
+/* A value that was made durable under a name. */
+struct disk_meta {
+    char key[SIM_TEXT_LEN];
+    uint8_t *bytes;
+    size_t len;
+};
+
 struct disk {
     bool has_identity;
     struct control_identity identity;
     uint64_t incarnation;
-    uint8_t *config;
-    size_t config_len;
-    uint8_t *peers;
-    size_t peers_len;
+    uint32_t meta_count;
+    struct disk_meta metas[SIM_METAS_MAX];
     bool has_header[SIM_VNODES_MAX];
     struct shard_write_header headers[SIM_VNODES_MAX];
     struct disk_record *buckets[SIM_VNODES_MAX][SIM_DISK_BUCKETS];
@@ -359,7 +365,10 @@ void net_heal(struct sim *sim);
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
 
-void disk_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len);
+/* Makes the value of `key` durable, whatever the key is. */
+void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len);
+/* The value of `key`, an empty one (bytes NULL) if there is none; valid until it is put again. */
+struct disk_meta disk_get_meta(const struct disk *disk, const char *key);
 void disk_drop(struct node *node, uint32_t vnode);
 /* Takes a batch from the shard if one is due. */
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard);
