@@ -1,6 +1,6 @@
 /* shard_state.h - the private state of a shard, and what its files offer one another.
  *
- * Reading order: peers.c (frames to and from peers), vnodes.c (roles and terms), stream.c
+ * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
  * writeback.c, refresh.c, copy.c (disk), admin.c (what operators ask), shard.c (events dispatched
  * to all of them).
@@ -409,7 +409,7 @@ bool peers_lease_holds(const struct shard *shard, uint16_t peer);
 void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type type,
                      const struct peer_vnode *entry, struct effects *effects);
 
-/* ---- vnodes.c -------------------------------------------------------------------------------- */
+/* ---- vnodes.c, vnodes_*.c -------------------------------------------------------------------- */
 
 bool vnodes_mine(const struct shard *shard, uint32_t vnode);
 void vnodes_follow_view(struct shard *shard, struct effects *effects);
@@ -477,6 +477,8 @@ bool stream_marking(const struct shard *shard, uint32_t vnode, uint32_t link);
 /* Sends a state as it is; there must be room. */
 void stream_put_state(struct shard *shard, uint32_t vnode, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects);
+
+/* ---- stream_in.c ----------------------------------------------------------------------------- */
 
 /* What a received frame may do to replicas, record by record. */
 struct stream_in {

@@ -1,0 +1,112 @@
+/* stream_in.c - replication as a replica takes it: frames in order, states, marks.
+ *
+ * stream.c tells the protocol, and R1 and R4, which are kept here. A frame that is not the next one
+ * of its stream is not looked at; what a peer sends of a vnode is taken only while this shard
+ * follows that peer for it, and a mark only if all of its copy was taken.
+ */
+#include "node/cluster/shard_state.h"
+
+void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record *record,
+                     struct stream_in *in)
+{
+    struct peer *peer = shard->peers[at];
+    const uint64_t stream = record->stream.stream;
+    const uint64_t seq = record->stream.seq;
+    in->present = true;
+    in->accept = false;
+    if (record->stream.boot != shard->options.boot)
+        return; /* it continues what an earlier process of this node had received */
+    if (stream > peer->in_stream && seq == 1) {
+        peer->in_stream = stream;
+        peer->in_seq = 0;
+    }
+    if (stream == peer->in_stream && seq == peer->in_seq + 1) {
+        peer->in_seq = seq;
+        in->accept = true;
+    } else if (stream > peer->in_stream || (stream == peer->in_stream && seq > peer->in_seq)) {
+        peer->resync_due = stream == peer->in_stream; /* a gap; a later stream's start may follow */
+    }
+    peer->ack_due = true;
+}
+
+static void put_stale(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
+{
+    const struct peer_vnode entry = vnodes_entry(shard, number);
+    peers_put_vnode(shard, at, PEER_STALE, &entry, effects);
+    shard->stats.stale_writes++;
+}
+
+/* Whether this node takes the vnode's state from `peer` now. */
+static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role == ROLE_REPLICA)
+        return vnode->hint == at;
+    return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
+}
+
+void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *record,
+                    struct effects *effects)
+{
+    const uint32_t number = record->term.vnode;
+    const struct term *term = &record->term.term;
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!vnodes_mine(shard, number))
+        return;
+    if (vnode->role != ROLE_ABSENT && term->writer == shard->peers[at]->node)
+        (void)vnodes_adopt(shard, number, term);
+    const bool followed = follows(shard, at, number);
+    if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
+        put_stale(shard, at, number, effects);
+    } else if (vnode->in_sync != record->term.sync) {
+        vnode->in_sync = record->term.sync;
+        vnode->whole = followed;
+    }
+}
+
+void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *record)
+{
+    struct vnode *vnode = &shard->vnodes[record->slot.vnode];
+    if (!follows(shard, at, record->slot.vnode)) {
+        /* R4; what a deposed decider sends says nothing about the copy of the present one. */
+        if (vnode->role != ROLE_REPLICA || vnode->term.writer == shard->peers[at]->node)
+            vnode->whole = false;
+        return;
+    }
+    const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
+                                    record->slot.state, record->slot.len, shard->now_ns, 0);
+    if (result == TG_ECORRUPT || result == TG_EVERSION)
+        shard->stats.bad_frames++;
+}
+
+static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,
+                     uint32_t sync, struct effects *effects)
+{
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.sync = sync;
+    peers_put_vnode(shard, at, type, &entry, effects);
+}
+
+void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
+{
+    put_sync(shard, at, PEER_LACK, number, shard->vnodes[number].in_sync, effects);
+}
+
+void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                    struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    if (!vnodes_mine(shard, entry->vnode) || !follows(shard, at, entry->vnode) ||
+        (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0))
+        return;
+    if (!vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
+        put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
+        return;
+    }
+    vnode->state = entry->state; /* S4 */
+    table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+    if (entry->asks)
+        put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
+    if (vnode->role == ROLE_RECOVERING)
+        vnodes_pulled(shard, entry->vnode, effects);
+}

@@ -1,0 +1,105 @@
+/* vnodes_pass.c - deciding goes from one replica to another, in order.
+ *
+ *    decider A                                          replica B (synced)
+ *    DECIDING
+ *    PASSING: seals the state     MARK seq, PASS seq
+ *             decides nothing  ------------------->     holds exactly (term, seq)?
+ *                                                       DECIDING in a new term
+ *    REPLICA of B              <-------------------     OPENED
+ *    forwards what comes late
+ *
+ * A PASS that is not answered is repeated with what B may have lost; when B falls silent or does
+ * not take it for VNODES_PASS_GIVE_UP_MS, A recovers: it asks all replicas, and only if none
+ * decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
+ */
+#include "node/cluster/vnodes_state.h"
+
+static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+{
+    const struct peer_vnode entry = vnodes_entry(shard, number);
+    shard->vnodes[number].asked_ns = shard->now_ns;
+    peers_put_vnode(shard, shard->vnodes[number].links[link].peer, PEER_PASS, &entry, effects);
+}
+
+/* The link that should decide instead of this node, or -1. */
+static int successor(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    uint32_t link = 0;
+    for (uint32_t i = 0; i < vnode->id_count; i++) {
+        if (vnodes_self_at(shard, vnode, i)) {
+            if (!shard->resigning)
+                return -1;
+            continue;
+        }
+        if (link == vnode->link_count)
+            break;
+        const uint16_t at = vnode->links[link].peer;
+        if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
+            return (int)link;
+        link++;
+    }
+    return -1;
+}
+
+bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->rank == 0 && !shard->resigning)
+        return false; /* nobody is preferred to this node */
+    const int link = successor(shard, number);
+    if (link < 0 || !vnode->links[link].confirmed)
+        return false;
+    vnodes_set_role(shard, vnode, ROLE_PASSING); /* V3: nothing is decided from here on */
+    vnode->passing_to = vnode->links[link].peer;
+    if (stream_drain(shard, number, (uint32_t)link, effects)) {
+        put_pass(shard, number, (uint32_t)link, effects);
+        return true;
+    }
+    vnodes_set_role(shard, vnode, ROLE_DECIDING); /* nothing was promised yet */
+    return false;
+}
+
+void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                 struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    const bool whole = vnode->role == ROLE_REPLICA &&
+                       term_compare(&vnode->term, &entry->term) == 0 &&
+                       term_compare(&vnode->state, &entry->term) == 0 &&
+                       table_vnode_seq(shard->table, entry->vnode) == entry->seq;
+    if (whole && vnodes_mine(shard, entry->vnode)) {
+        vnode->equal = 0;
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if (vnode->links[i].peer == at)
+                vnode->equal |= (uint8_t)(1u << i);
+        vnode->fresh = true; /* a planned change, not a take-over */
+        vnodes_open_term(shard, entry->vnode, effects);
+        return;
+    }
+    const struct peer_vnode reply = vnodes_entry(shard, entry->vnode);
+    peers_put_vnode(shard, at, vnode->role == ROLE_DECIDING ? PEER_OPENED : PEER_REPORT, &reply,
+                    effects);
+}
+
+void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (peers_silent(shard, vnode->passing_to) ||
+        shard->now_ns - vnode->since_ns > VNODES_PASS_GIVE_UP_MS * MS) {
+        vnodes_recover(shard, number, false, effects);
+        return;
+    }
+    if (shard->now_ns - vnode->asked_ns < SHARD_PASS_RETRY_NS)
+        return;
+    vnode->asked_ns = shard->now_ns;
+    for (uint32_t i = 0; i < vnode->link_count; i++) {
+        if (vnode->links[i].peer != vnode->passing_to)
+            continue;
+        if (!stream_synced(shard, number, i))
+            stream_restart_link(shard, number, i);
+        if (stream_drain(shard, number, i, effects))
+            put_pass(shard, number, i, effects);
+    }
+}

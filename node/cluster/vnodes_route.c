@@ -1,0 +1,63 @@
+/* vnodes_route.c - where a check of a vnode goes now, and how far its answer can be trusted.
+ *
+ * To this shard if it decides and its leases hold; to the decider of the newest term known; to the
+ * first replica that lives if that one does not. A check that can go nowhere waits.
+ */
+#include "node/cluster/vnodes_state.h"
+
+bool vnodes_degraded(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    uint32_t holders = 1;
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        holders += vnode->links[i].confirmed;
+    return holders < (vnode->link_count + 1u) / 2 + 1;
+}
+
+uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (!term_is_none(&vnode->term))
+        return vnode->term.writer;
+    return vnode->id_count > 0 ? vnode->ids[0] : 0;
+}
+
+/* The first replica that lives, when the decider does not. */
+static enum route route_to_replica(struct shard *shard, uint32_t number, uint16_t *peer)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->id_count; i++) {
+        if (vnodes_self_at(shard, vnode, i) && vnodes_mine(shard, number))
+            return ROUTE_WAIT; /* it is for this shard to take over */
+        *peer = peers_for(shard, vnode->ids[i], number);
+        if (*peer != PEER_NONE && !peers_silent(shard, *peer))
+            return ROUTE_PEER;
+    }
+    return ROUTE_WAIT;
+}
+
+/* P3 of peers.c for every other replica. */
+static bool leases_hold(const struct shard *shard, const struct vnode *vnode)
+{
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
+            return false;
+    return true;
+}
+
+enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_mine(shard, number)) {
+        if (vnode->role == ROLE_DECIDING) /* S1 */
+            return leases_hold(shard, vnode) ? ROUTE_HERE : ROUTE_WAIT;
+        if (vnode->role == ROLE_RECOVERING || vnode->role == ROLE_PASSING)
+            return ROUTE_WAIT;
+    }
+    if (!term_is_none(&vnode->term)) {
+        *peer = vnode->hint;
+        if (*peer != PEER_NONE && !peers_silent(shard, *peer))
+            return ROUTE_PEER;
+    }
+    return route_to_replica(shard, number, peer);
+}

@@ -1,0 +1,47 @@
+/* vnodes_state.h - what the files about roles and terms offer one another.
+ *
+ *   vnodes.c        roles and terms: replica, recovering, deciding   (start here)
+ *   vnodes_pass.c   deciding goes to another replica, in order
+ *   vnodes_view.c   replica sets follow the ring configuration
+ *   vnodes_tick.c   what time and the evidence of silence do to a vnode
+ *   vnodes_route.c  where a check of a vnode goes
+ *
+ * The rest of the shard uses shard_state.h alone.
+ */
+#ifndef NODE_CLUSTER_VNODES_STATE_H
+#define NODE_CLUSTER_VNODES_STATE_H
+
+#include "node/cluster/shard_state.h"
+
+enum { VNODES_PASS_GIVE_UP_MS = 1000 };
+
+/* ---- vnodes.c -------------------------------------------------------------------------------- */
+
+/* The table's mask of targets for a vnode that has no receiver but the disk. */
+uint8_t vnodes_disk_mask(const struct shard *shard);
+/* Whether place `place` of the vnode's replica set is this node's. */
+bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
+void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role);
+/* Begins to recover: asks the other replicas what they hold. `fresh`: not because of a silence. */
+void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct effects *effects);
+void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
+/* Opens a term, or pulls a better state, if everybody who lives was heard. */
+void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
+/* Decides from now on (V1); links in `equal` hold the same state. */
+void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
+/* V2: whether no replica of higher rank lives, by this shard's own evidence. */
+bool vnodes_first_alive(const struct shard *shard, uint32_t number);
+
+/* ---- vnodes_pass.c --------------------------------------------------------------------------- */
+
+/* Passes the vnode to a preferred replica that holds everything. True if a PASS was sent. */
+bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects);
+/* Repeats a PASS that was not answered, or recovers. */
+void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects);
+
+/* ---- vnodes_view.c --------------------------------------------------------------------------- */
+
+/* Forgets a vnode of which this node is no replica. */
+void vnodes_drop(struct shard *shard, uint32_t number);
+
+#endif

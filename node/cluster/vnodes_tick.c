@@ -1,0 +1,138 @@
+/* vnodes_tick.c - what time does to a vnode, and the silence or return of a peer.
+ *
+ * A tick repeats what was not answered, takes over from deciders that fell silent, passes vnodes to
+ * replicas that are preferred, and notes what has arrived where the configuration wants it.
+ */
+#include "node/cluster/vnodes_state.h"
+
+enum {
+    VNODES_PASSES_PER_TICK = 256,
+    VNODES_DROPS_PER_TICK = 1024,
+    VNODES_ASK_AGAIN_MS = 100,
+};
+
+static void watch_decider(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    const bool own = vnode->term.writer == shard->options.node_id;
+    const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
+    /* V6; else only the first may. */
+    if (own || (gone && vnodes_first_alive(shard, number))) {
+        vnodes_recover(shard, number, false, effects);
+    } else if (!gone && !vnode->whole &&
+               shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
+        vnode->asked_ns = shard->now_ns;
+        stream_tell_lack(shard, vnode->hint, number, effects);
+    }
+}
+
+/* Whether the configuration's wish for this vnode is fulfilled here (see shard_settled_epoch). */
+static bool has_arrived(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->rank != 0)
+        return vnode->role != ROLE_DECIDING || peers_silent_node(shard, vnode->ids[0], number);
+    if (vnode->role != ROLE_DECIDING)
+        return false;
+    const uint32_t replicas = shard->view->to.replicas;
+    for (uint32_t i = 0; i + 1 < replicas; i++)
+        if (!vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
+            !peers_silent(shard, vnode->links[i].peer))
+            return false;
+    return true;
+}
+
+static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
+                         struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    switch ((enum peer_role)vnode->role) {
+    case ROLE_REPLICA:
+        if (vnode->rank == UINT8_MAX)
+            vnodes_drop(shard, number);
+        else
+            watch_decider(shard, number, effects);
+        break;
+    case ROLE_RECOVERING:
+        if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
+            vnodes_ask(shard, number, effects);
+        if (vnode->pulling && shard->now_ns - vnode->since_ns > VNODES_PASS_GIVE_UP_MS * MS)
+            vnodes_recover(shard, number, vnode->fresh, effects);
+        else
+            vnodes_finish_recovery(shard, number, effects);
+        break;
+    case ROLE_DECIDING:
+        stream_ask_again(shard, number);
+        if (passes < VNODES_PASSES_PER_TICK && vnodes_try_pass(shard, number, effects))
+            passes++;
+        break;
+    case ROLE_PASSING:
+        vnodes_pass_again(shard, number, effects);
+        break;
+    case ROLE_ABSENT:
+    case ROLE_END:
+        break;
+    }
+    return passes;
+}
+
+/* Asks the disk to forget what was dropped, a bounded number of vnodes at a time. */
+static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
+                       struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK)
+        return dropped;
+    vnode->drop_due = false;
+    effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
+    return dropped + 1;
+}
+
+void vnodes_tick(struct shard *shard, struct effects *effects)
+{
+    uint32_t dropped = 0;
+    uint32_t passes = 0;
+    bool settled = true;
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        struct vnode *vnode = &shard->vnodes[number];
+        dropped = forget(shard, number, dropped, effects);
+        passes = tick_one(shard, number, passes, effects);
+        if (!vnode->arrived)
+            vnode->arrived = has_arrived(shard, number);
+        settled = settled && vnode->arrived;
+    }
+    if (settled)
+        shard->settled_epoch = shard->view->epoch;
+}
+
+void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effects)
+{
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        struct vnode *vnode = &shard->vnodes[number];
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if (vnode->links[i].peer == at)
+                vnode->links[i].confirmed = false;
+        if (vnode->role == ROLE_REPLICA && vnode->hint == at)
+            watch_decider(shard, number, effects);
+        else if (vnode->role == ROLE_RECOVERING)
+            vnodes_finish_recovery(shard, number, effects);
+    }
+}
+
+void vnodes_peer_restarted(struct shard *shard, uint16_t at)
+{
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards) {
+        struct vnode *vnode = &shard->vnodes[number];
+        if (vnode->role == ROLE_REPLICA && vnode->hint == at)
+            vnode->whole = false; /* does it still decide? */
+        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+            continue;
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if (vnode->links[i].peer == at)
+                stream_restart_link(shard, number, i);
+    }
+    stream_restart(shard, at);
+}

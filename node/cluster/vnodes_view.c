@@ -1,0 +1,92 @@
+/* vnodes_view.c - replica sets follow the ring configuration.
+ *
+ * A vnode's replica set lists the replicas of the newest configuration in the order of preference,
+ * then those of the one before while a transition is under way (view.h, V2). A node that is
+ * listed and holds nothing recovers; one that is not listed any more drops what it holds.
+ */
+#include <string.h>
+
+#include "node/cluster/vnodes_state.h"
+
+static bool same_ids(const struct vnode *vnode, const uint64_t *ids, uint32_t count)
+{
+    return vnode->id_count == count && memcmp(vnode->ids, ids, count * sizeof *ids) == 0;
+}
+
+/* Rebuilds the links to the other replicas; true for links that changed their peer. */
+static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t *ids,
+                            uint32_t count)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    uint8_t changed = 0;
+    uint32_t links = 0;
+    vnode->id_count = (uint8_t)count;
+    vnode->rank = UINT8_MAX;
+    memcpy(vnode->ids, ids, count * sizeof *ids);
+    for (uint32_t i = 0; i < count; i++) {
+        if (vnodes_self_at(shard, vnode, i)) {
+            vnode->rank = (uint8_t)i;
+            continue;
+        }
+        if (links == SHARD_REPLICAS_OTHER)
+            break;
+        const uint16_t at = peers_for(shard, ids[i], number);
+        struct replica_link *link = &vnode->links[links];
+        if (links >= vnode->link_count || link->peer != at) {
+            *link = (struct replica_link){.peer = at, .mark_due = link->mark_due};
+            changed |= (uint8_t)(1u << links);
+        }
+        links++;
+    }
+    vnode->link_count = (uint8_t)links;
+    return changed;
+}
+
+void vnodes_drop(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    vnodes_set_role(shard, vnode, ROLE_ABSENT);
+    memset(&vnode->state, 0, sizeof vnode->state);
+    vnode->puller = PEER_NONE;
+    vnode->whole = false;
+    vnode->header_due = false;
+    table_set_targets(shard->table, number, 0);
+    table_set_vnode_seq(shard->table, number, 0);
+    table_remove_vnode(shard->table, number);
+    vnode->drop_due = !shard->options.ephemeral;
+}
+
+static void follow_one(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(shard->view, number, ids);
+    if (!term_is_none(&vnode->term) && vnode->term.writer != shard->options.node_id)
+        vnode->hint = peers_for(shard, vnode->term.writer, number);
+    const bool same = same_ids(vnode, ids, count);
+    const uint8_t changed = set_replicas(shard, number, ids, count);
+    if (!vnodes_mine(shard, number) || (same && changed == 0))
+        return; /* a replica that is no member is dropped by its tick */
+    const bool member = vnode->rank != UINT8_MAX;
+    if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) {
+        uint8_t mask = vnodes_disk_mask(shard);
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            mask |= TABLE_TARGET_BIT(i + 1);
+        table_set_targets(shard->table, number, mask);
+        for (uint32_t i = 0; i < vnode->link_count; i++)
+            if ((changed & 1u << i) != 0)
+                stream_restart_link(shard, number, i);
+    } else if (member && (vnode->role == ROLE_ABSENT || vnode->role == ROLE_RECOVERING)) {
+        vnodes_recover(shard, number, true, effects);
+    } else if (!member && vnode->role != ROLE_ABSENT) {
+        vnodes_drop(shard, number);
+    }
+}
+
+void vnodes_follow_view(struct shard *shard, struct effects *effects)
+{
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        shard->vnodes[number].arrived = false;
+        follow_one(shard, number, effects);
+    }
+}
