@@ -1,0 +1,41 @@
+/* control_answer.h - what the files that answer operators share (control_admin.c dispatches).
+ *
+ *     control_admin.c --> control_status.c   status
+ *                     --> control_rules.c    rules.list, rules.validate
+ *                     --> (itself)           members, ring
+ *
+ * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
+ * A2  A map says how many fields it has before they are known: who adds a field raises the count.
+ *     Tests read each answer as a whole, so a wrong count fails.
+ */
+#ifndef NODE_CLUSTER_CONTROL_ANSWER_H
+#define NODE_CLUSTER_CONTROL_ANSWER_H
+
+#include "base/mp.h"
+#include "client/protocol/wire.h"
+#include "node/cluster/control_state.h"
+
+struct answer_context {
+    struct control *control;
+    const struct control_report *report;
+    const struct wire_admin *admin;
+    struct mp_writer *writer;
+    int64_t now_ns;
+};
+
+/* One field of a map: its name, then its value. A hex value is written as 16 digits. */
+void put_field_str(struct mp_writer *writer, const char *name, const char *value);
+void put_field_uint(struct mp_writer *writer, const char *name, uint64_t value);
+void put_field_bool(struct mp_writer *writer, const char *name, bool value);
+void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);
+
+/* Begins an answer: its value follows. */
+void answer_begin(struct answer_context *context);
+/* The whole answer is a TG_E* code and a sentence. */
+void answer_error(struct answer_context *context, int code, const char *text);
+
+void answer_status(struct answer_context *context);
+void answer_rules(struct answer_context *context);
+void answer_validate(struct answer_context *context);
+
+#endif

@@ -1,0 +1,196 @@
+/* control_status.c - status: whether the cluster is well as this node sees it, why not, and
+ * figures.
+ *
+ * Healthy means that nothing waits to happen: every member of the ring lives, works by the same
+ * configuration and has taken over its vnodes, and the disk takes what is written. Every reason
+ * against it is a sentence that names the member.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cluster/control_answer.h"
+
+enum { REASON_LEN = 160, REASONS_MAX = 8 };
+
+struct health {
+    char reasons[REASONS_MAX][REASON_LEN];
+    uint32_t count;
+    bool rules_agree;
+};
+
+static void complain(struct health *health, const char *format, const char *name)
+{
+    if (health->count < REASONS_MAX)
+        (void)snprintf(health->reasons[health->count++], REASON_LEN, format, name);
+}
+
+static void look_at_member(const struct control *control, const struct ring_member *listed,
+                           struct health *health)
+{
+    const struct swim_member *member = swim_find(control->swim, listed->id);
+    if (member == NULL || member->state != SWIM_ALIVE) {
+        complain(health, "%s is not alive", listed->name);
+        return;
+    }
+    if (listed->id == control->options.node_id) {
+        if (control->settled_epoch < control->config->epoch)
+            complain(health, "%s has not taken over its vnodes yet", listed->name);
+        return;
+    }
+    if (member->record.ring_epoch != control->config->epoch)
+        complain(health, "%s works by another ring configuration", listed->name);
+    else if (member->record.settled_epoch < control->config->epoch)
+        complain(health, "%s has not taken over its vnodes yet", listed->name);
+    if (member->record.rules_digest != control->rules_digest)
+        health->rules_agree = false;
+}
+
+static bool name_taken(const struct control *control, const struct swim_member *member)
+{
+    for (uint32_t i = 0; i < control->config->to_count; i++) {
+        const struct ring_member *listed = &control->config->to[i];
+        const struct swim_member *holder = swim_find(control->swim, listed->id);
+        if (strcmp(listed->name, member->record.name) == 0 && holder != NULL &&
+            holder->state == SWIM_ALIVE)
+            return true;
+    }
+    return false;
+}
+
+/* Members that live but have no part in the ring: they are about to be taken in. */
+static void look_for_newcomers(const struct control *control, struct health *health)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->state == SWIM_ALIVE &&
+            ring_config_find(control->config, member->record.id) == NULL)
+            complain(health,
+                     name_taken(control, member) ? "another living node is called %s too"
+                                                 : "%s is not in the ring yet",
+                     member->record.name);
+}
+
+static void look_at_health(const struct answer_context *context, struct health *health)
+{
+    const struct control *control = context->control;
+    health->count = 0;
+    health->rules_agree = true;
+    if (!control->joined || control->config->epoch == 0) {
+        complain(health, "%s has not joined a cluster yet", control->options.name);
+        return;
+    }
+    if (!ring_config_is_stable(control->config))
+        complain(health, "the ring configuration is changing%s", "");
+    for (uint32_t i = 0; i < control->config->to_count; i++)
+        look_at_member(control, &control->config->to[i], health);
+    look_for_newcomers(control, health);
+    for (uint32_t i = 0; i < context->report->shard_count; i++)
+        if (context->report->shards[i].vnodes_recovering > 0)
+            complain(health, "vnodes of %s are recovering", control->options.name);
+    if (!context->report->storage_ok)
+        complain(health, "%s cannot write to its disk", control->options.name);
+}
+
+static void put_members_count(const struct control *control, struct mp_writer *writer)
+{
+    struct swim_stats stats;
+    swim_stats(control->swim, &stats);
+    mp_put_str(writer, "members");
+    mp_put_map(writer, 4);
+    put_field_uint(writer, "alive", stats.alive);
+    put_field_uint(writer, "suspect", stats.suspect);
+    put_field_uint(writer, "dead", stats.dead);
+    put_field_uint(writer, "left", stats.left);
+}
+
+static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } fields[] = {
+        {"checks", stats->checks},
+        {"allowed", stats->allowed},
+        {"denied", stats->denied},
+        {"forwarded", stats->forwarded},
+        {"moved", stats->moved},
+        {"busy", stats->busy},
+        {"expired", stats->expired},
+        {"retries_recalled", stats->retries_recalled},
+        {"takeovers", stats->takeovers},
+        {"terms_opened", stats->terms_opened},
+        {"stepped_down", stats->stepped_down},
+        {"stale_writes", stats->stale_writes},
+        {"slots_replicated", stats->slots_replicated},
+        {"resyncs", stats->resyncs},
+        {"loads", stats->loads},
+        {"loads_missed", stats->loads_missed},
+        {"filter_refreshes", stats->filter_refreshes},
+        {"stalls", stats->stalls},
+        {"bad_frames", stats->bad_frames},
+        {"frames_dropped", stats->frames_dropped},
+        {"undone", stats->undone},
+        {"undo_lost", stats->undo_lost},
+        {"unconfirmed", stats->unconfirmed},
+        {"slots", stats->slots},
+        {"slots_max", stats->slots_max},
+        {"evicted", stats->evicted},
+        {"forgotten", stats->forgotten},
+        {"vnodes_deciding", stats->vnodes_deciding},
+        {"vnodes_replica", stats->vnodes_replica},
+        {"vnodes_recovering", stats->vnodes_recovering},
+        {"parts_waiting", stats->parts_waiting},
+    };
+    mp_put_map(writer, sizeof fields / sizeof *fields);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        put_field_uint(writer, fields[i].name, fields[i].value);
+}
+
+static void put_cluster_id(const struct control *control, struct mp_writer *writer)
+{
+    char text[2 * CONTROL_CLUSTER_ID_LEN + 1] = "";
+    for (size_t i = 0; control->joined && i < CONTROL_CLUSTER_ID_LEN; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", control->identity.cluster_id[i]);
+    put_field_str(writer, "cluster_id", text);
+}
+
+void answer_status(struct answer_context *context)
+{
+    const struct control *control = context->control;
+    const struct control_report *report = context->report;
+    struct mp_writer *writer = context->writer;
+    struct health health;
+    look_at_health(context, &health);
+    answer_begin(context);
+    mp_put_map(writer, 15);
+    put_field_str(writer, "node", control->options.name);
+    put_field_hex(writer, "node_id", control->options.node_id);
+    put_cluster_id(control, writer);
+    put_field_str(writer, "version", control->options.version);
+    put_field_bool(writer, "healthy", health.count == 0);
+    mp_put_str(writer, "reasons");
+    mp_put_array(writer, health.count);
+    for (uint32_t i = 0; i < health.count; i++)
+        mp_put_str(writer, health.reasons[i]);
+    put_field_uint(writer, "epoch", control->config->epoch);
+    put_field_bool(writer, "stable", ring_config_is_stable(control->config));
+    put_field_uint(writer, "vnodes_total", control->identity.vnodes);
+    put_field_uint(writer, "replicas", control->identity.replicas);
+    put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
+    put_members_count(control, writer);
+    mp_put_str(writer, "storage");
+    mp_put_map(writer, 3);
+    put_field_str(writer, "kind", report->storage);
+    put_field_bool(writer, "ok", report->storage_ok);
+    put_field_uint(writer, "flush_lag_ms", (uint64_t)report->flush_lag_ns / 1000000);
+    mp_put_str(writer, "rules");
+    mp_put_map(writer, 3);
+    put_field_uint(writer, "count", policy_rule_count(report->policy));
+    put_field_hex(writer, "digest", policy_digest(report->policy));
+    put_field_bool(writer, "agree", health.rules_agree);
+    mp_put_str(writer, "shards");
+    mp_put_array(writer, report->shard_count);
+    for (uint32_t i = 0; i < report->shard_count; i++)
+        put_shard(&report->shards[i], writer);
+}
