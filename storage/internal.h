@@ -4,6 +4,7 @@
  *     write.c  batches -> chunks                 read.c   slots, headers, scans
  *     purge.c  expired records, joining chunks   keys.c   (vnode, id) -> chunk
  *     aside.c  set aside, backup                 dir.h    paths, lock
+ *     journal.c  what is durable at once: promises, headers, slots (in meta/)
  *
  * Keys of state/, byte order = vnode, then header before chunks, then id:
  *
@@ -37,6 +38,11 @@ struct state_key {
     uint8_t bytes[STATE_KEY_LEN];
 };
 
+/* A key of the journal; all zero: its beginning. */
+struct journal_key {
+    uint8_t bytes[1 + STATE_KEY_LEN];
+};
+
 /* Writer's memory that grows and stays. */
 struct scratch {
     uint8_t *data;
@@ -57,6 +63,9 @@ struct store {
     struct state_key purge_at; /* where the next store_purge begins */
     struct state_key relief_at;
     bool touch_due; /* a purge freed pages that one more commit makes usable */
+    /* Journal thread only. */
+    struct journal_key journal_at; /* where the next store_journal_expire begins */
+    bool journal_touch_due;        /* as touch_due */
     _Atomic uint64_t chunks_written;
     _Atomic uint64_t bytes_written;
     _Atomic uint64_t records_written;
@@ -115,6 +124,10 @@ int state_put_header(MDB_txn *txn, MDB_dbi dbi, uint32_t vnode,
 int state_put_body(MDB_txn *txn, MDB_dbi dbi, struct state_key key, const uint8_t *body,
                    size_t body_len, struct state_tally *tally) MUST_USE;
 void state_count(struct store *store, const struct state_tally *tally);
+
+/* read.c: the listing goes on behind the `count` ids found; fewer than `capacity` were the last. */
+void listing_advance(struct store_listing *listing, const struct hash128 *ids, size_t count,
+                     size_t capacity);
 
 /* purge.c: what env_write runs when the map is full. */
 struct purge_relief {

@@ -211,6 +211,19 @@ int store_scan(struct store *store, uint32_t vnode,
 
 /* ---- ids alone ------------------------------------------------------------------------------- */
 
+void listing_advance(struct store_listing *listing, const struct hash128 *ids, size_t count,
+                     size_t capacity)
+{
+    listing->complete = count < capacity;
+    if (!listing->complete) {
+        const struct hash128 last = ids[count - 1];
+        listing->next =
+            (struct hash128){.hi = last.hi + (last.lo == UINT64_MAX), .lo = last.lo + 1};
+        /* Behind the highest id of all there is nothing. */
+        listing->complete = listing->next.hi == 0 && listing->next.lo == 0;
+    }
+}
+
 struct list {
     struct store *store;
     struct store_listing *listing;
@@ -219,13 +232,6 @@ struct list {
     size_t capacity;
     size_t count;
 };
-
-static struct hash128 id_after(struct hash128 id)
-{
-    id.lo++;
-    id.hi += id.lo == 0;
-    return id;
-}
 
 /* Takes the ids of one chunk from listing->next on, while there is room. */
 static int list_chunk(struct list *list, const struct state_key *key, const MDB_val *value)
@@ -287,11 +293,6 @@ int store_list(struct store *store, struct store_listing *listing, uint64_t now_
         return store_result(store, result, "listing of a vnode");
     }
     *count = list.count;
-    listing->complete = list.count < capacity;
-    if (!listing->complete) {
-        listing->next = id_after(ids[list.count - 1]);
-        /* Behind the highest id of all there is nothing. */
-        listing->complete = listing->next.hi == 0 && listing->next.lo == 0;
-    }
+    listing_advance(listing, ids, list.count, capacity);
     return 0;
 }

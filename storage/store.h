@@ -1,7 +1,7 @@
 /* store.h - what survives a crash: limiter state, promises, identity, in two LMDB environments.
  *
  *     DIR/LOCK             held (flock) by the one process that has the store open
- *     DIR/meta/data.mdb    small, durable at once: identity, incarnation, key -> value
+ *     DIR/meta/data.mdb    durable at once: identity, incarnation, key -> value, and the journal
  *     DIR/state/data.mdb   limiter slots in packed chunks, written back every flush interval
  *
  * I1  A write function that returned 0 is on disk (full sync). One that failed changed nothing;
@@ -14,7 +14,8 @@
  * Threads. The store starts none and never calls back from another one. State writes (store_write,
  * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,
  * store_list, store_vnode_header) may come from any other threads at the same time, and so may the
- * meta functions: they have their own environment and never wait for a state write. store_open and
+ * meta functions and the journal's: they have their own environment and never wait for a state
+ * write. Only store_journal_expire belongs to one thread. store_open and
  * store_close are alone.
  *
  * Ephemeral mode: the caller runs with no store at all (a NULL pointer that it never passes here).
@@ -80,9 +81,10 @@ int store_set_aside(const char *dir, uint64_t *node_id, char *moved_to, size_t c
                     char error[STORE_ERROR_LEN]) MUST_USE;
 
 /* Writes a consistent, compact copy of both environments into the existing, empty directory `dir`,
- * while the store serves. The copy opens as a store. Blocks for as long as the copy takes and keeps
- * pages of the moment from reuse; any thread but the reader's. TG_EIO, TG_EFULL, TG_EEXISTS (not
- * empty). */
+ * while the store serves. The copy opens as a store; what the original promises after it was made,
+ * it does not know, so a node must not go on from it under its old id. Blocks for as long as the
+ * copy takes and keeps pages of the moment from reuse; any thread but the reader's. TG_EIO,
+ * TG_EFULL, TG_EEXISTS (not empty). */
 int store_backup(struct store *store, const char *dir) MUST_USE;
 
 /* ---- meta: small values, durable when the call returns ------------------------------------ */
@@ -228,6 +230,60 @@ int store_purge(struct store *store, uint64_t now_ms, uint32_t chunks_max,
                 void (*left)(void *context, uint32_t vnode, const struct hash128 *ids, size_t count,
                              bool last),
                 void *context, struct store_purge_result *out) MUST_USE;
+
+/* ---- journal: what consistency `quorum` may not forget, durable when the call returns ---------
+ */
+
+enum store_journal_kind {
+    STORE_JOURNAL_PROMISE, /* the highest term this node promised for the vnode */
+    STORE_JOURNAL_HEADER,  /* whose stream its slots are, and how far */
+    STORE_JOURNAL_SLOT,
+};
+
+struct store_journal_record {
+    uint32_t vnode; /* < 65536 */
+    enum store_journal_kind kind;
+    struct store_vnode_header header; /* HEADER; PROMISE without seq */
+    struct store_record slot;         /* SLOT; len 0 removes it */
+};
+
+/* Writes all records or none in one transaction with one sync (group commit). They apply in order:
+ * of one slot twice the last counts; a promise below the stored one changes nothing. Any thread but
+ * a reader's callback. TG_EFULL, TG_EIO, TG_ECORRUPT (a stored promise), TG_ETOOBIG, TG_EINVALID:
+ * nothing was written (after TG_EIO: all or nothing). */
+int store_journal_write(struct store *store, const struct store_journal_record *records,
+                        size_t count) MUST_USE;
+
+/* Calls `record` for each record, by vnode, then promise, header, slots by id; what it gets lives
+ * during the call. A non-zero return ends the scan and is returned. `record` must not call the
+ * store. In one read transaction, so for the start. TG_ECORRUPT, with the vnode in the error text,
+ * ends it; so do TG_EVERSION and TG_EIO. */
+int store_journal_scan(struct store *store,
+                       int (*record)(void *context, const struct store_journal_record *record),
+                       void *context) MUST_USE;
+
+/* As store_read_slots, store_read_slot and store_list, of the journal's slots. */
+int store_journal_read(struct store *store, struct store_slot_read *reads, size_t count,
+                       void *buffer, size_t capacity) MUST_USE;
+int store_journal_get(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
+                      size_t capacity, struct store_record *out) MUST_USE;
+int store_journal_list(struct store *store, struct store_listing *listing, uint64_t now_ms,
+                       struct hash128 *ids, size_t capacity, size_t *count) MUST_USE;
+
+/* Forgets header and slots of `vnode` in one transaction. Its promise stays: should this node hold
+ * the vnode again, it must not accept what it had ruled out. Errors as store_journal_write. */
+int store_journal_drop(struct store *store, uint32_t vnode) MUST_USE;
+
+struct store_journal_expiry {
+    uint32_t looked; /* records looked at by this call */
+    uint32_t removed;
+    bool round_complete; /* the end was reached: the next call begins at the first vnode */
+};
+
+/* Removes slots that expired by `now_ms` among the next `records_max` records, in one transaction,
+ * continuing where the last call stopped. Errors as store_journal_write. One thread. */
+int store_journal_expire(struct store *store, uint64_t now_ms, uint32_t records_max,
+                         struct store_journal_expiry *out) MUST_USE;
 
 /* ---- upkeep --------------------------------------------------------------------------------- */
 
