@@ -228,7 +228,9 @@ static int env_write_once(struct env *env, int (*work)(void *context, MDB_txn *t
         result = work(context, txn);
         if (result == 0) {
             const int64_t begin_ns = monotonic_ns();
+            failpoint_reach(env->failpoints, env->before_commit);
             result = mdb_txn_commit(txn);
+            failpoint_reach(env->failpoints, env->after_commit);
             env->last_commit_ns = monotonic_ns() - begin_ns;
             *reopen = result != 0 && result != MDB_MAP_FULL;
         } else {

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/failpoint.h"
 #include "storage/store.h"
 
 struct env {
@@ -28,7 +29,10 @@ struct env {
     MDB_dbi dbi;
     pthread_rwlock_t map_lock;
     char path[PATH_MAX];
-    uint64_t map_bytes_max; /* 0: no bound */
+    uint64_t map_bytes_max;              /* 0: no bound */
+    const struct failpoints *failpoints; /* NULL, or set once after env_open */
+    enum failpoint before_commit;
+    enum failpoint after_commit;
     _Atomic uint64_t map_bytes;
     _Atomic uint64_t growths;
     _Atomic uint64_t commits;

@@ -130,6 +130,12 @@ static int open_all(struct store *store, const struct store_options *options,
     if (result != 0) {
         return result;
     }
+    store->meta.failpoints = options->failpoints;
+    store->meta.before_commit = FAILPOINT_META_BEFORE_COMMIT;
+    store->meta.after_commit = FAILPOINT_META_AFTER_COMMIT;
+    store->state.failpoints = options->failpoints;
+    store->state.before_commit = FAILPOINT_STATE_BEFORE_COMMIT;
+    store->state.after_commit = FAILPOINT_STATE_AFTER_COMMIT;
     const int state = env_read(&store->state, empty_work, store);
     if (state != 0 && state != MDB_KEYEXIST) {
         (void)snprintf(error, STORE_ERROR_LEN, "%.400s/state: %s", store->dir, env_text(state));

@@ -29,6 +29,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/failpoint.h"
 #include "base/hash.h"
 
 enum {
@@ -50,10 +51,11 @@ enum {
 struct store;
 
 struct store_options {
-    const struct allocator *allocator; /* NULL: the heap */
-    uint64_t state_map_bytes;          /* address space of state/ at open (sparse); 0: 16 GiB */
-    uint64_t state_map_bytes_max;      /* growth ends here with TG_EFULL; 0: no bound */
-    uint64_t meta_map_bytes;           /* the same for meta/; 0: 1 GiB */
+    const struct allocator *allocator;   /* NULL: the heap */
+    uint64_t state_map_bytes;            /* address space of state/ at open (sparse); 0: 16 GiB */
+    uint64_t state_map_bytes_max;        /* growth ends here with TG_EFULL; 0: no bound */
+    uint64_t meta_map_bytes;             /* the same for meta/; 0: 1 GiB */
+    const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
 };
 
 /* Opens the store in `dir`, creating directory and environments when there are none.

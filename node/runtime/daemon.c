@@ -57,7 +57,8 @@ static int open_store(struct daemon *daemon)
         if (code != 0)
             return code;
     }
-    const int result = store_open(config->data, NULL, &daemon->store, error);
+    const struct store_options options = {.failpoints = daemon->failpoints};
+    const int result = store_open(config->data, &options, &daemon->store, error);
     if (result == TG_ECORRUPT)
         return complain_corrupt(daemon, error);
     if (result != 0)
@@ -322,6 +323,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .node_id = daemon->node_id,
         .clock = &daemon->clock,
         .log = daemon->log,
+        .failpoints = daemon->failpoints,
         .control = &daemon->mailbox,
     };
     const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
@@ -359,6 +361,18 @@ int daemon_start_shards(struct daemon *daemon)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
+/* A fault test may have asked in the environment that this process kills itself somewhere. */
+static int read_failpoint(struct daemon *daemon)
+{
+    const char *text = getenv(FAILURE_VARIABLE);
+    if (text == NULL)
+        return 0;
+    if (failure_init(&daemon->failure, text, daemon->log) != 0)
+        return DAEMON_CONFIG;
+    daemon->failpoints = &daemon->failure.failpoints;
+    return 0;
+}
+
 static int start(struct daemon *daemon)
 {
     char error[CONFIG_ERROR_LEN * 16];
@@ -373,7 +387,9 @@ static int start(struct daemon *daemon)
         return complain(daemon, DAEMON_DATA, "out of memory");
     if (rules_load(daemon, error, sizeof error) != 0)
         return complain(daemon, DAEMON_CONFIG, error);
-    int code = bind_sockets(daemon);
+    int code = read_failpoint(daemon);
+    if (code == 0)
+        code = bind_sockets(daemon);
     if (code == 0)
         code = open_store(daemon);
     if (code == 0)

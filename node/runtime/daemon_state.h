@@ -14,6 +14,7 @@
 #include "node/runtime/config.h"
 #include "node/runtime/daemon.h"
 #include "node/runtime/disk.h"
+#include "node/runtime/failure.h"
 #include "node/runtime/gossip_out.h"
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
@@ -26,7 +27,9 @@ struct daemon {
     struct log_output output;
     const struct log *log;
     struct clock clock;
-    struct store *store; /* NULL: ephemeral */
+    struct failure failure;
+    const struct failpoints *failpoints; /* NULL: outside fault tests */
+    struct store *store;                 /* NULL: ephemeral */
     uint64_t node_id;
     uint64_t incarnation;
     uint64_t boot;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/runtime/failure.h"
 #include "node/runtime/socket.h"
 
 struct link {
@@ -122,8 +123,11 @@ void links_follow(struct links *links, const struct view *view)
 void links_send(struct links *links, uint64_t node, uint16_t shard, const void *data, size_t len)
 {
     struct link *link = find(links, node, shard);
+    failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
     if (link == NULL || link->dealer == NULL || socket_send(link->dealer, data, len) != 0)
         links->dropped++;
+    else
+        failure_frame(links->options.failpoints, FAILURE_SENT, data, len);
 }
 
 void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "node/cluster/view.h"
 
@@ -20,8 +21,9 @@ struct links;
 struct links_options {
     void *context; /* ZeroMQ's */
     const struct log *log;
-    uint64_t self;  /* own node id */
-    uint16_t shard; /* own shard: not connected to */
+    uint64_t self;                       /* own node id */
+    uint16_t shard;                      /* own shard: not connected to */
+    const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
 };
 
 MUST_USE int links_new(const struct links_options *options, struct links **out);

@@ -18,6 +18,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/effects.h"
+#include "node/runtime/failure.h"
 #include "node/runtime/links.h"
 #include "node/runtime/replies.h"
 #include "node/runtime/socket.h"
@@ -142,6 +143,7 @@ static void read_peers(struct shard_loop *loop)
         shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
                    &loop->effects);
         carry_out(loop);
+        failure_frame(loop->options.failpoints, FAILURE_RECEIVED, message.data, message.len);
     }
     if (socket_readable(loop->options.peers))
         shard_unread(loop->options.shard, now_of(loop));
@@ -396,8 +398,11 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
     loop->options = *options;
     loop->policies_held = 1; /* a shard begins with the empty one */
     (void)pthread_mutex_init(&loop->stats_lock, NULL);
-    const struct links_options links = {options->context, options->log, options->node_id,
-                                        (uint16_t)options->number};
+    const struct links_options links = {.context = options->context,
+                                        .log = options->log,
+                                        .self = options->node_id,
+                                        .shard = (uint16_t)options->number,
+                                        .failpoints = options->failpoints};
     int error = take_memory(loop, vnodes);
     if (error == 0)
         error = links_new(&links, &loop->links);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "node/cluster/shard.h"
 #include "node/runtime/clock.h"
@@ -30,7 +31,8 @@ struct shard_loop_options {
     uint64_t node_id;
     const struct clock *clock;
     const struct log *log;
-    struct mailbox *control; /* where letters to the control loop go */
+    const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
+    struct mailbox *control;             /* where letters to the control loop go */
 };
 
 /* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with

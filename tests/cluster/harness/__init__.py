@@ -6,15 +6,17 @@
     node      one tidegated process: start, kill, stop, ask
     cluster   several of them, and waiting until they agree
     load      traffic from threads that outlives the death of nodes
+    history   what clients saw, and whether it is what was promised
     command   the command-line client
 """
 
 from .client import Client, Decision, Limit, Refused, Unanswered
 from .cluster import Cluster
 from .command import Command
+from .history import History, Promise
 from .load import Load
 from .node import Node, program
 from .waiting import Stopwatch, scaled, wait_for
 
-__all__ = ["Client", "Cluster", "Command", "Decision", "Limit", "Load", "Node", "Refused",
-           "Stopwatch", "Unanswered", "program", "scaled", "wait_for"]
+__all__ = ["Client", "Cluster", "Command", "Decision", "History", "Limit", "Load", "Node", "Promise",
+           "Refused", "Stopwatch", "Unanswered", "program", "scaled", "wait_for"]

@@ -3,7 +3,8 @@
 Each thread is a client with a session of its own that keeps a few batches in flight at one node.
 A batch is one key's, so that its allowed items can be counted by key, by the node that decided
 and by the time its answer came. When the node falls silent, the batches in flight go on to the
-next one, with the same seq and the RETRY flag.
+next one, with the same seq and the RETRY flag. A batch that was still unanswered at the end is
+in `unanswered`: nobody knows whether it was admitted. history.py judges what came of it all.
 """
 
 import collections
@@ -18,7 +19,11 @@ import zmq
 from .client import DECISIONS, FLAG_RETRY, dealer, encode_checks
 from .waiting import scaled
 
-Answer = collections.namedtuple("Answer", "at key allowed items undecided node")
+# `at` is when the answer came and `sent` when it was first asked for, both monotonic; `tries` counts
+# how often, `undecided` the items that were answered busy or error, `degraded` those that no
+# majority stood behind.
+Answer = collections.namedtuple("Answer",
+                                "at key allowed items undecided node sent tries degraded")
 SILENCE_S = 0.15
 
 
@@ -39,6 +44,7 @@ class Load:
         self.last_s = last_s
         self.stopping = threading.Event()
         self.answers = [[] for _ in range(threads)]
+        self.unanswered = []  # (sent, key, items, tries)
         self.refusals = []
         self.failures = []
         self.threads = [threading.Thread(target=self.guard, args=(number,), daemon=True)
@@ -78,7 +84,7 @@ class Load:
                 while len(flying) < self.window and not self.stopping.is_set():
                     seq += 1
                     key = self.keys[(seq + number) % len(self.keys)]
-                    flying[seq] = key
+                    flying[seq] = [key, time.monotonic(), 1]
                     self.send(socket, session, seq, key, 0)
                 if self.read(socket, flying, self.answers[number]):
                     heard = time.monotonic()
@@ -89,13 +95,16 @@ class Load:
                     at += 1
                     socket = dealer(self.endpoints[at % len(self.endpoints)])
                     socket.poll(int(scaled(SILENCE_S) * 1000), zmq.POLLOUT)
-                    for again, key in flying.items():
-                        self.send(socket, session, again, key, FLAG_RETRY)
+                    for again, flight in flying.items():
+                        flight[2] += 1
+                        self.send(socket, session, again, flight[0], FLAG_RETRY)
                     if not self.stopping.is_set():
                         heard = time.monotonic()
                 if self.pace_s:
                     self.stopping.wait(self.pace_s)
         finally:
+            self.unanswered += [(flight[1], flight[0], self.batch, flight[2])
+                                for flight in flying.values()]
             socket.close()
 
     def send(self, socket, session, seq, key, flags):
@@ -121,12 +130,14 @@ class Load:
                 continue
             if seq not in flying:
                 continue
-            key = flying.pop(seq)
+            key, sent, tries = flying.pop(seq)
             allowed = sum(flag & 1 for flag in message[7])
+            degraded = sum(flag >> 1 & 1 for flag in message[7])
             undecided = sum(outcome in (7, 8) for outcome in message[6])
             source = struct.unpack_from("<H", message[15])[0]
             node = message[17][source][4] if source < len(message[17]) else ""
-            answers.append(Answer(time.monotonic(), key, allowed, len(message[6]), undecided, node))
+            answers.append(Answer(time.monotonic(), key, allowed, len(message[6]), undecided, node,
+                                  sent, tries, degraded))
 
     # --- what came of it -------------------------------------------------------------------
 

@@ -1,0 +1,150 @@
+"""kill -9 at the moments that matter: around commits, and between the messages of a hand-off.
+
+A node is started with TIDEGATE_FAILPOINT and kills itself at the named place while clients check on.
+Then it is restarted without, and every count is looked at: what was quiet must be exact, what was
+under load may lack what no replica had acknowledged in the node's last moments, and no more.
+"""
+
+import signal
+import time
+
+import pytest
+
+from harness import History, Load, Promise, Stopwatch, wait_for
+from harness.client import long_limit
+from harness.history import LAST_MOMENTS_S
+from harness.waiting import scaled
+
+QUIET = 10
+THREADS = 2
+BATCH = 4
+
+# Place, at which visit, and what brings the node there: its start, load, or SIGTERM.
+FAST = [
+    ("meta-before-commit", 1, "start"),
+    ("meta-after-commit", 1, "start"),
+    ("state-before-commit", 2, "load"),
+    ("state-after-commit", 2, "load"),
+    ("pass-before-send", 2, "stop"),
+    ("pass-after-send", 2, "stop"),
+    ("held-after-receive", 1, "start"),
+    ("opened-after-send", 1, "start"),
+]
+SLOW = [
+    ("meta-before-commit", 2, "start"),
+    ("meta-after-commit", 2, "start"),
+    ("state-before-commit", 1, "start"),
+    ("state-after-commit", 1, "start"),
+    ("slot-before-send", 20, "load"),
+    ("slot-after-send", 20, "load"),
+    ("ack-before-send", 20, "load"),
+    ("answer-before-send", 20, "load"),
+    ("held-before-send", 1, "start"),
+    ("held-before-send", 3, "start"),
+    ("held-after-receive", 3, "start"),
+    ("pass-before-send", 1, "stop"),
+    ("pass-after-send", 1, "stop"),
+    ("pass-before-send", 4, "stop"),
+    ("pass-after-send", 4, "stop"),
+    ("pass-after-receive", 1, "start"),
+    ("pass-after-receive", 3, "start"),
+    ("opened-before-send", 1, "start"),
+    ("opened-before-send", 3, "start"),
+    ("opened-after-send", 3, "start"),
+]
+
+
+@pytest.fixture(scope="module")
+def victims(tmp_path_factory):
+    """Three nodes that die one after the other, and how often that happened."""
+    from harness import Cluster
+    with Cluster(tmp_path_factory.mktemp("failpoints"), 3) as cluster:
+        cluster.start()
+        cluster.deaths = 0
+        yield cluster
+
+
+def use_quiet_keys(cluster, victim, name):
+    """Keys that nobody touches while the node dies: 6 of 10 used, by whoever decides them."""
+    limit = long_limit(QUIET)
+    keys = [f"quiet-{name}-{victim}-{number}-{time.time_ns()}" for number in range(40)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=6))
+    return keys, limit
+
+
+def die_at(cluster, victim, name, visit, trigger):
+    """Runs the victim until it kills itself; when that was seen."""
+    assert victim.stop() == 0
+    victim.environment = {"TIDEGATE_FAILPOINT": f"{name}:{visit}"}
+    try:
+        victim.spawn()
+    finally:
+        victim.environment = {}
+    if trigger == "stop":
+        victim.wait_ready()
+        cluster.wait_healthy()
+        victim.signal(signal.SIGTERM)
+    wait_for(lambda: not victim.is_running, 10, f"{victim} dies at {name}:{visit}")
+    died = time.monotonic()
+    assert victim.process.returncode == -signal.SIGKILL, (victim.process.returncode, victim.log())
+    assert "KILL ITSELF" in victim.log()
+    return died
+
+
+def die_and_return(cluster, name, visit, trigger, measured):
+    victim = cluster[(cluster.deaths + 1) % 3]
+    cluster.deaths += 1
+    for node in cluster:
+        if not node.is_running:  # left by a test that failed
+            node.start()
+    cluster.wait_healthy()
+    quiet, quiet_limit = use_quiet_keys(cluster, victim, name)
+    keys = [f"busy-{name}-{number}-{time.time_ns()}" for number in range(12)]
+    limit = long_limit(10**9, "fixed_window")
+    watch = Stopwatch()
+    with Load(cluster.endpoints, keys, limit, threads=THREADS, batch=BATCH, window=2,
+              pace_s=0.002) as load:
+        wait_for(lambda: load.count() > 200, 10, "the load runs")
+        died = die_at(cluster, victim, name, visit, trigger)
+        victim.start()
+        cluster.wait_healthy()
+    measured(f"{name}:{visit} at {victim}", f"died and back in {watch.ms:.0f} ms; "
+                                            f"{History(load).summary()}")
+    judge(cluster, load, victim, died)
+    with cluster.client() as client:
+        assert {answer.used for answer in client.ask(quiet, quiet_limit, "peek", cost=0)} == {6}
+        assert sum(client.check(quiet[0], quiet_limit).allowed for _ in range(QUIET)) == QUIET - 6
+
+
+def judge(cluster, load, victim, died):
+    history = History(load)
+    last = history.last_moments([(victim.name, died)], scaled(LAST_MOMENTS_S))
+    with cluster.client() as client:
+        used = {key: client.used(key, load.limit) for key in load.keys}
+    history.check(Promise(lost=lambda key: last[key], twice=2 * THREADS * 2 * BATCH), used)
+
+
+# The places that every run of the tests visits.
+@pytest.mark.parametrize("name,visit,trigger", FAST)
+def test_a_node_killed_at(victims, measured, name, visit, trigger):
+    die_and_return(victims, name, visit, trigger, measured)
+
+
+# All the others.
+@pytest.mark.slow
+@pytest.mark.parametrize("name,visit,trigger", SLOW)
+def test_a_node_killed_also_at(victims, measured, name, visit, trigger):
+    die_and_return(victims, name, visit, trigger, measured)
+
+
+# A name that is no place is a mistake, and an ordinary node says nothing of it all.
+def test_a_wrong_failpoint_is_refused(new_cluster):
+    node = new_cluster(1)[0]
+    node.environment = {"TIDEGATE_FAILPOINT": "pass-after-sending:1"}
+    node.spawn()
+    assert node.wait_exit(5) == 2
+    assert "pass-after-send" in node.log()
+    node.environment = {}
+    node.start()
+    assert "FAILPOINT" not in node.log()
