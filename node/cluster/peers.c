@@ -175,6 +175,12 @@ static int64_t latest(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+bool peers_gone(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    return !peer->in_view || peer->closed || peer->silent;
+}
+
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
@@ -207,6 +213,7 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     if (peer->closed || peer->silent || peer->heard_ns == 0) {
         shard->reroute_due = true;
         shard->resume_due = true; /* replication to it was put off */
+        vnodes_stir_all(shard);
     }
     peer->heard_ns = shard->now_ns;
     peer->closed = false;
@@ -227,6 +234,8 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     struct peer *peer = shard->peers[at];
     if (!peers_lease_holds(shard, at))
         shard->reroute_due = true;
+    if (peer->resigning != ping->resigning)
+        vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;

@@ -33,10 +33,11 @@ static int take_memory(struct shard *shard)
     const struct allocator *allocator = shard->allocator;
     shard->vnodes = alloc_array(allocator, options->vnodes, sizeof *shard->vnodes);
     shard->marks = alloc_array(allocator, options->vnodes, sizeof *shard->marks);
+    shard->stirred = alloc_array(allocator, options->vnodes, sizeof *shard->stirred);
     shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
-    if (shard->vnodes == NULL || shard->marks == NULL || shard->written == NULL ||
-        shard->copy.ids == NULL)
+    if (shard->vnodes == NULL || shard->marks == NULL || shard->stirred == NULL ||
+        shard->written == NULL || shard->copy.ids == NULL)
         return TG_ENOMEM;
     int error = table_new(&shard->table, allocator, options->memory_bytes, options->vnodes);
     if (error == 0)
@@ -81,6 +82,11 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
         shard->vnodes[number].best = PEER_NONE;
         shard->vnodes[number].puller = PEER_NONE;
         shard->vnodes[number].rank = UINT8_MAX;
+        if (vnodes_mine(shard, number)) {
+            shard->roles[ROLE_ABSENT]++;
+            shard->unarrived++;
+            vnodes_stir(shard, number);
+        }
         if (vnodes_mine(shard, number) && !options->ephemeral)
             table_set_targets(shard->table, number, TABLE_TARGET_BIT(TABLE_DISK));
     }
@@ -104,6 +110,7 @@ void shard_free(struct shard **pointer)
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
     alloc_put(allocator, shard->marks, shard->options.vnodes * sizeof *shard->marks);
+    alloc_put(allocator, shard->stirred, shard->options.vnodes * sizeof *shard->stirred);
     alloc_put(allocator, shard->vnodes, shard->options.vnodes * sizeof *shard->vnodes);
     alloc_put(allocator, shard, sizeof *shard);
 }
@@ -293,6 +300,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     if (reconfigured || shard->peer_count != shard->peers_followed)
         vnodes_follow_view(shard, effects);
     shard->peers_followed = shard->peer_count;
+    vnodes_stir_all(shard); /* members came or went */
     shard->reroute_due = true;
     settle(shard, effects);
 }
@@ -413,6 +421,8 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
     if (!shard->resigning)
         shard->next_ping_ns = now_ns; /* tell the others before anything is passed */
+    if (!shard->resigning)
+        vnodes_stir_all(shard);
     shard->resigning = true;
     shard_tick(shard, now_ns, effects);
     for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
@@ -444,9 +454,10 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
             continue;
         const uint64_t seq = table_vnode_seq(shard->table, number);
         uint64_t lag = UINT64_MAX;
-        for (uint32_t i = 0; i < vnode->link_count; i++)
-            if (seq - stream_held_seq(shard, number, i) < lag)
-                lag = seq - stream_held_seq(shard, number, i);
+        for (uint32_t i = 0; i < vnode->link_count && lag > 0; i++) {
+            const uint64_t behind = seq - stream_held_seq(shard, number, i);
+            lag = behind < lag ? behind : lag;
+        }
         changes += lag;
     }
     return changes;
@@ -464,13 +475,9 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->forgotten = table.forgotten;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
-        const uint8_t role = shard->vnodes[number].role;
-        out->vnodes_deciding += role == ROLE_DECIDING || role == ROLE_PASSING;
-        out->vnodes_replica += role == ROLE_REPLICA;
-        out->vnodes_recovering += role == ROLE_RECOVERING;
-    }
+    out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
+    out->vnodes_replica = shard->roles[ROLE_REPLICA];
+    out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
 }
 
 enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct term *term)
@@ -493,6 +500,8 @@ void shard_check_invariants(const struct shard *shard)
             ASSERT(vnodes_mine(shard, number));
         }
         ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
+        if (vnodes_mine(shard, number))
+            ASSERT(vnode->stirred || vnodes_calm(shard, number)); /* V8 */
     }
     table_check_invariants(shard->table);
 }

@@ -89,6 +89,7 @@ struct peer {
     uint64_t out_seq;    /* of the newest frame of the stream */
     uint64_t out_acked;  /* everything up to it has arrived */
     int64_t out_wait_ns; /* since when something is unacknowledged */
+    bool out_deferred;   /* slots for it were put off until it has room */
     /* replication from it */
     uint64_t in_stream;
     uint64_t in_seq;
@@ -135,6 +136,7 @@ struct vnode {
     bool header_due;  /* slots were written, the header was not */
     bool mark_listed; /* is in shard.marks */
     bool arrived;     /* all of the current configuration's conditions were met once */
+    bool stirred;     /* is in shard.stirred */
     uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
     uint16_t best;    /* RECOVERING: who holds the best state, PEER_NONE = this node */
     struct term best_state;
@@ -336,7 +338,11 @@ struct shard {
     struct vnode *vnodes;
     uint32_t *marks; /* [vnodes]: those that owe a MARK */
     uint32_t mark_count;
-    bool resume_due; /* a peer may have room again */
+    uint32_t *stirred; /* [vnodes]: those that a tick looks at (V8) */
+    uint32_t stirred_count;
+    uint32_t roles[ROLE_END]; /* vnodes of this shard by role */
+    uint32_t unarrived;       /* of these, vnodes that are not `arrived` */
+    bool resume_due;          /* a peer may have room again */
     uint64_t settled_epoch;
 
     struct pool parts;
@@ -399,6 +405,9 @@ void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
+/* Whether the peer was gone when it was last looked at: unlike peers_silent this changes only at
+ * events, and each change stirs the vnodes that it concerns. */
+bool peers_gone(const struct shard *shard, uint16_t peer);
 /* Whether there is no evidence that the peer lives. */
 bool peers_silent(const struct shard *shard, uint16_t peer);
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode);
@@ -416,6 +425,11 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects);
 void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer);
+/* The vnode may have something to do at the next tick (V8). */
+void vnodes_stir(struct shard *shard, uint32_t vnode);
+void vnodes_stir_all(struct shard *shard);
+/* Whether a tick would find nothing to do for the vnode. */
+bool vnodes_calm(const struct shard *shard, uint32_t vnode);
 /* Adopts `term` if it is newer than what is known. True if it was. */
 bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
 /* `peer` does not decide `vnode`, and `term` is the newest that it knows. */

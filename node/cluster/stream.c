@@ -149,6 +149,7 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
         return;
     }
     if (!has_room(shard, at)) {
+        shard->peers[at]->out_deferred = true;
         table_defer(shard->table, slot, target_of(link));
         return;
     }
@@ -213,6 +214,9 @@ static void resume_links(struct shard *shard)
     if (!shard->resume_due)
         return;
     shard->resume_due = false;
+    for (uint16_t at = 0; at < shard->peer_count; at++)
+        if (has_room(shard, at))
+            shard->peers[at]->out_deferred = false;
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
@@ -302,6 +306,7 @@ void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     state->sample_frame = 0;
     state->held_seq = 0;
     state->sync = new_sync(shard);
+    vnodes_stir(shard, number);
     owe_mark(shard, number, link);
 }
 
@@ -413,7 +418,7 @@ void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t se
     if (seq > peer->out_acked) {
         peer->out_acked = seq;
         peer->out_wait_ns = shard->now_ns;
-        shard->resume_due = true;
+        shard->resume_due = shard->resume_due || peer->out_deferred;
     }
     if (resync)
         stream_restart(shard, at);

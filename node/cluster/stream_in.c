@@ -61,6 +61,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     } else if (vnode->in_sync != record->term.sync) {
         vnode->in_sync = record->term.sync;
         vnode->whole = followed;
+        vnodes_stir(shard, number);
     }
 }
 
@@ -71,6 +72,7 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *
         /* R4; what a deposed decider sends says nothing about the copy of the present one. */
         if (vnode->role != ROLE_REPLICA || vnode->term.writer == shard->peers[at]->node)
             vnode->whole = false;
+        vnodes_stir(shard, record->slot.vnode);
         return;
     }
     const int result = table_import(shard->table, record->slot.vnode, record->slot.id,

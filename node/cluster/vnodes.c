@@ -28,6 +28,8 @@
  * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
  *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
  *     it if it is no replica, and tells it the newer one if it is.
+ * V8  A vnode for which a tick would have something to do (vnodes_calm says no) is in
+ * shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm stirs.
  */
 #include <string.h>
 
@@ -64,10 +66,13 @@ bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32
 
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role)
 {
+    shard->roles[vnode->role]--;
+    shard->roles[role]++;
     vnode->role = (uint8_t)role;
     vnode->since_ns = shard->now_ns;
     vnode->pulling = false;
     shard->reroute_due = true;
+    vnodes_stir(shard, (uint32_t)(vnode - shard->vnodes));
 }
 
 /* ---- becoming a replica ---------------------------------------------------------------------- */
@@ -94,6 +99,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     if (!own && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
         become_replica(shard, number);
     shard->reroute_due = true;
+    vnodes_stir(shard, number);
     return true;
 }
 

@@ -21,11 +21,12 @@ static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct
     peers_put_vnode(shard, shard->vnodes[number].links[link].peer, PEER_PASS, &entry, effects);
 }
 
-/* The link that should decide instead of this node, or -1. */
-static int successor(const struct shard *shard, uint32_t number)
+int vnodes_successor(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     uint32_t link = 0;
+    if (vnode->rank == 0 && !shard->resigning)
+        return -1; /* nobody is preferred to this node */
     for (uint32_t i = 0; i < vnode->id_count; i++) {
         if (vnodes_self_at(shard, vnode, i)) {
             if (!shard->resigning)
@@ -35,7 +36,7 @@ static int successor(const struct shard *shard, uint32_t number)
         if (link == vnode->link_count)
             break;
         const uint16_t at = vnode->links[link].peer;
-        if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
+        if (at != PEER_NONE && !peers_gone(shard, at) && !shard->peers[at]->resigning)
             return (int)link;
         link++;
     }
@@ -45,10 +46,8 @@ static int successor(const struct shard *shard, uint32_t number)
 bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->rank == 0 && !shard->resigning)
-        return false; /* nobody is preferred to this node */
-    const int link = successor(shard, number);
-    if (link < 0 || !vnode->links[link].confirmed)
+    const int link = vnodes_successor(shard, number);
+    if (link < 0 || !vnode->links[link].confirmed || peers_silent(shard, vnode->links[link].peer))
         return false;
     vnodes_set_role(shard, vnode, ROLE_PASSING); /* V3: nothing is decided from here on */
     vnode->passing_to = vnode->links[link].peer;

@@ -36,6 +36,8 @@ bool vnodes_first_alive(const struct shard *shard, uint32_t number);
 
 /* Passes the vnode to a preferred replica that holds everything. True if a PASS was sent. */
 bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects);
+/* The link that should decide instead of this node, or -1. */
+int vnodes_successor(const struct shard *shard, uint32_t number);
 /* Repeats a PASS that was not answered, or recovers. */
 void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects);
 

@@ -1,7 +1,8 @@
 /* vnodes_tick.c - what time does to a vnode, and the silence or return of a peer.
  *
  * A tick repeats what was not answered, takes over from deciders that fell silent, passes vnodes to
- * replicas that are preferred, and notes what has arrived where the configuration wants it.
+ * replicas that are preferred, and notes what has arrived where the configuration wants it. It
+ * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
  */
 #include "node/cluster/vnodes_state.h"
 
@@ -88,21 +89,74 @@ static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
     return dropped + 1;
 }
 
+void vnodes_stir(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->stirred || !vnodes_mine(shard, number))
+        return;
+    vnode->stirred = true;
+    shard->stirred[shard->stirred_count++] = number;
+}
+
+void vnodes_stir_all(struct shard *shard)
+{
+    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
+         number += shard->options.shards)
+        vnodes_stir(shard, number);
+}
+
+/* Whether every other replica has confirmed, or is gone. */
+static bool links_calm(const struct shard *shard, const struct vnode *vnode)
+{
+    for (uint32_t i = 0; i < vnode->link_count; i++) {
+        const struct replica_link *link = &vnode->links[i];
+        if (!link->confirmed && link->peer != PEER_NONE && !peers_gone(shard, link->peer))
+            return false;
+    }
+    return true;
+}
+
+bool vnodes_calm(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->drop_due || !vnode->arrived)
+        return false;
+    switch ((enum peer_role)vnode->role) {
+    case ROLE_REPLICA:
+        return vnode->rank != UINT8_MAX && vnode->whole && vnode->hint != PEER_NONE &&
+               vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
+    case ROLE_DECIDING:
+        return links_calm(shard, vnode) && vnodes_successor(shard, number) < 0;
+    case ROLE_RECOVERING:
+    case ROLE_PASSING:
+        return false;
+    case ROLE_ABSENT:
+    case ROLE_END:
+        break;
+    }
+    return true;
+}
+
 void vnodes_tick(struct shard *shard, struct effects *effects)
 {
     uint32_t dropped = 0;
     uint32_t passes = 0;
-    bool settled = true;
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < shard->stirred_count; i++) { /* what it stirs is looked at as well */
+        const uint32_t number = shard->stirred[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
         passes = tick_one(shard, number, passes, effects);
-        if (!vnode->arrived)
-            vnode->arrived = has_arrived(shard, number);
-        settled = settled && vnode->arrived;
+        if (!vnode->arrived && has_arrived(shard, number)) {
+            vnode->arrived = true;
+            shard->unarrived--;
+        }
+        vnode->stirred = !vnodes_calm(shard, number);
+        if (vnode->stirred)
+            shard->stirred[kept++] = number;
     }
-    if (settled)
+    shard->stirred_count = kept;
+    if (shard->unarrived == 0)
         shard->settled_epoch = shard->view->epoch;
 }
 
@@ -114,6 +168,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at)
                 vnode->links[i].confirmed = false;
+        vnodes_stir(shard, number);
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             watch_decider(shard, number, effects);
         else if (vnode->role == ROLE_RECOVERING)
@@ -128,6 +183,7 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
         struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             vnode->whole = false; /* does it still decide? */
+        vnodes_stir(shard, number);
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)

@@ -86,7 +86,10 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
 void vnodes_follow_view(struct shard *shard, struct effects *effects)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        if (vnodes_mine(shard, number) && shard->vnodes[number].arrived)
+            shard->unarrived++;
         shard->vnodes[number].arrived = false;
         follow_one(shard, number, effects);
     }
+    vnodes_stir_all(shard);
 }

@@ -3,6 +3,8 @@
  * ZMQ_FD is edge-triggered and any call on a socket may use up an edge, so readiness is never
  * trusted: whenever anything wakes the loop, both sockets are read until they are empty or the
  * turn's budget is used up; in that case an idle handle makes sure that the loop does not sleep.
+ * Every look at a socket is a system call or two, so none is looked at without need: an idle node
+ * wakes up some hundred times a second, for keep-alives.
  *
  * L1  Only this thread touches the shard core, its sockets and its links.
  * L2  After a turn either both sockets are empty or the idle handle is active, or they are closed.
@@ -27,6 +29,7 @@ enum {
     BURST_MESSAGES = 256, /* of one socket in one turn */
     BURST_US = 2000,      /* of clients in one turn */
     PEERS_BURST_US = 8000,
+    LINKS_EVERY_MS = 4, /* how often lost connections are looked for */
     STATS_EVERY_MS = 100,
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
@@ -59,6 +62,7 @@ struct shard_loop {
     bool stopping;
     uint64_t settled_told;
     int64_t stats_ns;
+    int64_t links_ns; /* when lost connections were looked for */
     pthread_mutex_t stats_lock;
     struct shard_stats stats;
 };
@@ -133,20 +137,22 @@ static void read_clients(struct shard_loop *loop)
     }
 }
 
-/* Reads what peers sent. Nobody may be judged silent while something is left to read. */
-static void read_peers(struct shard_loop *loop)
+/* Reads what peers sent; true if more is left. Nobody may be judged silent meanwhile. */
+static bool read_peers(struct shard_loop *loop)
 {
     const int64_t until_ns = now_of(loop) + (int64_t)PEERS_BURST_US * 1000;
     struct socket_message message;
-    while (now_of(loop) < until_ns &&
-           socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
+    bool left = false;
+    while (!left && socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
         shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
                    &loop->effects);
         carry_out(loop);
         failure_frame(loop->options.failpoints, FAILURE_RECEIVED, message.data, message.len);
+        left = now_of(loop) >= until_ns && socket_readable(loop->options.peers);
     }
-    if (socket_readable(loop->options.peers))
+    if (left)
         shard_unread(loop->options.shard, now_of(loop));
+    return left;
 }
 
 static void lost(void *context, uint64_t node, uint16_t shard)
@@ -310,11 +316,14 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)events;
 }
 
-/* Whether there is more to read (L2). */
-static bool unread(struct shard_loop *loop)
+/* Looks for lost connections, now and then. */
+static void poll_links(struct shard_loop *loop)
 {
-    return !loop->closed &&
-           (socket_readable(loop->options.peers) || socket_readable(loop->options.clients));
+    const int64_t now_ns = now_of(loop);
+    if (now_ns - loop->links_ns < (int64_t)LINKS_EVERY_MS * 1000000)
+        return;
+    loop->links_ns = now_ns;
+    links_poll(loop->links, lost, loop);
 }
 
 static void turn(struct shard_loop *loop)
@@ -322,9 +331,10 @@ static void turn(struct shard_loop *loop)
     read_letters(loop);
     exchange_policies(loop);
     read_disk(loop);
-    links_poll(loop->links, lost, loop);
+    poll_links(loop);
+    bool unread = false;
     if (!loop->closed) {
-        read_peers(loop);
+        unread = read_peers(loop);
         read_clients(loop);
     }
     if (loop->resigning)
@@ -333,7 +343,10 @@ static void turn(struct shard_loop *loop)
     carry_out(loop);
     write_back(loop);
     tell_control(loop);
-    if (unread(loop))
+    /* Replies were sent through the clients' socket since it was read; nothing through the peers'.
+     */
+    unread = !loop->closed && (unread || socket_readable(loop->options.clients));
+    if (unread)
         (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
     else
         (void)uv_idle_stop(&loop->idle);
