@@ -1,0 +1,143 @@
+"""Random kill -9 under load: the store always opens, and every count stays within its bound.
+
+KILLS=n kills n times (50 unless told; `make soak`: 1000), SEED=s draws the same kills again, NODES=n
+takes as many nodes. A round is some kills on a running load, then every key is judged:
+
+    quiet keys       used long ago, never touched: exact, whatever dies
+    limited keys     asked for beyond their limit: excess at most what dying nodes answered in their
+                     last moments (or since the last write-back, when all died at once)
+    counted keys     never exhausted: counted at least what was admitted but for the same moments
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from harness import Cluster, History, Load, Promise, wait_for
+from harness.client import long_limit
+from harness.history import LAST_MOMENTS_S
+from harness.waiting import scaled
+
+KILLS = int(os.environ.get("KILLS") or 50)
+NODES = int(os.environ.get("NODES") or 3)
+SEED = int(os.environ.get("SEED") or random.getrandbits(32))
+KILLS_A_ROUND = 3
+ALL_EVERY = 8           # rounds: then all nodes die at once
+QUIET_USED = 6
+WRITE_BACK_S = 0.5 + 0.35  # a period, and what one write and the loop's round until then may take
+FLYING = 2 * 2 * 4      # items that two loads have in flight
+
+
+class Round:
+    """Some kills under load, and what clients saw of them."""
+
+    def __init__(self, cluster, rng, number):
+        self.cluster = cluster
+        self.rng = rng
+        self.deaths = []
+        self.all_died = None
+        names = [f"{number}-{at}" for at in range(6)]
+        self.limited = Load(cluster.endpoints, [f"limited-{name}" for name in names],
+                            long_limit(60 * KILLS_A_ROUND), threads=1, batch=4, window=2,
+                            pace_s=0.002)
+        self.counted = Load(cluster.endpoints, [f"counted-{name}" for name in names],
+                            long_limit(10**9, "fixed_window"), threads=1, batch=4, window=2,
+                            pace_s=0.002)
+
+    def kill_one(self):
+        """One node dies; sometimes again while it starts, sometimes it stays away for a moment."""
+        victim = self.rng.choice(self.cluster.nodes)
+        time.sleep(self.rng.uniform(0, 0.15))  # the random moment: nothing is waited for
+        victim.kill()
+        self.deaths.append((victim.name, time.monotonic()))
+        kills = 1
+        while self.rng.random() < 0.25:
+            victim.spawn()
+            time.sleep(self.rng.uniform(0, 0.2))
+            assert victim.is_running, f"{victim} ended with {victim.process.returncode}: {victim.log()}"
+            victim.kill()
+            self.deaths.append((victim.name, time.monotonic()))
+            kills += 1
+        time.sleep(self.rng.choice((0, self.rng.uniform(0, 0.3))))
+        victim.start()
+        return kills
+
+    def kill_all(self):
+        self.cluster.kill_all()
+        self.all_died = time.monotonic()
+        for node in self.cluster:
+            node.spawn()
+        for node in self.cluster:
+            node.wait_ready()
+        return len(self.cluster.nodes)
+
+    def run(self, everyone):
+        kills = 0
+        with self.limited, self.counted:
+            while kills < KILLS_A_ROUND:
+                kills += self.kill_all() if everyone and kills == 0 else self.kill_one()
+                self.cluster.wait_healthy()
+        return kills
+
+    def bound(self, history):
+        """By key: what may be admitted again, or forgotten."""
+        last = history.last_moments(self.deaths, scaled(LAST_MOMENTS_S))
+        if self.all_died is not None:
+            for answer in history.answers:
+                if self.all_died - scaled(WRITE_BACK_S) < answer.at <= self.all_died:
+                    last[answer.key] += answer.allowed
+        return lambda key: last[key]
+
+    def judge(self):
+        limited, counted = History(self.limited), History(self.counted)
+        with self.cluster.client() as client:
+            used = {key: client.used(key, self.counted.limit) for key in self.counted.keys}
+        limited.check(Promise(excess=self.bound(limited)))
+        counted.check(Promise(lost=self.bound(counted), twice=(len(self.deaths) + 3) * FLYING), used)
+        return limited, counted
+
+
+def use_quiet_keys(cluster):
+    limit = long_limit(10)
+    keys = [f"quiet-{number}" for number in range(100)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=QUIET_USED))
+    start = time.monotonic()
+    wait_for(lambda: time.monotonic() - start > WRITE_BACK_S + 0.5, 5, "they are written back")
+    return keys, limit
+
+
+def judge_quiet_keys(cluster, keys, limit):
+    with cluster.client() as client:
+        assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {QUIET_USED}
+
+
+# Fifty of them in the test run, a thousand in the soak.
+@pytest.mark.soak
+def test_random_kills_break_no_store_and_no_limit(tmp_path, measured):
+    measured("seed", SEED)
+    rng = random.Random(SEED)
+    kills = rounds = answers = excess = 0
+    start = time.monotonic()
+    with Cluster(tmp_path, NODES) as cluster:
+        cluster.start()
+        quiet = use_quiet_keys(cluster)
+        while kills < KILLS:
+            rounds += 1
+            this = Round(cluster, rng, rounds)
+            try:
+                kills += this.run(everyone=rounds % ALL_EVERY == 0)
+                histories = this.judge()
+                judge_quiet_keys(cluster, *quiet)
+            except AssertionError as failure:
+                raise AssertionError(f"SEED={SEED} NODES={NODES}, round {rounds}, after {kills} "
+                                     f"kills: {this.deaths}, all {this.all_died}") from failure
+            answers += sum(len(history.answers) for history in histories)
+            excess += sum(key.excess for key in histories[0].keys.values())
+            if rounds % 50 == 0:
+                measured("kills so far", f"{kills} in {time.monotonic() - start:.0f} s")
+    measured("kills", f"{kills} of {NODES} nodes in {time.monotonic() - start:.0f} s, {rounds} rounds "
+                      f"({rounds // ALL_EVERY} of all at once), {answers} batches answered, "
+                      f"{excess} items admitted again, every store opened")
