@@ -1,8 +1,14 @@
 /* aside.c - sets an unusable store aside, and copies a usable one: nothing here deletes.
  *
- *     DIR/meta, DIR/state  --rename-->  DIR.set-aside-N/meta, .../state      N: first number free
+ *     DIR/state  --rename-->  DIR.set-aside-N/state             N: first number free
+ *     DIR/meta   --copy---->  DIR.set-aside-N/meta    if every value and journal record is whole
+ *                --rename-->                          if not
  *
- * I1  Renames only: whatever is wrong with the files, their bytes stay for whoever wants to look.
+ * A node that forgot what it promised may not go on under its old id. So meta values stay where
+ * they are if all of them can be read, and go together if one cannot: the next start is then that
+ * of a new node.
+ *
+ * I1  No bytes are lost: whatever is wrong with the files, they stay for whoever wants to look.
  * I2  The state is copied before the meta values, so that in a backup promises are never older than
  *     the state that rests on them.
  */
@@ -24,23 +30,42 @@ enum {
 static const char *const aside_parts[] = {"state", "meta"};
 enum { ASIDE_PARTS = sizeof(aside_parts) / sizeof(aside_parts[0]) };
 
-/* The node id in DIR/meta, or 0. Called under the lock, on files that may be damaged in any way. */
-static uint64_t aside_node_id(struct store *store)
+static int look_at_value(void *context, const char *key, const void *data, size_t len)
+{
+    (void)context, (void)key, (void)data, (void)len;
+    return 0;
+}
+
+static int look_at_record(void *context, const struct store_journal_record *record)
+{
+    (void)context, (void)record;
+    return 0;
+}
+
+/* Opens DIR/meta if all that is in it is whole. Called under the lock, on files that may be damaged
+ * in any way. */
+static bool aside_open_meta(struct store *store)
 {
     char path[PATH_MAX];
     char file[PATH_MAX];
     char error[STORE_ERROR_LEN];
-    struct store_identity identity = {.node_id = 0};
+    struct store_identity identity;
     struct stat status;
     if (dir_join(path, store->dir, "meta", error) != 0 ||
         dir_join(file, path, "data.mdb", error) != 0 || stat(file, &status) != 0 ||
         pages_check(file, store->allocator, error) != 0 ||
         env_open(&store->meta, path, UINT64_C(1) << 30, 0, error) != 0) {
-        return 0;
+        return false;
     }
-    const int result = store_identity_get(store, &identity);
-    env_close(&store->meta);
-    return result == 0 ? identity.node_id : 0;
+    const bool whole = meta_check(store, false, error) == 0 &&
+                       store_identity_get(store, &identity) == 0 &&
+                       store_raise_incarnation(store, 1) == 0 && /* changes nothing: it is read */
+                       store_meta_scan(store, "", look_at_value, NULL) == 0 &&
+                       store_journal_scan(store, look_at_record, NULL) == 0;
+    if (!whole) {
+        env_close(&store->meta);
+    }
+    return whole;
 }
 
 /* Makes DIR.set-aside-N. */
@@ -63,26 +88,21 @@ static int aside_make(const char *dir, char out[PATH_MAX], char error[STORE_ERRO
     return TG_EIO;
 }
 
-static int aside_move(const char *dir, const char *target, char error[STORE_ERROR_LEN])
+static int aside_move(const char *dir, const char *target, const char *part,
+                      char error[STORE_ERROR_LEN])
 {
-    for (int i = 0; i < ASIDE_PARTS; i++) {
-        char from[PATH_MAX];
-        char to[PATH_MAX];
-        int result = dir_join(from, dir, aside_parts[i], error);
-        if (result == 0) {
-            result = dir_join(to, target, aside_parts[i], error);
-        }
-        if (result != 0) {
-            return result;
-        }
-        if (rename(from, to) != 0 && errno != ENOENT) {
-            (void)snprintf(error, STORE_ERROR_LEN, "%.300s: cannot be moved: %s", from,
-                           strerror(errno));
-            return TG_EIO;
-        }
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    int result = dir_join(from, dir, part, error);
+    if (result == 0) {
+        result = dir_join(to, target, part, error);
     }
-    const int result = dir_sync(target, error);
-    return result != 0 ? result : dir_sync(dir, error);
+    if (result == 0 && rename(from, to) != 0 && errno != ENOENT) {
+        (void)snprintf(error, STORE_ERROR_LEN, "%.300s: cannot be moved: %s", from,
+                       strerror(errno));
+        return TG_EIO;
+    }
+    return result;
 }
 
 /* True if there is something of a store in `dir`. */
@@ -97,59 +117,6 @@ static bool aside_any(const char *dir)
         }
     }
     return false;
-}
-
-static int aside_run(struct store *store, uint64_t *node_id, char *moved_to, size_t capacity,
-                     char error[STORE_ERROR_LEN])
-{
-    char target[PATH_MAX];
-    *node_id = aside_node_id(store);
-    int result = aside_make(store->dir, target, error);
-    if (result != 0) {
-        return result;
-    }
-    if (strlen(target) >= capacity) {
-        (void)rmdir(target);
-        (void)snprintf(error, STORE_ERROR_LEN, "no room for a path of %zu bytes", strlen(target));
-        return TG_EINVALID;
-    }
-    memcpy(moved_to, target, strlen(target) + 1);
-    result = aside_move(store->dir, target, error);
-    return result;
-}
-
-int store_set_aside(const char *dir, uint64_t *node_id, char *moved_to, size_t capacity,
-                    char error[STORE_ERROR_LEN])
-{
-    struct store *const store = alloc_get(alloc_heap(), sizeof(*store));
-    *node_id = 0;
-    error[0] = '\0';
-    if (store == NULL) {
-        (void)snprintf(error, STORE_ERROR_LEN, "no memory");
-        return TG_ENOMEM;
-    }
-    store->allocator = alloc_heap();
-    store->lock_file = -1;
-    int result = pthread_mutex_init(&store->error_lock, NULL) == 0 ? 0 : TG_ENOMEM;
-    if (result == 0) {
-        result = dir_copy(store->dir, dir, error);
-    }
-    if (result == 0 && !aside_any(store->dir)) {
-        (void)snprintf(error, STORE_ERROR_LEN, "%.300s: has no store to set aside", dir);
-        result = TG_ENOTFOUND;
-    }
-    if (result == 0) {
-        result = dir_lock(store->dir, &store->lock_file, error);
-    }
-    if (result == 0) {
-        result = aside_run(store, node_id, moved_to, capacity, error);
-    }
-    if (store->lock_file >= 0) {
-        (void)close(store->lock_file);
-    }
-    (void)pthread_mutex_destroy(&store->error_lock);
-    alloc_put(alloc_heap(), store, sizeof(*store));
-    return result;
 }
 
 static int backup_part(struct store *store, struct env *env, const char *dir, const char *name)
@@ -171,6 +138,83 @@ static int backup_part(struct store *store, struct env *env, const char *dir, co
     }
     result = dir_sync(path, error);
     return result == 0 ? 0 : store_fail(store, result, "backup: %.200s", error);
+}
+
+/* Moves the state, and moves or copies the meta values. Meta comes first: if the copy fails,
+ * the store is as it was. */
+static int aside_take(struct store *store, const char *target, bool meta_whole,
+                      char error[STORE_ERROR_LEN])
+{
+    int result = 0;
+    if (meta_whole) {
+        result = backup_part(store, &store->meta, target, "meta");
+        if (result != 0) {
+            store_last_error(store, error);
+        }
+    } else {
+        result = aside_move(store->dir, target, "meta", error);
+    }
+    if (result == 0) {
+        result = aside_move(store->dir, target, "state", error);
+    }
+    if (result == 0) {
+        result = dir_sync(target, error);
+    }
+    return result == 0 ? dir_sync(store->dir, error) : result;
+}
+
+static int aside_run(struct store *store, bool *meta_kept, char *moved_to, size_t capacity,
+                     char error[STORE_ERROR_LEN])
+{
+    char target[PATH_MAX];
+    int result = aside_make(store->dir, target, error);
+    if (result != 0) {
+        return result;
+    }
+    if (strlen(target) >= capacity) {
+        (void)rmdir(target);
+        (void)snprintf(error, STORE_ERROR_LEN, "no room for a path of %zu bytes", strlen(target));
+        return TG_EINVALID;
+    }
+    memcpy(moved_to, target, strlen(target) + 1);
+    *meta_kept = aside_open_meta(store);
+    result = aside_take(store, target, *meta_kept, error);
+    env_close(&store->meta);
+    return result;
+}
+
+int store_set_aside(const char *dir, bool *meta_kept, char *moved_to, size_t capacity,
+                    char error[STORE_ERROR_LEN])
+{
+    struct store *const store = alloc_get(alloc_heap(), sizeof(*store));
+    *meta_kept = false;
+    error[0] = '\0';
+    if (store == NULL) {
+        (void)snprintf(error, STORE_ERROR_LEN, "no memory");
+        return TG_ENOMEM;
+    }
+    store->allocator = alloc_heap();
+    store->lock_file = -1;
+    int result = pthread_mutex_init(&store->error_lock, NULL) == 0 ? 0 : TG_ENOMEM;
+    if (result == 0) {
+        result = dir_copy(store->dir, dir, error);
+    }
+    if (result == 0 && !aside_any(store->dir)) {
+        (void)snprintf(error, STORE_ERROR_LEN, "%.300s: has no store to set aside", dir);
+        result = TG_ENOTFOUND;
+    }
+    if (result == 0) {
+        result = dir_lock(store->dir, &store->lock_file, error);
+    }
+    if (result == 0) {
+        result = aside_run(store, meta_kept, moved_to, capacity, error);
+    }
+    if (store->lock_file >= 0) {
+        (void)close(store->lock_file);
+    }
+    (void)pthread_mutex_destroy(&store->error_lock);
+    alloc_put(alloc_heap(), store, sizeof(*store));
+    return result;
 }
 
 int store_backup(struct store *store, const char *dir)

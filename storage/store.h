@@ -74,12 +74,14 @@ void store_close(struct store **store);
  */
 void store_last_error(struct store *store, char error[STORE_ERROR_LEN]);
 
-/* Moves the contents of `dir` that belong to a store (LOCK aside) into a fresh sibling folder
- * DIR.set-aside-N, so that a new store can start in `dir`; nothing is deleted.
- * `moved_to` gets the folder's path (capacity bytes). `*node_id` gets the node id if it was
- * readable, else 0. TG_EEXISTS if the store is open somewhere, TG_ENOTFOUND if there is nothing to
- * move, TG_EIO, TG_EINVALID. */
-int store_set_aside(const char *dir, uint64_t *node_id, char *moved_to, size_t capacity,
+/* Takes an unusable store out of the way, into a fresh sibling folder DIR.set-aside-N, so that a
+ * new one can start in `dir`; nothing is deleted. The state is moved. Meta values stay, with a copy
+ * in the folder, if every one of them and of the journal's records can be read: *meta_kept; the
+ * node then goes on under its id. Otherwise they are moved as well: the next store begins without
+ * identity, and so does its node, because it no longer knows what it promised under the old one.
+ * `moved_to` gets the folder's path (capacity bytes). TG_EEXISTS if the store is open somewhere,
+ * TG_ENOTFOUND if there is nothing to move, TG_EIO, TG_EFULL, TG_EINVALID. */
+int store_set_aside(const char *dir, bool *meta_kept, char *moved_to, size_t capacity,
                     char error[STORE_ERROR_LEN]) MUST_USE;
 
 /* Writes a consistent, compact copy of both environments into the existing, empty directory `dir`,

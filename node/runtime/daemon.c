@@ -33,13 +33,16 @@ static int complain_corrupt(const struct daemon *daemon, const char *sentence)
 
 /* ---- storage --------------------------------------------------------------------------------- */
 
-static int set_aside(struct daemon *daemon, const char *dir, uint64_t *node_id)
+static int set_aside(struct daemon *daemon, const char *dir)
 {
     char error[STORE_ERROR_LEN];
     char moved_to[CONFIG_PATH_LEN + 32];
-    const int result = store_set_aside(dir, node_id, moved_to, sizeof moved_to, error);
+    bool meta_kept = false;
+    const int result = store_set_aside(dir, &meta_kept, moved_to, sizeof moved_to, error);
     if (result == 0)
-        log_printf(daemon->log, LOG_LEVEL_WARN, "store set aside in %s", moved_to);
+        log_printf(daemon->log, LOG_LEVEL_WARN, "store set aside in %s; %s", moved_to,
+                   meta_kept ? "identity and promises could be read and stay"
+                             : "identity and promises could not be read, so this is a new node");
     else if (result != TG_ENOTFOUND)
         return complain(daemon, DAEMON_DATA, error);
     return 0;
@@ -49,11 +52,10 @@ static int open_store(struct daemon *daemon)
 {
     const struct config *config = daemon->config;
     char error[STORE_ERROR_LEN];
-    uint64_t kept_id = 0;
     if (config->ephemeral)
         return 0;
     if (config->rebuild) {
-        const int code = set_aside(daemon, config->data, &kept_id);
+        const int code = set_aside(daemon, config->data);
         if (code != 0)
             return code;
     }
@@ -65,13 +67,6 @@ static int open_store(struct daemon *daemon)
         return complain(daemon, DAEMON_DATA, error);
     if (store_next_incarnation(daemon->store, &daemon->incarnation) != 0)
         return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
-    if (kept_id != 0) {
-        daemon->node_id = kept_id;
-        /* The set-aside store held the incarnation: stay above whatever it was. */
-        daemon->incarnation = (uint64_t)clock_now_ns(&daemon->clock) / 1000000;
-        if (store_raise_incarnation(daemon->store, daemon->incarnation) != 0)
-            return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
-    }
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* test_journal.c - the journal: round trips, a naive model, kills, a full disk, damaged records. */
 #include "tests/unit/test_store.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -594,26 +593,6 @@ static void a_full_disk_refuses_a_batch_whole(void **state)
         store_journal_get(f->store, written, fixture_id(1), buffer, sizeof(buffer), &found), 0);
 }
 
-/* Changes `from` to `to` wherever the meta file has it. */
-static void patch(const struct fixture *f, const char *from, const char *to)
-{
-    char path[128];
-    uint8_t page[4096];
-    int found = 0;
-    (void)snprintf(path, sizeof(path), "%s/meta/data.mdb", f->dir);
-    const int file = open(path, O_RDWR);
-    for (off_t at = 0; pread(file, page, sizeof(page), at) == sizeof(page); at += 4096) {
-        uint8_t *place = memmem(page, sizeof(page), from, strlen(from));
-        if (place != NULL) {
-            assert_int_equal(pwrite(file, to, strlen(to), at + (place - page)),
-                             (ssize_t)strlen(to));
-            found++;
-        }
-    }
-    assert_int_equal(close(file), 0);
-    assert_true(found > 0);
-}
-
 /* A damaged record is TG_ECORRUPT with its vnode's number, wherever it is met; its neighbours stay
  * readable. */
 static void a_damaged_record_names_its_vnode(void **state)
@@ -632,7 +611,7 @@ static void a_damaged_record_names_its_vnode(void **state)
     fixture_open(f, NULL);
     assert_int_equal(store_journal_write(f->store, batch, 3), 0);
     store_close(&f->store);
-    patch(f, "victim of a flip", "victim of a flap");
+    fixture_patch_meta(f, "victim of a flip", "victim of a flap");
     fixture_open(f, NULL);
     assert_int_equal(store_journal_get(f->store, 5, fixture_id(1), buffer, 64, &found),
                      TG_ECORRUPT);

@@ -540,29 +540,67 @@ static void an_open_store_is_locked(void **state)
     fixture_open(f, NULL);
 }
 
-/* Setting aside moves everything to a fresh sibling, keeps the node id, and leaves room for a new
- * store. */
-static void setting_aside_keeps_the_files_and_the_node_id(void **state)
+/* Setting aside moves the state to a fresh sibling, and keeps what the node is and promised, of
+ * which the sibling gets a copy. */
+static void setting_aside_keeps_whole_meta_values(void **state)
 {
     struct fixture *f = *state;
     char moved[128];
     char path[256];
-    uint64_t node_id = 0;
-    struct store_identity identity;
-    struct stat status;
-    assert_int_equal(store_set_aside(f->dir, &node_id, moved, sizeof(moved), f->error),
-                     TG_ENOTFOUND);
+    bool kept = false;
+    uint64_t incarnation = 0;
+    struct store_vnode_header header;
+    const struct store_record record = fixture_record(1, 900, "x", 1);
+    const struct store_journal_record slot = {
+        .vnode = 7, .kind = STORE_JOURNAL_SLOT, .slot = fixture_record(7, 900, "accepted", 8)};
+    uint8_t buffer[8];
+    struct store_record found;
+    assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), TG_ENOTFOUND);
     for (int number = 1; number <= 2; number++) {
         fixture_open(f, NULL);
-        assert_int_equal(store_set_aside(f->dir, &node_id, moved, sizeof(moved), f->error),
+        assert_int_equal(store_next_incarnation(f->store, &incarnation), 0);
+        assert_int_equal(incarnation, number);
+        assert_int_equal(fixture_write(f->store, 5, 1, &record, 1, 0), 0);
+        assert_int_equal(store_journal_write(f->store, &slot, 1), 0);
+        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error),
                          TG_EEXISTS);
         store_close(&f->store);
-        assert_int_equal(store_set_aside(f->dir, &node_id, moved, sizeof(moved), f->error), 0);
-        assert_int_equal(node_id, 0x1234);
+        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), 0);
+        assert_true(kept);
         (void)snprintf(path, sizeof(path), "%s.set-aside-%d", f->dir, number);
         assert_string_equal(moved, path);
-        (void)snprintf(path, sizeof(path), "%s/state/data.mdb", moved);
-        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(store_open(moved, NULL, &f->store, f->error), 0);
+        assert_int_equal(store_vnode_header(f->store, 5, &header), 0);
+        store_close(&f->store);
+        fixture_open(f, NULL); /* the same identity again: there it is */
+        assert_int_equal(store_vnode_header(f->store, 5, &header), TG_ENOTFOUND);
+        assert_int_equal(store_journal_get(f->store, 7, fixture_id(7), buffer, 8, &found), 0);
+        store_close(&f->store);
+    }
+}
+
+/* If any meta value or journal record is damaged, all of them go: the next store has no identity,
+ * because nobody knows what was promised under the old one. */
+static void setting_aside_damaged_meta_values_begins_a_new_node(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const victims[] = {"value to damage", "state to damage", "cccccccccccccccc"};
+    for (size_t i = 0; i < 3; i++) {
+        char moved[128];
+        bool kept = true;
+        struct store_identity identity;
+        const struct store_journal_record slot = {
+            .vnode = 7, .kind = STORE_JOURNAL_SLOT, .slot = fixture_record(7, 900, victims[1], 15)};
+        identity = fixture_identity();
+        memset(identity.cluster_id, 'c', sizeof(identity.cluster_id));
+        assert_int_equal(store_open(f->dir, NULL, &f->store, f->error), 0);
+        assert_int_equal(store_identity_put(f->store, &identity), 0);
+        assert_int_equal(store_meta_put(f->store, "key", victims[0], 15), 0);
+        assert_int_equal(store_journal_write(f->store, &slot, 1), 0);
+        store_close(&f->store);
+        fixture_patch_meta(f, victims[i], "damaged");
+        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), 0);
+        assert_false(kept);
         assert_int_equal(store_open(f->dir, NULL, &f->store, f->error), 0);
         assert_int_equal(store_identity_get(f->store, &identity), TG_ENOTFOUND);
         store_close(&f->store);
@@ -629,7 +667,8 @@ int main(void)
         STORE_TEST(the_incarnation_only_rises),
         STORE_TEST(meta_values_are_kept_by_key),
         STORE_TEST(an_open_store_is_locked),
-        STORE_TEST(setting_aside_keeps_the_files_and_the_node_id),
+        STORE_TEST(setting_aside_keeps_whole_meta_values),
+        STORE_TEST(setting_aside_damaged_meta_values_begins_a_new_node),
         STORE_TEST(a_backup_opens_as_a_store),
         STORE_TEST(bad_arguments_are_refused),
     };

@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_TEST_STORE_H
 #define TESTS_UNIT_TEST_STORE_H
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,6 +92,27 @@ static inline int fixture_write(struct store *store, uint32_t vnode, uint64_t se
     const struct store_vnode_batch batch = {
         .vnode = vnode, .header = &header, .records = records, .count = count};
     return store_write(store, &batch, 1, now_ms);
+}
+
+/* Writes `to` over the first bytes of every `from` in the closed store's meta file. */
+static inline void fixture_patch_meta(const struct fixture *fixture, const char *from,
+                                      const char *to)
+{
+    char path[128];
+    char page[4096];
+    int found = 0;
+    (void)snprintf(path, sizeof(path), "%s/meta/data.mdb", fixture->dir);
+    const int file = open(path, O_RDWR);
+    for (off_t at = 0; pread(file, page, sizeof(page), at) == sizeof(page); at += 4096) {
+        const char *place = memmem(page, sizeof(page), from, strlen(from));
+        if (place != NULL) {
+            assert_int_equal(pwrite(file, to, strlen(to), at + (place - page)),
+                             (ssize_t)strlen(to));
+            found++;
+        }
+    }
+    assert_int_equal(close(file), 0);
+    assert_true(found > 0);
 }
 
 #define STORE_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
