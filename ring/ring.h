@@ -31,7 +31,7 @@ enum {
     RING_SEATS_EACH_MAX = RING_WEIGHT_MAX / RING_SEAT_WEIGHT,
     RING_SEATS_MAX = 8192, /* of all members and vacancies together */
     RING_VNODES_MIN = 16,
-    RING_VNODES_MAX = 65536,
+    RING_VNODES_MAX = 32768, /* two planes of vnodes (node/cluster) share 16 bits */
     RING_VNODES_DEFAULT = 4096,
     RING_REPLICAS_MAX = 7,
     RING_REPLICAS_DEFAULT = 3

@@ -25,7 +25,9 @@ enum effect_kind {
     EFFECT_JOINED,      /* this node has a cluster now: keep control_identity, start shards */
     EFFECT_INCARNATION, /* make the stored incarnation at least `target` before going on */
     EFFECT_SEND_GOSSIP, /* `bytes` to the gossip address in `address` */
-    EFFECT_LOAD,        /* read slot `id` of `vnode` from disk; answer by shard_loaded */
+    EFFECT_LOAD,        /* read slot `id` of `vnode` from disk (a vnode of the second plane: from
+                           the journal, see shard.h; so for LIST and DROP_VNODE); answer by
+                           shard_loaded */
     EFFECT_ADMIN,      /* the ADMIN frame in `bytes` of connection `target`: for the control core */
     EFFECT_DROP_VNODE, /* forget `vnode` on disk: its state lives elsewhere now */
     EFFECT_LIST,       /* list the ids of `vnode` on disk; answer by shard_listed, in pieces */

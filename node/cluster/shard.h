@@ -79,6 +79,10 @@ MUST_USE int shard_restore_slot(struct shard *shard, uint32_t vnode, struct hash
 void shard_restore_vnode(struct shard *shard, uint32_t vnode, const struct term *state,
                          uint64_t seq);
 
+/* The highest term that was promised for `vnode`, one of the second plane; the rest of what the
+ * journal holds comes by the two functions above. */
+void shard_restore_promise(struct shard *shard, uint32_t vnode, const struct term *promised);
+
 /* ---- events -------------------------------------------------------------------------------- */
 
 /* A frame from client connection `connection`. Anything malformed is answered with an ERROR. */
@@ -155,6 +159,51 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok);
  * nothing is dirty any more. */
 bool shard_flushed(struct shard *shard);
 
+/* ---- the journal: what consistency `quorum` may not forget ---------------------------------- */
+
+/* Vnode numbers of a shard are those of the ring, 0 .. V - 1, and V + v: the second plane of ring
+ * vnode v, whose keys are those of rules with consistency `quorum`. What has a number of V or more
+ * lives in the journal alone: EFFECT_LOAD, EFFECT_LIST and EFFECT_DROP_VNODE of such a vnode mean
+ * the journal, and shard_gather never gathers its slots. */
+
+enum shard_journal_kind {
+    JOURNAL_PROMISE, /* this node promised `term`: nothing of a lower one is accepted any more */
+    JOURNAL_HEADER,  /* with all before it, the slots of the vnode are those of (term, seq) */
+    JOURNAL_SLOT,    /* state of `id` */
+};
+
+struct shard_journal_record {
+    uint32_t vnode;
+    uint8_t kind; /* enum shard_journal_kind */
+    struct term term;
+    uint64_t seq;
+    struct hash128 id;
+    uint64_t expires_ms;
+    uint32_t offset; /* of the state in `bytes` */
+    uint32_t len;
+};
+
+/* A batch in the caller's memory. capacity >= SHARD_JOURNAL_RECORDS_MIN, bytes_capacity >=
+ * SHARD_JOURNAL_BYTES_MIN: with less a batch might never make headway. */
+struct shard_journal {
+    struct shard_journal_record *records;
+    uint32_t count;
+    uint32_t capacity;
+    uint8_t *bytes;
+    size_t bytes_len;
+    size_t bytes_capacity;
+};
+
+enum { SHARD_JOURNAL_RECORDS_MIN = 64, SHARD_JOURNAL_BYTES_MIN = 1 << 19 };
+
+/* True when something waits for the journal and no batch is out. Ask after every event. */
+bool shard_journal_due(const struct shard *shard);
+/* Gathers the next batch: all its records are to be written in one transaction, durably. Its slots
+ * stay in memory until shard_journaled. Only one batch may be out at a time. */
+void shard_journal_gather(struct shard *shard, int64_t now_ns, struct shard_journal *out);
+/* The outcome of that batch. What waited for it is released if `ok`; else it is gathered again. */
+void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects);
+
 /* ---- orderly stop -------------------------------------------------------------------------- */
 
 /* Passes deciding to the replicas. True when no vnode is decided here any more, or none can be
@@ -188,11 +237,20 @@ struct shard_stats {
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
     uint64_t stalls;           /* own pauses long enough to be deposed in */
     uint64_t bad_frames;
-    uint64_t frames_dropped; /* did not fit in what one step may send */
-    uint64_t undone;         /* reservations given back */
-    uint64_t undo_lost;      /* reservations that could not be given back in time */
-    uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
-    int64_t flush_lag_ns;    /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t frames_dropped;     /* did not fit in what one step may send */
+    uint64_t undone;             /* reservations given back */
+    uint64_t undo_lost;          /* reservations that could not be given back in time */
+    uint64_t unconfirmed;        /* changes not yet acknowledged by any replica, now */
+    int64_t flush_lag_ns;        /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t quorum_checks;      /* of `checks`: decided for rules with consistency quorum */
+    uint64_t quorum_unavailable; /* refused because no majority could confirm them */
+    uint64_t quorum_in_doubt;    /* decided, then given up by a change of the decider */
+    uint64_t quorum_terms;       /* of terms_opened: in the plane of quorum */
+    uint64_t quorum_uncommitted; /* decisions that wait for a majority, now */
+    uint64_t quorum_lag_ns;      /* age of the oldest of them, 0 = none */
+    uint64_t journal_batches;
+    uint64_t journal_records;
+    uint64_t journal_failures; /* batches that could not be written */
     uint64_t slots;
     uint64_t slots_max;
     uint64_t evicted;
@@ -201,6 +259,9 @@ struct shard_stats {
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;
     uint32_t parts_waiting;
+    uint32_t quorum_vnodes; /* held here of the plane of quorum, 0 = it is not in use */
+    uint32_t quorum_vnodes_deciding;
+    uint32_t quorum_vnodes_undecided; /* of which this node knows nobody who can decide */
 };
 
 void shard_stats(const struct shard *shard, struct shard_stats *out);

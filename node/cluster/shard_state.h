@@ -327,8 +327,9 @@ struct shard {
     bool reroute_due;
     bool resigning;
     bool flush_asked;
-    bool flush_more; /* the last batch did not hold all */
-    bool write_out;  /* a batch is with the storage writer */
+    bool flush_more;  /* the last batch did not hold all */
+    bool write_out;   /* a batch is with the storage writer */
+    bool journal_out; /* a batch is with the journal's writer */
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;

@@ -62,6 +62,8 @@ enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
 enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
 /* What a request gets when no node can decide for its key. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED };
+/* How many replicas stand behind a decision before it is answered: the decider, or a majority. */
+enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
 
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
@@ -89,6 +91,7 @@ struct policy_rule {
     uint8_t act;         /* enum policy_act */
     uint8_t class;       /* enum policy_class */
     uint8_t on_failure;  /* enum policy_failure */
+    uint8_t consistency; /* enum policy_consistency */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;
     bool shadow;       /* decide and record, never deny */

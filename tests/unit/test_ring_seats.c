@@ -19,7 +19,7 @@ static uint32_t loads[SEATS_MAX + 1];
 /* Every seat has the share rounded down or up, for any number of seats, even more than vnodes. */
 static void loads_differ_by_at_most_one(void **state)
 {
-    static const uint32_t vnodes[] = {16, 256, 4096, 65536};
+    static const uint32_t vnodes[] = {16, 256, 4096, RING_VNODES_MAX};
     static const uint32_t seats[] = {1, 2, 3, 5, 7, 16, 17, 20, 64, 100, 200, 333, 600};
 
     (void)state;
