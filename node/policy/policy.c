@@ -121,6 +121,7 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->act);
     digest_number(digest, rule->class);
     digest_number(digest, rule->on_failure);
+    digest_number(digest, rule->consistency);
     digest_number(digest, rule->ipv6_prefix);
     digest_number(digest, rule->enabled);
     digest_number(digest, rule->shadow);
@@ -228,6 +229,15 @@ bool policy_unmatched_deny(const struct policy *policy)
 size_t policy_rule_count(const struct policy *policy)
 {
     return policy->rule_count;
+}
+
+bool policy_has_quorum(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        if (policy->rules[i].enabled && policy->rules[i].consistency == POLICY_CONSISTENCY_QUORUM)
+            return true;
+    }
+    return false;
 }
 
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index)

@@ -60,9 +60,13 @@ struct policy_error {
 
 enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
 enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
+/* How many nodes must hold a decision before it is answered: the decider, or a majority of the
+ * key's replicas, durably. */
+enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
 /* What a request gets when no node can decide for its key. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED };
-/* How many replicas stand behind a decision before it is answered: the decider, or a majority. */
+/* How many replicas stand behind a decision before it is answered: the decider, or a majority,
+ * durably. */
 enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
 
 /* One attribute to match: any of the alternatives. */
@@ -91,7 +95,7 @@ struct policy_rule {
     uint8_t act;         /* enum policy_act */
     uint8_t class;       /* enum policy_class */
     uint8_t on_failure;  /* enum policy_failure */
-    uint8_t consistency; /* enum policy_consistency */
+    uint8_t consistency; /* enum policy_consistency; QUORUM for throttle only */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;
     bool shadow;       /* decide and record, never deny */
@@ -118,6 +122,8 @@ const struct policy *policy_empty(void);
 uint64_t policy_digest(const struct policy *policy);
 /* Whether a request that no rule matches is denied (`unmatched: deny`). */
 bool policy_unmatched_deny(const struct policy *policy);
+/* Whether a rule in force (enabled) asks for consistency `quorum`. */
+bool policy_has_quorum(const struct policy *policy);
 /* Rules in acting order (priority, then file order), the disabled ones included. */
 size_t policy_rule_count(const struct policy *policy);
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index);
@@ -131,6 +137,7 @@ MUST_USE int policy_format_rule(const struct policy_rule *rule, char *out, size_
 const char *policy_act_name(unsigned act);
 const char *policy_class_name(unsigned class);
 const char *policy_failure_name(unsigned failure);
+const char *policy_consistency_name(unsigned consistency);
 
 /* One attribute of a request. Bytes in place, not NUL-terminated. */
 struct policy_attribute {

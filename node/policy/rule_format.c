@@ -124,8 +124,8 @@ int policy_format_rule(const struct policy_rule *rule, char *out, size_t capacit
     put_match(&writer, rule);
     put(&writer, ",\"action\":\"%s\",\"class\":\"%s\"", policy_act_name(rule->act),
         policy_class_name(rule->class));
-    put(&writer, ",\"consistency\":\"one\",\"scope\":\"region\",\"shadow\":%s",
-        rule->shadow ? "true" : "false");
+    put(&writer, ",\"consistency\":\"%s\",\"scope\":\"region\",\"shadow\":%s",
+        policy_consistency_name(rule->consistency), rule->shadow ? "true" : "false");
     if (rule->act == POLICY_ACT_THROTTLE)
         put_throttle(&writer, rule);
     if (rule->act != POLICY_ACT_ALLOW)

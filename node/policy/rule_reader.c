@@ -89,7 +89,10 @@ static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"de
 static const struct yaml_reader_word mode_words[] = {
     {"hard", 0, false}, {"soft", 1, true}, {"elastic", 2, true}};
 static const struct yaml_reader_word consistency_words[] = {
-    {"one", 0, false}, {"any", 1, true}, {"quorum", 2, true}};
+    {"one", POLICY_CONSISTENCY_ONE, false},
+    {"any", POLICY_CONSISTENCY_QUORUM + 1, true},
+    {"quorum", POLICY_CONSISTENCY_QUORUM, true},
+};
 static const struct yaml_reader_word scope_words[] = {{"region", 0, false}, {"global", 1, true}};
 
 const char *policy_act_name(unsigned act)
@@ -105,6 +108,15 @@ const char *policy_class_name(unsigned class)
 const char *policy_failure_name(unsigned failure)
 {
     return failure <= POLICY_FAILURE_CLOSED ? failure_words[failure].text : NULL;
+}
+
+const char *policy_consistency_name(unsigned consistency)
+{
+    static const char *const names[] = {
+        [POLICY_CONSISTENCY_ONE] = "one",
+        [POLICY_CONSISTENCY_QUORUM] = "quorum",
+    };
+    return consistency <= POLICY_CONSISTENCY_QUORUM ? names[consistency] : NULL;
 }
 
 /* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
@@ -264,6 +276,7 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     int act = POLICY_ACT_THROTTLE;
     int class = POLICY_CLASS_NORMAL;
     int failure = POLICY_FAILURE_CLOSED;
+    int consistency = POLICY_CONSISTENCY_ONE;
     int missing = 0;
     int ignored = 0;
 
@@ -273,7 +286,8 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     if (result == TG_OK)
         result = read_word(reader, &fields[FIELD_MISSING], WORDS(missing_words), &missing);
     if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &ignored);
+        result =
+            read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &consistency);
     if (result == TG_OK)
         result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
     if (result == TG_OK)
@@ -283,6 +297,7 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->on_failure = (uint8_t)failure;
+    rule->consistency = (uint8_t)consistency;
     rule->missing_deny = missing != 0;
     rule->status = act == POLICY_ACT_BLOCK ? STATUS_BLOCK : STATUS_THROTTLE;
     return result;
@@ -330,6 +345,12 @@ static int check_together(const struct yaml_reader *reader, uint32_t node,
                                     "it with action throttle only",
                                     field->name, policy_act_name(rule->act));
     }
+    if (!throttle && rule->consistency != POLICY_CONSISTENCY_ONE)
+        return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+                                "consistency: found %s with action %s, which counts nothing; "
+                                "expected it with action throttle only",
+                                policy_consistency_name(rule->consistency),
+                                policy_act_name(rule->act));
     if (rule->act == POLICY_ACT_ALLOW && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
         return yaml_reader_fail(reader, fields[FIELD_RESPONSE].node,
                                 "response: found with action allow, which never denies; expected "
