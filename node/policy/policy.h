@@ -65,9 +65,6 @@ enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BAT
 enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
 /* What a request gets when no node can decide for its key. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED };
-/* How many replicas stand behind a decision before it is answered: the decider, or a majority,
- * durably. */
-enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
 
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
