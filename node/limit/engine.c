@@ -138,8 +138,7 @@ static inline void row_apply(struct table *table, const struct row *row, struct 
         }
         return;
     }
-    if ((row->request.flags & LIMIT_LOADED) == 0 &&
-        filter_maybe(&table->filter, row->vnode, row->id)) {
+    if ((row->request.flags & LIMIT_LOADED) == 0 && vnode_maybe(table, row->vnode, row->id)) {
         decision_blank(out, LIMIT_ABSENT);
         return;
     }

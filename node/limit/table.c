@@ -9,6 +9,7 @@
  *     expired                          -> gone at once
  *     on disk, clean, not referenced   -> evicted into the filter
  *     on disk, clean, referenced       -> second best
+ *     of a journaled vnode             -> stays (I5)
  *     anything else not being written  -> the nearest to full is forgotten, and counted
  *
  * Must not: allocate after table_new, look at a clock, walk all slots in one call.
@@ -34,12 +35,19 @@ static uint32_t ring_len_for(size_t memory_bytes)
     return len;
 }
 
+/* At least one, so that no empty block is asked for. */
+static size_t counts_len(const struct table *table)
+{
+    return (size_t)(table->vnodes_count - table->journaled_first + 1) * TABLE_TARGETS;
+}
+
 /* Bytes of everything but the index's words and the region. */
 static size_t fixed_bytes(const struct table *table)
 {
-    return sizeof *table + table->vnodes_count * sizeof(struct vnode_state) + rates_bytes() +
+    return sizeof *table + table->vnodes_count * sizeof(struct vnode_state) +
+           counts_len(table) * sizeof *table->dirty_counts + rates_bytes() +
            TABLE_PLANS * sizeof(struct limit_plan) +
-           filter_bytes(table->vnodes_count, table->bytes_max / FILTER_SHARE) +
+           filter_bytes(table->journaled_first, table->bytes_max / FILTER_SHARE) +
            (size_t)table->ring_len * sizeof(uint32_t) +
            (INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t) + REGION_ALIGN;
 }
@@ -67,16 +75,17 @@ static int table_take_memory(struct table *table)
     table->index_block_bytes = ((size_t)index_size + INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t);
     table->region_bytes = (size_t)table->slots_max * sizeof(struct slot) + REGION_ALIGN;
     table->vnodes = alloc_array(allocator, table->vnodes_count, sizeof *table->vnodes);
+    table->dirty_counts = alloc_array(allocator, counts_len(table), sizeof *table->dirty_counts);
     table->plans = alloc_array(allocator, TABLE_PLANS, sizeof *table->plans);
     table->ring = alloc_array(allocator, table->ring_len, sizeof *table->ring);
     table->index_block = alloc_get(allocator, table->index_block_bytes);
     table->region = alloc_get(allocator, table->region_bytes);
-    if (table->vnodes == NULL || table->plans == NULL || table->ring == NULL ||
-        table->index_block == NULL || table->region == NULL)
+    if (table->vnodes == NULL || table->dirty_counts == NULL || table->plans == NULL ||
+        table->ring == NULL || table->index_block == NULL || table->region == NULL)
         return TG_ENOMEM;
     int rc = rates_init(&table->memory.rates, allocator);
     if (rc == 0)
-        rc = filter_init(&table->filter, allocator, table->vnodes_count,
+        rc = filter_init(&table->filter, allocator, table->journaled_first,
                          table->bytes_max / FILTER_SHARE);
     return rc;
 }
@@ -100,8 +109,14 @@ static void table_lay_out(struct table *table)
 int table_new(struct table **out, const struct allocator *allocator, size_t memory_bytes,
               uint32_t vnodes)
 {
+    return table_new_journaled(out, allocator, memory_bytes, vnodes, 0);
+}
+
+int table_new_journaled(struct table **out, const struct allocator *allocator, size_t memory_bytes,
+                        uint32_t vnodes, uint32_t journaled)
+{
     *out = NULL;
-    if (memory_bytes < TABLE_MEMORY_MIN || vnodes == 0 || vnodes > TABLE_VNODES_MAX)
+    if (memory_bytes < TABLE_MEMORY_MIN || vnodes > TABLE_VNODES_MAX || journaled >= vnodes)
         return TG_EINVALID;
     struct table *table = alloc_get(allocator, sizeof *table);
     if (table == NULL)
@@ -109,6 +124,7 @@ int table_new(struct table **out, const struct allocator *allocator, size_t memo
     table->allocator = allocator;
     table->bytes_max = memory_bytes;
     table->vnodes_count = vnodes;
+    table->journaled_first = vnodes - journaled;
     table->ring_len = ring_len_for(memory_bytes);
     table->slots_max = slots_for(table);
     const int rc = table->slots_max == 0 ? TG_EINVALID : table_take_memory(table);
@@ -139,6 +155,7 @@ void table_free(struct table **pointer)
     give_back(allocator, table->index_block, table->index_block_bytes);
     give_back(allocator, table->ring, table->ring_len * sizeof *table->ring);
     give_back(allocator, table->plans, TABLE_PLANS * sizeof *table->plans);
+    give_back(allocator, table->dirty_counts, counts_len(table) * sizeof *table->dirty_counts);
     give_back(allocator, table->vnodes, table->vnodes_count * sizeof *table->vnodes);
     alloc_put(allocator, table, sizeof *table);
     *pointer = NULL;
@@ -159,7 +176,7 @@ void table_stats(const struct table *table, struct table_stats *stats)
     };
     const uint64_t ring = table->ring_head < table->ring_len ? table->ring_head : table->ring_len;
     stats->bytes = fixed_bytes(table) - (size_t)(table->ring_len - ring) * sizeof(uint32_t) -
-                   filter_bytes(table->vnodes_count, table->bytes_max / FILTER_SHARE) +
+                   filter_bytes(table->journaled_first, table->bytes_max / FILTER_SHARE) +
                    filter_bytes_used(&table->filter) + index_bytes(&table->index) +
                    (size_t)table->slots_end * sizeof(struct slot) +
                    (size_t)(arena->end - arena->low) * ARENA_GRANULE;
@@ -219,6 +236,7 @@ void table_discard(struct table *table, uint32_t number)
     if (--state->count == 0)
         state->removing = 0;
     table->slots_used--;
+    slot_clear_dirty(table, slot, DIRTY_TARGETS);
     if ((slot->dirty & DIRTY_WRITING) != 0) {
         slot->kind |= KIND_ZOMBIE; /* the writer still knows it by number */
         slot->dirty = DIRTY_WRITING;
@@ -238,11 +256,18 @@ static bool slot_expired(const struct table *table, const struct slot *slot, int
     return (slot->kind & KIND_LOWERED) == 0 || slot_dirty(table, slot) == 0;
 }
 
+/* I5: whether only its expiry may take the slot out of memory now. */
+static bool slot_pinned(const struct table *table, const struct slot *slot)
+{
+    return vnode_journaled(table, slot->vnode) &&
+           ((slot->dirty & DIRTY_ON_DISK) == 0 || slot_dirty(table, slot) != 0);
+}
+
 static void slot_evict(struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
     if (!table->vnodes[slot->vnode].removing)
-        filter_add(&table->filter, slot->vnode, slot->id);
+        table_filter_add(table, slot->vnode, slot->id);
     table_discard(table, number);
 }
 
@@ -276,6 +301,8 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
         table_discard(table, number);
         return true;
     }
+    if (slot_pinned(table, slot))
+        return false;
     const bool referenced = (slot->kind & KIND_REFERENCED) != 0;
     slot->kind &= (uint8_t)~KIND_REFERENCED;
     if ((slot->dirty & DIRTY_ON_DISK) != 0 && slot_dirty(table, slot) == 0) {
@@ -333,7 +360,9 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
             continue;
         struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
         if (!evict_consider(table, number, now_ns, &victims)) {
-            if (victims.second == number) {
+            if (slot_pinned(table, slot)) {
+                continue;
+            } else if (victims.second == number) {
                 table->evicted++;
                 slot_evict(table, number);
             } else {
@@ -376,7 +405,7 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
     struct vnode_state *state = &table->vnodes[vnode];
     table_set_targets(table, vnode, 0);
     state->behind = state->mark = state->mark_next = 0;
-    filter_reset(&table->filter, vnode);
+    table_filter_reset(table, vnode);
     if (state->count == 0)
         return;
     state->removing = 1;
@@ -465,31 +494,43 @@ void table_drop(struct table *table, uint32_t slot)
 
 void table_filter_add(struct table *table, uint32_t vnode, struct hash128 id)
 {
-    filter_add(&table->filter, vnode, id);
+    if (vnode_journaled(table, vnode))
+        table->vnodes[vnode].spilled = true;
+    else
+        filter_add(&table->filter, vnode, id);
 }
 
 int table_filter_maybe(const struct table *table, uint32_t vnode, struct hash128 id)
 {
-    return filter_maybe(&table->filter, vnode, id);
+    return vnode_maybe(table, vnode, id);
 }
 
 void table_filter_reset(struct table *table, uint32_t vnode)
 {
-    filter_reset(&table->filter, vnode);
+    if (vnode_journaled(table, vnode))
+        table->vnodes[vnode].spilled = false;
+    else
+        filter_reset(&table->filter, vnode);
 }
 
 void table_filter_saturate(struct table *table, uint32_t vnode)
 {
-    filter_saturate(&table->filter, vnode);
+    if (vnode_journaled(table, vnode))
+        table->vnodes[vnode].spilled = true;
+    else
+        filter_saturate(&table->filter, vnode);
 }
 
 uint32_t table_filter_fill_permille(const struct table *table, uint32_t vnode)
 {
+    if (vnode_journaled(table, vnode))
+        return table->vnodes[vnode].spilled ? 1000 : 0;
     return filter_fill_permille(&table->filter, vnode);
 }
 
 int table_filter_rebuild_begin(struct table *table, uint32_t vnode)
 {
+    ASSERT(!vnode_journaled(table, vnode));
     return filter_rebuild_begin(&table->filter, vnode);
 }
 

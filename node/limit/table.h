@@ -23,6 +23,13 @@
  *     otherwise its loss is counted in `forgotten`.
  * I3  Every id in the index is that of exactly one live slot; a slot's number never changes.
  * I4  A key that left for the disk is a "maybe" of its vnode's filter.
+ * I5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean for
+ *     every target: what a majority was counted on to hold is never forgotten for want of room.
+ *
+ * Journaled vnodes are the last ones of a table that was made with some. Their disk is a journal
+ * with a writer of its own, so their slots are read as target TABLE_JOURNAL and never as
+ * TABLE_DISK; they have exact counts of dirty slots instead of waiting for a whole target to be
+ * idle, and one "something has left memory" a vnode instead of a filter.
  *
  * One thread, no clock: the time is an argument. Bytes of exports are versioned and little-endian.
  */
@@ -48,6 +55,8 @@ enum {
     TABLE_REPLICA_1 = 1, /* replica position p is target p */
     TABLE_TARGETS = 6,
     TABLE_REPLICAS_MAX = TABLE_TARGETS - 1,
+    TABLE_JOURNAL = TABLE_TARGETS, /* the disk of journaled vnodes, to those who read changes */
+    TABLE_READERS,
     TABLE_VNODES_MAX = 65536,
     /* Bytes of the largest export: a full sliding_log. */
     TABLE_EXPORT_MAX = 48 + 4 * 65536,
@@ -73,6 +82,9 @@ struct table_stats {
  * TABLE_VNODES_MAX). *table is NULL on failure. 0, TG_EINVALID or TG_ENOMEM. */
 MUST_USE int table_new(struct table **table, const struct allocator *allocator, size_t memory_bytes,
                        uint32_t vnodes);
+/* The same, of which the last `journaled` vnodes are journaled. */
+MUST_USE int table_new_journaled(struct table **table, const struct allocator *allocator,
+                                 size_t memory_bytes, uint32_t vnodes, uint32_t journaled);
 void table_free(struct table **table);
 void table_stats(const struct table *table, struct table_stats *stats);
 
@@ -100,8 +112,8 @@ bool table_step(struct table *table, int64_t now_ns);
 
 /* The next slot that is dirty for `target`, or TABLE_NONE: then nothing is pending, or (not
  * table_target_idle) a bounded portion of a sweep found none yet: ask again next turn. The caller
- * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK:
- * table_write_begin), or table_defer. */
+ * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK and
+ * TABLE_JOURNAL: table_write_begin), or table_defer. */
 uint32_t table_next_dirty(struct table *table, unsigned target);
 /* The slot's state has been handed to the target. */
 void table_clear_dirty(struct table *table, uint32_t slot, unsigned target);
@@ -116,6 +128,9 @@ void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target);
 /* True while slots of a mark of this vnode for `target` are still to be visited. */
 bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target);
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target);
+/* Slots of a journaled vnode with the dirty bit of `target` (TABLE_DISK: to be journaled), not
+ * counting those being written. */
+uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target);
 /* True if table_next_dirty has nothing more: ring drained and no sweep pending. */
 bool table_target_idle(const struct table *table, unsigned target);
 

@@ -8,9 +8,9 @@
 
 enum { CHECK_RING_SLOTS = 64 };
 
-static bool ring_holds(const struct table *table, uint32_t number, unsigned target)
+static bool ring_holds(const struct table *table, uint32_t number, unsigned reader)
 {
-    for (uint64_t at = table->cursor[target]; at < table->ring_head; at++)
+    for (uint64_t at = table->cursor[reader]; at < table->ring_head; at++)
         if (table->ring[at & (table->ring_len - 1)] == number)
             return true;
     return false;
@@ -27,9 +27,10 @@ static void check_tracked(const struct table *table, uint32_t number)
             continue;
         if (target == TABLE_DISK && (slot->dirty & DIRTY_WRITING) != 0)
             continue; /* table_write_done queues it */
-        const struct sweep *sweep = &table->sweep[target];
+        const unsigned reader = reader_of(table, slot->vnode, target);
+        const struct sweep *sweep = &table->sweep[reader];
         const bool ahead = sweep->at <= number && number < sweep->end;
-        ASSERT(ahead || sweep->again || ring_holds(table, number, target));
+        ASSERT(ahead || sweep->again || ring_holds(table, number, reader));
     }
 }
 
@@ -42,6 +43,24 @@ static void check_slot(const struct table *table, uint32_t number)
     ASSERT(slot_expires_ns(table, slot) >= 0);
     if ((slot->kind & KIND_WIDE) != 0)
         ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
+}
+
+/* The counts of journaled vnodes, of all together: they are kept by the same two functions. */
+static void check_dirty_counts(const struct table *table)
+{
+    uint64_t counted[TABLE_TARGETS] = {0};
+    uint64_t found[TABLE_TARGETS] = {0};
+    for (uint32_t vnode = table->journaled_first; vnode < table->vnodes_count; vnode++)
+        for (unsigned target = 0; target < TABLE_TARGETS; target++)
+            counted[target] += *dirty_count(table, vnode, target);
+    for (uint32_t number = 0; number < table->slots_end; number++) {
+        const struct slot *slot = &table->slots[number];
+        for (unsigned target = 0; target < TABLE_TARGETS && slot_live(slot); target++)
+            found[target] +=
+                vnode_journaled(table, slot->vnode) ? (uint32_t)slot->dirty >> target & 1u : 0;
+    }
+    for (unsigned target = 0; target < TABLE_TARGETS; target++)
+        ASSERT(counted[target] == found[target]);
 }
 
 void table_check_invariants(const struct table *table)
@@ -74,6 +93,7 @@ void table_check_invariants(const struct table *table)
     ASSERT(live == table->slots_used && counted == live);
     ASSERT(live + zombies + vacant == table->slots_end);
     ASSERT(table->slots_end * (sizeof(struct slot) / ARENA_GRANULE) <= table->memory.arena.low);
+    check_dirty_counts(table);
     index_check(&table->index);
     ASSERT(table->index.used == live);
     arena_check(&table->memory.arena);

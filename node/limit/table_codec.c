@@ -96,7 +96,10 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     if (number != TABLE_NONE && (table->slots[number].kind & KIND_ALGORITHM) != algorithm)
         return TG_ECORRUPT;
     const bool from_disk = (flags & TABLE_FROM_DISK) != 0;
-    if (number != TABLE_NONE ? from_disk : expires_ns <= now_ns)
+    /* A state as good as none is news to a journal that may hold an older one. */
+    const bool needless = expires_ns <= now_ns && (from_disk || !vnode_journaled(table, vnode) ||
+                                                   !table->vnodes[vnode].spilled);
+    if (number != TABLE_NONE ? from_disk : needless)
         return 0;
     struct limit_cell cell = {0};
     rc = decode_cell(table, ops, &reader, number, now_ns, &cell);

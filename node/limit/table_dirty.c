@@ -24,10 +24,11 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
     struct vnode_state *state = &table->vnodes[vnode];
     for (unsigned target = 0; target < TABLE_TARGETS; target++) {
         const uint8_t bit = TABLE_TARGET_BIT(target);
+        uint32_t *vnodes = &table->target_vnodes[reader_of(table, vnode, target)];
         if ((mask & bit) != 0 && (state->targets & bit) == 0)
-            table->target_vnodes[target]++;
+            (*vnodes)++;
         if ((mask & bit) == 0 && (state->targets & bit) != 0)
-            table->target_vnodes[target]--;
+            (*vnodes)--;
     }
     /* Bits set when the target was last in the mask say nothing new, but they would be
      * believed: a sweep finds them again, so that none is without an entry (I1). */
@@ -63,15 +64,22 @@ uint32_t table_count(const struct table *table, uint32_t vnode)
     return table->vnodes[vnode].count;
 }
 
-/* True if the target's reader should get the slot now. One that is being written is not handed to
- * the disk a second time: table_write_done queues it again. */
-static bool slot_due(const struct table *table, const struct slot *slot, unsigned target)
+/* The bit of a slot that concerns the reader. */
+static uint8_t reader_bit(unsigned reader)
 {
-    if (!slot_live(slot))
+    return TABLE_TARGET_BIT(reader == TABLE_JOURNAL ? TABLE_DISK : reader);
+}
+
+/* True if the reader should get the slot now. One that is being written is not handed to the disk a
+ * second time: table_write_done queues it again. */
+static bool slot_due(const struct table *table, const struct slot *slot, unsigned reader)
+{
+    const uint8_t bit = reader_bit(reader);
+    if (!slot_live(slot) || (slot->dirty & bit) == 0)
         return false;
-    if (target == TABLE_DISK && (slot->dirty & DIRTY_WRITING) != 0)
+    if (bit == TABLE_TARGET_BIT(TABLE_DISK) &&
+        ((slot->dirty & DIRTY_WRITING) != 0 || reader_of(table, slot->vnode, TABLE_DISK) != reader))
         return false;
-    const uint8_t bit = TABLE_TARGET_BIT(target);
     return (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0;
 }
 
@@ -122,7 +130,7 @@ static uint32_t sweep_next(struct table *table, unsigned target)
         const uint32_t number = sweep->at++;
         struct slot *slot = &table->slots[number];
         if (slot_live(slot))
-            slot->dirty |= table->vnodes[slot->vnode].mark & bit;
+            slot_set_dirty(table, slot, table->vnodes[slot->vnode].mark & bit);
         if (slot_due(table, slot, target))
             return number; /* the pass is finished by a later call, if this was its last */
     }
@@ -135,12 +143,12 @@ void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target)
 {
     ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
     table->vnodes[vnode].behind &= (uint8_t)~TABLE_TARGET_BIT(target);
-    sweep_ask(table, target);
+    sweep_ask(table, reader_of(table, vnode, target));
 }
 
 void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
 {
-    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
+    ASSERT(vnode < table->vnodes_count && target != TABLE_DISK && target < TABLE_TARGETS);
     const uint8_t bit = TABLE_TARGET_BIT(target);
     struct vnode_state *state = &table->vnodes[vnode];
     if ((state->targets & bit) == 0) {
@@ -171,8 +179,15 @@ bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned targ
     return (table->vnodes[vnode].behind & TABLE_TARGET_BIT(target)) != 0;
 }
 
+uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target)
+{
+    ASSERT(vnode_journaled(table, vnode) && target < TABLE_TARGETS);
+    return *dirty_count(table, vnode, target);
+}
+
 bool table_target_idle(const struct table *table, unsigned target)
 {
+    ASSERT(target < TABLE_READERS);
     const struct sweep *sweep = &table->sweep[target];
     if (table->target_vnodes[target] == 0)
         return true;
@@ -187,7 +202,7 @@ static void ring_make_room(struct table *table)
 {
     const uint64_t limit = table->ring_head - table->ring_len + 1;
     uint64_t oldest = table->ring_head;
-    for (unsigned target = 0; target < TABLE_TARGETS; target++) {
+    for (unsigned target = 0; target < TABLE_READERS; target++) {
         if (table->target_vnodes[target] == 0) {
             table->cursor[target] = table->ring_head;
         } else if (table->cursor[target] < limit) {
@@ -212,7 +227,7 @@ void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
     struct slot *slot = &table->slots[number];
     if ((targets & ~slot->dirty) == 0)
         return; /* whoever has the bit has the entry */
-    slot->dirty |= targets;
+    slot_set_dirty(table, slot, targets);
     ring_push(table, number);
 }
 
@@ -228,7 +243,7 @@ void table_changed(struct table *table, uint32_t number, bool lowered)
 
 uint32_t table_next_dirty(struct table *table, unsigned target)
 {
-    ASSERT(target < TABLE_TARGETS);
+    ASSERT(target < TABLE_READERS);
     uint64_t *cursor = &table->cursor[target];
     for (unsigned n = 0; *cursor < table->ring_head; n++) {
         if (n == TABLE_DRAIN_ENTRIES)
@@ -251,7 +266,7 @@ void table_clear_dirty(struct table *table, uint32_t number, unsigned target)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     ASSERT(target < TABLE_TARGETS);
-    table->slots[number].dirty &= (uint8_t)~TABLE_TARGET_BIT(target);
+    slot_clear_dirty(table, &table->slots[number], TABLE_TARGET_BIT(target));
     table_settle(table, number);
 }
 
@@ -269,7 +284,7 @@ void table_write_begin(struct table *table, uint32_t number)
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     struct slot *slot = &table->slots[number];
     ASSERT((slot->dirty & DIRTY_WRITING) == 0);
-    slot->dirty &= (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
+    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
     slot->dirty |= DIRTY_WRITING;
 }
 
@@ -289,7 +304,7 @@ void table_write_done(struct table *table, uint32_t number, bool ok)
     if (ok)
         slot->dirty |= DIRTY_ON_DISK;
     if (!ok || (slot->dirty & TABLE_TARGET_BIT(TABLE_DISK)) != 0) {
-        slot->dirty |= TABLE_TARGET_BIT(TABLE_DISK);
+        slot_set_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
         ring_push(table, number); /* its entry may have been passed over meanwhile */
     }
     table_settle(table, number);

@@ -62,6 +62,7 @@ struct vnode_state {
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
     uint8_t mark_next; /* targets whose next sweep will */
     uint8_t removing;
+    bool spilled; /* journaled: some key left memory since the last reset */
 };
 
 /* A pass over the slots 0 .. end - 1. Idle when at == end and not again. */
@@ -76,8 +77,10 @@ struct table {
     const struct allocator *allocator;
     size_t bytes_max;
     uint32_t vnodes_count;
+    uint32_t journaled_first; /* vnodes from here on are journaled */
 
     struct vnode_state *vnodes;
+    uint32_t *dirty_counts; /* [journaled vnodes][TABLE_TARGETS]: slots with that bit */
     struct limit_memory memory;
     struct filter filter;
     struct index index;
@@ -99,10 +102,10 @@ struct table {
     uint32_t *ring;
     uint32_t ring_len; /* a power of two */
     uint64_t ring_head;
-    uint64_t cursor[TABLE_TARGETS];
+    uint64_t cursor[TABLE_READERS];
     uint64_t cursor_oldest; /* at most each cursor in use */
-    uint32_t target_vnodes[TABLE_TARGETS];
-    struct sweep sweep[TABLE_TARGETS];
+    uint32_t target_vnodes[TABLE_READERS];
+    struct sweep sweep[TABLE_READERS];
     struct sweep removal;
 
     uint64_t evicted;
@@ -135,6 +138,48 @@ static inline void slot_set_cell(struct slot *slot, const struct limit_cell *cel
 static inline const struct limit_ops *slot_ops(const struct slot *slot)
 {
     return algorithm_ops(slot->kind & KIND_ALGORITHM);
+}
+
+static inline bool vnode_journaled(const struct table *table, uint32_t vnode)
+{
+    return vnode >= table->journaled_first;
+}
+
+/* Who reads the changes of a vnode for `target`. */
+static inline unsigned reader_of(const struct table *table, uint32_t vnode, unsigned target)
+{
+    return target == TABLE_DISK && vnode_journaled(table, vnode) ? TABLE_JOURNAL : target;
+}
+
+static inline uint32_t *dirty_count(const struct table *table, uint32_t vnode, unsigned target)
+{
+    return &table->dirty_counts[(vnode - table->journaled_first) * TABLE_TARGETS + target];
+}
+
+/* Sets and clears dirty bits; the only ways to do so, because journaled vnodes count them. */
+static inline void slot_set_dirty(const struct table *table, struct slot *slot, uint8_t bits)
+{
+    if (vnode_journaled(table, slot->vnode))
+        for (unsigned target = 0; target < TABLE_TARGETS; target++)
+            *dirty_count(table, slot->vnode, target) +=
+                (uint32_t)(bits & ~slot->dirty) >> target & 1u;
+    slot->dirty |= bits;
+}
+
+static inline void slot_clear_dirty(const struct table *table, struct slot *slot, uint8_t bits)
+{
+    if (vnode_journaled(table, slot->vnode))
+        for (unsigned target = 0; target < TABLE_TARGETS; target++)
+            *dirty_count(table, slot->vnode, target) -=
+                (uint32_t)(bits & slot->dirty) >> target & 1u;
+    slot->dirty &= (uint8_t)~bits;
+}
+
+/* Whether `id`, which is not in memory, may be on disk (I4). */
+static inline bool vnode_maybe(const struct table *table, uint32_t vnode, struct hash128 id)
+{
+    return vnode_journaled(table, vnode) ? table->vnodes[vnode].spilled
+                                         : filter_maybe(&table->filter, vnode, id) != 0;
 }
 
 /* Dirty bits that still concern somebody. */

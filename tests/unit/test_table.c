@@ -56,12 +56,14 @@ static uint32_t key_of(struct hash128 id)
     }
 }
 
-static void world_init(uint64_t seed, uint8_t targets)
+/* Vnodes from VNODES - journaled on are journaled. */
+static void world_init_journaled(uint64_t seed, uint8_t targets, uint32_t journaled)
 {
     memset(&world, 0, sizeof world);
     random_init(&world.random, seed);
     world.now_ns = LIMIT_TEST_EPOCH_NS;
-    assert_int_equal(table_new(&world.table, alloc_heap(), TABLE_MEMORY_MIN, VNODES), 0);
+    assert_int_equal(
+        table_new_journaled(&world.table, alloc_heap(), TABLE_MEMORY_MIN, VNODES, journaled), 0);
     for (uint32_t vnode = 0; vnode < VNODES; vnode++)
         table_set_targets(world.table, vnode, targets);
     for (uint32_t key = 0; key < KEYS; key++) {
@@ -70,6 +72,11 @@ static void world_init(uint64_t seed, uint8_t targets)
             at = (at + 1) % (1 << 18);
         world.key_of_hash[at] = key + 1;
     }
+}
+
+static void world_init(uint64_t seed, uint8_t targets)
+{
+    world_init_journaled(seed, targets, 0);
 }
 
 static void export_to(uint32_t slot, struct copy *copy)
@@ -96,13 +103,14 @@ static void hit(uint32_t key)
     assert_int_equal(got.used, ++world.count[key]);
 }
 
-/* Takes up to `max` dirty slots for the disk; they are written when finish_writes says so. */
-static void begin_writes(unsigned max)
+/* Takes up to `max` dirty slots for the disk, as `reader` finds them; they are written when
+ * finish_writes says so. */
+static void begin_writes_of(unsigned reader, unsigned max)
 {
     while (world.writes < WRITES && max-- > 0) {
-        const uint32_t slot = table_next_dirty(world.table, TABLE_DISK);
+        const uint32_t slot = table_next_dirty(world.table, reader);
         if (slot == TABLE_NONE) {
-            if (table_target_idle(world.table, TABLE_DISK))
+            if (table_target_idle(world.table, reader))
                 return;
             continue;
         }
@@ -113,6 +121,11 @@ static void begin_writes(unsigned max)
         table_write_begin(world.table, slot);
         world.writes++;
     }
+}
+
+static void begin_writes(unsigned max)
+{
+    begin_writes_of(TABLE_DISK, max);
 }
 
 static void finish_writes(void)
@@ -163,12 +176,9 @@ static uint64_t used_in(const struct copy *copy)
     return used;
 }
 
-/* Keys come and go between memory and disk, targets lag, fall behind and catch up: nothing is ever
- * lost, and the replica ends up with the newest state of every key. */
-static void nothing_is_lost_between_memory_disk_and_replicas(void **state)
+/* Keys come and go between memory and disk, targets lag, fall behind and catch up. */
+static void live_a_long_time(void)
 {
-    (void)state;
-    world_init(7, 3);
     for (unsigned turn = 0; turn < 6000; turn++) {
         const uint32_t hot = (uint32_t)random_below(&world.random, KEYS);
         for (unsigned i = 0; i < 60; i++)
@@ -176,6 +186,7 @@ static void nothing_is_lost_between_memory_disk_and_replicas(void **state)
                     ? (uint32_t)random_below(&world.random, KEYS)
                     : (hot + (uint32_t)random_below(&world.random, 300)) % KEYS);
         begin_writes(300);
+        begin_writes_of(TABLE_JOURNAL, 300);
         if (random_below(&world.random, 3) == 0 || world.writes == WRITES)
             finish_writes();
         if (turn % 1500 > 150) /* else the replica lags until the ring is full */
@@ -199,6 +210,57 @@ static void nothing_is_lost_between_memory_disk_and_replicas(void **state)
             assert_true(table_filter_maybe(world.table, vnode_of(key), limit_key(key)));
         }
     }
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* Nothing is ever lost, and the replica ends up with the newest state of every key. */
+static void nothing_is_lost_between_memory_disk_and_replicas(void **state)
+{
+    (void)state;
+    world_init(7, 3);
+    live_a_long_time();
+}
+
+/* The same with vnodes whose disk is a journal with a reader of its own. */
+static void nothing_is_lost_between_memory_journal_and_replicas(void **state)
+{
+    (void)state;
+    world_init_journaled(7, 3, VNODES / 2);
+    live_a_long_time();
+}
+
+/* A slot that is not journaled, or not shipped, stays: a new key finds no room instead. */
+static void a_journaled_vnode_forgets_nothing_for_want_of_room(void **state)
+{
+    (void)state;
+    uint32_t refused = 0;
+    world_init_journaled(7, 3, VNODES - 1);
+    for (uint32_t key = 0; key < KEYS; key++)
+        refused +=
+            vnode_of(key) != 0 &&
+            limit_do(world.table, key, &counting, OPERATION_HIT, 1, 0, world.now_ns).status ==
+                LIMIT_NO_ROOM;
+    assert_true(refused > 0);
+    assert_int_equal(table_next_dirty(world.table, TABLE_DISK), TABLE_NONE);
+    const uint32_t dirty = table_vnode_dirty(world.table, 1, TABLE_DISK);
+    assert_int_equal(dirty, table_count(world.table, 1));
+    while (!table_target_idle(world.table, TABLE_JOURNAL)) {
+        begin_writes_of(TABLE_JOURNAL, WRITES);
+        finish_writes();
+    }
+    assert_int_equal(table_vnode_dirty(world.table, 1, TABLE_DISK), 0);
+    assert_int_equal(
+        limit_do(world.table, KEYS - 1, &counting, OPERATION_HIT, 1, 0, world.now_ns).status,
+        LIMIT_NO_ROOM);
+    drain(1);
+    assert_int_equal(
+        limit_do(world.table, KEYS - 1, &counting, OPERATION_HIT, 1, 0, world.now_ns).status,
+        LIMIT_DECIDED);
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    assert_int_equal(stats.forgotten, 0);
+    assert_int_equal(stats.evicted, 1);
     table_check_invariants(world.table);
     table_free(&world.table);
 }
@@ -544,6 +606,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_between_memory_disk_and_replicas),
+        cmocka_unit_test(nothing_is_lost_between_memory_journal_and_replicas),
+        cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
