@@ -13,6 +13,9 @@
  * O2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED apart).
  * O3  On an error `apply` has changed nothing.
  * O4  `expires` says, without the limit's parameters, from when on the cell means "new".
+ * O5  `merge` adds what another writer took since both had `base`: cell + (other - base), as of
+ * now. It never lowers the cell, adds nothing if other is base, and leaves no less than `other`
+ * unless this side gave tokens back meanwhile. Where it must round or guess, it takes too much.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H
@@ -90,6 +93,10 @@ struct limit_ops {
      * (with memory) the cell. 0, TG_ECORRUPT or TG_EFULL. */
     int (*get)(struct limit_memory *memory, struct bytes_reader *reader, struct limit_cell *cell,
                int64_t *expires_ns);
+    /* Merges what `put` wrote elsewhere and `get` has found valid (O5); `base` NULL: a new key.
+     * LIMIT_SAME, LIMIT_CHANGED or TG_EFULL (O3). */
+    int (*merge)(struct limit_memory *memory, struct limit_cell *cell, struct bytes_reader *base,
+                 struct bytes_reader *other, int64_t now_ns);
 };
 
 /* The ops of an algorithm number, or NULL. */

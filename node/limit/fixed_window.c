@@ -130,6 +130,52 @@ static int fixed_get(struct limit_memory *memory, struct bytes_reader *reader,
     return 0;
 }
 
+static struct fixed fixed_read(struct bytes_reader *reader)
+{
+    struct fixed fixed = {.exponent = bytes_get_u8(reader)};
+    fixed.key = bytes_get_u64(reader);
+    fixed.count = bytes_get_u64(reader);
+    return fixed;
+}
+
+/* The sum of two counts, in the window `to`. */
+static void fixed_add(struct fixed *to, uint64_t count)
+{
+    const uint64_t most =
+        to->exponent < WINDOW_COARSE_EXPONENT ? (UINT64_C(1) << 48) - 1 : LIMIT_USED_MAX;
+    to->count = to->count + count < most ? to->count + count : most;
+}
+
+/* Counts of one window add up. A window that is over vanishes; one whose successor lies ahead of
+ * `now`, or that belongs to another grid, is not over, and its count is carried along. */
+static int fixed_merge(struct limit_memory *memory, struct limit_cell *cell,
+                       struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
+{
+    (void)memory;
+    const struct fixed mine = fixed_load(cell);
+    struct fixed gain = fixed_read(other);
+    const struct fixed shared = base == NULL ? (struct fixed){0} : fixed_read(base);
+    if (fixed_expires_of(&gain) <= now_ns)
+        return LIMIT_SAME;
+    if (shared.exponent == gain.exponent && shared.key == gain.key)
+        gain.count = sat_subu(gain.count, shared.count);
+    if (gain.count == 0)
+        return LIMIT_SAME;
+    const bool later = window_later(gain.exponent, gain.key, mine.exponent, mine.key);
+    const enum window_gap gap = window_gap(mine.exponent, mine.key, gain.exponent, gain.key);
+    struct fixed merged = later ? gain : mine;
+    const bool over = (gap == WINDOW_GAP_NEXT || gap == WINDOW_GAP_NEAR || gap == WINDOW_GAP_FAR) &&
+                      !window_ahead(merged.exponent, merged.key, now_ns);
+    if (fixed_expires_of(&mine) <= now_ns)
+        merged = gain;
+    else if (!over)
+        fixed_add(&merged, later ? mine.count : gain.count);
+    if (merged.exponent == mine.exponent && merged.key == mine.key && merged.count == mine.count)
+        return LIMIT_SAME;
+    fixed_store(cell, &merged);
+    return LIMIT_CHANGED;
+}
+
 const struct limit_ops fixed_window_ops = {
     .prepare = fixed_prepare,
     .apply = fixed_apply,
@@ -138,4 +184,5 @@ const struct limit_ops fixed_window_ops = {
     .export_len = fixed_export_len,
     .put = fixed_put,
     .get = fixed_get,
+    .merge = fixed_merge,
 };

@@ -76,19 +76,46 @@ static uint32_t fraction_without_rate(uint32_t fraction, uint32_t q)
     return (uint32_t)(((uint64_t)fraction << RATE_FRACTION_BITS) / q);
 }
 
-/* The debt of a bucket kept at another rate than the plan's, in the plan's units (I3). */
-static unsigned __int128 debt_converted(const struct limit_memory *memory,
-                                        const struct limit_plan *plan, uint64_t span_ns,
-                                        uint32_t number, uint32_t fraction)
+/* A debt in q-ths of a ns, reckoned at p/q ns a token; p = 0 (and q = 2^20): only its time is
+ * known.
+ */
+struct debt {
+    unsigned __int128 units;
+    uint64_t p;
+    uint32_t q;
+};
+
+static struct debt debt_from(uint64_t tat_ns, uint32_t fraction, uint64_t p, uint32_t q,
+                             int64_t now_ns)
 {
-    if (number == 0) /* kept without a rate: only its time is known */
-        return (unsigned __int128)span_ns * plan->q +
-               (((uint64_t)fraction * plan->q + FRACTION_MASK) >> RATE_FRACTION_BITS);
-    const struct rate *old = &memory->rates.rate[number];
-    const unsigned __int128 debt = (unsigned __int128)span_ns * old->q + fraction;
-    const unsigned __int128 tokens = debt / old->p;
+    struct debt debt = {.p = p, .q = p == 0 ? RATE_DENOMINATOR_MAX : q};
+    if (tat_ns >= (uint64_t)now_ns)
+        debt.units = (unsigned __int128)(tat_ns - (uint64_t)now_ns) * debt.q + fraction;
+    return debt;
+}
+
+/* The debt in units of the rate p/q: the tokens stay (I3), or, where a rate is unknown, the time.
+ * Rounded up or down to a whole unit. */
+static unsigned __int128 debt_at_rate(const struct debt *debt, uint64_t p, uint32_t q, bool up)
+{
+    if (debt->p == p && debt->q == q)
+        return debt->units;
+    if (debt->p == 0 || p == 0)
+        return (debt->units * q + (up ? debt->q - 1 : 0)) / debt->q;
+    const unsigned __int128 tokens = debt->units / debt->p;
     const uint64_t whole = tokens > TOKENS_MAX ? TOKENS_MAX : (uint64_t)tokens;
-    return (unsigned __int128)whole * plan->p + divide_up(debt % old->p * plan->p, old->p);
+    const unsigned __int128 rest = debt->units % debt->p * p;
+    return (unsigned __int128)whole * p + (rest + (up ? debt->p - 1 : 0)) / debt->p;
+}
+
+/* The debt of a cell at the rate it was kept at. */
+static struct debt cell_debt(const struct limit_memory *memory, const struct limit_cell *cell,
+                             int64_t now_ns)
+{
+    const struct rate *rate = &memory->rates.rate[cell->word[2] >> RATE_FRACTION_BITS];
+    const bool known = cell->word[2] >> RATE_FRACTION_BITS != 0;
+    return debt_from(cell_u64(cell), cell->word[2] & FRACTION_MASK, known ? rate->p : 0, rate->q,
+                     now_ns);
 }
 
 static inline unsigned __int128 gcra_debt(const struct limit_memory *memory,
@@ -103,7 +130,8 @@ static inline unsigned __int128 gcra_debt(const struct limit_memory *memory,
     const uint32_t fraction = cell->word[2] & FRACTION_MASK;
     if (number == plan->rate && number != 0)
         return (unsigned __int128)span_ns * plan->q + fraction;
-    return debt_converted(memory, plan, span_ns, number, fraction);
+    const struct debt debt = cell_debt(memory, cell, now_ns);
+    return debt_at_rate(&debt, plan->p, plan->q, true);
 }
 
 /* Writes a debt as of now; moves the cell's reference if the rate is another one. */
@@ -268,6 +296,44 @@ static int gcra_get(struct limit_memory *memory, struct bytes_reader *reader,
     return 0;
 }
 
+static struct debt read_debt(struct bytes_reader *reader, int64_t now_ns)
+{
+    const uint64_t tat_ns = bytes_get_u64(reader);
+    const uint32_t fraction = bytes_get_u32(reader);
+    const uint64_t p = bytes_get_u64(reader);
+    return debt_from(tat_ns, fraction, p, bytes_get_u32(reader), now_ns);
+}
+
+/* Debts are reckoned as of now, in tokens: each side has drained on its own meanwhile. A bucket
+ * that is full takes the other's rate, one in debt keeps its own; so orders of merging may differ
+ * by the rounding of conversions, which is up, by less than a unit (1/p of a token) each. */
+static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
+                      struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
+{
+    const struct debt mine = cell_debt(memory, cell, now_ns);
+    struct debt gain = read_debt(other, now_ns);
+    if (base != NULL) {
+        const struct debt shared = read_debt(base, now_ns);
+        const unsigned __int128 less = debt_at_rate(&shared, gain.p, gain.q, false);
+        gain.units = gain.units > less ? gain.units - less : 0;
+    }
+    if (gain.units == 0)
+        return LIMIT_SAME;
+    struct limit_plan plan = {.p = gain.p, .q = gain.q};
+    unsigned __int128 debt = gain.units;
+    if (mine.units != 0) {
+        plan = (struct limit_plan){.p = mine.p, .q = mine.q};
+        debt = mine.units + debt_at_rate(&gain, mine.p, mine.q, true);
+        const unsigned __int128 most = (unsigned __int128)(INT64_MAX - 2 - now_ns) * mine.q;
+        if (debt > most && mine.units >= most)
+            return LIMIT_SAME; /* it reaches to the end of time already */
+    }
+    plan.rate = plan.p == 0 ? 0 : rates_take(&memory->rates, plan.p, plan.q);
+    gcra_store(memory, cell, &plan, now_ns, debt);
+    rates_release(&memory->rates, plan.rate); /* the cell holds one of its own */
+    return LIMIT_CHANGED;
+}
+
 const struct limit_ops gcra_ops = {
     .prepare = gcra_prepare,
     .apply = gcra_apply,
@@ -276,4 +342,5 @@ const struct limit_ops gcra_ops = {
     .export_len = gcra_export_len,
     .put = gcra_put,
     .get = gcra_get,
+    .merge = gcra_merge,
 };

@@ -16,73 +16,14 @@
  *     beyond the limit merge into the newest run, which then counts from their (later) moment.
  * I4  A time that goes back counts as the newest event's: order is kept, nothing expires early.
  */
+#include "node/limit/sliding_log.h"
+
 #include <string.h>
-
-#include "base/assert.h"
-#include "node/limit/algorithm.h"
-
-enum { LOG_WORDS_MIN = 4, LOG_HEADER_LEN = 32 };
-
-#define LOG_RUN        0x80000000u
-#define LOG_TIME_MASK  0x7fffffffu
-#define LOG_QUANTA_MAX (UINT64_C(1) << 30)
-
-struct log {
-    uint64_t last; /* quanta */
-    uint64_t window_ns;
-    uint32_t total;
-    uint32_t head;
-    uint32_t words;
-    uint32_t capacity;
-    uint32_t ring[];
-};
-
-_Static_assert(sizeof(struct log) == LOG_HEADER_LEN, "the header is what the comment says");
-
-/* The oldest event or run, decoded. */
-struct log_entry {
-    uint64_t time; /* quanta */
-    uint32_t events;
-    uint32_t words;
-};
-
-static uint64_t log_quantum_ns(uint64_t window_ns)
-{
-    uint64_t quantum_ns = 1;
-    while (window_ns / quantum_ns > LOG_QUANTA_MAX)
-        quantum_ns *= 10;
-    return quantum_ns;
-}
 
 static void log_prepare(struct limit_memory *memory, struct limit_plan *plan)
 {
     (void)memory;
     plan->quantum_ns = log_quantum_ns(plan->limit.window_ns);
-}
-
-static struct log *log_of(const struct limit_memory *memory, const struct limit_cell *cell)
-{
-    return cell->wide ? arena_at(&memory->arena, cell->word[2]) : NULL;
-}
-
-static uint32_t *log_word(struct log *log, uint32_t index)
-{
-    const uint32_t at = log->head + index;
-    return &log->ring[at < log->capacity ? at : at - log->capacity];
-}
-
-static struct log_entry log_entry(const struct log *log, uint32_t index)
-{
-    uint32_t at = log->head + index;
-    at = at < log->capacity ? at : at - log->capacity;
-    const uint32_t word = log->ring[at];
-    struct log_entry entry = {.events = 1, .words = 1};
-    entry.time = log->last - (((uint32_t)log->last - word) & LOG_TIME_MASK);
-    if ((word & LOG_RUN) != 0) {
-        entry.events = log->ring[at + 1 < log->capacity ? at + 1 : 0];
-        entry.words = 2;
-    }
-    return entry;
 }
 
 /* The index of the newest entry; words > 0. */
@@ -91,12 +32,6 @@ static uint32_t log_newest(struct log *log)
     if (log->words >= 2 && (*log_word(log, log->words - 2) & LOG_RUN) != 0)
         return log->words - 2;
     return log->words - 1;
-}
-
-static int64_t log_time_ns(uint64_t time, uint64_t quantum_ns, uint64_t window_ns)
-{
-    const unsigned __int128 ns = (unsigned __int128)time * quantum_ns + window_ns;
-    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }
 
 static void log_drop_oldest(struct log *log, const struct log_entry *entry)
@@ -152,11 +87,6 @@ static void log_rescale(struct log *log, const struct limit_plan *plan, int64_t 
 static uint32_t log_words_max(const struct limit_plan *plan)
 {
     return plan->limit.count > LOG_WORDS_MIN ? (uint32_t)plan->limit.count : LOG_WORDS_MIN;
-}
-
-static size_t log_len(uint32_t capacity)
-{
-    return LOG_HEADER_LEN + (size_t)capacity * 4;
 }
 
 /* Moves the log to a block of `capacity` words. 0 or TG_EFULL. */
@@ -436,4 +366,5 @@ const struct limit_ops sliding_log_ops = {
     .export_len = log_export_len,
     .put = log_put,
     .get = log_get,
+    .merge = log_merge,
 };

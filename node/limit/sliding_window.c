@@ -246,6 +246,75 @@ static int sliding_get(struct limit_memory *memory, struct bytes_reader *reader,
     return sliding_store(memory, cell, &sliding);
 }
 
+static struct sliding sliding_read(struct bytes_reader *reader)
+{
+    struct sliding sliding = {.exponent = bytes_get_u8(reader)};
+    sliding.key = bytes_get_u64(reader);
+    sliding.previous = bytes_get_u64(reader);
+    sliding.current = bytes_get_u64(reader);
+    return sliding;
+}
+
+static uint64_t count_sum(uint64_t a, uint64_t b)
+{
+    return a + b < LIMIT_USED_MAX ? a + b : LIMIT_USED_MAX;
+}
+
+/* Takes from `gain` what `shared` holds of the same windows, as far as they are surely the same. */
+static void sliding_subtract(struct sliding *gain, const struct sliding *shared)
+{
+    const enum window_gap gap =
+        window_gap(shared->exponent, shared->key, gain->exponent, gain->key);
+    if (gap == WINDOW_GAP_NONE) {
+        gain->previous = sat_subu(gain->previous, shared->previous);
+        gain->current = sat_subu(gain->current, shared->current);
+    } else if (gap == WINDOW_GAP_NEXT && shared->key < gain->key) {
+        gain->previous = sat_subu(gain->previous, shared->current);
+    }
+}
+
+/* Adds counts of an earlier (or the same) window to those of `to`. When `to` lies ahead of now,
+ * time stands at its beginning (window_locate), where `previous` weighs in full: nothing is lost.
+ */
+static void sliding_add(struct sliding *to, const struct sliding *from, bool ahead)
+{
+    const enum window_gap gap = window_gap(from->exponent, from->key, to->exponent, to->key);
+    if (gap == WINDOW_GAP_NONE || gap == WINDOW_GAP_UNRELATED) {
+        to->previous = count_sum(to->previous, from->previous);
+        to->current = count_sum(to->current, from->current);
+        return;
+    }
+    if (gap != WINDOW_GAP_FAR || ahead)
+        to->previous = count_sum(to->previous, from->current);
+    if (ahead)
+        to->previous = count_sum(to->previous, from->previous);
+}
+
+/* Each window's counts add up; what has left the two windows of the later cell vanishes. */
+static int sliding_merge(struct limit_memory *memory, struct limit_cell *cell,
+                         struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
+{
+    const struct sliding mine = sliding_load(memory, cell);
+    struct sliding gain = sliding_read(other);
+    const struct sliding shared = base == NULL ? (struct sliding){0} : sliding_read(base);
+    if (sliding_expires_of(&gain) <= now_ns)
+        return LIMIT_SAME;
+    sliding_subtract(&gain, &shared);
+    if ((gain.previous | gain.current) == 0)
+        return LIMIT_SAME;
+    const bool later = window_later(gain.exponent, gain.key, mine.exponent, mine.key);
+    struct sliding merged = later ? gain : mine;
+    if (sliding_expires_of(&mine) <= now_ns)
+        merged = gain;
+    else
+        sliding_add(&merged, later ? &mine : &gain,
+                    window_ahead(merged.exponent, merged.key, now_ns));
+    if (merged.exponent == mine.exponent && merged.key == mine.key &&
+        merged.previous == mine.previous && merged.current == mine.current)
+        return LIMIT_SAME;
+    return sliding_store(memory, cell, &merged) != 0 ? TG_EFULL : LIMIT_CHANGED;
+}
+
 const struct limit_ops sliding_window_ops = {
     .prepare = sliding_prepare,
     .apply = sliding_apply,
@@ -254,4 +323,5 @@ const struct limit_ops sliding_window_ops = {
     .export_len = sliding_export_len,
     .put = sliding_put,
     .get = sliding_get,
+    .merge = sliding_merge,
 };

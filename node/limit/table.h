@@ -164,6 +164,15 @@ enum table_import_flag {
  * 0, TG_ECORRUPT (malformed, or another algorithm than the slot's), TG_EVERSION, TG_EFULL. */
 MUST_USE int table_import(struct table *table, uint32_t vnode, struct hash128 id, const void *bytes,
                           size_t len, int64_t now_ns, unsigned flags);
+/* Adds to the slot of `id` what another writer took since both had the state `base` (base_len 0:
+ * the key was new): slot := slot + (other - base), as of `now_ns`; a key without a slot gets one.
+ * The change is one like those decided here: it raises the vnode's sequence and marks its targets.
+ * Never lowers the slot; leaves it no less than `other`, unless tokens were given back here since
+ * the base. Merging an `other` again changes nothing if `base` is what was merged of it last. A key
+ * that may be on disk (table_filter_maybe) has to be loaded before. 0, TG_ECORRUPT (malformed, or
+ * another algorithm), TG_EVERSION, TG_EFULL: then nothing changed. */
+MUST_USE int table_merge(struct table *table, uint32_t vnode, struct hash128 id, const void *base,
+                         size_t base_len, const void *other, size_t other_len, int64_t now_ns);
 /* When an exported state expires, without storing it (a purge of the disk): 0, or as import. */
 MUST_USE int table_export_expires_ns(const void *bytes, size_t len, int64_t *expires_ns);
 

@@ -45,9 +45,8 @@ static int read_header(struct bytes_reader *reader, const struct limit_ops **ops
     return *ops == NULL ? TG_ECORRUPT : 0;
 }
 
-/* Checks an export whole. `reader` is left at the algorithm's fields. */
-static int check_export(struct bytes_reader *reader, const void *bytes, size_t len,
-                        const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns)
+int table_check_export(struct bytes_reader *reader, const void *bytes, size_t len,
+                       const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns)
 {
     bytes_reader_init(reader, bytes, len);
     int rc = read_header(reader, ops, algorithm);
@@ -64,7 +63,7 @@ int table_export_expires_ns(const void *bytes, size_t len, int64_t *expires_ns)
     struct bytes_reader reader;
     const struct limit_ops *ops;
     uint8_t algorithm;
-    return check_export(&reader, bytes, len, &ops, &algorithm, expires_ns);
+    return table_check_export(&reader, bytes, len, &ops, &algorithm, expires_ns);
 }
 
 /* Decodes into a new cell, making room in the arena once if it is full. */
@@ -89,7 +88,7 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     const struct limit_ops *ops;
     uint8_t algorithm;
     int64_t expires_ns;
-    int rc = check_export(&reader, bytes, len, &ops, &algorithm, &expires_ns);
+    int rc = table_check_export(&reader, bytes, len, &ops, &algorithm, &expires_ns);
     if (rc != 0)
         return rc;
     uint32_t number = table_find(table, id);

@@ -1,7 +1,7 @@
 /* table_private.h - what the files of node/limit share of the slot table; see table.h.
  *
  *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
- *   table_codec.c  export, import                                table_check.c  the invariants
+ *   table_codec.c  export, import     table_merge.c  merge        table_check.c  the invariants
  */
 #ifndef NODE_LIMIT_TABLE_PRIVATE_H
 #define NODE_LIMIT_TABLE_PRIVATE_H
@@ -222,6 +222,10 @@ void table_changed(struct table *table, uint32_t slot, bool lowered);
 void table_mark_dirty(struct table *table, uint32_t slot, uint8_t targets);
 /* Called when a dirty or writing bit went: a clean slot is no longer LOWERED. */
 void table_settle(struct table *table, uint32_t slot);
+/* Checks an export whole: 0, TG_ECORRUPT or TG_EVERSION. `reader` is left at the algorithm's own
+ * fields. */
+int table_check_export(struct bytes_reader *reader, const void *bytes, size_t len,
+                       const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns);
 /* The floor of the arena follows the slots. */
 void table_update_floor(struct table *table);
 

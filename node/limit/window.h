@@ -104,4 +104,50 @@ static inline struct window_place window_locate(const struct limit_plan *plan, u
     return place;
 }
 
+/* How two windows lie to each other, by what cells know of them. A window of exponent e is longer
+ * than 2^(e-1) ms and at most 2^e ms, so boundaries of one grid are at least the first apart, and
+ * neighbours at most the second. */
+enum window_gap {
+    WINDOW_GAP_NONE,     /* the same window */
+    WINDOW_GAP_NEXT,     /* neighbours */
+    WINDOW_GAP_NEAR,     /* neighbours, or one between: keys are too coarse to tell */
+    WINDOW_GAP_FAR,      /* at least one between */
+    WINDOW_GAP_UNRELATED /* of different grids: the rule's window has changed */
+};
+
+static inline int64_t window_key_ms(uint64_t key, unsigned exponent)
+{
+    return (int64_t)(key << window_shift(exponent));
+}
+
+static inline enum window_gap window_gap(unsigned exponent_a, uint64_t key_a, unsigned exponent_b,
+                                         uint64_t key_b)
+{
+    if (exponent_a != exponent_b)
+        return WINDOW_GAP_UNRELATED;
+    const uint64_t gap = key_a < key_b ? key_b - key_a : key_a - key_b;
+    const uint64_t longest = UINT64_C(1) << (exponent_a - window_shift(exponent_a));
+    if (gap == 0)
+        return WINDOW_GAP_NONE;
+    if (gap < longest / 2)
+        return WINDOW_GAP_UNRELATED;
+    return gap < longest ? WINDOW_GAP_NEXT : gap == longest ? WINDOW_GAP_NEAR : WINDOW_GAP_FAR;
+}
+
+/* Whether window a begins after window b, or, of other grids, ends after it. */
+static inline bool window_later(unsigned exponent_a, uint64_t key_a, unsigned exponent_b,
+                                uint64_t key_b)
+{
+    const int64_t a_ms = window_key_ms(key_a, exponent_a);
+    const int64_t b_ms = window_key_ms(key_b, exponent_b);
+    return a_ms != b_ms ? a_ms > b_ms : exponent_a > exponent_b;
+}
+
+/* Whether the window may begin after `now`, because its clock was ahead: then the one before it is
+ * not over. The key's last unit of time counts as ahead, for a boundary may lie inside it. */
+static inline bool window_ahead(unsigned exponent, uint64_t key, int64_t now_ns)
+{
+    return window_key_ms(key + 1, exponent) > now_ns / WINDOW_NS_PER_MS;
+}
+
 #endif
