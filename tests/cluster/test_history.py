@@ -15,6 +15,7 @@ class Told:
                         for at, key, allowed, undecided, node, tries, degraded in answers]
         self.unanswered = list(unanswered)
         self.refusals = list(refusals)
+        self.turned_away = [0]
 
     def all(self):
         return self.answers

@@ -7,6 +7,7 @@
     cluster   several of them, and waiting until they agree
     load      traffic from threads that outlives the death of nodes
     history   what clients saw, and whether it is what was promised
+    network   namespaces on a bridge, and cutting them from one another (root only)
     command   the command-line client
 """
 

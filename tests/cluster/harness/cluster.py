@@ -22,12 +22,13 @@ class Until(list):
 class Cluster:
     """`count` nodes n1, n2 ...; n1 creates the cluster, the others have it as their seed."""
 
-    def __init__(self, folder, count=3, *arguments, shards=1):
+    def __init__(self, folder, count=3, *arguments, shards=1, network=None):
         self.folder = str(folder)
         os.makedirs(self.folder, exist_ok=True)
         self.block = take_block()
         self.arguments = arguments
         self.shards = shards
+        self.network = network  # network.Network: a namespace and an address for each node
         self.nodes = []
         running.append(self)
         for _ in range(count):
@@ -50,8 +51,9 @@ class Cluster:
         number = len(self.nodes)
         port = self.block.first + number * 10 * self.shards
         seed = ["--seed", self.nodes[0].gossip] if self.nodes else []
+        place = self.network.place(number) if self.network else {}
         node = Node(self.folder, f"n{number + 1}", port, *self.arguments, *seed, *arguments,
-                    shards=self.shards)
+                    shards=self.shards, **place)
         self.nodes.append(node)
         return node
 

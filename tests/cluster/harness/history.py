@@ -63,6 +63,7 @@ class History:
         self.limit = loads[0].limit.count
         self.answers = sorted(answer for load in loads for answer in load.all())
         self.unanswered = [flight for load in loads for flight in load.unanswered]
+        self.turned_away = sum(sum(load.turned_away) for load in loads)
         self.refusals = [refusal for load in loads for refusal in load.refusals]
         self.keys = {}
         for load in loads:
@@ -121,7 +122,7 @@ class History:
                 total[name] += getattr(key, name)
         words = ", ".join(f"{name} {count}" for name, count in total.items())
         return f"{len(self.answers)} answers on {len(self.keys)} keys: {words}; " \
-               f"refused {len(self.refusals)}; longest pause {self.pause_ms():.0f} ms"
+               f"refused {len(self.refusals)}, sent on {self.turned_away}; longest pause {self.pause_ms():.0f} ms"
 
     # --- judgement ---------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 Each thread is a client with a session of its own that keeps a few batches in flight at one node.
 A batch is one key's, so that its allowed items can be counted by key, by the node that decided
-and by the time its answer came. When the node falls silent, the batches in flight go on to the
-next one, with the same seq and the RETRY flag. A batch that was still unanswered at the end is
+and by the time its answer came. When the node falls silent, or says that another one should be
+asked, the batches in flight go on to the next one, with the same seq and the RETRY flag. A batch that was still unanswered at the end is
 in `unanswered`: nobody knows whether it was admitted. history.py judges what came of it all.
 """
 
@@ -16,7 +16,7 @@ import time
 import msgpack
 import zmq
 
-from .client import DECISIONS, FLAG_RETRY, dealer, encode_checks
+from .client import BUSY, DECISIONS, FLAG_RETRY, UNAVAILABLE, dealer, encode_checks
 from .waiting import scaled
 
 # `at` is when the answer came and `sent` when it was first asked for, both monotonic; `tries` counts
@@ -46,6 +46,7 @@ class Load:
         self.answers = [[] for _ in range(threads)]
         self.unanswered = []  # (sent, key, items, tries)
         self.refusals = []
+        self.turned_away = [0] * threads  # retryable refusals: BUSY, UNAVAILABLE
         self.failures = []
         self.threads = [threading.Thread(target=self.guard, args=(number,), daemon=True)
                         for number in range(threads)]
@@ -86,9 +87,12 @@ class Load:
                     key = self.keys[(seq + number) % len(self.keys)]
                     flying[seq] = [key, time.monotonic(), 1]
                     self.send(socket, session, seq, key, 0)
-                if self.read(socket, flying, self.answers[number]):
+                answered, sent_on = len(self.answers[number]), self.turned_away[number]
+                self.read(socket, flying, number)
+                if len(self.answers[number]) > answered:
                     heard = time.monotonic()
-                elif time.monotonic() - heard > scaled(SILENCE_S):
+                if self.turned_away[number] > sent_on or \
+                        time.monotonic() - heard > scaled(SILENCE_S):
                     socket.close()
                     if self.stopping.is_set() and time.monotonic() - heard > scaled(self.last_s):
                         return
@@ -115,16 +119,19 @@ class Load:
         except zmq.Again:
             pass  # not connected: it is sent again after the silence
 
-    def read(self, socket, flying, answers):
-        """Takes what has arrived; False if nothing came within a moment."""
+    def read(self, socket, flying, number):
+        """Takes what has arrived, if something does within a moment."""
         if not socket.poll(20):
-            return False
+            return
         while True:
             try:
                 message = msgpack.unpackb(socket.recv(zmq.DONTWAIT))
             except zmq.Again:
-                return True
+                return
             seq = message[3]
+            if message[1] != DECISIONS and message[4] in (BUSY, UNAVAILABLE):
+                self.turned_away[number] += 1
+                continue
             if message[1] != DECISIONS:
                 self.refusals.append(tuple(message[4:6]))
                 continue
@@ -136,8 +143,8 @@ class Load:
             undecided = sum(outcome in (7, 8) for outcome in message[6])
             source = struct.unpack_from("<H", message[15])[0]
             node = message[17][source][4] if source < len(message[17]) else ""
-            answers.append(Answer(time.monotonic(), key, allowed, len(message[6]), undecided, node,
-                                  sent, tries, degraded))
+            self.answers[number].append(Answer(time.monotonic(), key, allowed, len(message[6]),
+                                               undecided, node, sent, tries, degraded))
 
     # --- what came of it -------------------------------------------------------------------
 

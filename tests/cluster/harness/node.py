@@ -25,10 +25,13 @@ def program(name):
 class Node:
     """One node: its ports, its data, its process while it lives, and what it wrote."""
 
-    def __init__(self, folder, name, port, *arguments, shards=1, environment=None):
+    def __init__(self, folder, name, port, *arguments, shards=1, environment=None,
+                 host="127.0.0.1", prefix=()):
         self.folder = str(folder)
         self.name = name
         self.port = port
+        self.host = host      # beyond loopback it runs with --insecure
+        self.prefix = prefix  # what runs the program: another namespace, for one
         self.shards = shards
         self.arguments = list(arguments)
         self.environment = environment or {}
@@ -43,16 +46,16 @@ class Node:
 
     @property
     def endpoint(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def gossip(self):
-        return f"127.0.0.1:{self.port + 2}"
+        return f"{self.host}:{self.port + 2}"
 
     @property
     def endpoints(self):
         """Of all its shards."""
-        return [f"127.0.0.1:{self.port + 10 * i}" for i in range(self.shards)]
+        return [f"{self.host}:{self.port + 10 * i}" for i in range(self.shards)]
 
     @property
     def pid(self):
@@ -72,7 +75,9 @@ class Node:
     def command(self, *more):
         base = ["--name", self.name, "--base-port", str(self.port), "--data", self.data,
                 "--shards", str(self.shards), "--drain-timeout", f"{DRAIN_S}s"]
-        return [program("tidegated"), *base, *self.arguments, *more]
+        if self.host != "127.0.0.1":
+            base += ["--bind", self.host, "--insecure"]
+        return [*self.prefix, program("tidegated"), *base, *self.arguments, *more]
 
     def spawn(self, *more, command=None):
         """Starts the process and does not wait for it."""

@@ -1,0 +1,188 @@
+"""Nodes that lose sight of each other: cuts between network namespaces, both ways, one way, on and off.
+
+Clients reach every node all the time, so each side of a split is asked for more than it may allow.
+60 of 100 are used, and a majority of the replicas holds that, before the network is cut. What is
+promised then for consistency `one`: each side admits at most one limit, and a side with a majority
+at most what was left of it; an answer behind which no majority stands says `degraded`; after the
+heal nothing more is admitted.
+"""
+
+import threading
+import time
+
+import pytest
+
+from harness import Cluster, History, Load, Stopwatch, scaled, wait_for
+from harness.client import long_limit
+from harness.network import Network, why_not
+
+LIMIT = 100
+USED = 60
+KEYS = 12
+
+
+@pytest.fixture(scope="module")
+def cut_off(tmp_path_factory):
+    """Three nodes, each in a namespace of its own."""
+    missing = why_not()
+    if missing:
+        pytest.skip(missing)
+    with Network(3) as network, \
+            Cluster(tmp_path_factory.mktemp("split"), 3, network=network) as cluster:
+        yield cluster.start()
+
+
+@pytest.fixture
+def apart(cut_off):
+    """The same, whole again after each test."""
+    cut_off.wait_healthy(30)
+    yield cut_off
+    cut_off.network.heal()
+
+
+class Side:
+    """A client that asks its nodes for all keys until they deny, and on."""
+
+    def __init__(self, cluster, numbers, keys, limit):
+        self.name = "+".join(cluster[number].name for number in numbers)
+        self.load = Load([cluster[number].endpoint for number in numbers], keys, limit, threads=1,
+                         batch=2, window=4, pace_s=0.005)
+
+    def exhausted(self):
+        """Whether each key's last answer here was a denial."""
+        last = {answer.key: answer for answer in self.load.all()}
+        return len(last) == len(self.load.keys) and \
+            all(answer.allowed == 0 and answer.undecided == 0 for answer in last.values())
+
+
+def use_up_to(cluster, share, prefix):
+    """Keys of which `share` is used and replicated."""
+    limit = long_limit(LIMIT)
+    keys = [f"{prefix}-{number}-{time.time_ns()}" for number in range(KEYS)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=share))
+    wait_for(lambda: all(node.counter("unconfirmed") == 0 for node in cluster), 5,
+             "replicas hold everything")
+    return keys, limit
+
+
+def ask_all_sides(cluster, sides, keys, limit, measured, what, after_s=0.0):
+    """Loads at every side until all keys are denied everywhere; what each side admitted."""
+    asked = [Side(cluster, numbers, keys, limit) for numbers in sides]
+    watch = Stopwatch()
+    for side in asked:
+        side.load.__enter__()
+    try:
+        wait_for(lambda: watch.ms > after_s * 1000 and all(side.exhausted() for side in asked), 30,
+                 f"{what}: every key is denied on every side", 0.05)
+    finally:
+        for side in asked:
+            side.load.stop()
+    histories = [History(side.load) for side in asked]
+    for side, history in zip(asked, histories):
+        first = (history.answers[0].at - watch.start) * 1000 if history.answers else None
+        measured(f"{what}: side {side.name}", f"first answer after {first:.0f} ms; {history.summary()}")
+    return histories
+
+
+def judge_sides(histories, sides):
+    """No side admits more than one limit, and none with a majority more than was left."""
+    for history, side in zip(histories, sides):
+        most = LIMIT - USED if len(side) > 1 else LIMIT
+        for key in history.keys.values():
+            assert key.admitted <= most, f"{key.key}: side {side} admitted {key.admitted} of {most}"
+
+
+def judge_total(histories, most, measured, what):
+    """All sides together: where frames still pass in one direction, a client's side is not always
+    the side that decided."""
+    total = {key: sum(history.keys[key].admitted for history in histories)
+             for key in histories[0].keys}
+    measured(f"{what}: admitted of each key", f"{sorted(total.values())}, at most {most}")
+    assert max(total.values()) <= most, total
+
+
+def heal_and_judge(cluster, keys, limit, measured, what):
+    """Whole again, and what all sides used up stays used up."""
+    cluster.network.heal()
+    watch = Stopwatch()
+    cluster.wait_healthy(60)
+    measured(f"{what}: healthy again after", f"{watch.ms:.0f} ms")
+    for at in range(3):
+        with cluster.client(at) as client:
+            assert not any(answer.allowed for answer in client.ask(keys, limit))
+
+
+# Two nodes and one: each side decides, none above what was left, and the lone one says degraded.
+def test_a_split_of_two_and_one_admits_at_most_one_limit_a_side(apart, measured):
+    keys, limit = use_up_to(apart, USED, "two-one")
+    sides = [[0, 1], [2]]
+    apart.network.split(*sides)
+    histories = ask_all_sides(apart, sides, keys, limit, measured, "2|1", 1.0)
+    judge_sides(histories, sides)
+    lone = [answer for answer in histories[1].answers if answer.allowed]
+    assert all(answer.degraded == answer.items for answer in lone if answer.node == "n3"), lone
+    heal_and_judge(apart, keys, limit, measured, "2|1")
+
+
+# Three nodes alone.
+def test_a_split_into_three_admits_at_most_one_limit_a_side(apart, measured):
+    keys, limit = use_up_to(apart, USED, "ones")
+    sides = [[0], [1], [2]]
+    apart.network.split(*sides)
+    histories = ask_all_sides(apart, sides, keys, limit, measured, "1|1|1", 1.0)
+    judge_sides(histories, sides)
+    heal_and_judge(apart, keys, limit, measured, "1|1|1")
+
+
+# What a node says is heard by nobody, or it hears nobody: two sides at most.
+@pytest.mark.parametrize("mute", [pytest.param(True, id="mute"),
+                                  pytest.param(False, id="deaf", marks=pytest.mark.slow)])
+def test_a_node_cut_off_in_one_direction_makes_at_most_two_sides(apart, measured, mute):
+    what = "mute" if mute else "deaf"
+    keys, limit = use_up_to(apart, USED, what)
+    for other in (0, 1):
+        apart.network.cut(*((2, other) if mute else (other, 2)))
+    histories = ask_all_sides(apart, [[0, 1], [2]], keys, limit, measured, what, 1.0)
+    judge_total(histories, 2 * (LIMIT - USED), measured, what)
+    heal_and_judge(apart, keys, limit, measured, what)
+
+
+# A link that comes and goes: whatever happens, each key admits at most one limit a side.
+@pytest.mark.slow
+def test_a_link_that_flaps_admits_at_most_one_limit_a_side(apart, measured):
+    keys, limit = use_up_to(apart, USED, "flap")
+    stop = threading.Event()
+
+    def flap():
+        while not stop.is_set():
+            apart.network.split([0, 1], [2])
+            stop.wait(0.3)
+            apart.network.heal()
+            stop.wait(0.3)
+    thread = threading.Thread(target=flap, daemon=True)
+    thread.start()
+    try:
+        histories = ask_all_sides(apart, [[0, 1], [2]], keys, limit, measured, "flapping", 8.0)
+    finally:
+        stop.set()
+        thread.join()
+    judge_total(histories, 2 * (LIMIT - USED), measured, "flapping")
+    heal_and_judge(apart, keys, limit, measured, "flapping")
+
+
+# Nothing is asked for while the network is cut: nothing is lost, and nobody is dead for ever.
+@pytest.mark.slow
+def test_a_split_without_traffic_changes_nothing(apart, measured):
+    keys, limit = use_up_to(apart, USED, "idle")
+    apart.network.split([0], [1], [2])
+    wait_for(lambda: all(node.members()[other.name]["state"] == "dead" for node in apart
+                         for other in apart if other is not node), 40, "each is alone", 0.05)
+    apart.network.heal()
+    watch = Stopwatch()
+    apart.wait_healthy(60)
+    measured("a split that all noticed: healthy again after", f"{watch.ms:.0f} ms")
+    for at in range(3):
+        with apart.client(at) as client:
+            assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {USED}
+    assert watch.ms < scaled(60) * 1000
