@@ -19,7 +19,8 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     out->synced = vnode->role == ROLE_DECIDING;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         out->confirmed += vnode->links[i].confirmed;
-        out->synced = out->synced && stream_synced(shard, number, i);
+        if (vnode->links[i].node != 0)
+            out->synced = out->synced && stream_synced(shard, number, i);
     }
 }
 

@@ -106,7 +106,8 @@ struct peer {
 
 /* What the decider knows of one other replica. */
 struct replica_link {
-    uint16_t peer;
+    uint64_t node;       /* 0: a vacant place, left by a replica that is none any more */
+    uint16_t peer;       /* PEER_NONE: vacant, or not known yet */
     bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
     bool mark_due;       /* changed since the last mark */
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
@@ -143,7 +144,7 @@ struct vnode {
     uint64_t best_seq;
     int64_t since_ns; /* of the role */
     int64_t asked_ns;
-    struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas in preference order */
+    struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas; each keeps its place */
     uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
     uint8_t id_count;
     uint16_t passing_to;  /* PASSING: the peer that shall decide */

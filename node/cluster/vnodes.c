@@ -59,6 +59,15 @@ struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
     return entry;
 }
 
+uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode)
+{
+    uint8_t mask = vnodes_disk_mask(shard);
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].node != 0)
+            mask |= TABLE_TARGET_BIT(i + 1);
+    return mask;
+}
+
 bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place)
 {
     return vnode->ids[place] == shard->options.node_id;
@@ -161,12 +170,11 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;
     vnodes_set_role(shard, vnode, ROLE_DECIDING);
-    uint8_t mask = vnodes_disk_mask(shard);
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        mask |= TABLE_TARGET_BIT(i + 1);
-    table_set_targets(shard->table, number, mask);
+    table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
     table_set_vnode_seq(shard->table, number, table_vnode_seq(shard->table, number) + 1);
     for (uint32_t i = 0; i < vnode->link_count; i++) {
+        if (vnode->links[i].node == 0)
+            continue;
         if ((vnode->equal & 1u << i) != 0)
             stream_owe_mark(shard, number, i);
         else
@@ -212,7 +220,8 @@ bool vnodes_first_alive(const struct shard *shard, uint32_t number)
 static bool accounted(const struct shard *shard, const struct vnode *vnode, uint32_t link)
 {
     const uint16_t at = vnode->links[link].peer;
-    if ((vnode->reported & 1u << link) != 0 || (at != PEER_NONE && peers_silent(shard, at)))
+    if ((vnode->reported & 1u << link) != 0 || vnode->links[link].node == 0 ||
+        (at != PEER_NONE && peers_silent(shard, at)))
         return true;
     const int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
     return shard->now_ns - vnode->since_ns > patience_ns;

@@ -24,7 +24,6 @@ static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct
 int vnodes_successor(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    uint32_t link = 0;
     if (vnode->rank == 0 && !shard->resigning)
         return -1; /* nobody is preferred to this node */
     for (uint32_t i = 0; i < vnode->id_count; i++) {
@@ -33,12 +32,10 @@ int vnodes_successor(const struct shard *shard, uint32_t number)
                 return -1;
             continue;
         }
-        if (link == vnode->link_count)
-            break;
-        const uint16_t at = vnode->links[link].peer;
+        const int link = vnodes_link_to(vnode, vnode->ids[i]);
+        const uint16_t at = link < 0 ? PEER_NONE : vnode->links[link].peer;
         if (at != PEER_NONE && !peers_gone(shard, at) && !shard->peers[at]->resigning)
-            return (int)link;
-        link++;
+            return link;
     }
     return -1;
 }

@@ -9,9 +9,12 @@ bool vnodes_degraded(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     uint32_t holders = 1;
-    for (uint32_t i = 0; i < vnode->link_count; i++)
+    uint32_t replicas = 1;
+    for (uint32_t i = 0; i < vnode->link_count; i++) {
         holders += vnode->links[i].confirmed;
-    return holders < (vnode->link_count + 1u) / 2 + 1;
+        replicas += vnode->links[i].node != 0;
+    }
+    return holders < replicas / 2 + 1;
 }
 
 uint64_t vnodes_decider(const struct shard *shard, uint32_t number)

@@ -19,6 +19,8 @@ enum { VNODES_PASS_GIVE_UP_MS = 1000 };
 
 /* The table's mask of targets for a vnode that has no receiver but the disk. */
 uint8_t vnodes_disk_mask(const struct shard *shard);
+/* That of a vnode decided here: the disk and all links. */
+uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode);
 /* Whether place `place` of the vnode's replica set is this node's. */
 bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role);
@@ -43,6 +45,8 @@ void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *eff
 
 /* ---- vnodes_view.c --------------------------------------------------------------------------- */
 
+/* The link to `node`, or -1. */
+int vnodes_link_to(const struct vnode *vnode, uint64_t node);
 /* Forgets a vnode of which this node is no replica. */
 void vnodes_drop(struct shard *shard, uint32_t number);
 

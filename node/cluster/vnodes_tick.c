@@ -36,10 +36,13 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
     if (vnode->role != ROLE_DECIDING)
         return false;
     const uint32_t replicas = shard->view->to.replicas;
-    for (uint32_t i = 0; i + 1 < replicas; i++)
-        if (!vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
-            !peers_silent(shard, vnode->links[i].peer))
+    for (uint32_t i = 1; i < replicas && i < vnode->id_count; i++) {
+        const int at = vnodes_link_to(vnode, vnode->ids[i]);
+        const struct replica_link *link = at < 0 ? NULL : &vnode->links[at];
+        if (link != NULL && !link->confirmed && link->peer != PEER_NONE &&
+            !peers_silent(shard, link->peer))
             return false;
+    }
     return true;
 }
 

@@ -3,6 +3,9 @@
  * A vnode's replica set lists the replicas of the newest configuration in the order of preference,
  * then those of the one before while a transition is under way (view.h, V2). A node that is
  * listed and holds nothing recovers; one that is not listed any more drops what it holds.
+ *
+ * A link keeps its place while its replica stays one, whatever the order of preference becomes: the
+ * table's dirty bits name places, so a link that moved would have to be sent everything again.
  */
 #include <string.h>
 
@@ -13,32 +16,65 @@ static bool same_ids(const struct vnode *vnode, const uint64_t *ids, uint32_t co
     return vnode->id_count == count && memcmp(vnode->ids, ids, count * sizeof *ids) == 0;
 }
 
-/* Rebuilds the links to the other replicas; true for links that changed their peer. */
+int vnodes_link_to(const struct vnode *vnode, uint64_t node)
+{
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].node == node)
+            return (int)i;
+    return -1;
+}
+
+/* Empties the places of nodes that are no replicas any more. */
+static void vacate(struct vnode *vnode)
+{
+    for (uint32_t link = 0; link < vnode->link_count; link++) {
+        uint32_t place = 0;
+        while (place < vnode->id_count && vnode->ids[place] != vnode->links[link].node)
+            place++;
+        if (place == vnode->id_count)
+            vnode->links[link] =
+                (struct replica_link){.peer = PEER_NONE, .mark_due = vnode->links[link].mark_due};
+    }
+}
+
+/* Gives `node` a place if it has none, and its peer. A bit for the link if that changed anything,
+ * or nothing if there is no place: a vnode that this node holds no longer has one replica more. */
+static uint8_t give_place(struct shard *shard, uint32_t number, uint64_t node)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    const uint16_t at = peers_for(shard, node, number);
+    int link = vnodes_link_to(vnode, node);
+    if (link < 0)
+        link = vnodes_link_to(vnode, 0);
+    if (link < 0 && vnode->link_count == SHARD_REPLICAS_OTHER)
+        return 0;
+    if (link < 0)
+        link = vnode->link_count++;
+    else if (vnode->links[link].node == node && vnode->links[link].peer == at)
+        return 0;
+    const bool mark_due = vnode->links[link].mark_due;
+    vnode->links[link] = (struct replica_link){.node = node, .peer = at, .mark_due = mark_due};
+    return (uint8_t)(1u << link);
+}
+
+/* Makes the links those to the other replicas; bits for links that changed their peer. */
 static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t *ids,
                             uint32_t count)
 {
     struct vnode *vnode = &shard->vnodes[number];
     uint8_t changed = 0;
-    uint32_t links = 0;
     vnode->id_count = (uint8_t)count;
     vnode->rank = UINT8_MAX;
     memcpy(vnode->ids, ids, count * sizeof *ids);
+    vacate(vnode);
     for (uint32_t i = 0; i < count; i++) {
-        if (vnodes_self_at(shard, vnode, i)) {
+        if (vnodes_self_at(shard, vnode, i))
             vnode->rank = (uint8_t)i;
-            continue;
-        }
-        if (links == SHARD_REPLICAS_OTHER)
-            break;
-        const uint16_t at = peers_for(shard, ids[i], number);
-        struct replica_link *link = &vnode->links[links];
-        if (links >= vnode->link_count || link->peer != at) {
-            *link = (struct replica_link){.peer = at, .mark_due = link->mark_due};
-            changed |= (uint8_t)(1u << links);
-        }
-        links++;
+        else
+            changed |= give_place(shard, number, ids[i]);
     }
-    vnode->link_count = (uint8_t)links;
+    while (vnode->link_count > 0 && vnode->links[vnode->link_count - 1].node == 0)
+        vnode->link_count--;
     return changed;
 }
 
@@ -69,10 +105,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
         return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;
     if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) {
-        uint8_t mask = vnodes_disk_mask(shard);
-        for (uint32_t i = 0; i < vnode->link_count; i++)
-            mask |= TABLE_TARGET_BIT(i + 1);
-        table_set_targets(shard->table, number, mask);
+        table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if ((changed & 1u << i) != 0)
                 stream_restart_link(shard, number, i);
