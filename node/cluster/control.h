@@ -103,9 +103,10 @@ struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
     const struct policy *policy;
-    const char *storage;  /* "lmdb", "ephemeral" */
-    bool storage_ok;      /* false after a failed write, until one succeeds */
-    int64_t flush_lag_ns; /* age of the oldest change not on disk, 0 = none */
+    const char *storage;            /* "lmdb", "ephemeral" */
+    bool storage_ok;                /* false after a failed write, until one succeeds */
+    uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
+    int64_t flush_lag_ns;           /* age of the oldest change not on disk, 0 = none */
     int64_t started_ns;
 };
 

@@ -180,9 +180,10 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_members_count(control, writer);
     mp_put_str(writer, "storage");
-    mp_put_map(writer, 3);
+    mp_put_map(writer, 4);
     put_field_str(writer, "kind", report->storage);
     put_field_bool(writer, "ok", report->storage_ok);
+    put_field_uint(writer, "failed_writes", report->storage_failed_writes);
     put_field_uint(writer, "flush_lag_ms", (uint64_t)report->flush_lag_ns / 1000000);
     mp_put_str(writer, "rules");
     mp_put_map(writer, 3);

@@ -101,7 +101,8 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter)
         .shard_count = daemon->shard_count,
         .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
         .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
-        .storage_ok = !disk.failing,
+        .storage_ok = !disk.failing && !disk.journal_failing,
+        .storage_failed_writes = disk.write_fails + disk.journal_fails,
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
     };

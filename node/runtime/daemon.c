@@ -243,6 +243,7 @@ static void shard_options_of(const struct daemon *daemon, uint32_t number,
 struct restore {
     struct shard *shards[CONFIG_SHARDS_MAX];
     uint32_t count;
+    uint32_t vnodes;
     int64_t now_ns;
     uint64_t slots;
 };
@@ -266,18 +267,45 @@ static int restore_records(void *context, uint32_t vnode, const struct store_vno
     return 0;
 }
 
+static int restore_journal(void *context, const struct store_journal_record *record)
+{
+    struct restore *restore = context;
+    const uint32_t vnode = record->vnode;
+    if (vnode < restore->vnodes || vnode >= 2 * restore->vnodes)
+        return TG_ECORRUPT;
+    struct shard *shard = restore->shards[vnode % restore->vnodes % restore->count];
+    const struct term term = {record->header.epoch, record->header.number, record->header.writer};
+    switch (record->kind) {
+    case STORE_JOURNAL_PROMISE:
+        shard_restore_promise(shard, vnode, &term);
+        return 0;
+    case STORE_JOURNAL_HEADER:
+        shard_restore_vnode(shard, vnode, &term, record->header.seq);
+        return 0;
+    case STORE_JOURNAL_SLOT:
+        break;
+    }
+    restore->slots++;
+    return shard_restore_slot(shard, vnode, record->slot.id, record->slot.state, record->slot.len,
+                              restore->now_ns);
+}
+
 static int restore_shards(struct daemon *daemon, struct restore *restore)
 {
     char error[STORE_ERROR_LEN];
     if (daemon->store == NULL)
         return 0;
-    if (store_scan(daemon->store, STORE_VNODE_ALL, restore_records, restore) == 0) {
+    int result = store_scan(daemon->store, STORE_VNODE_ALL, restore_records, restore);
+    if (result == 0)
+        result = store_journal_scan(daemon->store, restore_journal, restore);
+    if (result == 0) {
         log_printf(daemon->log, LOG_LEVEL_INFO, "restored %llu slots",
                    (unsigned long long)restore->slots);
         return 0;
     }
     store_last_error(daemon->store, error);
-    return complain_corrupt(daemon, error);
+    return complain_corrupt(daemon,
+                            error[0] != '\0' ? error : "the store holds impossible records");
 }
 
 static void wake_shard(void *context, uint32_t shard)
@@ -292,6 +320,7 @@ static int start_threads(struct daemon *daemon)
         .allocator = alloc_heap(),
         .store = daemon->store,
         .shard_count = daemon->config->shards,
+        .vnodes = control_identity(daemon->control)->vnodes,
         .clock = &daemon->clock,
         .log = daemon->log,
         .wake = wake_shard,
@@ -334,6 +363,7 @@ int daemon_start_shards(struct daemon *daemon)
 {
     const struct control_identity *identity = control_identity(daemon->control);
     struct restore restore = {.count = daemon->config->shards,
+                              .vnodes = identity->vnodes,
                               .now_ns = clock_now_ns(&daemon->clock)};
     int code = 0;
     if (keep_identity(daemon, identity) != 0)

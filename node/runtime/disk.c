@@ -5,6 +5,7 @@
  * the threads; what the threads do is in disk_writer.c and disk_reader.c.
  *
  *   write    NONE --disk_write--> QUEUED --writer--> RUNNING --writer--> DONE --disk_poll--> NONE
+ *   journal  the same states as a write batch's
  *   batch    FREE --reader--> RUNNING --reader--> READY --disk_poll until behind the last--> FREE
  *   of reads
  *   piece of NONE --disk_list--> QUEUED --reader--> RUNNING --reader--> READY --disk_poll--> POLLED
@@ -12,7 +13,7 @@
  *
  * I1  loads_out = loads queued + loads in the batch that were not polled yet <= DISK_LOADS_MAX.
  * I2  A drop asked for while a write is QUEUED or RUNNING waits in drops_later until that write is
- *     DONE; all others are in drops_now and go before the next write (D3).
+ *     DONE; all others are in drops_now and go before the next write (D3). So for the journal's.
  * I3  `ready` is the number of results that can be polled.
  *
  * Must not: do I/O on a shard's thread, or allocate after disk_new.
@@ -153,6 +154,27 @@ int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 
     return result;
 }
 
+bool disk_journal(struct disk *disk, uint32_t shard, const struct shard_journal *batch)
+{
+    if (disk->options.store == NULL)
+        return false;
+    struct lane *lane = lane_at(disk, shard);
+
+    ASSERT(batch->count <= DISK_JOURNAL_RECORDS);
+    lock(disk);
+    ASSERT(lane->journal_state == WRITE_NONE); /* one batch out */
+    lane->journal = batch;
+    lane->journal_state = WRITE_QUEUED;
+    (void)pthread_cond_signal(&disk->journal_work);
+    unlock(disk);
+    return true;
+}
+
+static bool is_ahead(enum write_state state)
+{
+    return state == WRITE_QUEUED || state == WRITE_RUNNING;
+}
+
 void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode)
 {
     if (disk->options.store == NULL)
@@ -160,10 +182,15 @@ void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode)
     struct lane *lane = lane_at(disk, shard);
 
     lock(disk);
-    const bool write_ahead =
-        lane->write_state == WRITE_QUEUED || lane->write_state == WRITE_RUNNING;
-    disk_set_add(write_ahead ? &lane->drops_later : &lane->drops_now, vnode); /* I2 */
-    (void)pthread_cond_signal(&disk->writer_work);
+    if (vnode < disk->options.vnodes) { /* I2 */
+        disk_set_add(is_ahead(lane->write_state) ? &lane->drops_later : &lane->drops_now, vnode);
+        (void)pthread_cond_signal(&disk->writer_work);
+    } else {
+        disk_set_add(is_ahead(lane->journal_state) ? &lane->journal_drops_later
+                                                   : &lane->journal_drops_now,
+                     vnode);
+        (void)pthread_cond_signal(&disk->journal_work);
+    }
     unlock(disk);
 }
 
@@ -198,6 +225,13 @@ static void poll_written(struct lane *lane, struct disk_result *out)
     *out = (struct disk_result){.kind = DISK_WRITTEN, .ok = lane->write_ok};
     lane->write_state = WRITE_NONE;
     lane->writes = NULL;
+}
+
+static void poll_journaled(struct lane *lane, struct disk_result *out)
+{
+    *out = (struct disk_result){.kind = DISK_JOURNALED, .ok = lane->journal_ok};
+    lane->journal_state = WRITE_NONE;
+    lane->journal = NULL;
 }
 
 static void poll_loaded(struct lane *lane, struct disk_result *out)
@@ -251,7 +285,9 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
         release_batch(disk, lane);
     if (lane->list_spent)
         release_piece(disk, lane);
-    if (lane->write_state == WRITE_DONE)
+    if (lane->journal_state == WRITE_DONE)
+        poll_journaled(lane, out); /* answers wait for it */
+    else if (lane->write_state == WRITE_DONE)
         poll_written(lane, out);
     else if (lane->read_state == READ_READY)
         poll_loaded(lane, out);
@@ -301,6 +337,7 @@ static int init_locks(struct disk *disk)
     failed |= pthread_mutex_init(&disk->lock, NULL);
     failed |= pthread_cond_init(&disk->writer_work, &monotonic);
     failed |= pthread_cond_init(&disk->reader_work, &monotonic);
+    failed |= pthread_cond_init(&disk->journal_work, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     return failed == 0 ? TG_OK : TG_ENOMEM;
 }
@@ -316,8 +353,11 @@ static int take(struct disk *disk)
     disk->records = alloc_array(allocator, DISK_CHUNK_RECORDS, sizeof(*disk->records));
     disk->order = alloc_array(allocator, DISK_WRITES_MAX, sizeof(*disk->order));
     disk->starts = alloc_array(allocator, DISK_VNODES_MAX, sizeof(*disk->starts));
-    if (disk->lanes == NULL || disk->batches == NULL || disk->headers == NULL ||
-        disk->records == NULL || disk->order == NULL || disk->starts == NULL)
+    disk->journal_records = alloc_array(allocator, disk->options.shard_count * DISK_JOURNAL_RECORDS,
+                                        sizeof(*disk->journal_records));
+    if (disk->journal_records == NULL || disk->lanes == NULL || disk->batches == NULL ||
+        disk->headers == NULL || disk->records == NULL || disk->order == NULL ||
+        disk->starts == NULL)
         return TG_ENOMEM;
     for (uint32_t i = 0; i < disk->options.shard_count; i++) {
         disk->lanes[i].shard = i;
@@ -340,6 +380,8 @@ static void give_back(struct disk *disk)
     alloc_put(allocator, disk->records, DISK_CHUNK_RECORDS * sizeof(*disk->records));
     alloc_put(allocator, disk->order, DISK_WRITES_MAX * sizeof(*disk->order));
     alloc_put(allocator, disk->starts, DISK_VNODES_MAX * sizeof(*disk->starts));
+    alloc_put(allocator, disk->journal_records,
+              disk->options.shard_count * DISK_JOURNAL_RECORDS * sizeof(*disk->journal_records));
     alloc_put(allocator, disk, sizeof(*disk));
 }
 
@@ -349,11 +391,15 @@ static void stop_threads(struct disk *disk)
     disk->stopping = true;
     (void)pthread_cond_broadcast(&disk->writer_work);
     (void)pthread_cond_broadcast(&disk->reader_work);
+    (void)pthread_cond_broadcast(&disk->journal_work);
     unlock(disk);
     if (disk->writer_started)
         (void)pthread_join(disk->writer, NULL);
     if (disk->reader_started)
         (void)pthread_join(disk->reader, NULL);
+    if (disk->journal_started)
+        (void)pthread_join(disk->journal, NULL);
+    (void)pthread_cond_destroy(&disk->journal_work);
     (void)pthread_cond_destroy(&disk->reader_work);
     (void)pthread_cond_destroy(&disk->writer_work);
     (void)pthread_mutex_destroy(&disk->lock);
@@ -370,6 +416,9 @@ static int start(struct disk *disk)
     if (result == TG_OK)
         result = start_thread(&disk->reader, disk_reader_run, disk);
     disk->reader_started = disk->writer_started && result == TG_OK;
+    if (result == TG_OK)
+        result = start_thread(&disk->journal, disk_journal_run, disk);
+    disk->journal_started = disk->reader_started && result == TG_OK;
     if (result != TG_OK)
         stop_threads(disk);
     return result;

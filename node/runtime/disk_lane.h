@@ -1,7 +1,8 @@
-/* disk_lane.h - what the three files of the storage threads share; for them only.
+/* disk_lane.h - what the four files of the storage threads share; for them only.
  *
  *     disk.c         what shards call, lanes, life of the threads
  *     disk_writer.c  the writer thread: batches and drops into transactions, upkeep when idle
+ *     disk_journal.c  the journal thread: batches of quorum's promises and slots, durable at once
  *     disk_reader.c  the reader thread: queued loads and listings into read transactions
  *
  * Fields are guarded by disk->lock unless their comment says otherwise.
@@ -53,6 +54,13 @@ struct lane {
     struct disk_set drops_later;
     int64_t drops_retry_ns; /* monotonic; drops alone wait until then after a failure */
 
+    enum write_state journal_state;
+    bool journal_ok;                     /* DONE */
+    const struct shard_journal *journal; /* the shard's; read by the journal thread while RUNNING */
+    struct disk_set journal_drops_now;
+    struct disk_set journal_drops_later;
+    int64_t journal_drops_retry_ns; /* as drops_retry_ns */
+
     uint32_t loads_out;
     uint32_t queue_first;
     uint32_t queue_count;
@@ -80,13 +88,16 @@ struct disk {
     pthread_mutex_t lock;
     pthread_cond_t writer_work;
     pthread_cond_t reader_work;
+    pthread_cond_t journal_work;
     bool stopping;
     struct disk_stats stats;
 
     pthread_t writer;
     pthread_t reader;
+    pthread_t journal;
     bool writer_started;
     bool reader_started;
+    bool journal_started;
 
     /* The writer thread's alone. */
     struct store_vnode_batch *batches; /* DISK_CHUNK_BATCHES */
@@ -99,6 +110,11 @@ struct disk {
     int64_t purge_due_ns;         /* monotonic */
     int64_t maintain_due_ns;
     bool upkeep_failing; /* said in the log */
+
+    /* The journal thread's alone. */
+    struct store_journal_record *journal_records; /* DISK_JOURNAL_RECORDS a lane */
+    int64_t expire_due_ns;                        /* monotonic */
+    bool expire_failing;                          /* said in the log */
 
     /* The reader thread's alone. */
     uint32_t reader_next; /* lane to look at first, for loads and for listings */
@@ -116,5 +132,6 @@ void disk_ready(struct disk *disk, struct lane *lane, uint32_t count);
 /* The threads' bodies; `context` is the struct disk. */
 void *disk_writer_run(void *context);
 void *disk_reader_run(void *context);
+void *disk_journal_run(void *context);
 
 #endif

@@ -1,6 +1,7 @@
 /* disk_reader.c - the reader thread: gathers what is queued and reads it in one transaction.
  *
- *   lane: queue of loads --> reads[<= DISK_READ_BATCH] --> store_read_slots --> READY, wake
+ *   lane: queue of loads --> reads[<= DISK_READ_BATCH] --> store_read_slots   --> READY, wake
+ *                            of the second plane       --> store_journal_read
  *
  * A lane has one batch; while the shard is still polling it, its further loads wait in the queue
  * and the reader serves the other lanes. So memory is bounded, whatever the states' sizes.
@@ -60,15 +61,35 @@ static int by_place(const void *a, const void *b)
     return x->id.lo < y->id.lo ? -1 : x->id.lo > y->id.lo;
 }
 
+/* Reads `count` slots of one plane into `bytes`, of which *used are taken. */
+static void read_plane(struct disk *disk,
+                       int (*read)(struct store *store, struct store_slot_read *reads, size_t count,
+                                   void *buffer, size_t capacity),
+                       struct store_slot_read *reads, uint32_t count, uint8_t *bytes, size_t *used)
+{
+    if (count == 0)
+        return;
+    const int result =
+        read(disk->options.store, reads, count, bytes + *used, DISK_READ_BYTES - *used);
+    for (uint32_t i = 0; i < count; i++) {
+        if (result != TG_OK)
+            reads[i].result = result;
+        if (reads[i].result == TG_OK)
+            *used += reads[i].record.len;
+    }
+}
+
 static void read_batch(struct disk *disk, struct lane *lane)
 {
+    uint32_t first = 0; /* of the second plane */
+    size_t used = 0;
+
     qsort(lane->reads, lane->read_count, sizeof(*lane->reads), by_place);
-    const int result = store_read_slots(disk->options.store, lane->reads, lane->read_count,
-                                        lane->read_bytes, DISK_READ_BYTES);
-    if (result == TG_OK)
-        return;
-    for (uint32_t i = 0; i < lane->read_count; i++)
-        lane->reads[i].result = result;
+    while (first < lane->read_count && lane->reads[first].vnode < disk->options.vnodes)
+        first++;
+    read_plane(disk, store_read_slots, lane->reads, first, lane->read_bytes, &used);
+    read_plane(disk, store_journal_read, lane->reads + first, lane->read_count - first,
+               lane->read_bytes, &used);
 }
 
 /* Puts back what found no room, keeping the order of the rest (I1). Lock held. */
@@ -170,8 +191,10 @@ static bool serve_listing(struct disk *disk)
         return false;
     lane->list_state = LIST_RUNNING;
     (void)pthread_mutex_unlock(&disk->lock); /* I2 */
-    lane->list_result = store_list(disk->options.store, &lane->listing, disk_now_ms(disk),
-                                   lane->list_ids, DISK_LIST_IDS, &lane->list_count);
+    lane->list_result =
+        (lane->listing.vnode < disk->options.vnodes ? store_list : store_journal_list)(
+            disk->options.store, &lane->listing, disk_now_ms(disk), lane->list_ids, DISK_LIST_IDS,
+            &lane->list_count);
     (void)pthread_mutex_lock(&disk->lock);
     lane->list_state = LIST_READY;
     disk->stats.listings += lane->list_result == TG_OK && lane->listing.complete;

@@ -14,6 +14,7 @@
  */
 #include "node/runtime/shard_loop.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -33,8 +34,11 @@ enum {
     STATS_EVERY_MS = 100,
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
+    JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
 };
+
+static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
 struct shard_loop {
     struct shard_loop_options options;
@@ -54,6 +58,7 @@ struct shard_loop {
     struct mailbox mailbox;
     struct socket_holder holder;
     struct shard_writes writes;
+    struct shard_journal journal;
     pthread_t thread;
     bool started;
     bool resigning;
@@ -169,7 +174,9 @@ static void read_disk(struct shard_loop *loop)
 {
     struct disk_result result;
     while (disk_poll(loop->disk, loop->options.number, &result)) {
-        if (result.kind == DISK_WRITTEN)
+        if (result.kind == DISK_JOURNALED)
+            shard_journaled(loop->options.shard, now_of(loop), result.ok, &loop->effects);
+        else if (result.kind == DISK_WRITTEN)
             shard_written(loop->options.shard, now_of(loop), result.ok);
         else if (result.kind == DISK_LISTED)
             shard_listed(loop->options.shard, now_of(loop), result.vnode, result.ids, result.count,
@@ -259,6 +266,20 @@ static void write_back(struct shard_loop *loop)
         disk_write(loop->disk, loop->options.number, &loop->writes);
 }
 
+/* Hands over what may not be forgotten. Without a disk it is as durable as it will ever be: such a
+ * node has a new id after each start, so nobody takes it for the one that promised. */
+static void journal(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    if (!shard_journal_due(loop->options.shard))
+        return;
+    shard_journal_gather(loop->options.shard, now_ns, &loop->journal);
+    if (loop->journal.count > 0 && disk_journal(loop->disk, loop->options.number, &loop->journal))
+        return;
+    shard_journaled(loop->options.shard, now_ns, true, &loop->effects);
+    carry_out(loop);
+}
+
 static void tell_control(struct shard_loop *loop)
 {
     const uint64_t settled = shard_settled_epoch(loop->options.shard);
@@ -341,6 +362,7 @@ static void turn(struct shard_loop *loop)
         resign(loop);
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
+    journal(loop);
     write_back(loop);
     tell_control(loop);
     /* Replies were sent through the clients' socket since it was read; nothing through the peers'.
@@ -396,7 +418,12 @@ static int take_memory(struct shard_loop *loop, uint32_t vnodes)
     loop->writes.writes = calloc(DISK_WRITES_MAX, sizeof *loop->writes.writes);
     loop->writes.headers = calloc(vnodes, sizeof *loop->writes.headers);
     loop->writes.bytes = malloc(WRITES_BYTES);
-    if (loop->writes.writes == NULL || loop->writes.headers == NULL || loop->writes.bytes == NULL)
+    loop->journal.capacity = DISK_JOURNAL_RECORDS;
+    loop->journal.bytes_capacity = JOURNAL_BYTES;
+    loop->journal.records = calloc(DISK_JOURNAL_RECORDS, sizeof *loop->journal.records);
+    loop->journal.bytes = malloc(JOURNAL_BYTES);
+    if (loop->writes.writes == NULL || loop->writes.headers == NULL || loop->writes.bytes == NULL ||
+        loop->journal.records == NULL || loop->journal.bytes == NULL)
         return TG_ENOMEM;
     return effects_init(&loop->effects, alloc_heap());
 }
@@ -523,6 +550,8 @@ void shard_loop_free(struct shard_loop **pointer)
     free(loop->writes.writes);
     free(loop->writes.headers);
     free(loop->writes.bytes);
+    free(loop->journal.records);
+    free(loop->journal.bytes);
     (void)pthread_mutex_destroy(&loop->stats_lock);
     free(loop);
 }
