@@ -123,6 +123,9 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->identity = disk->has_identity ? disk->identity : sim->identity;
     const struct disk_meta config = disk_get_meta(disk, "ring.config");
     const struct disk_meta peers = disk_get_meta(disk, "gossip.peers");
+    const struct disk_meta ballots = disk_get_meta(disk, "ring.register");
+    options->ballots = ballots.bytes;
+    options->ballots_len = ballots.len;
     options->config = config.bytes;
     options->config_len = config.len;
     options->peers = peers.bytes;
