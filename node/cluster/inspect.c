@@ -5,6 +5,11 @@
 
 #include "node/cluster/shard_state.h"
 
+uint64_t inspect_seq(const struct shard *shard, uint32_t number)
+{
+    return table_vnode_seq(shard->table, number);
+}
+
 void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vnode *out)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -13,6 +18,8 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     out->term = vnode->term;
     out->state = vnode->state;
     out->seq = table_vnode_seq(shard->table, number);
+    out->base_state = vnode->base_state;
+    out->base_seq = vnode->base_seq;
     out->slots = table_count(shard->table, number);
     out->replicas = vnode->id_count;
     out->pulling = vnode->role == ROLE_RECOVERING && vnode->pulling;

@@ -14,9 +14,11 @@
 /* What this shard holds of a vnode. */
 struct inspect_vnode {
     enum shard_role role;
-    struct term term;  /* the newest known */
-    struct term state; /* the term that wrote what is held here */
-    uint64_t seq;      /* and how far */
+    struct term term;       /* the newest known */
+    struct term state;      /* the term that wrote what is held here */
+    uint64_t seq;           /* and how far */
+    struct term base_state; /* DECIDING: what its term was opened on */
+    uint64_t base_seq;
     uint32_t slots;
     uint8_t replicas;  /* of the whole replica set, this node included if it is one */
     uint8_t confirmed; /* DECIDING: other replicas known to hold everything up to a mark */
@@ -24,6 +26,8 @@ struct inspect_vnode {
     bool synced;       /* DECIDING: every other replica holds everything up to now */
 };
 
+/* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */
+uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);
 void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
 /* Whether slot `id` may be on disk though not in memory, as far as the shard knows. */
 bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id);

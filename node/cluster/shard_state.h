@@ -147,11 +147,13 @@ struct vnode {
     struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas; each keeps its place */
     uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
     uint8_t id_count;
-    uint16_t passing_to;  /* PASSING: the peer that shall decide */
-    uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
-    uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
-    uint32_t in_sync;     /* the copy that arrives here, 0 = none yet */
-    bool whole;           /* nothing of it was refused */
+    uint16_t passing_to;    /* PASSING: the peer that shall decide */
+    uint16_t puller;        /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t refresh_bar;   /* permille of its filter from which a refresh pays; refresh.c */
+    uint32_t in_sync;       /* the copy that arrives here, 0 = none yet */
+    bool whole;             /* nothing of it was refused */
+    struct term base_state; /* what this node's newest term was opened on */
+    uint64_t base_seq;
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */

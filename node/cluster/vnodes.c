@@ -165,6 +165,8 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     struct term above = vnode->term;
     if (above.number < shard->options.term_floor)
         above.number = shard->options.term_floor; /* V4 */
+    vnode->base_state = vnode->state;
+    vnode->base_seq = table_vnode_seq(shard->table, number);
     vnode->term = term_above(&above, shard->view->epoch, shard->options.node_id);
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;

@@ -7,6 +7,7 @@
  *   items of a message    exact keys   cost 1, a limit of SIM_LIMIT per day, one of each algorithm
  *                         rules        attributes that two rules limit, on different vnodes
  *                         noise        any operation, cost and short windows; not counted
+ *   of an audit           exact keys   looked at, so that the count itself is told
  *
  * N1  A message sent n times gets at most n answers; only the first one counts.
  */
@@ -21,95 +22,11 @@ enum {
     TRIES_MAX = 12,
     TIMEOUT_MS = 300,
     NOISE_KEYS = 20000,
-    USERS = 8,
-    ADDRESSES = 4,
-    USER_LIMIT = 30,
-    ADDRESS_LIMIT = 60,
     FRAME_MAX = 1 << 16,
-    FLOOD_FRAMES = 230,
     FLOOD_ITEMS = 1000,
     FLOOD_PACE_MS = 8,
     KEY_NONE_INDEX = SIM_KEYS_MAX,
 };
-
-static const char rules_text[] = "rules:\n"
-                                 "  - name: per-user\n"
-                                 "    match: {api: /pay}\n"
-                                 "    key: [user]\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: 30/24h, algorithm: token_bucket}\n"
-                                 "      - {rate: 40/24h, algorithm: fixed_window}\n"
-                                 "  - name: per-ip\n"
-                                 "    match: {api: /pay}\n"
-                                 "    key: [ip]\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: 60/24h, algorithm: sliding_log}\n";
-
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-static void place_key(struct sim *sim, struct key *key, struct identity *identity)
-{
-    key->vnode = identity_vnode(&sim->identity.route_key, identity, sim->vnodes);
-    key->id = identity_slot(&sim->identity.secret, identity, key->limit.algorithm, 0);
-}
-
-static struct key *add_key(struct sim *sim, enum key_kind kind, uint8_t algorithm, uint64_t count)
-{
-    ASSERT(sim->key_count < SIM_KEYS_MAX);
-    struct key *key = &sim->keys[sim->key_count++];
-    memset(key, 0, sizeof *key);
-    key->kind = kind;
-    key->limit.algorithm = algorithm;
-    key->limit.count = count;
-    key->limit.window_ns = 24ull * 3600 * 1000000000;
-    return key;
-}
-
-static void add_rule_key(struct sim *sim, const char *text, const char *rule, uint8_t algorithm,
-                         uint64_t count)
-{
-    struct identity identity;
-    struct key *key = add_key(sim, KEY_RULE, algorithm, count);
-    snprintf(key->text, sizeof key->text, "%s", text);
-    const struct identity_value value = {key->text, strlen(key->text)};
-    const int error = identity_rule(&identity, rule, strlen(rule), &value, 1);
-    ASSERT(error == 0);
-    place_key(sim, key, &identity);
-}
-
-struct key_set client_keys(struct sim *sim, const char *name, uint32_t each)
-{
-    const uint32_t first = sim->key_count;
-    struct identity identity;
-    char text[SIM_TEXT_LEN];
-    for (uint32_t i = 0; i < each * ALGORITHM_COUNT; i++) {
-        struct key *key = add_key(sim, KEY_EXACT, (uint8_t)(i % ALGORITHM_COUNT), SIM_LIMIT);
-        snprintf(key->text, sizeof key->text, "%s-%u", name, i);
-        const int error = identity_inline(&identity, key->text, strlen(key->text));
-        ASSERT(error == 0);
-        place_key(sim, key, &identity);
-    }
-    for (uint32_t i = 0; i < USERS; i++) {
-        snprintf(text, sizeof text, "%s-user-%u", name, i);
-        add_rule_key(sim, text, "per-user", ALGORITHM_TOKEN_BUCKET, USER_LIMIT);
-    }
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
-        snprintf(text, sizeof text, "%s-ip-%u", name, i);
-        add_rule_key(sim, text, "per-ip", ALGORITHM_SLIDING_LOG, ADDRESS_LIMIT);
-    }
-    return (struct key_set){first, sim->key_count - first};
-}
-
-uint64_t client_attempts(const struct sim *sim, struct key_set set)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = set.first; i < set.first + set.count; i++)
-        if (sim->keys[i].kind == KEY_EXACT && sim->keys[i].attempts < least)
-            least = sim->keys[i].attempts;
-    return least;
-}
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -128,8 +45,8 @@ static bool append(struct sim *sim, int template, uint8_t operation, uint64_t co
 
 static void append_exact(struct sim *sim, struct client *client, uint32_t item)
 {
-    const uint32_t exact = sim->load.count - USERS - ADDRESSES;
-    const uint32_t index = sim->load.first + (uint32_t)random_below(stream(sim), exact);
+    const struct key_set set = sim->load.keys;
+    const uint32_t index = set.first + (uint32_t)random_below(stream(sim), keys_exact(set));
     struct key *key = &sim->keys[index];
     const struct wire_text text = wire_text_of(key->text);
     const bool peek = sim_chance(sim, STREAM_CLIENTS, 50000);
@@ -145,9 +62,9 @@ static void append_exact(struct sim *sim, struct client *client, uint32_t item)
 
 static void append_rule(struct sim *sim, struct client *client, uint32_t item)
 {
-    const uint32_t users = sim->load.first + sim->load.count - USERS - ADDRESSES;
-    const uint32_t user = users + (uint32_t)random_below(stream(sim), USERS);
-    const uint32_t ip = users + USERS + (uint32_t)random_below(stream(sim), ADDRESSES);
+    const uint32_t users = sim->load.keys.first + keys_exact(sim->load.keys);
+    const uint32_t user = users + (uint32_t)random_below(stream(sim), KEYS_USERS);
+    const uint32_t ip = users + KEYS_USERS + (uint32_t)random_below(stream(sim), KEYS_ADDRESSES);
     const struct wire_text names[] = {wire_text_of("api"), wire_text_of("user"),
                                       wire_text_of("ip")};
     const struct wire_text values[] = {wire_text_of("/pay"), wire_text_of(sim->keys[user].text),
@@ -185,10 +102,27 @@ static void append_noise(struct sim *sim, struct client *client, uint32_t item)
     client->keys[item][1] = KEY_NONE_INDEX;
 }
 
-static void build(struct sim *sim, struct client *client)
+/* Looks at the next keys, without charging them. */
+static void append_audit(struct sim *sim, struct client *client)
 {
-    wire_checks_builder_reset(&sim->builder);
-    client->item_count = 1 + (uint32_t)random_below(stream(sim), SIM_ITEMS_MAX / 2);
+    const struct key_set set = sim->load.keys;
+    client->item_count = 0;
+    while (client->item_count < SIM_ITEMS_MAX && sim->load.audit_next < keys_exact(set)) {
+        const uint32_t index = set.first + sim->load.audit_next++;
+        const struct key *key = &sim->keys[index];
+        const struct wire_text text = wire_text_of(key->text);
+        const bool ok = append(sim, wire_checks_builder_inline(&sim->builder, &key->limit),
+                               OPERATION_PEEK, 0, &text, 1);
+        ASSERT(ok);
+        client->operations[client->item_count] = OPERATION_PEEK;
+        client->keys[client->item_count][0] = index;
+        client->keys[client->item_count++][1] = KEY_NONE_INDEX;
+    }
+}
+
+static void append_load(struct sim *sim, struct client *client)
+{
+    client->item_count = 1 + (uint32_t)random_below(stream(sim), sim->options.items);
     for (uint32_t item = 0; item < client->item_count; item++) {
         const uint64_t dice = random_below(stream(sim), 100);
         if (dice < 75)
@@ -198,10 +132,19 @@ static void build(struct sim *sim, struct client *client)
         else
             append_noise(sim, client, item);
     }
+}
+
+static void build(struct sim *sim, struct client *client)
+{
+    wire_checks_builder_reset(&sim->builder);
+    if (sim->load.audit)
+        append_audit(sim, client);
+    else
+        append_load(sim, client);
     client->frame = realloc(client->frame, FRAME_MAX);
     ASSERT(client->frame != NULL);
     const int len = wire_checks_builder_encode(&sim->builder, client->session, ++client->seq, 0,
-                                               TIMEOUT_MS, client->frame, FRAME_MAX);
+                                               sim->load.timeout_ms, client->frame, FRAME_MAX);
     ASSERT(len > 0);
     client->frame_len = (size_t)len;
 }
@@ -228,32 +171,70 @@ static void send(struct sim *sim, struct client *client)
     if (node->up)
         net_ask(sim, client->index, at, (uint8_t)random_below(stream(sim), node->shard_count),
                 client->frame, client->frame_len);
-    schedule(sim, client, EVENT_TIMEOUT, node->up ? TIMEOUT_MS * SIM_MS : SIM_MS);
+    schedule(sim, client, EVENT_TIMEOUT, node->up ? sim->load.timeout_ms * SIM_MS : SIM_MS);
 }
 
 static void send_again(struct sim *sim, struct client *client)
 {
     for (uint32_t item = 0; item < client->item_count; item++)
         for (uint32_t k = 0; k < 2; k++)
-            if (client->keys[item][k] != KEY_NONE_INDEX)
+            if (client->keys[item][k] != KEY_NONE_INDEX &&
+                client->operations[item] == OPERATION_CHECK)
                 sim->keys[client->keys[item][k]].repeated++;
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
     const int len =
-        wire_checks_retry(client->frame, client->frame_len, TIMEOUT_MS, frame, FRAME_MAX);
+        wire_checks_retry(client->frame, client->frame_len, sim->load.timeout_ms, frame, FRAME_MAX);
     ASSERT(len > 0);
     free(client->frame);
     client->frame = frame;
     client->frame_len = (size_t)len;
-    sim->coverage->retries++;
+    sim->coverage.retries++;
     send(sim, client);
 }
 
 static void not_told(struct sim *sim, const struct client *client, uint32_t item)
 {
+    if (client->operations[item] != OPERATION_CHECK)
+        return;
     for (uint32_t k = 0; k < 2; k++)
         if (client->keys[item][k] != KEY_NONE_INDEX)
             sim->keys[client->keys[item][k]].uncertain++;
+}
+
+static bool wants(const struct sim *sim, const struct client *client)
+{
+    if (sim->load.audit)
+        return client->index == 0 && sim->load.audit_next < keys_exact(sim->load.keys);
+    return sim->load.keys.count > 0;
+}
+
+static void turn_later(struct sim *sim, struct client *client)
+{
+    if (client->turn_pending || !wants(sim, client))
+        return;
+    client->turn_pending = true;
+    schedule(sim, client, EVENT_TURN, random_between(stream(sim), 2 * SIM_MS, 20 * SIM_MS));
+}
+
+/* True if there was anything to do. */
+static bool turn(struct sim *sim, struct client *client)
+{
+    client->turn_pending = false;
+    if (client->waiting || !wants(sim, client))
+        return false;
+    client->waiting = true;
+    client->tries = 0;
+    client->replies = 0;
+    build(sim, client);
+    send(sim, client);
+    return true;
+}
+
+static void done(struct sim *sim, struct client *client)
+{
+    client->waiting = false;
+    turn_later(sim, client);
 }
 
 static void timed_out(struct sim *sim, struct client *client)
@@ -266,19 +247,7 @@ static void timed_out(struct sim *sim, struct client *client)
     }
     for (uint32_t item = 0; item < client->item_count; item++)
         not_told(sim, client, item);
-    client->waiting = false;
-}
-
-static void turn(struct sim *sim, struct client *client)
-{
-    if (client->active && !client->waiting && sim->load.count > 0) {
-        client->waiting = true;
-        client->tries = 0;
-        client->replies = 0;
-        build(sim, client);
-        send(sim, client);
-    }
-    schedule(sim, client, EVENT_TURN, random_between(stream(sim), 2 * SIM_MS, 20 * SIM_MS));
+    done(sim, client);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -293,12 +262,20 @@ static void take_item(struct sim *sim, struct client *client, uint32_t item,
         not_told(sim, client, item);
         return;
     }
+    if (client->operations[item] == OPERATION_PEEK && client->keys[item][0] != KEY_NONE_INDEX) {
+        sim->keys[client->keys[item][0]].used = decision->used;
+        sim->keys[client->keys[item][0]].audited = true;
+    }
+    sim->coverage.degraded += decision->degraded;
     if (!decision->allowed || client->operations[item] != OPERATION_CHECK)
         return;
-    for (uint32_t k = 0; k < 2; k++)
-        if (client->keys[item][k] != KEY_NONE_INDEX)
-            sim->keys[client->keys[item][k]].admitted++;
-    sim->coverage->admitted++;
+    for (uint32_t k = 0; k < 2; k++) {
+        if (client->keys[item][k] == KEY_NONE_INDEX)
+            continue;
+        sim->keys[client->keys[item][k]].admitted++;
+        sim->keys[client->keys[item][k]].sure += !decision->degraded;
+    }
+    sim->coverage.admitted++;
 }
 
 static void take_reply(struct sim *sim, struct client *client, const struct event *event)
@@ -331,29 +308,33 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
         wire_decision_at(&decisions, item, &decision);
         take_item(sim, client, item, &decision);
     }
-    client->waiting = false;
+    done(sim, client);
 }
 
-void client_event(struct sim *sim, const struct event *event)
+bool client_event(struct sim *sim, const struct event *event)
 {
     struct client *client = &sim->clients[event->node];
     if (event->kind == EVENT_TURN)
-        turn(sim, client);
-    else if (event->kind == EVENT_REPLY)
+        return turn(sim, client);
+    if (event->kind == EVENT_REPLY) {
         take_reply(sim, client, event);
-    else if (client->waiting && event->tag == (client->seq << 8 | client->tries))
-        timed_out(sim, client);
+        return true;
+    }
+    if (!client->waiting || event->tag != (client->seq << 8 | client->tries))
+        return false;
+    timed_out(sim, client);
+    return true;
 }
 
 /* ---- floods ---------------------------------------------------------------------------------- */
 
-void client_flood(struct sim *sim)
+void client_flood(struct sim *sim, uint32_t frames)
 {
     uint8_t *frame = malloc(WIRE_MESSAGE_MAX);
     const struct limit limit = {
         .count = 20, .window_ns = 3600ull * 1000000000, .algorithm = ALGORITHM_TOKEN_BUCKET};
     ASSERT(frame != NULL);
-    for (uint32_t i = 0; i < FLOOD_FRAMES; i++) {
+    for (uint32_t i = 0; i < frames; i++) {
         wire_checks_builder_reset(&sim->builder);
         const int template = wire_checks_builder_inline(&sim->builder, &limit);
         for (uint32_t item = 0; item < FLOOD_ITEMS; item++) {
@@ -383,35 +364,44 @@ void client_flood(struct sim *sim)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void load(struct sim *sim, struct key_set set, bool audit)
+{
+    sim->load.keys = set;
+    sim->load.audit = audit;
+    sim->load.audit_next = 0;
+    for (uint32_t i = 0; i < sim->client_count; i++)
+        if (!sim->clients[i].waiting)
+            turn_later(sim, &sim->clients[i]);
+}
+
 void client_load(struct sim *sim, struct key_set set)
 {
-    sim->load = set;
-    for (uint32_t i = 0; i < sim->client_count; i++)
-        sim->clients[i].active = set.count > 0;
+    load(sim, set, false);
+}
+
+void client_audit(struct sim *sim, struct key_set set)
+{
+    load(sim, set, true);
 }
 
 bool client_idle(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->client_count; i++)
-        if (sim->clients[i].waiting)
+        if (sim->clients[i].waiting || (sim->load.audit && wants(sim, &sim->clients[i])))
             return false;
     return true;
 }
 
 void client_init(struct sim *sim)
 {
-    struct policy_error error;
-    const int result =
-        policy_compile(rules_text, sizeof rules_text - 1, sim->allocator, &sim->policy, &error);
-    ASSERT(result == 0);
+    keys_rules(sim, 0);
     wire_checks_builder_init(&sim->builder, sim->values, sizeof sim->values);
-    sim->client_count = SIM_CLIENTS_MAX;
+    sim->load.timeout_ms = TIMEOUT_MS;
+    sim->client_count = sim->options.clients;
     for (uint32_t i = 0; i < sim->client_count; i++) {
         struct client *client = &sim->clients[i];
-        memset(client, 0, sizeof *client);
         client->index = (uint8_t)i;
         client->session = random_next(stream(sim)) | 1;
-        schedule(sim, client, EVENT_TURN, (int64_t)random_below(stream(sim), 10 * SIM_MS));
     }
 }
 
@@ -419,5 +409,6 @@ void client_fini(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->client_count; i++)
         free(sim->clients[i].frame);
-    policy_free(&sim->policy);
+    for (uint32_t i = 0; i < sim->policy_count; i++)
+        policy_free(&sim->policies[i]);
 }

@@ -25,7 +25,7 @@ enum {
 static uint32_t meta_at(const struct disk *disk, const char *key)
 {
     uint32_t at = 0;
-    while (at < disk->meta_count && strcmp(disk->metas[at].key, key) != 0)
+    while (at < disk->now.meta_count && strcmp(disk->now.metas[at].key, key) != 0)
         at++;
     return at;
 }
@@ -33,10 +33,10 @@ static uint32_t meta_at(const struct disk *disk, const char *key)
 void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len)
 {
     const uint32_t at = meta_at(disk, key);
-    struct disk_meta *meta = &disk->metas[at];
+    struct disk_meta *meta = &disk->now.metas[at];
     ASSERT(at < SIM_METAS_MAX && strlen(key) < sizeof meta->key);
-    if (at == disk->meta_count) {
-        disk->meta_count++;
+    if (at == disk->now.meta_count) {
+        disk->now.meta_count++;
         memcpy(meta->key, key, strlen(key) + 1);
     }
     free(meta->bytes);
@@ -47,22 +47,22 @@ void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, siz
 struct disk_meta disk_get_meta(const struct disk *disk, const char *key)
 {
     const uint32_t at = meta_at(disk, key);
-    return at < disk->meta_count ? disk->metas[at] : (struct disk_meta){.bytes = NULL};
+    return at < disk->now.meta_count ? disk->now.metas[at] : (struct disk_meta){.bytes = NULL};
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
 static struct disk_record **place_of(struct disk *disk, uint32_t vnode, struct hash128 id)
 {
-    struct disk_record **place = &disk->buckets[vnode][id.lo % SIM_DISK_BUCKETS];
+    struct disk_record **place = &disk->now.buckets[vnode][id.lo % SIM_DISK_BUCKETS];
     while (*place != NULL && !hash128_equal((*place)->id, id))
         place = &(*place)->next;
     return place;
 }
 
-const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id)
+static const struct disk_record *find(const struct disk *disk, uint32_t vnode, struct hash128 id)
 {
-    const struct disk_record *record = disk->buckets[vnode][id.lo % SIM_DISK_BUCKETS];
+    const struct disk_record *record = disk->now.buckets[vnode][id.lo % SIM_DISK_BUCKETS];
     while (record != NULL && !hash128_equal(record->id, id))
         record = record->next;
     return record;
@@ -75,7 +75,7 @@ static void put(struct disk *disk, const struct shard_write *write, const uint8_
     if (*place != NULL) {
         next = (*place)->next;
         free(*place);
-        disk->records--;
+        disk->now.records--;
     }
     struct disk_record *record = malloc(sizeof *record + write->len);
     ASSERT(record != NULL);
@@ -85,18 +85,18 @@ static void put(struct disk *disk, const struct shard_write *write, const uint8_
     record->len = write->len;
     memcpy(record->state, state, write->len);
     *place = record;
-    disk->records++;
+    disk->now.records++;
 }
 
 static void forget_vnode(struct disk *disk, uint32_t vnode)
 {
-    disk->has_header[vnode] = false;
+    disk->now.has_header[vnode] = false;
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        while (disk->buckets[vnode][i] != NULL) {
-            struct disk_record *record = disk->buckets[vnode][i];
-            disk->buckets[vnode][i] = record->next;
+        while (disk->now.buckets[vnode][i] != NULL) {
+            struct disk_record *record = disk->now.buckets[vnode][i];
+            disk->now.buckets[vnode][i] = record->next;
             free(record);
-            disk->records--;
+            disk->now.records--;
         }
     }
 }
@@ -112,6 +112,13 @@ void disk_drop(struct node *node, uint32_t vnode)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+/* Whether the disk fails at this once. */
+static bool errs(struct sim *sim)
+{
+    return sim_chance(sim, STREAM_DISK, DISK_FAIL_PPM) &&
+           options_fault(&sim->options, FAULT_DISK_ERROR);
+}
+
 static void batch_end(struct disk_batch *batch)
 {
     free(batch->writes);
@@ -122,7 +129,7 @@ static void batch_end(struct disk_batch *batch)
 
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard)
 {
-    const int64_t node_ns = sim->now_ns + node->offset_ns;
+    const int64_t node_ns = shell_clock(sim, node);
     struct disk_batch *batch = &node->disk.batches[shard];
     if (batch->out || !shard_write_due(node->shards[shard], node_ns))
         return;
@@ -164,34 +171,45 @@ void disk_commit(struct sim *sim, struct node *node, uint8_t shard)
 {
     struct disk *disk = &node->disk;
     struct disk_batch *batch = &disk->batches[shard];
-    const bool ok = !sim_chance(sim, STREAM_DISK, DISK_FAIL_PPM);
+    const bool ok = sim->now_ns >= disk->full_until_ns && !errs(sim);
     ASSERT(batch->out);
     for (uint32_t i = 0; ok && i < batch->count; i++)
         put(disk, &batch->writes[i], batch->bytes + batch->writes[i].offset);
     for (uint32_t i = 0; ok && i < batch->header_count; i++) {
-        disk->headers[batch->headers[i].vnode] = batch->headers[i];
-        disk->has_header[batch->headers[i].vnode] = true;
+        disk->now.headers[batch->headers[i].vnode] = batch->headers[i];
+        disk->now.has_header[batch->headers[i].vnode] = true;
     }
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
         if (batch->drop[vnode])
             forget_vnode(disk, vnode);
-    sim->coverage->commits += ok;
-    sim->coverage->commits_failed += !ok;
+    sim->coverage.commits += ok;
+    sim->coverage.commits_failed += !ok;
     batch_end(batch);
-    shard_written(node->shards[shard], sim->now_ns + node->offset_ns, ok);
+    shard_written(node->shards[shard], shell_clock(sim, node), ok);
+}
+
+void disk_loaded(struct sim *sim, struct node *node, const struct event *event)
+{
+    const struct disk_record *record = find(&node->disk, event->vnode, event->id);
+    int result = record == NULL ? TG_ENOTFOUND : 0;
+    if (errs(sim))
+        result = TG_EIO;
+    shard_loaded(node->shards[event->shard], shell_clock(sim, node), event->vnode, event->id,
+                 result, result == 0 ? record->state : NULL, result == 0 ? record->len : 0,
+                 &sim->effects);
 }
 
 void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode)
 {
-    const int64_t node_ns = sim->now_ns + node->offset_ns;
+    const int64_t node_ns = shell_clock(sim, node);
     struct hash128 ids[DISK_PIECE];
     size_t count = 0;
-    if (sim_chance(sim, STREAM_DISK, DISK_FAIL_PPM)) {
+    if (errs(sim)) {
         shard_listed(node->shards[shard], node_ns, vnode, NULL, 0, false, TG_EIO);
         return;
     }
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        for (const struct disk_record *record = node->disk.buckets[vnode][i]; record != NULL;
+        for (const struct disk_record *record = node->disk.now.buckets[vnode][i]; record != NULL;
              record = record->next) {
             ids[count++] = record->id;
             if (count < DISK_PIECE)
@@ -207,18 +225,18 @@ static void restore_vnode(struct sim *sim, struct node *node, uint8_t shard, uin
 {
     const struct disk *disk = &node->disk;
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
-        for (const struct disk_record *record = disk->buckets[vnode][i]; record != NULL;
+        for (const struct disk_record *record = disk->now.buckets[vnode][i]; record != NULL;
              record = record->next) {
             const int result =
                 shard_restore_slot(node->shards[shard], vnode, record->id, record->state,
-                                   record->len, sim->now_ns + node->offset_ns);
+                                   record->len, shell_clock(sim, node));
             if (result != 0)
                 sim_fail(sim, "node %u could not restore a stored slot: %d", node->index, result);
         }
     }
-    if (disk->has_header[vnode])
-        shard_restore_vnode(node->shards[shard], vnode, &disk->headers[vnode].state,
-                            disk->headers[vnode].seq);
+    if (disk->now.has_header[vnode])
+        shard_restore_vnode(node->shards[shard], vnode, &disk->now.headers[vnode].state,
+                            disk->now.headers[vnode].seq);
 }
 
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard)
@@ -231,6 +249,7 @@ void disk_crash(struct disk *disk)
 {
     for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
         batch_end(&disk->batches[i]);
+    disk->full_until_ns = 0;
 }
 
 void disk_wipe(struct disk *disk)
@@ -239,11 +258,70 @@ void disk_wipe(struct disk *disk)
         forget_vnode(disk, vnode);
 }
 
+/* ---- snapshots ------------------------------------------------------------------------------- */
+
+static void content_fini(struct disk_content *content)
+{
+    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++) {
+        for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
+            struct disk_record *record = content->buckets[vnode][i];
+            while (record != NULL) {
+                struct disk_record *next = record->next;
+                free(record);
+                record = next;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < content->meta_count; i++)
+        free(content->metas[i].bytes);
+    memset(content, 0, sizeof *content);
+}
+
+static struct disk_record *copy_records(const struct disk_record *record)
+{
+    struct disk_record *first = NULL;
+    struct disk_record **place = &first;
+    for (; record != NULL; record = record->next) {
+        struct disk_record *copy =
+            (struct disk_record *)(void *)sim_copy(record, sizeof *record + record->len);
+        copy->next = NULL;
+        *place = copy;
+        place = &copy->next;
+    }
+    return first;
+}
+
+void disk_take_snapshot(struct disk *disk)
+{
+    if (disk->snapshot == NULL)
+        disk->snapshot = calloc(1, sizeof *disk->snapshot);
+    ASSERT(disk->snapshot != NULL);
+    content_fini(disk->snapshot);
+    *disk->snapshot = disk->now;
+    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
+        for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++)
+            disk->snapshot->buckets[vnode][i] = copy_records(disk->now.buckets[vnode][i]);
+    for (uint32_t i = 0; i < disk->now.meta_count; i++)
+        disk->snapshot->metas[i].bytes = sim_copy(disk->now.metas[i].bytes, disk->now.metas[i].len);
+}
+
+bool disk_restore_snapshot(struct disk *disk)
+{
+    if (disk->snapshot == NULL)
+        return false;
+    content_fini(&disk->now);
+    disk->now = *disk->snapshot;
+    free(disk->snapshot);
+    disk->snapshot = NULL;
+    return true;
+}
+
 void disk_fini(struct disk *disk)
 {
     disk_crash(disk);
-    disk_wipe(disk);
-    for (uint32_t i = 0; i < disk->meta_count; i++)
-        free(disk->metas[i].bytes);
+    content_fini(&disk->now);
+    if (disk->snapshot != NULL)
+        content_fini(disk->snapshot);
+    free(disk->snapshot);
     memset(disk, 0, sizeof *disk);
 }

@@ -10,6 +10,8 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
+enum { MEMORY_BYTES = 4 << 20, OFFSET_MAX_MS = 20, DRIFT_MAX_PPB = 100000 };
+
 static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
 {
     snprintf(out, VIEW_TEXT_LEN, "10.0.0.%u:%u", index + 1, port);
@@ -18,9 +20,35 @@ static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
 int node_by_id(const struct sim *sim, uint64_t id)
 {
     for (uint32_t i = 0; i < sim->node_count; i++)
-        if (sim->nodes[i].id == id)
+        if (sim->nodes[i].id == id || (id != 0 && sim->nodes[i].former_id == id))
             return (int)i;
     return -1;
+}
+
+uint32_t node_up_count(const struct sim *sim)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        count += sim->nodes[i].up;
+    return count;
+}
+
+uint32_t node_members(const struct sim *sim)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        count += sim->nodes[i].member;
+    return count;
+}
+
+struct node *node_some_up(struct sim *sim)
+{
+    for (;;) {
+        struct node *node =
+            &sim->nodes[random_below(sim_stream(sim, STREAM_FAULTS), sim->node_count)];
+        if (node->up && node->member)
+            return node;
+    }
 }
 
 /* ---- shards ---------------------------------------------------------------------------------- */
@@ -30,21 +58,24 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     struct shard_options options;
     shard_options_default(&options);
     options.node_id = node->id;
-    options.boot = node->disk.incarnation;
-    options.term_floor = node->disk.incarnation << 20;
+    options.boot = node->disk.now.incarnation;
+    options.term_floor = node->disk.now.incarnation << 20;
     options.shard = shard;
     options.shards = node->shard_count;
-    options.vnodes = node->disk.identity.vnodes;
-    options.memory_bytes = 4 << 20;
-    options.secret = node->disk.identity.secret;
-    options.route_key = node->disk.identity.route_key;
-    memcpy(options.cluster_id, node->disk.identity.cluster_id, sizeof options.cluster_id);
+    options.vnodes = node->disk.now.identity.vnodes;
+    options.memory_bytes = MEMORY_BYTES;
+    options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
+    options.silence_ns = 10 * options.keepalive_ns;
+    options.lease_ns = 7 * options.keepalive_ns;
+    options.secret = node->disk.now.identity.secret;
+    options.route_key = node->disk.now.identity.route_key;
+    memcpy(options.cluster_id, node->disk.now.identity.cluster_id, sizeof options.cluster_id);
     snprintf(options.name, sizeof options.name, "n%u", node->index);
     snprintf(options.version, sizeof options.version, "sim");
     const int error =
         shard_new(sim->allocator, &options, shell_clock(sim, node), &node->shards[shard]);
     ASSERT(error == 0);
-    shard_policy(node->shards[shard], sim->policy);
+    shard_policy(node->shards[shard], sim->policies[node->policy]);
     (void)shard_policy_unused(node->shards[shard]);
     node->tick_at_ns[shard] = SIM_NEVER;
     disk_restore(sim, node, shard);
@@ -70,7 +101,7 @@ void node_stop(struct sim *sim, struct node *node)
 {
     sim_tell(sim, 1, "n%u is to stop", node->index);
     node->stopping = true;
-    sim->coverage->stops++;
+    sim->coverage.stops++;
 }
 
 /* A tick of a node that stops: true when nothing is left to do. */
@@ -86,6 +117,17 @@ static bool resigned(struct sim *sim, struct node *node, uint8_t shard)
     return done;
 }
 
+void node_rules(struct sim *sim, struct node *node)
+{
+    node->policy = sim->policy_count - 1;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        if (node->shards[i] == NULL)
+            continue;
+        shard_policy(node->shards[i], sim->policies[node->policy]);
+        (void)shard_policy_unused(node->shards[i]); /* all of them live as long as the run */
+    }
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id)
@@ -96,8 +138,55 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id)
     node->index = index;
     node->id = id;
     node->bootstrap = index == 0;
-    node->shard_count = (uint16_t)(random_below(random, 6) == 0 ? SIM_SHARDS_MAX : 1);
-    node->offset_ns = SIM_EPOCH + random_between(random, -20 * SIM_MS, 20 * SIM_MS);
+    node->member = index < sim->options.nodes;
+    node->shard_count = (uint16_t)(1 + random_below(random, sim->options.shards));
+    node->wall_offset_ns = random_between(random, -OFFSET_MAX_MS * SIM_MS, OFFSET_MAX_MS * SIM_MS);
+    node->drift_ppb = (int32_t)random_between(random, -DRIFT_MAX_PPB, DRIFT_MAX_PPB);
+}
+
+static void zone_of(char out[SWIM_PLACE_LEN], uint8_t index)
+{
+    snprintf(out, SWIM_PLACE_LEN, "z%u", index % 3);
+}
+
+/* The configuration of a ring of all members. */
+static void make_ring(const struct sim *sim, struct ring_config *config, struct ring_config *next)
+{
+    for (uint8_t i = 0; i < sim->options.nodes; i++) {
+        char name[SIM_TEXT_LEN];
+        char zone[SWIM_PLACE_LEN];
+        struct ring_member member;
+        snprintf(name, sizeof name, "n%u", i);
+        zone_of(zone, i);
+        int error = ring_member_init(&member, sim->nodes[i].id, name, zone, RING_WEIGHT_DEFAULT);
+        if (error == 0 && i == 0)
+            error = ring_config_init(config, &member, sim->vnodes, sim->options.replicas);
+        else if (error == 0)
+            error = ring_config_add(next, config, &member);
+        if (error == 0 && i > 0)
+            error = ring_config_settle(config, next);
+        ASSERT(error == 0);
+    }
+}
+
+void node_form(struct sim *sim)
+{
+    struct ring_config *config = calloc(1, sizeof *config);
+    struct ring_config *next = calloc(1, sizeof *next);
+    uint8_t *bytes = malloc(RING_CONFIG_BYTES_MAX);
+    ASSERT(config != NULL && next != NULL && bytes != NULL);
+    make_ring(sim, config, next);
+    const int len = ring_config_encode(config, bytes, RING_CONFIG_BYTES_MAX);
+    ASSERT(len > 0);
+    for (uint8_t i = 0; i < sim->options.nodes; i++) {
+        struct disk *disk = &sim->nodes[i].disk;
+        disk->now.has_identity = true;
+        disk->now.identity = sim->identity;
+        disk_put_meta(disk, "ring.config", bytes, (size_t)len);
+    }
+    free(bytes);
+    free(next);
+    free(config);
 }
 
 static void fill_options(struct sim *sim, const struct node *node, struct control_options *options)
@@ -105,11 +194,11 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     const struct disk *disk = &node->disk;
     memset(options, 0, sizeof *options);
     options->node_id = node->id;
-    options->incarnation = disk->incarnation;
+    options->incarnation = disk->now.incarnation;
     options->seed = random_next(sim_stream(sim, STREAM_PLAN));
     snprintf(options->name, sizeof options->name, "n%u", node->index);
     snprintf(options->region, sizeof options->region, "r");
-    snprintf(options->zone, sizeof options->zone, "z%u", node->index % 3);
+    zone_of(options->zone, node->index);
     snprintf(options->version, sizeof options->version, "sim");
     address_of(options->gossip, node->index, 7000);
     address_of(options->peer, node->index, 7100);
@@ -119,13 +208,10 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->bootstrap = node->bootstrap;
     for (uint32_t i = 0; !node->bootstrap && i < 2; i++)
         address_of(options->seeds[options->seed_count++], i, 7000);
-    options->has_identity = disk->has_identity;
-    options->identity = disk->has_identity ? disk->identity : sim->identity;
+    options->has_identity = disk->now.has_identity;
+    options->identity = disk->now.has_identity ? disk->now.identity : sim->identity;
     const struct disk_meta config = disk_get_meta(disk, "ring.config");
     const struct disk_meta peers = disk_get_meta(disk, "gossip.peers");
-    const struct disk_meta ballots = disk_get_meta(disk, "ring.register");
-    options->ballots = ballots.bytes;
-    options->ballots_len = ballots.len;
     options->config = config.bytes;
     options->config_len = config.len;
     options->peers = peers.bytes;
@@ -138,94 +224,28 @@ void node_start(struct sim *sim, struct node *node)
     ASSERT(options != NULL && !node->up);
     node->up = true;
     node->boots++;
-    node->disk.incarnation++;
+    node->disk.now.incarnation++;
     node->settled = 0;
     node->control_tick_at_ns = SIM_NEVER;
-    memset(node->terms, 0, sizeof node->terms);
+    memset(node->held, 0, sizeof node->held);
+    shell_clock_start(sim, node);
+    net_started(sim, node->index);
     fill_options(sim, node, options);
     const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
     free(options);
     ASSERT(error == 0);
     sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
-             (unsigned long long)node->disk.incarnation, node->shard_count,
-             (unsigned long long)node->disk.records);
-    if (node->disk.has_identity)
+             (unsigned long long)node->disk.now.incarnation, node->shard_count,
+             (unsigned long long)node->disk.now.records);
+    if (node->disk.now.has_identity)
         for (uint8_t i = 0; i < node->shard_count; i++)
             node_start_shard(sim, node, i);
     shell_control_tick_at(sim, node, sim->now_ns + 1);
 }
 
-static void end_process(struct sim *sim, struct node *node)
+static void count_stats(struct sim *sim, const struct node *node)
 {
-    node_count_stats(sim, node);
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        struct shard *shard = node->shards[i];
-        shard_free(&shard);
-        node->shards[i] = NULL;
-    }
-    view_free(&node->view);
-    control_free(&node->control);
-    disk_crash(&node->disk);
-    node->up = false;
-    node->stopping = false;
-    memset(node->roles, 0, sizeof node->roles);
-    node->paused_until_ns = 0;
-    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        sim->deciders[vnode] &= (uint8_t) ~(1u << node->index);
-}
-
-static void tell_closed(struct sim *sim, const struct node *node)
-{
-    for (uint32_t i = 0; i < sim->node_count; i++) {
-        if (i == node->index || !sim->nodes[i].up)
-            continue;
-        const int64_t at_ns =
-            sim->now_ns + SIM_MS / 20 +
-            (int64_t)random_below(sim_stream(sim, STREAM_NETWORK), (uint64_t)(3 * SIM_MS));
-        for (uint8_t s = 0; s < node->shard_count; s++) {
-            const struct event event = {.at_ns = at_ns,
-                                        .kind = EVENT_CLOSED,
-                                        .node = (uint8_t)i,
-                                        .shard = s,
-                                        .from = node->index};
-            queue_push(&sim->queue, &event);
-        }
-    }
-}
-
-void node_crash(struct sim *sim, struct node *node, bool told)
-{
-    sim_tell(sim, 1, "n%u crashes%s, unconfirmed %llu", node->index, told ? "" : " silently",
-             (unsigned long long)node_unconfirmed(node));
-    end_process(sim, node);
-    sim->coverage->crashes++;
-    if (told)
-        tell_closed(sim, node);
-}
-
-void node_fini(struct sim *sim, struct node *node)
-{
-    if (node->up)
-        end_process(sim, node);
-    disk_fini(&node->disk);
-}
-
-uint64_t node_unconfirmed(const struct node *node)
-{
-    uint64_t unconfirmed = 0;
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        if (node->shards[i] == NULL)
-            continue;
-        struct shard_stats stats;
-        shard_stats(node->shards[i], &stats);
-        unconfirmed += stats.unconfirmed;
-    }
-    return unconfirmed;
-}
-
-void node_count_stats(struct sim *sim, const struct node *node)
-{
-    struct coverage *coverage = sim->coverage;
+    struct coverage *coverage = &sim->coverage;
     for (uint8_t i = 0; i < node->shard_count; i++) {
         if (node->shards[i] == NULL)
             continue;
@@ -251,6 +271,69 @@ void node_count_stats(struct sim *sim, const struct node *node)
     }
 }
 
+void node_start_later(struct sim *sim, uint8_t node, int64_t delay_ns)
+{
+    const struct event event = {.at_ns = sim->now_ns + delay_ns, .kind = EVENT_START, .node = node};
+    queue_push(&sim->queue, &event);
+}
+
+static void end_process(struct sim *sim, struct node *node)
+{
+    count_stats(sim, node);
+    check_ended(sim, node);
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        struct shard *shard = node->shards[i];
+        shard_free(&shard);
+        node->shards[i] = NULL;
+    }
+    view_free(&node->view);
+    control_free(&node->control);
+    disk_crash(&node->disk);
+    node->up = false;
+    node->stopping = false;
+    node->paused_until_ns = 0;
+}
+
+void node_crash(struct sim *sim, struct node *node, bool told)
+{
+    sim_tell(sim, 1, "n%u crashes%s, unconfirmed %llu", node->index, told ? "" : " silently",
+             (unsigned long long)node_unconfirmed(node));
+    end_process(sim, node);
+    sim->coverage.crashes++;
+    net_ended(sim, node->index, told);
+}
+
+void node_replace(struct sim *sim, struct node *node)
+{
+    ASSERT(!node->up);
+    disk_fini(&node->disk);
+    node->former_id = node->id;
+    node->id = random_next(sim_stream(sim, STREAM_FAULTS)) | 1;
+    node->bootstrap = false;
+    sim->coverage.replacements++;
+    sim_tell(sim, 1, "n%u has lost its disk", node->index);
+}
+
+void node_fini(struct sim *sim, struct node *node)
+{
+    if (node->up)
+        end_process(sim, node);
+    disk_fini(&node->disk);
+}
+
+uint64_t node_unconfirmed(const struct node *node)
+{
+    uint64_t unconfirmed = 0;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        if (node->shards[i] == NULL)
+            continue;
+        struct shard_stats stats;
+        shard_stats(node->shards[i], &stats);
+        unconfirmed += stats.unconfirmed;
+    }
+    return unconfirmed;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void shard_event(struct sim *sim, struct node *node, const struct event *event)
@@ -270,7 +353,7 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         if (node->stopping && resigned(sim, node, event->shard)) {
             sim_tell(sim, 1, "n%u stops", node->index);
             end_process(sim, node);
-            tell_closed(sim, node);
+            net_ended(sim, node->index, true);
             return;
         }
         shard_tick(shard, now_ns, &sim->effects);
@@ -281,13 +364,9 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
     case EVENT_LISTED:
         disk_listed(sim, node, event->shard, event->vnode);
         break;
-    default: {
-        const struct disk_record *record = disk_find(&node->disk, event->vnode, event->id);
-        shard_loaded(shard, now_ns, event->vnode, event->id, record == NULL ? TG_ENOTFOUND : 0,
-                     record == NULL ? NULL : record->state, record == NULL ? 0 : record->len,
-                     &sim->effects);
+    default:
+        disk_loaded(sim, node, event);
         break;
-    }
     }
     shell_shard_done(sim, node, event->shard, event->kind != EVENT_TICK);
     if (event->kind == EVENT_TICK)
@@ -296,16 +375,14 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
 
 static void closed_event(struct sim *sim, struct node *node, const struct event *event)
 {
-    const struct node *other = &sim->nodes[event->from];
-    control_suspect(node->control, other->id);
+    const uint64_t other = sim->nodes[event->from].id;
+    control_suspect(node->control, other);
     shell_control_tick_at(sim, node, sim->now_ns + 1);
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        if (node->shards[i] == NULL)
-            continue;
-        shard_peer_closed(node->shards[i], shell_clock(sim, node), other->id, event->shard,
-                          &sim->effects);
-        shell_shard_done(sim, node, i, true);
-    }
+    if (event->lane >= node->shard_count || node->shards[event->lane] == NULL)
+        return;
+    shard_peer_closed(node->shards[event->lane], shell_clock(sim, node), other, event->shard,
+                      &sim->effects);
+    shell_shard_done(sim, node, event->lane, true);
 }
 
 /* Whether the event is for a process that has ended, or a tick that was set anew. */
@@ -313,7 +390,7 @@ static bool stale(struct node *node, const struct event *event)
 {
     const bool own = event->kind == EVENT_TICK || event->kind == EVENT_CONTROL_TICK ||
                      event->kind == EVENT_COMMIT || event->kind == EVENT_LOADED ||
-                     event->kind == EVENT_LISTED;
+                     event->kind == EVENT_LISTED || event->kind == EVENT_CLOSED;
     if (!node->up || (own && event->tag != node->boots))
         return true;
     if (event->kind == EVENT_TICK) {
@@ -346,32 +423,49 @@ static bool postpone(struct sim *sim, struct node *node, const struct event *eve
     return true;
 }
 
-void node_event(struct sim *sim, const struct event *event)
+static void carry_out(struct sim *sim, struct node *node, const struct event *event)
 {
-    struct node *node = &sim->nodes[event->node];
-    if (event->kind == EVENT_START) {
-        node_start(sim, node);
-        sim->coverage->restarts += node->boots > 1;
-        return;
-    }
-    if (postpone(sim, node, event))
-        return;
-    if (event->kind == EVENT_PEER || event->kind == EVENT_GOSSIP)
-        net_arrived(sim, event);
-    if (stale(node, event))
-        return;
-    if (event->kind == EVENT_GOSSIP) {
+    switch (event->kind) {
+    case EVENT_GOSSIP:
         control_receive(node->control, shell_clock(sim, node), event->bytes, event->len,
                         &sim->effects);
         shell_control_done(sim, node);
-    } else if (event->kind == EVENT_CONTROL_TICK) {
+        break;
+    case EVENT_CONTROL_TICK:
         control_tick(node->control, shell_clock(sim, node), &sim->effects);
         shell_control_done(sim, node);
-    } else if (event->kind == EVENT_CLOSED) {
+        break;
+    case EVENT_CLOSED:
         closed_event(sim, node, event);
-    } else {
+        break;
+    default:
         shard_event(sim, node, event);
+        break;
     }
+}
+
+bool node_event(struct sim *sim, const struct event *event)
+{
+    struct node *node = &sim->nodes[event->node];
+    if (event->kind == EVENT_START) {
+        if (node->up)
+            return false;
+        node_start(sim, node);
+        sim->coverage.restarts += node->boots > 1;
+        return true;
+    }
+    if (postpone(sim, node, event))
+        return false;
+    const bool frame = event->kind == EVENT_PEER || event->kind == EVENT_GOSSIP;
+    if ((frame && !net_arrived(sim, event)) || stale(node, event))
+        return false;
+    carry_out(sim, node, event);
+    if (sim->crash_due && node->up) {
+        sim->coverage.mid_steps++;
+        node_crash(sim, node, true);
+    }
+    sim->crash_due = false;
     if (node->up)
         check_event(sim, node);
+    return true;
 }

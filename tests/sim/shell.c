@@ -12,9 +12,42 @@
 
 #define BURST_NS (SIM_MS / 10)
 
-int64_t shell_clock(const struct sim *sim, const struct node *node)
+enum { EFFECT_END_PPM = 40, DURABLE_END_PPM = 50000 };
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* What a monotonic clock that drifts has counted. */
+static int64_t mono_ns(const struct sim *sim, const struct node *node)
 {
-    return sim->now_ns + node->offset_ns;
+    return sim->now_ns + sim->now_ns / 1000 * node->drift_ppb / 1000000;
+}
+
+static int64_t wall_ns(const struct sim *sim, const struct node *node)
+{
+    return SIM_EPOCH + sim->now_ns + node->wall_offset_ns;
+}
+
+void shell_clock_start(struct sim *sim, struct node *node)
+{
+    node->course = clock_course_start(mono_ns(sim, node), wall_ns(sim, node));
+    node->next_adjust_ns = sim->now_ns + CLOCK_ADJUST_EVERY_NS;
+}
+
+int64_t shell_clock(struct sim *sim, struct node *node)
+{
+    const int64_t mono = mono_ns(sim, node);
+    if (sim->now_ns >= node->next_adjust_ns) {
+        int64_t difference_ns;
+        node->course = clock_course_adjust(&node->course, mono, wall_ns(sim, node), &difference_ns);
+        node->next_adjust_ns = sim->now_ns + CLOCK_ADJUST_EVERY_NS;
+    }
+    return clock_course_at(&node->course, mono);
+}
+
+/* The true time of a moment that is near by the node's clock. */
+static int64_t true_time(struct sim *sim, struct node *node, int64_t at_ns)
+{
+    return sim->now_ns + (at_ns - shell_clock(sim, node));
 }
 
 /* ---- when to tick ---------------------------------------------------------------------------- */
@@ -45,13 +78,13 @@ void shell_control_tick_at(struct sim *sim, struct node *node, int64_t at_ns)
 
 void shell_next_tick(struct sim *sim, struct node *node, uint8_t shard)
 {
-    const int64_t due_ns = shard_next_deadline(node->shards[shard]) - node->offset_ns;
+    const int64_t due_ns = true_time(sim, node, shard_next_deadline(node->shards[shard]));
     shell_tick_at(sim, node, shard, due_ns > sim->now_ns ? due_ns : sim->now_ns + SIM_MS / 20);
 }
 
 static void next_control_tick(struct sim *sim, struct node *node)
 {
-    shell_control_tick_at(sim, node, control_next_deadline(node->control) - node->offset_ns);
+    shell_control_tick_at(sim, node, true_time(sim, node, control_next_deadline(node->control)));
 }
 
 /* ---- effects --------------------------------------------------------------------------------- */
@@ -64,18 +97,19 @@ static void send_gossip(struct sim *sim, struct node *node, const struct effect 
         sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
         return;
     }
-    net_send(sim, node->index, (uint8_t)(d - 1), EVENT_GOSSIP, 0, effect->bytes, effect->len);
+    net_send(sim, node->index, 0, (uint8_t)(d - 1), EVENT_GOSSIP, 0, effect->bytes, effect->len);
 }
 
-static void send_peer(struct sim *sim, struct node *node, const struct effect *effect)
+static void send_peer(struct sim *sim, struct node *node, uint8_t shard,
+                      const struct effect *effect)
 {
     const int to = node_by_id(sim, effect->target);
     if (to < 0 || effect->shard >= sim->nodes[to].shard_count)
         sim_fail(sim, "node %u sends to no peer: %016llx/%u", node->index,
                  (unsigned long long)effect->target, effect->shard);
     else
-        net_send(sim, node->index, (uint8_t)to, EVENT_PEER, (uint8_t)effect->shard, effect->bytes,
-                 effect->len);
+        net_send(sim, node->index, shard, (uint8_t)to, EVENT_PEER, (uint8_t)effect->shard,
+                 effect->bytes, effect->len);
 }
 
 /* The disk will answer a load or a listing. */
@@ -94,51 +128,65 @@ static void ask_disk(struct sim *sim, struct node *node, uint8_t shard, const st
     queue_push(&sim->queue, &event);
 }
 
+static void carry_out_one(struct sim *sim, struct node *node, uint8_t shard,
+                          const struct effect *effect)
+{
+    switch (effect->kind) {
+    case EFFECT_SEND_CLIENT:
+        net_reply(sim, (uint8_t)effect->target, effect->bytes, effect->len);
+        break;
+    case EFFECT_SEND_PEER:
+        send_peer(sim, node, shard, effect);
+        break;
+    case EFFECT_META:
+        disk_put_meta(&node->disk, effect->address, effect->bytes, effect->len);
+        break;
+    case EFFECT_JOINED:
+        node->disk.now.identity = *control_identity(node->control);
+        node->disk.now.has_identity = true;
+        break;
+    case EFFECT_INCARNATION:
+        if (node->disk.now.incarnation < effect->target)
+            node->disk.now.incarnation = effect->target;
+        break;
+    case EFFECT_SEND_GOSSIP:
+        send_gossip(sim, node, effect);
+        break;
+    case EFFECT_LOAD:
+    case EFFECT_LIST:
+        ask_disk(sim, node, shard, effect);
+        break;
+    case EFFECT_ADMIN:
+        break;
+    case EFFECT_DROP_VNODE:
+        disk_drop(node, effect->vnode);
+        break;
+    }
+}
+
+/* Whether the process ends after this effect: more often after one that made something durable. */
+static bool ends_after(struct sim *sim, const struct effect *effect)
+{
+    const bool durable = effect->kind == EFFECT_META || effect->kind == EFFECT_INCARNATION;
+    return sim->mid_step &&
+           sim_chance(sim, STREAM_MID_STEP, durable ? DURABLE_END_PPM : EFFECT_END_PPM);
+}
+
 /* Carries out what a core wanted. Returns whether the node has got its cluster. */
 static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
 {
     bool joined = false;
-    for (size_t i = 0; i < sim->effects.count; i++) {
+    for (size_t i = 0; i < sim->effects.count && !sim->crash_due; i++) {
         const struct effect *effect = &sim->effects.items[i];
-        switch (effect->kind) {
-        case EFFECT_SEND_CLIENT:
-            net_reply(sim, (uint8_t)effect->target, effect->bytes, effect->len);
-            break;
-        case EFFECT_SEND_PEER:
-            send_peer(sim, node, effect);
-            break;
-        case EFFECT_META:
-            disk_put_meta(&node->disk, effect->address, effect->bytes, effect->len);
-            break;
-        case EFFECT_JOINED:
-            node->disk.identity = *control_identity(node->control);
-            node->disk.has_identity = true;
-            joined = true;
-            break;
-        case EFFECT_INCARNATION:
-            if (node->disk.incarnation < effect->target)
-                node->disk.incarnation = effect->target;
-            break;
-        case EFFECT_SEND_GOSSIP:
-            send_gossip(sim, node, effect);
-            break;
-        case EFFECT_LOAD:
-        case EFFECT_LIST:
-            ask_disk(sim, node, shard, effect);
-            break;
-        case EFFECT_ADMIN:
-            break;
-        case EFFECT_DROP_VNODE:
-            disk_drop(node, effect->vnode);
-            break;
-        }
+        carry_out_one(sim, node, shard, effect);
+        joined = joined || effect->kind == EFFECT_JOINED;
+        sim->crash_due = ends_after(sim, effect);
     }
     effects_clear(&sim->effects);
     return joined;
 }
 
-/* ---- after events -----------------------------------------------------------------------------
- */
+/* ---- after events ---------------------------------------------------------------------------- */
 
 /* After an event of a shard. */
 void shell_shard_done(struct sim *sim, struct node *node, uint8_t shard, bool input)
@@ -182,7 +230,7 @@ void shell_control_done(struct sim *sim, struct node *node)
 {
     if (carry_out(sim, node, 0)) {
         sim_tell(sim, 1, "n%u has its cluster", node->index);
-        sim->coverage->joins++;
+        sim->coverage.joins++;
         for (uint8_t i = 0; i < node->shard_count; i++)
             node_start_shard(sim, node, i);
     }

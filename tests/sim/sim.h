@@ -2,7 +2,7 @@
  *
  *              +-------------------- queue.c: events by time ---------------------+
  *              |                                                                  |
- *   plan.c, faults.c ---> node.c, shell.c (shipped cores) --> net.c, disk.c ------+
+ *   phase.c, faults.c ---> node.c, shell.c (shipped cores) --> net.c, disk.c -----+
  *                                   |       ^
  *                                   v       |
  *                               check.c   client.c (load, what was admitted)
@@ -22,6 +22,9 @@
 #include "node/cluster/control.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/shard.h"
+#include "node/runtime/clock.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/options.h"
 
 #define SIM_MS    ((int64_t)1000000)
 #define SIM_SEC   (1000 * SIM_MS)
@@ -30,18 +33,20 @@
 #define SIM_EPOCH ((1700006400 + 12 * 3600) * SIM_SEC)
 
 enum {
-    SIM_NODES_MAX = 7,
+    SIM_NODES_MAX = 8,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
     SIM_KEYS_MAX = 8192,
-    SIM_ITEMS_MAX = 64,
+    SIM_ITEMS_MAX = 32,
     SIM_VNODES_MAX = 256,
-    SIM_LINK_FRAMES_MAX = 4096, /* under way from one shard to another */
-    SIM_LIMIT = 100,            /* of every exact key, per 24 hours */
-    SIM_EVENTS_MIN = 20000,     /* a seed is at least this long */
-    SIM_DISK_BUCKETS = 256,     /* of each vnode */
-    SIM_METAS_MAX = 64,         /* named values on one disk */
+    SIM_LIMIT = 40,         /* of every exact key, per 24 hours */
+    SIM_EVENTS_MIN = 20000, /* a seed is at least this long */
+    SIM_DISK_BUCKETS = 64,  /* of each vnode */
+    SIM_METAS_MAX = 64,     /* named values on one disk */
+    SIM_POLICIES_MAX = 8,   /* sets of rules in one run */
     SIM_TEXT_LEN = 64,
+    SIM_WHY_LEN = 4 * SIM_TEXT_LEN,
+    SIM_FAILURE_LEN = 512,
 };
 
 /* Which part of the run a choice belongs to: adding a choice to one leaves the others alone. */
@@ -51,6 +56,7 @@ enum sim_stream {
     STREAM_CLIENTS,
     STREAM_DISK,
     STREAM_PLAN,
+    STREAM_MID_STEP,
     STREAM_COUNT
 };
 
@@ -59,7 +65,7 @@ enum event_kind {
     EVENT_PEER,         /* frame to shard `shard` of `node` */
     EVENT_CLIENT,       /* a client's frame to shard `shard` of `node` */
     EVENT_REPLY,        /* frame to client `node` */
-    EVENT_CLOSED,       /* the connection of `node` with (from, shard) ended */
+    EVENT_CLOSED,       /* shard `lane` of `node` sees its connection to (from, shard) end */
     EVENT_TICK,         /* of shard `shard` */
     EVENT_CONTROL_TICK, /* of the control core */
     EVENT_COMMIT,       /* the batch of shard `shard` is on disk, or failed */
@@ -68,7 +74,9 @@ enum event_kind {
     EVENT_TURN,         /* client `node` may send its next message */
     EVENT_TIMEOUT,      /* client `node` has no answer */
     EVENT_START,        /* the process of `node` starts */
-    EVENT_PLAN,         /* the plan looks at what comes next */
+    EVENT_CONNECT,      /* `node` tries to connect lane `lane` to `from` */
+    EVENT_BREAK,        /* lane `lane` of `node` to `from` has heard nothing for too long */
+    EVENT_PLAN,         /* the phase looks at what comes next */
     EVENT_KIND_END
 };
 
@@ -79,7 +87,8 @@ struct event {
     uint8_t node;
     uint8_t shard;
     uint8_t from;
-    uint64_t tag; /* boot, request or load that it belongs to */
+    uint8_t lane;
+    uint64_t tag; /* boot, request, load or connection that it belongs to */
     struct hash128 id;
     uint32_t vnode;
     uint32_t len;
@@ -104,24 +113,40 @@ struct net_faults {
     uint32_t reorder_ppm;
 };
 
-struct net_link {
-    int64_t delay_ns;   /* at least */
-    int64_t jitter_ns;  /* and up to this more */
-    int64_t arrives_ns; /* of the newest frame: in order unless a fault says otherwise */
+enum {
+    NET_GOSSIP = 0, /* lane of gossip; then one for each pair of shards */
+    NET_LANES = 1 + SIM_SHARDS_MAX * SIM_SHARDS_MAX,
+    NET_QUEUE_MAX = 2000,     /* frames under way on one connection */
+    NET_GOSSIP_QUEUE_MAX = 32 /* that wait for a connection */
+};
+
+/* One node's connection to another, for one pair of sockets. */
+struct net_connection {
+    bool up;
+    bool connecting;
+    uint32_t attempts;   /* to connect, in vain */
+    uint64_t number;     /* of the present or the latest connection */
+    uint64_t valid_from; /* frames of earlier connections are lost */
+    int64_t arrives_ns;  /* of the newest frame: in order unless a fault says otherwise */
     uint32_t under_way;
+    struct event *held; /* frames that a split or a missing connection keeps back */
+    uint32_t held_count;
+    uint32_t held_capacity;
+};
+
+struct net_link {
+    int64_t delay_ns;  /* at least */
+    int64_t jitter_ns; /* and up to this more */
+    int64_t slow_ns;   /* and this more while the link is slow */
+    int64_t cut_ns;    /* since when nothing passes */
     bool cut;
+    struct net_connection lanes[NET_LANES];
 };
 
 struct net {
     struct net_faults faults;
+    uint32_t deaf_ppm; /* frames between clients and nodes that are lost */
     struct net_link links[SIM_NODES_MAX][SIM_NODES_MAX];
-    uint64_t sent;
-    uint64_t lost;
-    uint64_t repeated;
-    uint64_t late;
-    uint64_t reordered;
-    uint64_t full; /* refused by a bounded queue */
-    uint64_t cut;
 };
 
 /* ---- disk ---------------------------------------------------------------------------------- */
@@ -152,7 +177,8 @@ struct disk_meta {
     size_t len;
 };
 
-struct disk {
+/* What is durable. */
+struct disk_content {
     bool has_identity;
     struct control_identity identity;
     uint64_t incarnation;
@@ -162,19 +188,38 @@ struct disk {
     struct shard_write_header headers[SIM_VNODES_MAX];
     struct disk_record *buckets[SIM_VNODES_MAX][SIM_DISK_BUCKETS];
     uint64_t records;
+};
+
+struct disk {
+    struct disk_content now;
+    struct disk_content *snapshot; /* an old copy, or NULL */
     struct disk_batch batches[SIM_SHARDS_MAX];
+    int64_t full_until_ns; /* no commit succeeds before */
 };
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
+/* What a process holds of a vnode, as last seen. */
+struct held {
+    struct term term; /* the newest known */
+    uint64_t seq;     /* of a decider */
+    uint8_t role;     /* enum shard_role */
+    bool pulling;
+};
+
 struct node {
     uint8_t index;
     uint64_t id;
+    uint64_t former_id; /* before its disk was lost; others still send to it */
+    bool member;        /* is to be in the ring */
     bool up;
     bool stopping; /* in order: it passes on what it decides, and writes what it holds */
     bool bootstrap;
     uint16_t shard_count;
-    int64_t offset_ns; /* its clock minus the true one */
+    int32_t drift_ppb;          /* of its monotonic clock */
+    int64_t wall_offset_ns;     /* its wall clock minus the true time */
+    struct clock_course course; /* the shipped clock */
+    int64_t next_adjust_ns;
     int64_t paused_until_ns;
     uint64_t boots;
     struct control *control;
@@ -184,9 +229,11 @@ struct node {
     int64_t control_tick_at_ns;
     uint64_t settled;
     struct disk disk;
-    struct term terms[SIM_VNODES_MAX]; /* newest seen in this boot */
-    uint8_t roles[SIM_VNODES_MAX];     /* as last seen, for trace and coverage */
-    bool pulling[SIM_VNODES_MAX];
+    uint32_t policy; /* index of the rules in force here */
+    uint64_t epoch;  /* the newest seen, in all its processes */
+    bool rewound;    /* an old copy of its disk was restored once */
+    struct held held[SIM_VNODES_MAX];
+    struct term opened[SIM_VNODES_MAX]; /* the newest that it opened, in all its processes */
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -201,16 +248,19 @@ struct key {
     struct hash128 id;
     uint64_t attempts;
     uint64_t admitted;
+    uint64_t sure;      /* of those: not marked degraded */
     uint64_t uncertain; /* checks that may have been charged though nobody was told */
     uint64_t repeated;  /* checks that were sent again: a change of decider may charge them twice */
+    uint64_t used;      /* as told by the latest audit */
+    bool audited;
 };
 
 struct client {
     uint8_t index;
     uint64_t session;
     uint64_t seq;
-    bool active; /* may start new messages */
     bool waiting;
+    bool turn_pending;
     uint32_t tries;
     uint32_t replies;
     uint32_t item_count;
@@ -226,78 +276,45 @@ struct key_set {
     uint32_t count;
 };
 
-/* ---- the run ------------------------------------------------------------------------------- */
-
-struct coverage {
-    uint64_t seeds;
-    uint64_t events;
-    uint64_t virtual_ms;
-    uint64_t joins;
-    uint64_t crashes;
-    uint64_t restarts;
-    uint64_t cuts;
-    uint64_t pauses;
-    uint64_t takeovers;
-    uint64_t terms;
-    uint64_t stepped_down;
-    uint64_t recoveries;
-    uint64_t passes;
-    uint64_t stops;
-    uint64_t blackouts;
-    uint64_t floods;
-    uint64_t pulls;
-    uint64_t resyncs;
-    uint64_t disk_copies;
-    uint64_t forwarded;
-    uint64_t moved;
-    uint64_t recalled;
-    uint64_t undone;
-    uint64_t loads;
-    uint64_t evicted;
-    uint64_t forgotten;
-    uint64_t stalls;
-    uint64_t commits;
-    uint64_t commits_failed;
-    uint64_t sent;
-    uint64_t lost;
-    uint64_t repeated;
-    uint64_t late;
-    uint64_t reordered;
-    uint64_t full;
-    uint64_t cut_frames;
-    uint64_t checks;
-    uint64_t admitted;
-    uint64_t retries;
-    uint64_t excess;       /* admitted above limits by crashes under load */
-    uint64_t excess_bound; /* what was allowed to be */
-    int64_t settle_ns_max; /* longest convergence after faults */
+struct load {
+    struct key_set keys; /* what clients ask for now; none: they stop */
+    uint32_t audit_next; /* the next key that is only looked at */
+    bool audit;
+    uint32_t timeout_ms; /* a message is sent again after this */
 };
 
+/* ---- the run ------------------------------------------------------------------------------- */
+
+/* The newest decider of a vnode. */
+struct front {
+    struct term term;
+    uint64_t seq;
+    uint64_t lost; /* changes that a newer term did not know of, since the phase began */
+};
+
+struct phase;
+
+/* Where the run is; phase.h tells of phases. */
 struct plan {
+    const struct phase *phase;
+    uint32_t phase_next; /* in options.phases */
     uint32_t step;
+    bool entered;    /* the step was called before */
     int64_t next_ns; /* no step before */
-    int64_t deadline_ns;
+    int64_t entered_ns;
+    int64_t patience_ns;
+    struct key_set keys; /* of the phase */
     uint8_t victim;
-    uint32_t chaos_left;
-    uint32_t stops_left;
-    uint64_t excess_bound;
-    struct key_set formed;
-    struct key_set calm;
-    struct key_set idle;
-    struct key_set load;
-    struct key_set roll;
-    struct key_set dark;
-    struct key_set chaos;
-    struct key_set healed;
-    uint64_t splits; /* times at which two deciders may have come to be, in chaos */
-    bool flooded;
-    bool strict; /* at most one node decides a vnode */
+    uint32_t left;   /* of what the phase does several times */
+    uint64_t bound;  /* what may be admitted above the limits */
+    uint64_t splits; /* times at which two deciders may have come to be */
+    bool strict;     /* at most one node decides a vnode */
+    bool changed;    /* deciders may have changed since the phase began */
     bool done;
 };
 
 struct sim {
-    uint64_t seed;
-    int trace; /* 0, or how much is told */
+    struct options options;
     const struct allocator *allocator;
     struct random streams[STREAM_COUNT];
     int64_t now_ns; /* true time */
@@ -309,9 +326,9 @@ struct sim {
     uint32_t node_count;
     struct node nodes[SIM_NODES_MAX];
     uint32_t vnodes;
-    uint32_t replicas;
     struct control_identity identity;
-    struct policy *policy;
+    uint32_t policy_count;
+    struct policy *policies[SIM_POLICIES_MAX];
     uint32_t client_count;
     struct client clients[SIM_CLIENTS_MAX + 1]; /* the last takes what nobody asked for */
     struct wire_checks_builder builder;
@@ -319,18 +336,34 @@ struct sim {
     uint8_t values[1 << 16];
     uint32_t key_count;
     struct key keys[SIM_KEYS_MAX];
-    struct key_set load; /* what clients ask for now */
-    struct key_set rules;
+    struct load load;
+    bool flooded;                     /* tables are full of keys that nobody counts */
+    bool stepped;                     /* clocks differ by more than they should */
+    bool mid_step;                    /* processes may end between two effects */
+    bool crash_due;                   /* the node at hand ends with this event */
     uint8_t deciders[SIM_VNODES_MAX]; /* a bit for each node that decides */
+    struct front fronts[SIM_VNODES_MAX];
     struct plan plan;
-    struct coverage *coverage;
+    struct coverage coverage;
     struct shard_write *writes; /* scratch of gathering */
     struct shard_write_header *headers;
     uint8_t *bytes;
-    char failure[512]; /* set once: why the seed failed */
+    char failure[SIM_FAILURE_LEN]; /* set once: why the seed failed */
 };
 
 /* ---- sim.c ----------------------------------------------------------------------------------- */
+
+/* How a seed went. */
+struct sim_result {
+    uint64_t seed;
+    uint64_t hash;
+    uint64_t events;
+    uint32_t phases;
+    char failure[SIM_FAILURE_LEN]; /* "" if none */
+    struct coverage coverage;
+};
+
+void sim_run(const struct options *options, struct sim_result *result);
 
 struct random *sim_stream(struct sim *sim, enum sim_stream stream);
 /* True `ppm` times in a million. */
@@ -340,6 +373,8 @@ void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(pr
 /* One line of the trace, if level `level` is wanted. */
 void sim_tell(const struct sim *sim, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The name of the phase under way. */
+const char *sim_phase(const struct sim *sim);
 /* Copies `len` bytes, for an event to own. */
 uint8_t *sim_copy(const void *bytes, size_t len);
 
@@ -352,15 +387,29 @@ void queue_fini(struct queue *queue);
 /* ---- net.c ----------------------------------------------------------------------------------- */
 
 void net_init(struct sim *sim);
-/* Sends a frame between nodes: EVENT_GOSSIP or EVENT_PEER. */
-void net_send(struct sim *sim, uint8_t from, uint8_t to, enum event_kind kind, uint8_t shard,
-              const uint8_t *bytes, size_t len);
-void net_arrived(struct sim *sim, const struct event *event);
-/* Frames between a client and a node: they take their time, and are lost with a crash only. */
+void net_fini(struct sim *sim);
+/* Sends a frame of shard `from_shard`, between nodes: EVENT_GOSSIP or EVENT_PEER. */
+void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enum event_kind kind,
+              uint8_t shard, const uint8_t *bytes, size_t len);
+/* A frame reaches its node: whether it is still there. */
+bool net_arrived(struct sim *sim, const struct event *event);
+/* Frames between a client and a node. */
 void net_ask(struct sim *sim, uint8_t client, uint8_t node, uint8_t shard, const uint8_t *bytes,
              size_t len);
 void net_reply(struct sim *sim, uint8_t client, const uint8_t *bytes, size_t len);
-void net_cut(struct sim *sim, uint32_t side, bool one_way);
+/* EVENT_CONNECT and EVENT_BREAK. */
+void net_event(struct sim *sim, const struct event *event);
+/* The process of the node has ended: its connections end, at once (`told`) or when nothing was
+ * heard for too long. */
+void net_ended(struct sim *sim, uint8_t node, bool told);
+/* A new process listens where an older one did. */
+void net_started(struct sim *sim, uint8_t node);
+/* Breaks one connection between living nodes; false if there is none. */
+bool net_reset(struct sim *sim);
+/* Lets nothing pass from the nodes in `side` (a bit each) to the others, nor back unless `one_way`;
+ * `at_once` breaks the connections, else they end when nothing was heard for too long. */
+void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once);
+/* Lets everything pass again. */
 void net_heal(struct sim *sim);
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
@@ -373,13 +422,18 @@ void disk_drop(struct node *node, uint32_t vnode);
 /* Takes a batch from the shard if one is due. */
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard);
 void disk_commit(struct sim *sim, struct node *node, uint8_t shard);
+/* Answers a load. */
+void disk_loaded(struct sim *sim, struct node *node, const struct event *event);
 /* Gives the shard all ids that are stored of `vnode`, in pieces. */
 void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode);
-const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
 /* All slots are lost, but not who the node is. */
 void disk_wipe(struct disk *disk);
+/* Copies what is durable, to be restored later. */
+void disk_take_snapshot(struct disk *disk);
+/* Puts the old copy in place; false if there is none. */
+bool disk_restore_snapshot(struct disk *disk);
 /* Batches under way are lost. */
 void disk_crash(struct disk *disk);
 void disk_fini(struct disk *disk);
@@ -387,7 +441,9 @@ void disk_fini(struct disk *disk);
 /* ---- shell.c --------------------------------------------------------------------------------- */
 
 /* The node's own clock. */
-int64_t shell_clock(const struct sim *sim, const struct node *node);
+int64_t shell_clock(struct sim *sim, struct node *node);
+/* The clock of a process that starts now. */
+void shell_clock_start(struct sim *sim, struct node *node);
 /* Ticks the shard, or the control core, at `at_ns` at the latest. */
 void shell_tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns);
 void shell_control_tick_at(struct sim *sim, struct node *node, int64_t at_ns);
@@ -399,67 +455,98 @@ void shell_control_done(struct sim *sim, struct node *node);
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id);
+/* Gives all first members the disks of a cluster that was stopped in order. */
+void node_form(struct sim *sim);
 void node_start(struct sim *sim, struct node *node);
+void node_start_later(struct sim *sim, uint8_t node, int64_t delay_ns);
 /* Starts a shard with what is stored; the node has a cluster. */
 void node_start_shard(struct sim *sim, struct node *node, uint8_t shard);
 /* The process dies at once; `told` says whether connections are seen to close. */
 void node_crash(struct sim *sim, struct node *node, bool told);
+/* The node's disk is lost; it will be another node of the same name. */
+void node_replace(struct sim *sim, struct node *node);
 /* Whether everything that it holds is on its disk. */
 bool node_flushed(const struct node *node);
 /* Lets it stop in order: `up` is false when it has. */
 void node_stop(struct sim *sim, struct node *node);
-void node_event(struct sim *sim, const struct event *event);
+/* Gives it the newest rules. */
+void node_rules(struct sim *sim, struct node *node);
+/* Carries out an event of a node. False if it was for nobody any more. */
+bool node_event(struct sim *sim, const struct event *event);
 void node_fini(struct sim *sim, struct node *node);
 /* The unconfirmed changes of all its shards. */
 uint64_t node_unconfirmed(const struct node *node);
 int node_by_id(const struct sim *sim, uint64_t id);
-void node_count_stats(struct sim *sim, const struct node *node);
+uint32_t node_up_count(const struct sim *sim);
+uint32_t node_members(const struct sim *sim);
+/* Some member that runs; there must be one. */
+struct node *node_some_up(struct sim *sim);
+
+/* ---- keys.c ---------------------------------------------------------------------------------- */
+
+/* New keys, `each` of every algorithm, and the users and addresses of two rules. */
+struct key_set keys_new(struct sim *sim, const char *name, uint32_t each);
+/* How many of a set are exact keys; they come first, then users, then addresses. */
+uint32_t keys_exact(struct key_set set);
+enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2 };
+/* Puts a new set of rules in force: the limits of `generation` are higher by so many. */
+void keys_rules(struct sim *sim, uint32_t generation);
+/* The least number of attempts that an exact key of the set has seen. */
+uint64_t keys_attempts(const struct sim *sim, struct key_set set);
 
 /* ---- client.c -------------------------------------------------------------------------------- */
 
 void client_init(struct sim *sim);
 void client_fini(struct sim *sim);
-/* New keys, `each` of every algorithm. */
-struct key_set client_keys(struct sim *sim, const char *name, uint32_t each);
-void client_event(struct sim *sim, const struct event *event);
+/* Carries out an event of a client. False if it was for nobody any more. */
+bool client_event(struct sim *sim, const struct event *event);
 /* Sends checks of so many keys that tables overflow; nobody counts the answers. */
-void client_flood(struct sim *sim);
+void client_flood(struct sim *sim, uint32_t frames);
 /* Lets clients ask for `set`, or stop when it is empty. */
 void client_load(struct sim *sim, struct key_set set);
+/* Lets one client look at every key of the set once, without charging any. */
+void client_audit(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
-/* The least number of attempts that a key of the set has seen. */
-uint64_t client_attempts(const struct sim *sim, struct key_set set);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
-/* Some node that runs; there must be one. */
-struct node *faults_up_node(struct sim *sim);
 /* Kills the node; most times the others see its connections close. */
 void faults_crash(struct sim *sim, struct node *node);
 /* One fault, or the end of some. */
 void faults_act(struct sim *sim);
-
-/* ---- plan.c ---------------------------------------------------------------------------------- */
-
-void plan_init(struct sim *sim);
-void plan_event(struct sim *sim);
+/* No fault is in force any more; what is down starts soon. */
+void faults_end(struct sim *sim);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
 /* After each event of a node. */
 void check_event(struct sim *sim, struct node *node);
+/* The process of the node is gone. */
+void check_ended(struct sim *sim, struct node *node);
 /* Everything, of every node. */
 void check_all(struct sim *sim);
-/* Whether the cluster has come to rest; if not, `why` (SIM_TEXT_LEN * 4) says what is missing. */
+
+/* ---- check_rest.c ---------------------------------------------------------------------------- */
+
+/* Whether the cluster has come to rest; if not, `why` (SIM_WHY_LEN) says what is missing. */
 bool check_converged(struct sim *sim, char *why);
 /* Whether all are members and every vnode is decided by its owner, be it under load. */
 bool check_owned(struct sim *sim, char *why);
 /* Whether all replicas hold what their decider holds. */
 bool check_equal(struct sim *sim, char *why);
+
+/* ---- check_keys.c ---------------------------------------------------------------------------- */
+
 /* Every key of the set: limit - uncertain <= admitted <= limit; less by what was sent again, if
  * deciders may have changed meanwhile. */
-void check_exact(struct sim *sim, struct key_set set, const char *when, bool changed);
-/* The sum of what was admitted above the limits. */
-uint64_t check_excess(const struct sim *sim, struct key_set set);
+void check_exact(struct sim *sim, struct key_set set);
+/* What was admitted above the limits, in all: no more than `bound`. */
+void check_bound(struct sim *sim, struct key_set set, uint64_t bound);
+/* Every key: no more than its limit for each side of `splits`; and of answers that were not marked
+ * as degraded, no more than the limit and what new deciders did not know of. */
+void check_splits(struct sim *sim, struct key_set set, uint64_t splits);
+/* After an audit: what was admitted was charged, but for `lost` changes; and no more than was asked
+ * for. */
+void check_charged(struct sim *sim, struct key_set set, uint64_t lost);
 
 #endif

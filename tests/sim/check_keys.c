@@ -1,0 +1,90 @@
+/* check_keys.c - what keys admitted, against their limits.
+ *
+ * K6  Without faults what is admitted on a key is its limit, exactly; fewer only by what may have
+ *     been charged without an answer.
+ * K7  With faults, answers that were not marked as degraded admit no more than the limit and what
+ *     newer deciders did not know of; all answers no more than one limit on each side of a split.
+ * K8  What was admitted was charged: the count that a decider tells is no less.
+ */
+#include <stdio.h>
+
+#include "tests/sim/sim.h"
+
+static void too_many(struct sim *sim, const struct key *key, uint64_t admitted, uint64_t bound,
+                     const char *what)
+{
+    sim_fail(sim, "%s: key %s (%s, vnode %u) admitted %llu%s of %llu attempts, %llu allowed",
+             sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+             (unsigned long long)admitted, what, (unsigned long long)key->attempts,
+             (unsigned long long)bound);
+}
+
+void check_exact(struct sim *sim, struct key_set set)
+{
+    for (uint32_t i = set.first; i < set.first + set.count; i++) {
+        const struct key *key = &sim->keys[i];
+        const uint64_t asked = key->attempts < key->limit.count ? key->attempts : key->limit.count;
+        const uint64_t unsure =
+            key->uncertain + (sim->plan.changed ? key->repeated : 0) + sim->stepped;
+        if (key->admitted > key->limit.count)
+            too_many(sim, key, key->admitted, key->limit.count, "");
+        if (key->kind == KEY_EXACT && key->admitted + unsure < asked)
+            sim_fail(sim,
+                     "%s: key %s (%s, vnode %u) admitted %llu of %llu, limit %llu, unsure %llu",
+                     sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+                     (unsigned long long)key->admitted, (unsigned long long)key->attempts,
+                     (unsigned long long)key->limit.count, (unsigned long long)unsure);
+    }
+}
+
+static uint64_t above(uint64_t admitted, const struct key *key)
+{
+    return admitted > key->limit.count ? admitted - key->limit.count : 0;
+}
+
+void check_bound(struct sim *sim, struct key_set set, uint64_t bound)
+{
+    uint64_t excess = 0;
+    for (uint32_t i = set.first; i < set.first + set.count; i++)
+        excess += above(sim->keys[i].admitted, &sim->keys[i]);
+    sim->coverage.excess += excess;
+    if (excess > bound)
+        sim_fail(sim, "%s: %llu too many admitted, %llu were unconfirmed", sim_phase(sim),
+                 (unsigned long long)excess, (unsigned long long)bound);
+}
+
+void check_splits(struct sim *sim, struct key_set set, uint64_t splits)
+{
+    uint64_t excess[SIM_VNODES_MAX] = {0};
+    for (uint32_t i = set.first; i < set.first + set.count; i++) {
+        const struct key *key = &sim->keys[i];
+        excess[key->vnode] += above(key->sure, key);
+        sim->coverage.excess += above(key->admitted, key);
+        if (key->admitted > key->limit.count * (1 + splits))
+            too_many(sim, key, key->admitted, key->limit.count * (1 + splits), "");
+        if (excess[key->vnode] > sim->fronts[key->vnode].lost)
+            too_many(sim, key, key->sure, key->limit.count + sim->fronts[key->vnode].lost,
+                     " for sure");
+    }
+}
+
+void check_charged(struct sim *sim, struct key_set set, uint64_t lost)
+{
+    uint64_t missing = 0;
+    for (uint32_t i = set.first; i < set.first + keys_exact(set); i++) {
+        const struct key *key = &sim->keys[i];
+        const uint64_t admitted =
+            key->admitted < key->limit.count ? key->admitted : key->limit.count;
+        const uint64_t asked = key->attempts + key->repeated;
+        sim->coverage.audited++;
+        missing += key->used + sim->stepped < admitted ? admitted - key->used : 0;
+        if (missing > lost)
+            sim_fail(sim, "%s: key %s (%s, vnode %u) admitted %llu, but only %llu are charged",
+                     sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+                     (unsigned long long)key->admitted, (unsigned long long)key->used);
+        if (key->used > asked)
+            sim_fail(sim, "%s: key %s (%s, vnode %u) is charged %llu, asked for %llu times",
+                     sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+                     (unsigned long long)key->used, (unsigned long long)asked);
+    }
+}

@@ -1,0 +1,187 @@
+/* check_rest.c - whether the cluster has come to rest, and what must hold then.
+ *
+ * K5  After faults every vnode has one decider, its replicas hold what it holds, and all members
+ *     agree on one stable configuration, of which they are the members.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cluster/inspect.h"
+#include "tests/sim/sim.h"
+
+enum { STATE_MAX = 4096 };
+
+/* Whether that node is to be alive; one that lost its disk has become another. */
+static bool expected(const struct sim *sim, uint64_t id)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].id == id)
+            return sim->nodes[i].member;
+    return false;
+}
+
+static bool members_agree(struct sim *sim, char *why)
+{
+    uint64_t epoch = 0;
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        const struct node *node = &sim->nodes[i];
+        if (!node->member)
+            continue;
+        if (!node->up || node->view == NULL) {
+            snprintf(why, SIM_WHY_LEN, "node %u has no view", i);
+            return false;
+        }
+        if (epoch == 0)
+            epoch = node->view->epoch;
+        if (node->view->epoch != epoch || !node->view->stable ||
+            node->view->to.members_count != node_members(sim)) {
+            snprintf(why, SIM_WHY_LEN, "node %u is at epoch %llu with %u in the ring%s", i,
+                     (unsigned long long)node->view->epoch, node->view->to.members_count,
+                     node->view->stable ? "" : ", in transition");
+            return false;
+        }
+        for (uint32_t m = 0; m < node->view->member_count; m++) {
+            const struct view_member *member = &node->view->members[m];
+            if (member->state != VIEW_ALIVE && expected(sim, member->id)) {
+                snprintf(why, SIM_WHY_LEN, "node %u sees %s as %s", i, member->name,
+                         view_state_name(member->state));
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static const struct shard *shard_for(const struct node *node, uint32_t vnode)
+{
+    return node->shards[vnode % node->shard_count];
+}
+
+/* Whether the owner alone decides; sets what it holds. */
+static bool owner_decides(struct sim *sim, uint32_t vnode, struct inspect_vnode *decider, char *why)
+{
+    uint32_t deciders = 0;
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    (void)view_replica_set(sim->nodes[0].view, vnode, ids);
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        struct inspect_vnode at;
+        if (!sim->nodes[i].member)
+            continue;
+        inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
+        if (at.role != SHARD_DECIDING)
+            continue;
+        deciders++;
+        *decider = at;
+        if (sim->nodes[i].id != ids[0]) {
+            snprintf(why, SIM_WHY_LEN, "vnode %u is decided by n%u, not by its owner", vnode, i);
+            return false;
+        }
+    }
+    if (deciders != 1)
+        snprintf(why, SIM_WHY_LEN, "vnode %u has %u deciders", vnode, deciders);
+    return deciders == 1;
+}
+
+static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
+{
+    struct inspect_vnode decider = {0};
+    uint32_t holders = 0;
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(sim->nodes[0].view, vnode, ids);
+    if (!owner_decides(sim, vnode, &decider, why))
+        return false;
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        struct inspect_vnode at;
+        if (!sim->nodes[i].member)
+            continue;
+        inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
+        if (at.role == SHARD_ABSENT)
+            continue;
+        holders++;
+        if (term_compare(&at.state, &decider.term) != 0 || at.seq != decider.seq ||
+            (at.role != SHARD_DECIDING && at.role != SHARD_REPLICA)) {
+            snprintf(why, SIM_WHY_LEN,
+                     "vnode %u: n%u is in role %d at seq %llu, the decider at %llu%s", vnode, i,
+                     (int)at.role, (unsigned long long)at.seq, (unsigned long long)decider.seq,
+                     term_compare(&at.state, &decider.term) != 0 ? ", other term" : "");
+            return false;
+        }
+    }
+    if (holders == count && decider.synced)
+        return true;
+    snprintf(why, SIM_WHY_LEN, "vnode %u: %u of %u replicas%s", vnode, holders, count,
+             decider.synced ? "" : ", not synced");
+    return false;
+}
+
+bool check_owned(struct sim *sim, char *why)
+{
+    struct inspect_vnode decider;
+    if (!members_agree(sim, why))
+        return false;
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (!owner_decides(sim, vnode, &decider, why))
+            return false;
+    return true;
+}
+
+bool check_converged(struct sim *sim, char *why)
+{
+    if (!members_agree(sim, why))
+        return false;
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (!vnode_rests(sim, vnode, why))
+            return false;
+    return true;
+}
+
+/* ---- contents -------------------------------------------------------------------------------- */
+
+static bool key_equal(struct sim *sim, const struct key *key, char *why)
+{
+    uint8_t expected[STATE_MAX];
+    uint8_t held[STATE_MAX];
+    int expected_len = -1;
+    uint32_t decider = 0;
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        if (!sim->nodes[i].member)
+            continue;
+        const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
+        struct inspect_vnode at;
+        inspect_vnode(shard, key->vnode, &at);
+        if (at.role != SHARD_DECIDING)
+            continue;
+        decider = i;
+        expected_len = inspect_slot(shard, key->id, expected, sizeof expected);
+    }
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        if (!sim->nodes[i].member)
+            continue;
+        const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
+        struct inspect_vnode at;
+        inspect_vnode(shard, key->vnode, &at);
+        if (at.role != SHARD_REPLICA || expected_len <= 0)
+            continue;
+        const int len = inspect_slot(shard, key->id, held, sizeof held);
+        if (len > 0 && (len != expected_len || memcmp(held, expected, (size_t)len) != 0)) {
+            snprintf(why, SIM_WHY_LEN,
+                     "key %s of vnode %u: n%u holds another state than its decider n%u", key->text,
+                     key->vnode, i, decider);
+            return false;
+        }
+        if (len == 0 && !inspect_spilled(shard, key->vnode, key->id)) {
+            snprintf(why, SIM_WHY_LEN, "key %s of vnode %u: n%u lacks what its decider n%u holds",
+                     key->text, key->vnode, i, decider);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool check_equal(struct sim *sim, char *why)
+{
+    for (uint32_t i = 0; i < sim->key_count; i++)
+        if (!key_equal(sim, &sim->keys[i], why))
+            return false;
+    return true;
+}

@@ -1,0 +1,88 @@
+/* coverage.h - what runs have gone through, counted.
+ *
+ * A counter is one line of COVERAGE_COUNTERS: its name, what is printed, and whether a run of
+ * COVERAGE_SEEDS_MIN seeds or more must have met it. A run that never met a hand-over says nothing
+ * about hand-overs, so a zero there is a failure of the run.
+ */
+#ifndef TESTS_SIM_COVERAGE_H
+#define TESTS_SIM_COVERAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { COVERAGE_SEEDS_MIN = 300 };
+
+/* X(field, printed name, must be met) */
+#define COVERAGE_COUNTERS(X)                                                                       \
+    X(seeds, "seeds", true)                                                                        \
+    X(events, "events", true)                                                                      \
+    X(virtual_ms, "virtual milliseconds", true)                                                    \
+    X(phases, "phases", true)                                                                      \
+    X(joins, "joins", true)                                                                        \
+    X(crashes, "crashes", true)                                                                    \
+    X(mid_steps, "crashes within a step", true)                                                    \
+    X(restarts, "restarts", true)                                                                  \
+    X(stops, "orderly stops (drains)", true)                                                       \
+    X(blackouts, "blackouts", true)                                                                \
+    X(replacements, "lost disks, replaced", true)                                                  \
+    X(snapshots, "old snapshots restored", true)                                                   \
+    X(floods, "floods", true)                                                                      \
+    X(splits, "splits", true)                                                                      \
+    X(one_ways, "splits, one way", true)                                                           \
+    X(resets, "connections reset", true)                                                           \
+    X(breaks, "connections broken", true)                                                          \
+    X(slow_links, "slow links", true)                                                              \
+    X(pauses, "pauses", true)                                                                      \
+    X(clock_steps, "clock steps", true)                                                            \
+    X(full_disks, "full disks", true)                                                              \
+    X(rule_changes, "rule changes", true)                                                          \
+    X(terms, "terms opened", true)                                                                 \
+    X(takeovers, "take-overs", true)                                                               \
+    X(stepped_down, "stepped down", true)                                                          \
+    X(passes, "hand-offs (passes)", true)                                                          \
+    X(recoveries, "recoveries", true)                                                              \
+    X(pulls, "pulls", true)                                                                        \
+    X(resyncs, "resyncs", true)                                                                    \
+    X(disk_copies, "disk copies", true)                                                            \
+    X(stalls, "stalls", true)                                                                      \
+    X(checks, "checks decided", true)                                                              \
+    X(admitted, "checks admitted", true)                                                           \
+    X(degraded, "answers degraded", true)                                                          \
+    X(forwarded, "forwards", true)                                                                 \
+    X(moved, "moved", true)                                                                        \
+    X(retries, "client retries", true)                                                             \
+    X(recalled, "retries recalled", true)                                                          \
+    X(undone, "undone", true)                                                                      \
+    X(evicted, "spilled slots", true)                                                              \
+    X(forgotten, "forgotten slots", false)                                                         \
+    X(loads, "loads", true)                                                                        \
+    X(commits, "commits", true)                                                                    \
+    X(commits_failed, "commits failed", true)                                                      \
+    X(sent, "frames", true)                                                                        \
+    X(lost, "frames lost", true)                                                                   \
+    X(repeated, "frames repeated", true)                                                           \
+    X(late, "frames late", true)                                                                   \
+    X(reordered, "frames reordered", true)                                                         \
+    X(unconnected, "frames without a connection", true)                                            \
+    X(broken, "frames lost with a connection", true)                                               \
+    X(held, "frames held by a split", true)                                                        \
+    X(full, "frames refused by a queue", false)                                                    \
+    X(audited, "keys audited", true)                                                               \
+    X(lost_changes, "changes lost by take-overs", true)                                            \
+    X(excess, "admitted above limits", false)                                                      \
+    X(settle_ms_max, "longest settling, ms", true)
+
+struct coverage {
+#define COVERAGE_FIELD(field, name, required) uint64_t field;
+    COVERAGE_COUNTERS(COVERAGE_FIELD)
+#undef COVERAGE_FIELD
+};
+
+/* Adds what another run has met. */
+void coverage_add(struct coverage *sum, const struct coverage *other);
+/* Prints all counters, with the speed. */
+void coverage_print(const struct coverage *coverage, double seconds);
+/* Prints what a run of enough seeds should have met and did not; false if there is any. */
+bool coverage_complete(const struct coverage *coverage);
+
+#endif

@@ -1,0 +1,119 @@
+/* keys.c - what clients ask for: keys with a limit of their own, and attributes that rules limit.
+ *
+ * Every phase has a set of keys of its own: exact ones of every algorithm with SIM_LIMIT a day,
+ * then users and addresses, which two rules limit together, on different vnodes. Windows are a day,
+ * so within a run nothing is given back by time.
+ *
+ * Rules come in generations. A later one raises the limits; the keys stay the same, because a
+ * changed rate keeps its count.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "tests/sim/sim.h"
+
+enum { USER_LIMIT = 15, ADDRESS_LIMIT = 25, GENERATION_STEP = 10 };
+
+#define DAY_NS (24ull * 3600 * 1000000000)
+
+static void place_key(struct sim *sim, struct key *key, struct identity *identity)
+{
+    key->vnode = identity_vnode(&sim->identity.route_key, identity, sim->vnodes);
+    key->id = identity_slot(&sim->identity.secret, identity, key->limit.algorithm, 0);
+}
+
+static struct key *add_key(struct sim *sim, enum key_kind kind, uint8_t algorithm, uint64_t count)
+{
+    ASSERT(sim->key_count < SIM_KEYS_MAX);
+    struct key *key = &sim->keys[sim->key_count++];
+    memset(key, 0, sizeof *key);
+    key->kind = kind;
+    key->limit.algorithm = algorithm;
+    key->limit.count = count;
+    key->limit.window_ns = DAY_NS;
+    return key;
+}
+
+static void add_rule_key(struct sim *sim, const char *text, const char *rule, uint8_t algorithm,
+                         uint64_t count)
+{
+    struct identity identity;
+    struct key *key =
+        add_key(sim, KEY_RULE, algorithm, count + GENERATION_STEP * (sim->policy_count - 1));
+    snprintf(key->text, sizeof key->text, "%s", text);
+    const struct identity_value value = {key->text, strlen(key->text)};
+    const int error = identity_rule(&identity, rule, strlen(rule), &value, 1);
+    ASSERT(error == 0);
+    place_key(sim, key, &identity);
+}
+
+struct key_set keys_new(struct sim *sim, const char *name, uint32_t each)
+{
+    const uint32_t first = sim->key_count;
+    struct identity identity;
+    char text[SIM_TEXT_LEN];
+    for (uint32_t i = 0; i < each * ALGORITHM_COUNT; i++) {
+        struct key *key = add_key(sim, KEY_EXACT, (uint8_t)(i % ALGORITHM_COUNT), SIM_LIMIT);
+        snprintf(key->text, sizeof key->text, "%s-%u-%u", name, first, i);
+        const int error = identity_inline(&identity, key->text, strlen(key->text));
+        ASSERT(error == 0);
+        place_key(sim, key, &identity);
+    }
+    for (uint32_t i = 0; i < KEYS_USERS; i++) {
+        snprintf(text, sizeof text, "%s-%u-user-%u", name, first, i);
+        add_rule_key(sim, text, "per-user", ALGORITHM_TOKEN_BUCKET, USER_LIMIT);
+    }
+    for (uint32_t i = 0; i < KEYS_ADDRESSES; i++) {
+        snprintf(text, sizeof text, "%s-%u-ip-%u", name, first, i);
+        add_rule_key(sim, text, "per-ip", ALGORITHM_SLIDING_LOG, ADDRESS_LIMIT);
+    }
+    return (struct key_set){first, sim->key_count - first};
+}
+
+uint32_t keys_exact(struct key_set set)
+{
+    return set.count - KEYS_USERS - KEYS_ADDRESSES;
+}
+
+uint64_t keys_attempts(const struct sim *sim, struct key_set set)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = set.first; i < set.first + keys_exact(set); i++)
+        if (sim->keys[i].attempts < least)
+            least = sim->keys[i].attempts;
+    return least;
+}
+
+void keys_rules(struct sim *sim, uint32_t generation)
+{
+    char text[1024];
+    struct policy_error error;
+    const unsigned more = generation * GENERATION_STEP;
+    ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
+    const int len = snprintf(text, sizeof text,
+                             "rules:\n"
+                             "  - name: per-user\n"
+                             "    match: {api: /pay}\n"
+                             "    key: [user]\n"
+                             "    on_failure: closed\n"
+                             "    limits:\n"
+                             "      - {rate: %u/24h, algorithm: token_bucket}\n"
+                             "      - {rate: %u/24h, algorithm: fixed_window}\n"
+                             "  - name: per-ip\n"
+                             "    match: {api: /pay}\n"
+                             "    key: [ip]\n"
+                             "    on_failure: closed\n"
+                             "    limits:\n"
+                             "      - {rate: %u/24h, algorithm: sliding_log}\n",
+                             USER_LIMIT + more, USER_LIMIT + more + 5, ADDRESS_LIMIT + more);
+    ASSERT(len > 0 && (size_t)len < sizeof text);
+    const int result = policy_compile(text, (size_t)len, sim->allocator,
+                                      &sim->policies[sim->policy_count++], &error);
+    ASSERT(result == 0);
+    if (generation == 0)
+        return;
+    for (uint32_t i = 0; i < sim->key_count; i++)
+        if (sim->keys[i].kind == KEY_RULE)
+            sim->keys[i].limit.count += GENERATION_STEP;
+}

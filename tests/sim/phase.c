@@ -1,0 +1,151 @@
+/* phase.c - the list of phases, and how a run goes from one to the next; phase.h tells of them.
+ *
+ * A phase begins with new keys and a clean slate: nothing was lost, no decider has changed.
+ */
+#include "tests/sim/phase.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STEP_MS = 3, PATIENCE_MS = 30000 };
+
+static const struct phase phases[] = {
+    {"form", 0, true, NULL, phase_form},       {"end", 0, true, NULL, phase_end},
+    {"idle", 4, true, NULL, phase_idle},       {"crash", 6, true, NULL, phase_crash},
+    {"deaf", 3, true, NULL, phase_deaf},       {"rules", 2, true, NULL, phase_rules},
+    {"roll", 5, true, NULL, phase_roll},       {"join", 4, true, phase_join_fits, phase_join},
+    {"replace", 1, true, NULL, phase_replace}, {"dark", 4, true, NULL, phase_dark},
+    {"flood", 1, true, NULL, phase_flood},     {"full", 2, true, NULL, phase_full},
+    {"split", 8, false, NULL, phase_split},    {"chaos", 8, false, NULL, phase_chaos},
+};
+
+const struct phase *phase_at(uint32_t index)
+{
+    return &phases[index];
+}
+
+uint32_t phase_count(void)
+{
+    return sizeof phases / sizeof *phases;
+}
+
+int phase_find(const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < phase_count(); i++)
+        if (strlen(phases[i].name) == len && memcmp(phases[i].name, name, len) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *sim_phase(const struct sim *sim)
+{
+    return sim->plan.phase->name;
+}
+
+/* ---- from phase to phase --------------------------------------------------------------------- */
+
+static void enter_step(struct sim *sim, uint32_t step)
+{
+    struct plan *plan = &sim->plan;
+    plan->step = step;
+    plan->entered = false;
+    plan->entered_ns = sim->now_ns;
+    if (plan->phase->steps[step].run != NULL)
+        sim_tell(sim, 1, "---- %s: %s", plan->phase->name, plan->phase->steps[step].name);
+}
+
+static void enter_phase(struct sim *sim, const struct phase *phase)
+{
+    struct plan *plan = &sim->plan;
+    plan->phase = phase;
+    plan->strict = phase->strict;
+    plan->changed = false;
+    plan->bound = 0;
+    plan->splits = 0;
+    plan->next_ns = sim->now_ns;
+    plan->keys = keys_new(sim, phase->name, PHASE_KEYS);
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        sim->fronts[vnode].lost = 0;
+    sim->coverage.phases++;
+    enter_step(sim, 0);
+}
+
+/* Whether there is time for another phase. */
+static bool more(const struct sim *sim)
+{
+    const struct options *options = &sim->options;
+    if (sim->plan.phase_next >= options->phase_count)
+        return false;
+    return options->phases_given || sim->events < options->events;
+}
+
+static void next_phase(struct sim *sim)
+{
+    while (more(sim)) {
+        const struct phase *phase = phase_at(sim->options.phases[sim->plan.phase_next++]);
+        if (phase->fits != NULL && !phase->fits(sim))
+            continue;
+        enter_phase(sim, phase);
+        return;
+    }
+    enter_phase(sim, phase_at(1));
+}
+
+void phase_init(struct sim *sim)
+{
+    const struct event event = {.at_ns = sim->now_ns, .kind = EVENT_PLAN};
+    memset(&sim->plan, 0, sizeof sim->plan);
+    queue_push(&sim->queue, &event);
+    enter_phase(sim, phase_at(0));
+}
+
+static void step(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    const bool over = plan->phase->steps[plan->step].run(sim);
+    plan->entered = true;
+    if (!over)
+        return;
+    enter_step(sim, plan->step + 1);
+    if (plan->phase->steps[plan->step].run != NULL)
+        return;
+    if (plan->phase == phase_at(1))
+        plan->done = true;
+    else
+        next_phase(sim);
+}
+
+void phase_event(struct sim *sim)
+{
+    if (sim->now_ns >= sim->plan.next_ns)
+        step(sim);
+    const struct event event = {.at_ns = sim->now_ns + STEP_MS * SIM_MS, .kind = EVENT_PLAN};
+    queue_push(&sim->queue, &event);
+}
+
+/* ---- for steps ------------------------------------------------------------------------------- */
+
+bool phase_first(struct sim *sim)
+{
+    return !sim->plan.entered;
+}
+
+void phase_wait(struct sim *sim, int64_t ms)
+{
+    sim->plan.next_ns = sim->now_ns + ms * SIM_MS;
+}
+
+bool phase_not_yet(struct sim *sim, const char *why)
+{
+    const struct plan *plan = &sim->plan;
+    sim_tell(sim, 3, "not yet: %s", why);
+    if (sim->now_ns - plan->entered_ns > PATIENCE_MS * SIM_MS)
+        sim_fail(sim, "%s, %s: takes too long: %s", plan->phase->name,
+                 plan->phase->steps[plan->step].name, why);
+    return false;
+}
+
+struct random *phase_stream(struct sim *sim)
+{
+    return sim_stream(sim, STREAM_FAULTS);
+}

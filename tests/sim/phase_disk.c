@@ -1,0 +1,92 @@
+/* phase_disk.c - phases about what is on disk.
+ *
+ *   dark    all is written, all nodes are killed at once, and back     exactly the limits
+ *   full    a disk is full for a while, its node restarts in order     exactly the limits
+ *   flood   more keys than memory holds, then a node that loses its    what was spilled still
+ *           slots                                                      counts, also there
+ */
+#include "tests/sim/phase.h"
+
+enum { FLOOD_FRAMES = 230, FLOOD_MS = 3000, FULL_MS = 700 };
+
+/* ---- dark ------------------------------------------------------------------------------------ */
+
+static bool kill_all(struct sim *sim)
+{
+    sim->coverage.blackouts++;
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].up)
+            node_crash(sim, &sim->nodes[i], true);
+    return true;
+}
+
+const struct phase_step phase_dark[] = {
+    {"half", step_some},   {"quiet", step_quiet}, {"flushed", step_flushed},
+    {"kill", kill_all},    {"back", step_back},   {"enough", step_enough},
+    {"drain", step_drain}, {"audit", step_audit}, {"judge", step_exact},
+    {NULL, NULL},
+};
+
+/* ---- full ------------------------------------------------------------------------------------ */
+
+static bool fill_up(struct sim *sim)
+{
+    struct node *node = node_some_up(sim);
+    sim->plan.victim = node->index;
+    if (!options_fault(&sim->options, FAULT_DISK_FULL))
+        return true;
+    node->disk.full_until_ns =
+        sim->now_ns + random_between(phase_stream(sim), 100, FULL_MS) * SIM_MS;
+    sim->coverage.full_disks++;
+    sim_tell(sim, 1, "the disk of n%u is full", node->index);
+    return true;
+}
+
+/* The node is to have written all, whatever the disk refused meanwhile. */
+static bool stop_full(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (phase_first(sim))
+        node_stop(sim, node);
+    return !node->up || phase_not_yet(sim, "the node does not stop");
+}
+
+const struct phase_step phase_full[] = {
+    {"fill", fill_up},         {"half", step_some},   {"stop", stop_full},  {"quiet", step_quiet},
+    {"flushed", step_flushed}, {"dark", kill_all},    {"back", step_back},  {"enough", step_enough},
+    {"drain", step_drain},     {"audit", step_audit}, {"judge", step_kept}, {NULL, NULL},
+};
+
+/* ---- flood ----------------------------------------------------------------------------------- */
+
+static bool flood(struct sim *sim)
+{
+    if (!phase_first(sim))
+        return true;
+    sim->flooded = true;
+    sim->coverage.floods++;
+    client_flood(sim, FLOOD_FRAMES);
+    phase_wait(sim, FLOOD_MS);
+    return false;
+}
+
+static bool stop_and_wipe(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (phase_first(sim)) {
+        node = node_some_up(sim);
+        sim->plan.victim = node->index;
+        node_stop(sim, node);
+    }
+    if (node->up)
+        return phase_not_yet(sim, "the node does not stop");
+    disk_wipe(&node->disk);
+    return true;
+}
+
+const struct phase_step phase_flood[] = {
+    {"enough", step_enough}, {"drain", step_drain},  {"flood", flood},      {"again", step_enough},
+    {"drain", step_drain},   {"audit", step_audit},  {"judge", step_exact}, {"stop", stop_and_wipe},
+    {"back", step_back},     {"again", step_enough}, {"drain", step_drain}, {"audit", step_audit},
+    {"judge", step_exact},   {NULL, NULL},
+};
