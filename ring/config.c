@@ -20,6 +20,9 @@
 
 #include "base/assert.h"
 
+/* Where the parts of an epoch begin: the lineage, and in it the generation. */
+enum { LINEAGE_SHIFT = 32, GENERATION_SHIFT = 40 };
+
 /* ---- validation ---- */
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *sentence, const char *format, ...)
@@ -363,19 +366,16 @@ int ring_config_settle(struct ring_config *out, const struct ring_config *in)
     return check_voters(out, NULL);
 }
 
-int ring_config_set_voters(struct ring_config *out, const struct ring_config *in,
-                           const uint64_t *voters, uint32_t voters_count)
+/* Gives `out` these voters, in ascending order. */
+static int take_voters(struct ring_config *out, const uint64_t *voters, uint32_t voters_count)
 {
-    ASSERT(out != in);
     if (voters_count == 0 || voters_count > RING_VOTERS_MAX) {
         return TG_EINVALID;
     }
-    ring_config_copy(out, in);
-    out->epoch++;
     out->voters_count = voters_count;
     for (uint32_t i = 0; i < voters_count; i++) {
         uint32_t at = i;
-        if (ring_config_find(in, voters[i]) == NULL) {
+        if (ring_config_find(out, voters[i]) == NULL) {
             return TG_ENOTFOUND;
         }
         for (; at > 0 && out->voters[at - 1] > voters[i]; at--) {
@@ -384,4 +384,42 @@ int ring_config_set_voters(struct ring_config *out, const struct ring_config *in
         out->voters[at] = voters[i];
     }
     return check_voters(out, NULL);
+}
+
+int ring_config_set_voters(struct ring_config *out, const struct ring_config *in,
+                           const uint64_t *voters, uint32_t voters_count)
+{
+    ASSERT(out != in);
+    ring_config_copy(out, in);
+    out->epoch++;
+    return take_voters(out, voters, voters_count);
+}
+
+uint32_t ring_config_lineage(uint64_t epoch)
+{
+    return (uint32_t)(epoch >> LINEAGE_SHIFT);
+}
+
+/* The first epoch of the lineage that `maker` begins after `epoch`. */
+static uint64_t next_lineage(uint64_t epoch, uint64_t maker)
+{
+    const uint64_t generation = (epoch >> GENERATION_SHIFT) + 1;
+    return generation << GENERATION_SHIFT | (maker & 0xff) << LINEAGE_SHIFT | 1;
+}
+
+int ring_config_force(struct ring_config *out, const struct ring_config *in, uint64_t id,
+                      const uint64_t *voters, uint32_t voters_count, uint64_t maker)
+{
+    ASSERT(out != in);
+    ring_config_copy(out, in);
+    const uint32_t at = lower_bound(out->to, out->to_count, id);
+    if (at < out->to_count && out->to[at].id == id) {
+        if (out->to_count == 1) {
+            return TG_EINVALID;
+        }
+        out->to_count--;
+        memmove(&out->to[at], &out->to[at + 1], (out->to_count - at) * sizeof out->to[0]);
+    }
+    out->epoch = next_lineage(in->epoch, maker);
+    return take_voters(out, voters, voters_count);
 }

@@ -9,6 +9,17 @@
  * Each change makes a new value with epoch + 1 out of an old one, which stays untouched, as a
  * compare-and-swap wants it.
  *
+ * The upper half of the epoch is the lineage. Only an operator's force raises it, when too few
+ * voters are left to agree on anything:
+ *
+ *     63            40 39       32 31                 0
+ *    +----------------+-----------+--------------------+
+ *    |   generation   |  byte of  |  counted from 1    |    any epoch of a new lineage is above
+ *    |                |  its maker|                    |    all epochs of the old one
+ *    +----------------+-----------+--------------------+
+ *
+ * The byte tells apart two lineages that two sides of a split begin at once, so that one wins.
+ *
  * Size: the struct is some 400 KB, because it bounds both lists; keep it on the heap or in a
  * long-lived struct, never on a stack. Only the members in use are read or written by these
  * functions, so untouched pages cost nothing and ring_config_copy is cheap. The encoded form is
@@ -91,6 +102,14 @@ MUST_USE int ring_config_settle(struct ring_config *out, const struct ring_confi
 /* Replaces the voters (any order, distinct); epoch + 1. Allowed during a transition. */
 MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_config *in,
                                     const uint64_t *voters, uint32_t voters_count);
+
+/* Begins a new lineage: `id` (0: nobody) leaves `to`, whether or not a transition is under way, the
+ * voters are these, and the epoch is the first of the lineage that node `maker` makes. Returns as
+ * remove and set_voters do, but for TG_ECONFLICT; TG_ENOTFOUND only for a voter. */
+MUST_USE int ring_config_force(struct ring_config *out, const struct ring_config *in, uint64_t id,
+                               const uint64_t *voters, uint32_t voters_count, uint64_t maker);
+/* The lineage that `epoch` belongs to. */
+uint32_t ring_config_lineage(uint64_t epoch);
 
 /* Writes the msgpack form: [version, epoch, vnodes, replicas, [voters], [from], [to]] where a
  * member is [id, weight, [seats], name, zone_name]; `to` is nil when stable. Equal configurations

@@ -17,31 +17,12 @@
 #include "base/assert.h"
 #include "node/cluster/control_state.h"
 
-static const char CONFIG_KEY[] = "ring.config";
-static const char PEERS_KEY[] = "gossip.peers";
+/* Tells the register's random numbers from gossip's. */
+#define REGISTER_SEED UINT64_C(0x7265676973746572)
 
 static_assert(sizeof(struct effect) < 256, "effects stay small: bytes lie in the arena");
 
 /* ---- effects --------------------------------------------------------------------------------- */
-
-static void send_join(const struct join_message *message, const char *address,
-                      struct effects *effects)
-{
-    const int len = join_encode(message, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
-    if (len < 0)
-        return;
-    struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
-    memcpy(effect->address, address, sizeof effect->address);
-    effects_commit(effects, effect, (size_t)len);
-}
-
-static void keep(const char *key, const void *bytes, size_t len, struct effects *effects)
-{
-    memcpy(effects_reserve(effects, len), bytes, len);
-    struct effect *effect = effects_add(effects, EFFECT_META);
-    strncpy(effect->address, key, sizeof effect->address - 1);
-    effects_commit(effects, effect, len);
-}
 
 /* Gossip addresses of all members, one a line, so that a restart finds them without seeds. */
 static void keep_peers(struct control *control, struct effects *effects)
@@ -58,7 +39,7 @@ static void keep_peers(struct control *control, struct effects *effects)
         control->bytes[len + address_len] = '\n';
         len += address_len + 1;
     }
-    keep(PEERS_KEY, control->bytes, len, effects);
+    control_keep(CONTROL_PEERS_KEY, control->bytes, len, effects);
 }
 
 /* Hands on what gossip wants done, in its order: durable first, then sent. */
@@ -97,7 +78,8 @@ static void describe(const struct control *control, struct swim_record *record)
     record->shards = options->shards;
     record->protocol_min = 1;
     record->protocol_max = 1;
-    record->flags = control->creating ? CONTROL_FLAG_BOOTSTRAP : 0;
+    record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
+                    (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -107,86 +89,13 @@ static void describe(const struct control *control, struct swim_record *record)
     memcpy(record->software, options->version, sizeof record->software);
 }
 
-static void tell_self(struct control *control)
+void control_tell_self(struct control *control)
 {
     struct swim_record record;
     describe(control, &record);
     const int error = swim_update_self(control->swim, &record);
     ASSERT(error == 0);
     control->view_due = true;
-}
-
-/* ---- configurations -------------------------------------------------------------------------- */
-
-static void spread_config(struct control *control, const char *address, struct effects *effects)
-{
-    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
-    if (len < 0)
-        return;
-    struct join_message message = {
-        .type = JOIN_CONFIG,
-        .sender = control->options.node_id,
-        .config = control->bytes,
-        .config_len = (size_t)len,
-    };
-    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
-    send_join(&message, address, effects);
-}
-
-/* Puts control->next in force (C1, C2). */
-static void adopt_config(struct control *control, struct effects *effects)
-{
-    if (control->next->epoch <= control->config->epoch)
-        return;
-    ring_config_copy(control->config, control->next);
-    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
-    ASSERT(len > 0);
-    keep(CONFIG_KEY, control->bytes, (size_t)len, effects);
-    tell_self(control);
-}
-
-static void take_config(struct control *control, const uint8_t *bytes, size_t len,
-                        struct effects *effects)
-{
-    if (ring_config_decode(control->next, bytes, len, control->tokens, RING_CONFIG_TOKENS_MAX) ==
-            0 &&
-        control->next->vnodes == control->identity.vnodes &&
-        control->next->replicas <= VIEW_REPLICATION_MAX)
-        adopt_config(control, effects);
-}
-
-static void propose(struct control *control, struct effects *effects)
-{
-    if (control->now_ns - control->proposed_ns < CONTROL_ASK_NS / 2 || !propose_next(control))
-        return;
-    control->proposed_ns = control->now_ns;
-    adopt_config(control, effects);
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->record.id != control->options.node_id &&
-            control_alive(control, member->record.id))
-            spread_config(control, member->record.gossip, effects);
-}
-
-/* Asks a member whose record names a higher epoch for its configuration. */
-static void fetch(struct control *control, struct effects *effects)
-{
-    if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
-        return;
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL) {
-        if (member->record.ring_epoch <= control->config->epoch ||
-            !control_alive(control, member->record.id))
-            continue;
-        struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
-        memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
-        memcpy(message.address, control->options.gossip, sizeof message.address);
-        send_join(&message, member->record.gossip, effects);
-        control->asked_ns = control->now_ns;
-        return;
-    }
 }
 
 /* ---- getting a cluster ----------------------------------------------------------------------- */
@@ -198,7 +107,7 @@ static void joined(struct control *control, struct effects *effects)
     control->joined = true;
     control->creating = false;
     effects_add(effects, EFFECT_JOINED);
-    tell_self(control);
+    control_tell_self(control);
 }
 
 static void create_cluster(struct control *control, struct effects *effects)
@@ -212,7 +121,7 @@ static void create_cluster(struct control *control, struct effects *effects)
     ASSERT(error == 0); /* the options were checked by control_new */
     control->identity = control->options.identity;
     joined(control, effects);
-    adopt_config(control, effects);
+    (void)control_adopt(control, effects);
 }
 
 static bool has_cluster(const uint8_t *cluster_id)
@@ -230,7 +139,7 @@ static void seek(struct control *control, struct effects *effects)
                 continue;
             struct join_message message = {.type = JOIN_JOIN, .sender = control->options.node_id};
             memcpy(message.address, control->options.gossip, sizeof message.address);
-            send_join(&message, met->record.gossip, effects);
+            control_send_join(&message, met->record.gossip, effects);
             control->asked_ns = control->now_ns;
             control->lower_seen_ns = control->now_ns; /* there is one: do not create another */
         } else if ((met->record.flags & CONTROL_FLAG_BOOTSTRAP) != 0 &&
@@ -259,14 +168,15 @@ static void admit(struct control *control, const struct join_message *request,
         .config_len = (size_t)len,
     };
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
-    send_join(&message, request->address, effects);
+    control_send_join(&message, request->address, effects);
 }
 
 static void receive_join(struct control *control, const void *frame, size_t len,
                          struct effects *effects)
 {
     struct join_message message;
-    if (join_decode(frame, len, &message) != 0)
+    if (control_receive_register(control, frame, len, effects) ||
+        join_decode(frame, len, &message) != 0)
         return;
     const bool ours = control->joined && memcmp(message.cluster_id, control->identity.cluster_id,
                                                 CONTROL_CLUSTER_ID_LEN) == 0;
@@ -280,15 +190,15 @@ static void receive_join(struct control *control, const void *frame, size_t len,
             break;
         control->identity = message.identity;
         joined(control, effects);
-        take_config(control, message.config, message.config_len, effects);
+        control_take_config(control, message.config, message.config_len, effects);
         break;
     case JOIN_FETCH:
         if (ours) /* C3 */
-            spread_config(control, message.address, effects);
+            control_tell_config(control, message.address, effects);
         break;
     case JOIN_CONFIG:
         if (ours)
-            take_config(control, message.config, message.config_len, effects);
+            control_take_config(control, message.config, message.config_len, effects);
         break;
     }
 }
@@ -303,8 +213,14 @@ static int take_memory(struct control *control)
     control->tokens = alloc_array(allocator, RING_CONFIG_TOKENS_MAX, sizeof *control->tokens);
     control->bytes = alloc_get(allocator, JOIN_FRAME_MAX);
     control->members = alloc_array(allocator, VIEW_MEMBERS_MAX * 2, sizeof *control->members);
-    const bool ok = control->config != NULL && control->next != NULL && control->tokens != NULL &&
-                    control->bytes != NULL && control->members != NULL;
+    const struct register_options votes = {
+        .node_id = control->options.node_id,
+        .boot = control->options.incarnation,
+        .seed = control->options.seed ^ REGISTER_SEED,
+    };
+    const int error = register_new(allocator, &votes, &control->ballots);
+    const bool ok = error == 0 && control->config != NULL && control->next != NULL &&
+                    control->tokens != NULL && control->bytes != NULL && control->members != NULL;
     return ok ? 0 : TG_ENOMEM;
 }
 
@@ -344,6 +260,22 @@ static void add_stored_peers(struct control *control)
     }
 }
 
+/* Takes back the stored configuration, and what was promised for the one after it. */
+static int recall(struct control *control)
+{
+    const struct control_options *options = &control->options;
+    if (options->config != NULL) {
+        if (ring_config_decode(control->config, options->config, options->config_len,
+                               control->tokens, RING_CONFIG_TOKENS_MAX) != 0)
+            return TG_ECORRUPT;
+        register_follow(control->ballots, control->config);
+    }
+    if (options->ballots == NULL)
+        return 0;
+    return register_restore(control->ballots, control->now_ns, options->ballots,
+                            options->ballots_len);
+}
+
 int control_new(const struct allocator *allocator, const struct control_options *options,
                 int64_t now_ns, struct control **out)
 {
@@ -366,10 +298,8 @@ int control_new(const struct allocator *allocator, const struct control_options 
     control->started_ns = now_ns;
     control->view_version = (uint64_t)now_ns; /* above those of an earlier process */
     int error = take_memory(control);
-    if (error == 0 && options->config != NULL &&
-        ring_config_decode(control->config, options->config, options->config_len, control->tokens,
-                           RING_CONFIG_TOKENS_MAX) != 0)
-        error = TG_ECORRUPT;
+    if (error == 0)
+        error = recall(control);
     if (error == 0)
         error = start_gossip(control);
     if (error != 0) {
@@ -390,6 +320,7 @@ void control_free(struct control **pointer)
         return;
     const struct allocator *allocator = control->allocator;
     swim_free(&control->swim);
+    register_free(&control->ballots);
     alloc_put(allocator, control->config, sizeof *control->config);
     alloc_put(allocator, control->next, sizeof *control->next);
     alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);
@@ -407,9 +338,7 @@ static void settle(struct control *control, struct effects *effects)
     swim_effects_clear(&control->gossip);
     if (!control->joined || control->leaving)
         return;
-    fetch(control, effects);
-    if (control->config->epoch > 0)
-        propose(control, effects);
+    control_move_config(control, effects);
 }
 
 void control_receive(struct control *control, int64_t now_ns, const void *frame, size_t len,
@@ -433,8 +362,10 @@ void control_tick(struct control *control, int64_t now_ns, struct effects *effec
 int64_t control_next_deadline(const struct control *control)
 {
     const int64_t gossip_ns = swim_next_deadline(control->swim);
-    const int64_t own_ns = control->now_ns + 100 * CONTROL_MS;
-    return gossip_ns < own_ns ? gossip_ns : own_ns;
+    const int64_t register_ns = register_next_deadline(control->ballots);
+    int64_t due_ns = control->now_ns + 100 * CONTROL_MS;
+    due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
+    return register_ns < due_ns ? register_ns : due_ns;
 }
 
 void control_add_seed(struct control *control, const char *address)
@@ -453,18 +384,24 @@ void control_settled(struct control *control, uint64_t epoch)
     if (epoch <= control->settled_epoch)
         return;
     control->settled_epoch = epoch;
-    tell_self(control);
+    control_tell_self(control);
 }
 
 void control_rules(struct control *control, uint64_t digest)
 {
     control->rules_digest = digest;
-    tell_self(control);
+    control_tell_self(control);
 }
 
 void control_suspect(struct control *control, uint64_t node)
 {
     swim_probe_now(control->swim, node);
+}
+
+bool control_departed(const struct control *control)
+{
+    return control->departure == CONTROL_LEAVES && control->config->epoch > 0 &&
+           ring_config_find(control->config, control->options.node_id) == NULL;
 }
 
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects)
@@ -481,6 +418,7 @@ void control_check_invariants(const struct control *control)
 {
     char sentence[RING_SENTENCE_LEN];
     swim_check_invariants(control->swim);
+    register_check_invariants(control->ballots);
     ASSERT(control->config->epoch == 0 || ring_config_validate(control->config, sentence) == 0);
     ASSERT(!control->creating || !control->joined);
 }

@@ -9,14 +9,18 @@
  *    shards settled --> control_settled -+
  *
  * Two kinds of message arrive at the gossip address: SWIM's (gossip/swim.h), and those of joining
- * and configuration (join.h), which begin with a byte that msgpack never uses.
+ * and configuration (join.h, register_wire.h), which begin with a byte that msgpack never uses.
  *
  * C1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
  * C2  A configuration is durable here before it is told to anyone or given to a shard.
  * C3  Clusters never mix: a message of another cluster id changes nothing.
  *
- * Proposing is behind one function (propose_next, in propose.c): the lowest-id live member that
- * sees a majority of the ring proposes the next configuration. One thread calls all functions.
+ * C4  Configurations of one lineage (the upper half of the epoch) are agreed on by the voters, one
+ *     epoch after the other (register.h). Only an operator's force, while no majority of them can
+ *     answer, begins a new lineage; its epochs are above all of the old one.
+ *
+ * What is proposed is behind one function (propose_next, in propose.c); the lowest-id live member
+ * proposes by itself, any other when its operator asks. One thread calls all functions.
  */
 #ifndef NODE_CLUSTER_CONTROL_H
 #define NODE_CLUSTER_CONTROL_H
@@ -67,6 +71,8 @@ struct control_options {
     size_t config_len;
     const uint8_t *peers; /* stored gossip addresses of members, NULL without any */
     size_t peers_len;
+    const uint8_t *ballots; /* the stored promises (register.h), NULL without any */
+    size_t ballots_len;
 };
 
 struct control;
@@ -95,6 +101,16 @@ void control_settled(struct control *control, uint64_t epoch);
 void control_rules(struct control *control, uint64_t digest);
 /* A connection to `node` was closed: it is probed at once. */
 void control_suspect(struct control *control, uint64_t node);
+
+/* Whether this node is on its way out of the ring, because an operator wants it so. */
+enum control_departure {
+    CONTROL_STAYS,
+    CONTROL_DRAINS, /* out of the ring, but alive: it forwards */
+    CONTROL_LEAVES  /* and then says good-bye and ends */
+};
+/* True once a node that is to leave has no part in the ring any more: stop in order, then
+ * control_leave. */
+bool control_departed(const struct control *control);
 /* Says good-bye to gossip as a member that leaves for good; true when it has been told. */
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects);
 

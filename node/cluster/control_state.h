@@ -5,15 +5,33 @@
 #include "base/random.h"
 #include "node/cluster/control.h"
 #include "node/cluster/join.h"
+#include "node/cluster/register.h"
 
 #define CONTROL_MS ((int64_t)1000000)
 /* How long a bootstrapping node that has seeds looks for somebody else's cluster first. */
-#define CONTROL_SEEK_NS (1500 * CONTROL_MS)
-#define CONTROL_ASK_NS  (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
+#define CONTROL_SEEK_NS    (1500 * CONTROL_MS)
+#define CONTROL_ASK_NS     (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
+#define CONTROL_PROPOSE_NS (125 * CONTROL_MS) /* between changes that one node proposes */
 /* A member must be seen alive this long before it is taken into the ring. */
 #define CONTROL_ADMIT_NS (300 * CONTROL_MS)
 /* A member that has been dead this long is taken out of the ring; coming back, it joins anew. */
 #define CONTROL_FORGET_NS (600000 * CONTROL_MS)
+/* A voter that has been dead this long is replaced by a living member, if there is one. */
+#define CONTROL_VOTER_DEAD_NS (60000 * CONTROL_MS)
+/* An operator's wish is pursued this long after it was uttered last. */
+#define CONTROL_WISH_NS (3000 * CONTROL_MS)
+
+/* Meta values. */
+#define CONTROL_CONFIG_KEY  "ring.config"
+#define CONTROL_PEERS_KEY   "gossip.peers"
+#define CONTROL_BALLOTS_KEY "ring.register"
+
+/* What an operator wants of the ring, through this node. */
+struct control_wish {
+    uint64_t remove; /* this member; 0: nothing */
+    bool force;      /* by a new lineage, if the ring is frozen */
+    int64_t until_ns;
+};
 
 struct control {
     const struct allocator *allocator;
@@ -21,6 +39,10 @@ struct control {
     struct control_identity identity;
     struct swim *swim;
     struct swim_effects gossip;
+    struct register_core *ballots;
+    struct register_out wants; /* of the register's last call */
+    struct control_wish wish;
+    enum control_departure departure;
     bool joined;
     bool creating; /* may create a cluster when nobody else does */
     bool view_due;
@@ -32,6 +54,7 @@ struct control {
     int64_t started_ns;
     int64_t asked_ns;
     int64_t proposed_ns;
+    int64_t changed_ns;         /* when the configuration was adopted, 0 = by an earlier process */
     int64_t lower_seen_ns;      /* when a bootstrapping node of lower id was met last */
     struct ring_config *config; /* epoch 0: none yet */
     struct ring_config *next;   /* scratch */
@@ -41,12 +64,51 @@ struct control {
 };
 
 /* Flags of a member record. */
-enum { CONTROL_FLAG_BOOTSTRAP = 1 };
+enum {
+    CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
+    CONTROL_FLAG_DRAINING = 2   /* wants out of the ring, and not in again */
+};
 
+/* ---- control.c ---- */
+/* Brings the own record up to date. */
+void control_tell_self(struct control *control);
+
+/* ---- control_config.c ---- */
+void control_send_join(const struct join_message *message, const char *address,
+                       struct effects *effects);
+void control_keep(const char *key, const void *bytes, size_t len, struct effects *effects);
+void control_tell_config(struct control *control, const char *address, struct effects *effects);
+/* Puts control->next in force (C1, C2); false if it is not newer. */
+bool control_adopt(struct control *control, struct effects *effects);
+void control_take_config(struct control *control, const uint8_t *bytes, size_t len,
+                         struct effects *effects);
+/* Takes a frame of the register; false if it is none. */
+bool control_receive_register(struct control *control, const void *bytes, size_t len,
+                              struct effects *effects);
+/* After every event of a joined node: fetches, repeats, proposes. */
+void control_move_config(struct control *control, struct effects *effects);
+
+/* ---- propose.c ---- */
 /* Whether gossip holds `id` for living (alive or suspect). */
 bool control_alive(const struct control *control, uint64_t id);
+/* Whether member `id` of the ring has been dead for `age_ns`, as far as this node knows. */
+bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns);
+/* The flags of the member's record, 0 if it is not known. */
+uint32_t control_flags(const struct control *control, uint64_t id);
 /* Makes the next configuration in control->next. False if none is wanted, or if it is not for this
  * node to propose it. */
 bool propose_next(struct control *control);
+/* Makes the first configuration of a new lineage, if an operator forces it on a frozen ring. */
+bool propose_forced(struct control *control);
+
+/* ---- voters.c ---- */
+/* Whether fewer than a majority of the voters can answer: then the ring cannot change. */
+bool voters_frozen(const struct control *control);
+/* The voters that the ring shall have, `leaving` (0: nobody) not among them; returns how many. */
+uint32_t voters_choose(const struct control *control, uint64_t leaving,
+                       uint64_t out[RING_VOTERS_MAX]);
+/* The same among those that live: the voters of a new lineage. */
+uint32_t voters_choose_living(const struct control *control, uint64_t leaving,
+                              uint64_t out[RING_VOTERS_MAX]);
 
 #endif

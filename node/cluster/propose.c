@@ -1,12 +1,16 @@
-/* propose.c - what the next ring configuration should be, and whether this node is to propose it.
+/* propose.c - which ring configuration is wanted next, and whether this node is to propose it.
  *
- *   stable:      a newcomer is added  |  a dead member whose name it bears, or one dead for long,
- *                                     |  is removed
- *   transition:  settled once every living member has taken over what it is to own
+ *   stable ring:  the voters are put right; a member that an operator wants out, or that wants
+ *                 out itself, is removed; a newcomer is added, in place of a dead member whose
+ *                 name it bears; one dead for long is removed
+ *   transition:   the voters are put right; settled once every living member has taken over what
+ *                 it is to own
  *
- * The proposer is the lowest-id live member that sees a majority of the ring, so that at most one
- * side of a split changes the ring. Nothing else knows how a configuration is agreed on: control.c
- * asks propose_next, and a register of consensus can take its place.
+ * P1  By itself, only the lowest-id live member of the ring proposes, so that proposals rarely
+ *     meet; any member does when its operator asks. Whether a proposal comes about is for the
+ *     voters to say (register.h), and a frozen ring is left as it is.
+ * P2  One change at a time: each is made out of the committed configuration.
+ * P3  Who votes is replaced first and removed after that.
  */
 #include <string.h>
 
@@ -18,30 +22,13 @@ bool control_alive(const struct control *control, uint64_t id)
     return member != NULL && (member->state == SWIM_ALIVE || member->state == SWIM_SUSPECT);
 }
 
-static bool in_ring(const struct ring_config *config, uint64_t id)
+uint32_t control_flags(const struct control *control, uint64_t id)
 {
-    return ring_config_find(config, id) != NULL;
+    const struct swim_member *member = swim_find(control->swim, id);
+    return member != NULL ? member->record.flags : 0;
 }
 
-/* Whether this node is the one to propose: lowest id alive in the ring, seeing a majority. */
-static bool may_propose(const struct control *control)
-{
-    const struct ring_config *config = control->config;
-    uint32_t living = 0;
-    if (!in_ring(config, control->options.node_id))
-        return false;
-    for (uint32_t i = 0; i < config->from_count; i++) {
-        const uint64_t id = config->from[i].id;
-        const bool lives = id == control->options.node_id || control_alive(control, id);
-        if (lives && id < control->options.node_id)
-            return false;
-        living += lives;
-    }
-    return living >= config->from_count / 2 + 1;
-}
-
-/* Whether a member of the ring has been dead for at least `age_ns`, as far as this node knows. */
-static bool dead_for(const struct control *control, uint64_t id, int64_t age_ns)
+bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns)
 {
     const struct swim_member *member = swim_find(control->swim, id);
     if (id == control->options.node_id)
@@ -52,14 +39,61 @@ static bool dead_for(const struct control *control, uint64_t id, int64_t age_ns)
            control->now_ns - member->since_ns >= age_ns;
 }
 
-/* Makes the configuration without member `id`; a voter is replaced by this node first. */
+static bool in_ring(const struct ring_config *config, uint64_t id)
+{
+    return ring_config_find(config, id) != NULL;
+}
+
+static bool in_to(const struct ring_config *config, uint64_t id)
+{
+    for (uint32_t i = 0; i < config->to_count; i++)
+        if (config->to[i].id == id)
+            return true;
+    return false;
+}
+
+/* Whether a member of the list other than this node lives and has a lower id. */
+static bool lower_lives(const struct control *control, const struct ring_member *list,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count && list[i].id < control->options.node_id; i++)
+        if (control_alive(control, list[i].id))
+            return true;
+    return false;
+}
+
+/* P1. */
+static bool proposes_by_itself(const struct control *control)
+{
+    const struct ring_config *config = control->config;
+    return in_ring(config, control->options.node_id) &&
+           !lower_lives(control, config->from, config->from_count) &&
+           !lower_lives(control, config->to, config->to_count);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* Makes the configuration with the voters that are wanted when `leaving` is about to go. */
+static bool put_voters_right(struct control *control, uint64_t leaving)
+{
+    const struct ring_config *config = control->config;
+    uint64_t voters[RING_VOTERS_MAX];
+    const uint32_t count = voters_choose(control, leaving, voters);
+    if (count == 0 || ring_config_set_voters(control->next, config, voters, count) != 0)
+        return false;
+    return control->next->voters_count != config->voters_count ||
+           memcmp(control->next->voters, config->voters,
+                  config->voters_count * sizeof *config->voters) != 0;
+}
+
+/* Makes the configuration without member `id`, or the one before that (P3). */
 static bool remove_member(struct control *control, uint64_t id)
 {
     const struct ring_config *config = control->config;
-    if (ring_config_remove(control->next, config, id) == 0)
-        return true;
-    return ring_config_set_voters(control->next, config, &control->options.node_id, 1) == 0 &&
-           !ring_config_equal(control->next, config);
+    for (uint32_t i = 0; i < config->voters_count; i++)
+        if (config->voters[i] == id)
+            return put_voters_right(control, id);
+    return ring_config_remove(control->next, config, id) == 0;
 }
 
 /* Takes `member` into the ring. A dead member of the same name is what it was before it lost its
@@ -76,7 +110,7 @@ static bool add_member(struct control *control, const struct swim_member *member
         return result == 0;
     for (uint32_t i = 0; i < config->to_count; i++)
         if (strcmp(config->to[i].name, record->name) == 0)
-            return dead_for(control, config->to[i].id, 0) &&
+            return control_dead_for(control, config->to[i].id, 0) &&
                    remove_member(control, config->to[i].id);
     return false;
 }
@@ -88,6 +122,7 @@ static bool add_newcomer(struct control *control)
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
         if (member->state == SWIM_ALIVE && !in_ring(control->config, member->record.id) &&
+            (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
             control->now_ns - member->since_ns >= CONTROL_ADMIT_NS && add_member(control, member))
             return true;
     return false;
@@ -97,9 +132,34 @@ static bool add_newcomer(struct control *control)
 static bool remove_dead(struct control *control)
 {
     for (uint32_t i = 0; i < control->config->to_count; i++)
-        if (dead_for(control, control->config->to[i].id, CONTROL_FORGET_NS))
+        if (control_dead_for(control, control->config->to[i].id, CONTROL_FORGET_NS))
             return remove_member(control, control->config->to[i].id);
     return false;
+}
+
+/* Makes the configuration without a living member that wants out. */
+static bool remove_leaver(struct control *control)
+{
+    for (uint32_t i = 0; i < control->config->to_count; i++) {
+        const uint64_t id = control->config->to[i].id;
+        if ((control_flags(control, id) & CONTROL_FLAG_DRAINING) != 0 &&
+            (id == control->options.node_id || control_alive(control, id)))
+            return remove_member(control, id);
+    }
+    return false;
+}
+
+/* What the operator of this node wants; a wish that has come true, or got old, is dropped. */
+static bool grant_wish(struct control *control)
+{
+    struct control_wish *wish = &control->wish;
+    if (wish->remove == 0)
+        return false;
+    if (control->now_ns > wish->until_ns || !in_to(control->config, wish->remove)) {
+        memset(wish, 0, sizeof *wish);
+        return false;
+    }
+    return ring_config_is_stable(control->config) && remove_member(control, wish->remove);
 }
 
 /* Whether every live member of the new ring has taken over what it is to own. */
@@ -123,12 +183,26 @@ static bool all_settled(const struct control *control)
 static bool next_config(struct control *control)
 {
     const struct ring_config *config = control->config;
+    if (put_voters_right(control, 0))
+        return true;
     if (!ring_config_is_stable(config))
         return all_settled(control) && ring_config_settle(control->next, config) == 0;
-    return add_newcomer(control) || remove_dead(control);
+    return remove_leaver(control) || add_newcomer(control) || remove_dead(control);
 }
 
 bool propose_next(struct control *control)
 {
-    return may_propose(control) && next_config(control);
+    if (voters_frozen(control))
+        return false;
+    return grant_wish(control) || (proposes_by_itself(control) && next_config(control));
+}
+
+bool propose_forced(struct control *control)
+{
+    uint64_t voters[RING_VOTERS_MAX];
+    if (!control->wish.force || control->now_ns > control->wish.until_ns || !voters_frozen(control))
+        return false;
+    const uint32_t count = voters_choose_living(control, control->wish.remove, voters);
+    return count > 0 && ring_config_force(control->next, control->config, control->wish.remove,
+                                          voters, count, control->options.node_id) == 0;
 }

@@ -160,14 +160,19 @@ static int start_control(struct daemon *daemon)
     describe_node(daemon, options);
     uint8_t *config = recall_meta(daemon, "ring.config", &options->config_len);
     uint8_t *peers = recall_meta(daemon, "gossip.peers", &options->peers_len);
+    uint8_t *ballots = recall_meta(daemon, "ring.register", &options->ballots_len);
     options->config = config;
     options->peers = peers;
+    options->ballots = ballots;
     if (code == 0 &&
         control_new(alloc_heap(), options, clock_now_ns(&daemon->clock), &daemon->control) != 0)
-        code = complain(daemon, DAEMON_DATA, "the stored ring configuration cannot be used");
+        code = complain(daemon, DAEMON_DATA,
+                        "the stored ring configuration, or what was promised for the next one, "
+                        "cannot be used");
     daemon->joined_due = options->has_identity;
     free(config);
     free(peers);
+    free(ballots);
     free(options);
     return code;
 }

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "node/cluster/control.h"
+#include "node/cluster/register.h"
 #include "node/runtime/clock.h"
 #include "node/runtime/config.h"
 #include "node/runtime/daemon.h"
@@ -49,7 +50,7 @@ struct daemon {
     uint32_t shard_count; /* running */
     uint64_t settled[CONFIG_SHARDS_MAX];
     bool idle[CONFIG_SHARDS_MAX];
-    uint8_t config_bytes[CONTROL_CONFIG_LEN_MAX];
+    uint8_t config_bytes[REGISTER_RECORD_LEN_MAX];
     uint8_t reply[SOCKET_FRAME_MAX];
     uv_loop_t loop;
     uv_async_t wake;

@@ -212,10 +212,13 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->identity = disk->now.has_identity ? disk->now.identity : sim->identity;
     const struct disk_meta config = disk_get_meta(disk, "ring.config");
     const struct disk_meta peers = disk_get_meta(disk, "gossip.peers");
+    const struct disk_meta ballots = disk_get_meta(disk, "ring.register");
     options->config = config.bytes;
     options->config_len = config.len;
     options->peers = peers.bytes;
     options->peers_len = peers.len;
+    options->ballots = ballots.bytes;
+    options->ballots_len = ballots.len;
 }
 
 void node_start(struct sim *sim, struct node *node)

@@ -33,6 +33,7 @@ void net_free(struct net *net)
         control_free(&net->nodes[i].control);
         free(net->nodes[i].config);
         free(net->nodes[i].peers);
+        free(net->nodes[i].ballots);
     }
     for (size_t i = 0; i < net->frame_count; i++)
         free(net->frames[i].bytes);
@@ -105,6 +106,8 @@ void net_restart(struct net *net, uint32_t at)
     node->options.config_len = node->config_len;
     node->options.peers = node->peers;
     node->options.peers_len = node->peers_len;
+    node->options.ballots = node->ballots;
+    node->options.ballots_len = node->ballots_len;
     create(net, at);
 }
 
@@ -122,8 +125,11 @@ static void send_frame(struct net *net, uint32_t at, const struct effect *effect
 {
     const struct net_node *node = &net->nodes[at];
     struct join_message message;
+    struct register_frame frame;
     net->sent++;
-    if (join_is(effect->bytes, effect->len)) {
+    if (register_wire_decode(effect->bytes, effect->len, &frame) == 0) {
+        net->asked[frame.message.type]++;
+    } else if (join_is(effect->bytes, effect->len)) {
         assert_int_equal(join_decode(effect->bytes, effect->len, &message), 0);
         net->told[message.type]++;
         if (message.config_len > 0) {
@@ -150,6 +156,8 @@ static void perform(struct net *net, uint32_t at)
         const struct effect *effect = &net->effects.items[i];
         if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.config") == 0) {
             store(&node->config, &node->config_len, effect);
+        } else if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.register") == 0) {
+            store(&node->ballots, &node->ballots_len, effect);
         } else if (effect->kind == EFFECT_META) {
             assert_string_equal(effect->address, "gossip.peers");
             store(&node->peers, &node->peers_len, effect);
@@ -248,7 +256,7 @@ struct net *net_cluster(uint32_t count)
             net_seed(&options, 0);
         (void)net_start(net, &options);
     }
-    net_run(net, 5 * NET_SECOND);
+    net_run(net, count < 4 ? 5 * NET_SECOND : 10 * NET_SECOND);
     for (uint32_t i = 0; i < count; i++)
         assert_true(net_has_ring(net, i, (1U << count) - 1));
     return net;

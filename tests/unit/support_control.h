@@ -1,7 +1,8 @@
 /* support_control.h - control cores of a small cluster, joined by a network of memory and time.
  *
  *     net_run: a tick each step --> control --> effects --> frames, delivered in the next step
- *                                                      +--> the disk: configuration, peers
+ *                                                      +--> the disk: configuration, peers,
+ * promises
  *
  * N1  Nothing happens but by a call of these functions, and only net_run lets time pass.
  * N2  A configuration that a node tells is the one on its disk at that moment (C2 of control.h),
@@ -16,12 +17,13 @@
 
 #include "node/cluster/control.h"
 #include "node/cluster/join.h"
+#include "node/cluster/register_wire.h"
 #include "ring/config.h"
 
 #define NET_MS     INT64_C(1000000)
 #define NET_SECOND (1000 * NET_MS)
 
-enum { NET_NODES_MAX = 4, NET_FRAMES_MAX = 512, NET_VNODES = 64 };
+enum { NET_NODES_MAX = 7, NET_FRAMES_MAX = 1024, NET_VNODES = 64 };
 
 struct net_node {
     struct control *control; /* NULL: not running */
@@ -33,6 +35,8 @@ struct net_node {
     size_t config_len;
     uint8_t *peers;
     size_t peers_len;
+    uint8_t *ballots;
+    size_t ballots_len;
     bool has_identity;
     struct control_identity identity;
 };
@@ -53,8 +57,9 @@ struct net {
     struct effects effects;
     struct net_frame frames[NET_FRAMES_MAX];
     size_t frame_count;
-    uint32_t told[JOIN_CONFIG + 1]; /* frames of each join_type that were sent */
-    uint32_t sent;                  /* frames of any kind */
+    uint32_t told[JOIN_CONFIG + 1];    /* frames of each join_type that were sent */
+    uint32_t asked[REGISTER_TYPE_END]; /* the same of each register_type */
+    uint32_t sent;                     /* frames of any kind */
 };
 
 struct net *net_new(void);

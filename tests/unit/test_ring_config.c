@@ -238,6 +238,36 @@ static void the_member_bound_is_reached_cleanly(void **state)
     assert_int_equal(ring_config_add(next, now, &member), TG_EFULL);
 }
 
+/* Forced configurations outrank all of their lineage, and those that two nodes force at once are
+ * not of one epoch. */
+static void forcing_begins_a_lineage_above_all_epochs_before(void **state)
+{
+    const uint64_t voters[] = {20, 30};
+    (void)state;
+    make_three();
+    const uint64_t before = one.epoch;
+    assert_int_equal(ring_config_force(&two, &one, 10, voters + 1, 1, 0xaa20), 0);
+    assert_int_equal(two.epoch, UINT64_C(1) << 40 | UINT64_C(0x20) << 32 | 1);
+    assert_int_equal(ring_config_lineage(two.epoch), 0x120);
+    assert_int_equal(ring_config_lineage(before), 0);
+    assert_int_equal(two.to_count, 2);
+    assert_int_equal(two.from_count, 3); /* it is a transition: what 10 held moves */
+    assert_int_equal(two.voters_count, 1);
+    assert_int_equal(two.voters[0], 30);
+    assert_int_equal(ring_config_force(&three, &one, 10, voters, 1, 0xaa30), 0);
+    assert_true(three.epoch > two.epoch);
+    two.epoch = (UINT64_C(0x120) << 32) | UINT32_MAX;
+    assert_int_equal(ring_config_force(&three, &two, 0, voters, 2, 0x00), 0); /* in transition */
+    assert_int_equal(three.epoch, UINT64_C(2) << 40 | 1);
+    assert_int_equal(three.to_count, 2);
+    assert_int_equal(three.from_count, 3);
+    assert_int_equal(ring_config_force(&three, &one, 10, voters, 0, 1), TG_EINVALID);
+    const uint64_t stranger = 77;
+    assert_int_equal(ring_config_force(&three, &one, 10, &stranger, 1, 1), TG_ENOTFOUND);
+    two.to_count = 1;
+    assert_int_equal(ring_config_force(&three, &two, 20, voters, 1, 1), TG_EINVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +279,7 @@ int main(void)
         cmocka_unit_test(voters_are_members),
         cmocka_unit_test(each_broken_rule_is_named),
         cmocka_unit_test(copies_are_equal_until_changed),
+        cmocka_unit_test(forcing_begins_a_lineage_above_all_epochs_before),
         cmocka_unit_test(the_member_bound_is_reached_cleanly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

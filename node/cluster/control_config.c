@@ -1,0 +1,225 @@
+/* control_config.c - how the ring configuration moves: agreed on, kept, told, fetched.
+ *
+ *   propose.c: what is wanted --> register.c: agreed on by the voters --+
+ *   CONFIG from others ------------------------------------------------+--> adopt: durable (C2),
+ *   a new lineage, by the operator's force ----------------------------+    told, shown to shards
+ *
+ * What the register wants durable precedes whatever else it wants (R2 of register.h), because
+ * effects are carried out in their order.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/control_state.h"
+#include "node/cluster/register_wire.h"
+
+static_assert((int)REGISTER_VALUE_LEN_MAX == (int)CONTROL_CONFIG_LEN_MAX,
+              "what is agreed on can be told");
+static_assert((int)JOIN_FRAME_MAX >= (int)REGISTER_RECORD_LEN_MAX, "control->bytes holds a record");
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+void control_send_join(const struct join_message *message, const char *address,
+                       struct effects *effects)
+{
+    const int len = join_encode(message, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
+    if (len < 0)
+        return;
+    struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
+    memcpy(effect->address, address, sizeof effect->address);
+    effects_commit(effects, effect, (size_t)len);
+}
+
+void control_keep(const char *key, const void *bytes, size_t len, struct effects *effects)
+{
+    memcpy(effects_reserve(effects, len), bytes, len);
+    struct effect *effect = effects_add(effects, EFFECT_META);
+    strncpy(effect->address, key, sizeof effect->address - 1);
+    effects_commit(effects, effect, len);
+}
+
+/* ---- telling and taking ---------------------------------------------------------------------- */
+
+void control_tell_config(struct control *control, const char *address, struct effects *effects)
+{
+    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    if (len < 0)
+        return;
+    struct join_message message = {
+        .type = JOIN_CONFIG,
+        .sender = control->options.node_id,
+        .config = control->bytes,
+        .config_len = (size_t)len,
+    };
+    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    control_send_join(&message, address, effects);
+}
+
+static void tell_all(struct control *control, struct effects *effects)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->record.id != control->options.node_id &&
+            control_alive(control, member->record.id))
+            control_tell_config(control, member->record.gossip, effects);
+}
+
+bool control_adopt(struct control *control, struct effects *effects)
+{
+    if (control->next->epoch <= control->config->epoch)
+        return false; /* C1 */
+    ring_config_copy(control->config, control->next);
+    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    ASSERT(len > 0);
+    control_keep(CONTROL_CONFIG_KEY, control->bytes, (size_t)len, effects); /* C2 */
+    register_follow(control->ballots, control->config);
+    control->changed_ns = control->now_ns;
+    control_tell_self(control);
+    return true;
+}
+
+/* Reads a configuration into control->next; false if it is none for this cluster. */
+static bool read_config(struct control *control, const uint8_t *bytes, size_t len)
+{
+    return ring_config_decode(control->next, bytes, len, control->tokens, RING_CONFIG_TOKENS_MAX) ==
+               0 &&
+           control->next->vnodes == control->identity.vnodes &&
+           control->next->replicas <= VIEW_REPLICATION_MAX;
+}
+
+void control_take_config(struct control *control, const uint8_t *bytes, size_t len,
+                         struct effects *effects)
+{
+    if (read_config(control, bytes, len))
+        (void)control_adopt(control, effects);
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+static void ask_for_config(struct control *control, const char *address, struct effects *effects)
+{
+    struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
+    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    memcpy(message.address, control->options.gossip, sizeof message.address);
+    control_send_join(&message, address, effects);
+    control->asked_ns = control->now_ns;
+}
+
+/* Asks a member whose record names a higher epoch for its configuration. */
+static void fetch(struct control *control, struct effects *effects)
+{
+    if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
+        return;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        if (member->record.ring_epoch <= control->config->epoch ||
+            !control_alive(control, member->record.id))
+            continue;
+        ask_for_config(control, member->record.gossip, effects);
+        return;
+    }
+}
+
+/* ---- agreeing -------------------------------------------------------------------------------- */
+
+/* Where `node` is reached: as gossip says, or as it has just said itself; NULL if nobody knows. */
+static const char *address_of(const struct control *control, uint64_t node,
+                              const struct register_frame *from)
+{
+    const struct swim_member *member = swim_find(control->swim, node);
+    if (member != NULL)
+        return member->record.gossip;
+    return from != NULL && from->message.sender == node ? from->address : NULL;
+}
+
+static void send_register(struct control *control, const struct register_send *send,
+                          const char *address, struct effects *effects)
+{
+    struct register_frame frame = {.message = send->message};
+    memcpy(frame.cluster_id, control->identity.cluster_id, sizeof frame.cluster_id);
+    memcpy(frame.address, control->options.gossip, sizeof frame.address);
+    const int len =
+        register_wire_encode(&frame, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
+    if (len < 0)
+        return;
+    struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
+    memcpy(effect->address, address, sizeof effect->address);
+    effects_commit(effects, effect, (size_t)len);
+}
+
+/* Hands on what the register wants done, in its order. `from`: the frame it answers, or NULL. */
+static void take_register(struct control *control, const struct register_frame *from,
+                          struct effects *effects)
+{
+    const struct register_out *out = &control->wants;
+    if (out->persist) {
+        const int len = register_encode(control->ballots, control->bytes, JOIN_FRAME_MAX);
+        ASSERT(len > 0);
+        control_keep(CONTROL_BALLOTS_KEY, control->bytes, (size_t)len, effects);
+    }
+    if (out->fetch_from != 0 && control->now_ns - control->asked_ns >= CONTROL_ASK_NS / 5) {
+        const char *address = address_of(control, out->fetch_from, from);
+        if (address != NULL)
+            ask_for_config(control, address, effects);
+    }
+    if (out->tell != 0) {
+        const char *address = address_of(control, out->tell, from);
+        if (address != NULL)
+            control_tell_config(control, address, effects);
+    }
+    for (uint32_t i = 0; i < out->send_count; i++) {
+        const char *address = address_of(control, out->sends[i].to, from);
+        if (address != NULL)
+            send_register(control, &out->sends[i], address, effects);
+    }
+    if (!out->decided)
+        return;
+    size_t len;
+    const uint8_t *value = register_value(control->ballots, &len);
+    if (read_config(control, value, len) && control_adopt(control, effects))
+        tell_all(control, effects);
+}
+
+bool control_receive_register(struct control *control, const void *bytes, size_t len,
+                              struct effects *effects)
+{
+    struct register_frame frame;
+    if (register_wire_decode(bytes, len, &frame) != 0)
+        return false;
+    if (!control->joined || memcmp(frame.cluster_id, control->identity.cluster_id,
+                                   CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
+        return true;
+    register_receive(control->ballots, control->now_ns, &frame.message, &control->wants);
+    take_register(control, &frame, effects);
+    return true;
+}
+
+static void propose(struct control *control, struct effects *effects)
+{
+    if (control->now_ns - control->proposed_ns < CONTROL_PROPOSE_NS ||
+        register_busy(control->ballots))
+        return;
+    if (propose_forced(control)) {
+        control->proposed_ns = control->now_ns;
+        if (control_adopt(control, effects))
+            tell_all(control, effects);
+    } else if (propose_next(control)) {
+        if (register_propose(control->ballots, control->now_ns, control->next, &control->wants)) {
+            control->proposed_ns = control->now_ns;
+            take_register(control, NULL, effects);
+        }
+    }
+}
+
+void control_move_config(struct control *control, struct effects *effects)
+{
+    fetch(control, effects);
+    if (control->config->epoch == 0)
+        return;
+    register_tick(control->ballots, control->now_ns, &control->wants);
+    take_register(control, NULL, effects);
+    propose(control, effects);
+}

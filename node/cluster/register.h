@@ -1,0 +1,129 @@
+/* register.h - one linearizable register for the ring configuration: compare-and-swap Paxos.
+ *
+ * The epoch is the instance: configuration e+1 is decided once, by the voters that configuration
+ * e names, and carries on from it. There is no leader and no log: whoever wants a change asks.
+ *
+ *     proposer                               voters of e                  new voters of e+1
+ *        |--- PREPARE(e+1, ballot) ------------->|                               |
+ *        |<-- PROMISE(ballot, what was accepted) |   a majority                  |
+ *        |--- ACCEPT(e+1, ballot, value) ------->|------------------------------>|
+ *        |<-- ACCEPTED ------------------------- |   a majority of each          |
+ *      decided: control makes it durable and tells everybody
+ *
+ * R1  An acceptor answers for one instance: the epoch after the committed one that it knows. A
+ *     proposer behind it is told the configuration; one ahead of it is asked for it.
+ * R2  A promise and an acceptance are durable before they are answered, and before they count for
+ *     the proposer in the same node (the caller carries out `persist` before all else).
+ * R3  A ballot is used by one process for one value: (number, node, incarnation of the process).
+ * R4  A proposer carries on the value of the highest ballot that a majority reports; only if there
+ *     is none does it propose its own. So a value that may have been chosen stays.
+ * R5  A value is decided when a majority of the voters of e has accepted it under one ballot and
+ *     so has a majority of the voters that it names itself: who decides next knows it.
+ * R6  A node that lost its store has another id: what the old one promised nobody answers for.
+ *
+ * Pure: time and messages in, a struct of wishes out. One thread. Does not know addresses.
+ */
+#ifndef NODE_CLUSTER_REGISTER_H
+#define NODE_CLUSTER_REGISTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "ring/config.h"
+
+enum {
+    REGISTER_VALUE_LEN_MAX = 256 << 10, /* an encoded configuration */
+    REGISTER_RECORD_LEN_MAX = REGISTER_VALUE_LEN_MAX + 128,
+    REGISTER_SENDS_MAX = 2 * RING_VOTERS_MAX, /* of one call */
+};
+
+struct register_ballot {
+    uint64_t number; /* 0: none */
+    uint64_t node;
+    uint64_t boot; /* incarnation with which the process started */
+};
+
+enum register_type {
+    REGISTER_PREPARE = 1,
+    REGISTER_PROMISE,
+    REGISTER_ACCEPT,
+    REGISTER_ACCEPTED,
+    REGISTER_REFUSED,
+    REGISTER_TYPE_END
+};
+
+struct register_message {
+    enum register_type type;
+    uint64_t sender;
+    uint64_t epoch;                /* the instance */
+    struct register_ballot ballot; /* the proposer's; in every message */
+    struct register_ballot other;  /* PROMISE: of `value`; REFUSED: the higher one promised */
+    const uint8_t *value;          /* ACCEPT, and PROMISE if one was accepted; else NULL */
+    size_t value_len;
+};
+
+struct register_send {
+    uint64_t to;
+    struct register_message message; /* `value` lives until the next call of this register */
+};
+
+/* What a call wants done, in this order. */
+struct register_out {
+    bool persist;        /* make register_encode's bytes durable first (R2) */
+    uint64_t fetch_from; /* non-zero: ask this node for its configuration, which is newer */
+    uint64_t tell;       /* non-zero: tell this node the committed configuration */
+    uint32_t send_count;
+    bool decided; /* register_value is committed: make it durable, call register_follow */
+    struct register_send sends[REGISTER_SENDS_MAX];
+};
+
+struct register_core;
+
+struct register_options {
+    uint64_t node_id;
+    uint64_t boot; /* greater in each process of this node */
+    uint64_t seed; /* of the random back-off */
+};
+
+/* Takes all memory there will ever be. 0 or TG_ENOMEM. */
+MUST_USE int register_new(const struct allocator *allocator, const struct register_options *options,
+                          struct register_core **out);
+void register_free(struct register_core **core);
+
+/* Takes back what register_encode wrote before a restart; after register_follow with the stored
+ * configuration, if there is one. 0, or TG_ECORRUPT: unreadable, or of an epoch that the stored
+ * configuration does not lead to. */
+MUST_USE int register_restore(struct register_core *core, int64_t now_ns, const void *record,
+                              size_t len);
+/* The durable record; length, or TG_ETOOBIG. */
+MUST_USE int register_encode(const struct register_core *core, void *out, size_t capacity);
+
+/* The committed configuration is now this one; what belonged to earlier instances is forgotten. */
+void register_follow(struct register_core *core, const struct ring_config *committed);
+
+/* Starts an attempt to have `next` follow the committed configuration. Does nothing while an
+ * attempt is under way or backs off; true if one was started. */
+bool register_propose(struct register_core *core, int64_t now_ns, const struct ring_config *next,
+                      struct register_out *out);
+void register_receive(struct register_core *core, int64_t now_ns,
+                      const struct register_message *message, struct register_out *out);
+/* Repeats what was not answered, gives up what takes too long, and carries on what was left in
+ * doubt by others. */
+void register_tick(struct register_core *core, int64_t now_ns, struct register_out *out);
+/* When register_tick is due, INT64_MAX for never. */
+int64_t register_next_deadline(const struct register_core *core);
+
+/* Whether an attempt is under way. */
+bool register_busy(const struct register_core *core);
+/* The encoded configuration that was decided; valid right after `decided`. */
+const uint8_t *register_value(const struct register_core *core, size_t *len);
+
+/* Below, equal, above: -1, 0, 1. */
+int register_ballot_compare(const struct register_ballot *a, const struct register_ballot *b);
+
+void register_check_invariants(const struct register_core *core);
+
+#endif

@@ -1,0 +1,25 @@
+/* register_wire.h - the messages of register.h on the gossip address, byte by byte.
+ *
+ * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
+ *
+ *   [version, JOIN_CONFIG + type, cluster id, sender, address to answer, epoch,
+ *    ballot: number, node, boot,  other: number, node, boot,  value]
+ */
+#ifndef NODE_CLUSTER_REGISTER_WIRE_H
+#define NODE_CLUSTER_REGISTER_WIRE_H
+
+#include "node/cluster/join.h"
+#include "node/cluster/register.h"
+
+struct register_frame {
+    uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
+    char address[VIEW_TEXT_LEN];     /* the sender's gossip address */
+    struct register_message message; /* after decoding, `value` lies in the frame */
+};
+
+/* Length, or TG_ETOOBIG. JOIN_FRAME_MAX bytes hold any. */
+MUST_USE int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity);
+/* 0, TG_EPROTOCOL (also: another message of join.h), TG_EVERSION. */
+MUST_USE int register_wire_decode(const void *bytes, size_t len, struct register_frame *frame);
+
+#endif
