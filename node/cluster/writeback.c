@@ -7,7 +7,8 @@
  *
  * W1  At most one batch is out. What changes meanwhile stays dirty for the next one.
  * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
- *     so a header never claims more than the slots written with it or before it.
+ *     so a header never claims more than the slots written with it or before it. While slots that a
+ *     complete copy left over are still on disk, its header waits: a restart would believe both.
  */
 #include <string.h>
 
@@ -54,7 +55,7 @@ static void take_headers(struct shard *shard, struct shard_writes *out)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         struct vnode *vnode = &shard->vnodes[number];
-        if (!vnode->header_due)
+        if (!vnode->header_due || table_copy_fading(shard->table, number))
             continue;
         vnode->header_due = false;
         out->headers[out->header_count++] = (struct shard_write_header){

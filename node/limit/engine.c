@@ -120,7 +120,7 @@ static void row_refuse(struct table *table, struct limit_decision *out)
 static inline void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
 {
     const struct limit_plan *plan = plan_of(table, row->limit);
-    const uint32_t number = table_find(table, row->id);
+    const uint32_t number = table_find_to_change(table, row->id);
     if (__builtin_expect(number != TABLE_NONE, 1)) {
         struct slot *slot = &table->slots[number];
         if ((slot->kind & KIND_ALGORITHM) != row->limit->algorithm) {

@@ -295,6 +295,8 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
     struct slot *slot = &table->slots[number];
     if (!slot_live(slot) || (slot->dirty & DIRTY_WRITING) != 0)
         return false;
+    if (table_fade_slot(table, number) == TABLE_NONE)
+        return true;
     const int64_t expires_ns = slot_expires_ns(table, slot);
     if (slot_expired(table, slot, expires_ns, now_ns)) {
         table->expired++;
@@ -312,9 +314,13 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
             return true;
         }
         victims->second = number;
-    } else if (victims->nearest == TABLE_NONE || expires_ns < victims->nearest_ns) {
+        return false;
+    }
+    /* As good as new, but the disk says otherwise: it goes last, or the disk would be believed. */
+    const int64_t loss_ns = expires_ns <= now_ns ? INT64_MAX : expires_ns;
+    if (victims->nearest == TABLE_NONE || loss_ns < victims->nearest_ns) {
         victims->nearest = number;
-        victims->nearest_ns = expires_ns;
+        victims->nearest_ns = loss_ns;
     }
     return false;
 }
@@ -359,7 +365,8 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
             (slot->dirty & DIRTY_WRITING) != 0)
             continue;
         struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
-        if (!evict_consider(table, number, now_ns, &victims)) {
+        const bool gone = evict_consider(table, number, now_ns, &victims);
+        if (!gone && (slot->kind & KIND_WIDE) != 0) { /* else it was left over by a copy */
             if (slot_pinned(table, slot)) {
                 continue;
             } else if (victims.second == number) {
@@ -387,7 +394,7 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
     *slot = (struct slot){.id = id, .vnode = (uint16_t)vnode};
     /* Not referenced before its second use: else the hand's first turn would pass over all old
      * slots and meet the newest, which are not on disk yet. */
-    slot->kind = (uint8_t)algorithm;
+    slot->kind = (uint8_t)(algorithm | table->vnodes[vnode].colour);
     if (!index_insert(&table->index, id, number)) {
         slot_give(table, number);
         return TABLE_NONE;
@@ -406,6 +413,7 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
     table_set_targets(table, vnode, 0);
     state->behind = state->mark = state->mark_next = 0;
     table_filter_reset(table, vnode);
+    table_copy_abort(table, vnode);
     if (state->count == 0)
         return;
     state->removing = 1;
@@ -436,7 +444,9 @@ static void expire_some(struct table *table, int64_t now_ns)
             table->expire_at = 0;
         const uint32_t number = table->expire_at++;
         const struct slot *slot = &table->slots[number];
-        if (slot_live(slot) && slot_expired(table, slot, slot_expires_ns(table, slot), now_ns)) {
+        if (!slot_live(slot) || table_fade_slot(table, number) == TABLE_NONE)
+            continue;
+        if (slot_expired(table, slot, slot_expires_ns(table, slot), now_ns)) {
             table->expired++;
             table_discard(table, number);
         }
@@ -447,8 +457,10 @@ bool table_step(struct table *table, int64_t now_ns)
 {
     if (table->removal.at < table->removal.end)
         remove_some(table);
+    if (table->fading != 0)
+        table_fade_some(table);
     expire_some(table, now_ns);
-    return table->removal.at < table->removal.end;
+    return table->removal.at < table->removal.end || table->fading != 0;
 }
 
 /* -- slots -------------------------------------------------------------------------------- */

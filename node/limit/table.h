@@ -104,9 +104,28 @@ uint32_t table_count(const struct table *table, uint32_t vnode);
  * lookup by the time table_step has done it. Do not decide for the vnode before
  * table_count(vnode) == 0. Marks, deferrals and targets of the vnode are cleared at once. */
 void table_remove_vnode(struct table *table, uint32_t vnode);
-/* One bounded portion of background work: removals, expired slots. Call once a turn. Returns true
- * while removals are unfinished. */
+/* One bounded portion of background work: removals, slots that copies left over, expired slots.
+ * Call once a turn. Returns true while any of the first two is unfinished. */
 bool table_step(struct table *table, int64_t now_ns);
+
+/* -- complete copies ---------------------------------------------------------------------- */
+
+/* A complete copy of the vnode begins to arrive: what is imported from now on belongs to it. */
+void table_copy_begin(struct table *table, uint32_t vnode);
+/* It has arrived whole: each slot of the vnode that was not imported since the beginning reads as
+ * new from now on, and leaves memory, and the disk if it is there too (written as new), in portions
+ * of table_step. 0; or TG_EBUSY if the copy before this one was broken off, or was still being
+ * cleaned up after, when this one began: then some of its slots may have stayed, and only another
+ * copy, begun when table_copy_settled, is sure to leave nothing over.
+ * A key that is on disk and not in memory, and not in the copy, stays there until it expires. */
+MUST_USE int table_copy_end(struct table *table, uint32_t vnode);
+/* It is broken off: what was imported stays, and so does the rest. */
+void table_copy_abort(struct table *table, uint32_t vnode);
+/* Whether a copy that begins now is sure to leave nothing over. */
+bool table_copy_settled(const struct table *table, uint32_t vnode);
+/* True while slots left over are still to be written as new: what is on disk is not yet the copy.
+ */
+bool table_copy_fading(const struct table *table, uint32_t vnode);
 
 /* -- changes, one reader per target ------------------------------------------------------- */
 

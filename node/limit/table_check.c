@@ -37,10 +37,12 @@ static void check_tracked(const struct table *table, uint32_t number)
 static void check_slot(const struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
+    const struct vnode_state *state = &table->vnodes[slot->vnode];
     ASSERT(slot->vnode < table->vnodes_count);
     ASSERT(slot_ops(slot) != NULL);
     ASSERT(table_find(table, slot->id) == number); /* I3 */
     ASSERT(slot_expires_ns(table, slot) >= 0);
+    ASSERT(state->mixed || (slot->kind & KIND_COLOUR) == state->colour); /* table_copy.c, C1 */
     if ((slot->kind & KIND_WIDE) != 0)
         ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
 }
@@ -88,8 +90,12 @@ void table_check_invariants(const struct table *table)
         vacant++;
     }
     uint64_t counted = 0;
-    for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++)
+    uint32_t fading = 0;
+    for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++) {
         counted += table->vnodes[vnode].count;
+        fading += table->vnodes[vnode].fading != FADING_NOT;
+    }
+    ASSERT(fading == table->fading);
     ASSERT(live == table->slots_used && counted == live);
     ASSERT(live + zombies + vacant == table->slots_end);
     ASSERT(table->slots_end * (sizeof(struct slot) / ARENA_GRANULE) <= table->memory.arena.low);

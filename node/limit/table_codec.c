@@ -14,7 +14,7 @@ size_t table_export_len(const struct table *table, uint32_t number)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     const struct slot *slot = &table->slots[number];
-    const struct limit_cell cell = slot_cell(slot);
+    const struct limit_cell cell = slot_state(table, slot);
     return EXPORT_HEADER_LEN + slot_ops(slot)->export_len(&table->memory, &cell);
 }
 
@@ -22,7 +22,7 @@ int table_export(const struct table *table, uint32_t number, void *buffer, size_
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     const struct slot *slot = &table->slots[number];
-    const struct limit_cell cell = slot_cell(slot);
+    const struct limit_cell cell = slot_state(table, slot);
     struct bytes_writer writer;
     bytes_writer_init(&writer, buffer, capacity);
     bytes_put_u8(&writer, LIMIT_EXPORT_VERSION);
@@ -91,7 +91,7 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     int rc = table_check_export(&reader, bytes, len, &ops, &algorithm, &expires_ns);
     if (rc != 0)
         return rc;
-    uint32_t number = table_find(table, id);
+    uint32_t number = table_find_to_change(table, id);
     if (number != TABLE_NONE && (table->slots[number].kind & KIND_ALGORITHM) != algorithm)
         return TG_ECORRUPT;
     const bool from_disk = (flags & TABLE_FROM_DISK) != 0;
@@ -115,6 +115,7 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     struct limit_cell old = slot_cell(slot);
     ops->release(&table->memory, &old);
     slot_set_cell(slot, &cell);
+    slot->kind = (uint8_t)((slot->kind & ~KIND_COLOUR) | table->vnodes[slot->vnode].colour);
     if (from_disk) {
         slot->dirty |= DIRTY_ON_DISK;
         return 0;

@@ -95,7 +95,7 @@ int table_merge(struct table *table, uint32_t vnode, struct hash128 id, const vo
     int rc = read_input(&in, base, base_len, other, other_len, now_ns, &nothing);
     if (rc != 0)
         return rc;
-    const uint32_t number = table_find(table, id);
+    const uint32_t number = table_find_to_change(table, id);
     if (number != TABLE_NONE)
         rc = merge_into_slot(table, &in, number, now_ns);
     else if (!nothing)

@@ -1,7 +1,8 @@
 /* table_private.h - what the files of node/limit share of the slot table; see table.h.
  *
  *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
- *   table_codec.c  export, import     table_merge.c  merge        table_check.c  the invariants
+ *   table_codec.c  export, import     table_copy.c   complete copies     table_merge.c  merge
+ * table_check.c  the invariants
  */
 #ifndef NODE_LIMIT_TABLE_PRIVATE_H
 #define NODE_LIMIT_TABLE_PRIVATE_H
@@ -11,9 +12,10 @@
 #include "node/limit/index.h"
 #include "node/limit/table.h"
 
-/* Bits of slot.kind: the algorithm in the lower four. */
+/* Bits of slot.kind: the algorithm in the lower three. */
 enum {
-    KIND_ALGORITHM = 0x0f,
+    KIND_ALGORITHM = 0x07,
+    KIND_COLOUR = 0x08,     /* tells slots of the newest copy of a vnode; table_copy.c */
     KIND_REFERENCED = 0x10, /* used since the CLOCK hand last passed */
     KIND_WIDE = 0x20,       /* the state refers to a block of the arena */
     KIND_LOWERED = 0x40, /* copies elsewhere may say more: must not vanish before it is shipped */
@@ -37,6 +39,7 @@ struct slot {
 };
 
 _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
+_Static_assert(ALGORITHM_COUNT <= KIND_ALGORITHM + 1, "an algorithm fits its bits");
 
 enum {
     TABLE_PLANS_LOG2 = 9,
@@ -47,12 +50,19 @@ enum {
     TABLE_ARENA_VICTIMS = 8,             /* wide slots it drops at most */
     TABLE_EXPIRE_SLOTS = 128,            /* slots a step looks at for expiry */
     TABLE_REMOVE_SLOTS = 4096,           /* slots a step looks at for removal */
+    TABLE_FADE_SLOTS = 4096,             /* slots a step looks at for fading */
     TABLE_RING_MIN = 1024,
     TABLE_DRAIN_ENTRIES = 4096, /* stale ring entries one call passes over */
     TABLE_SLOTS_MAX = 1 << 28,
 };
 
 _Static_assert(TABLE_PLANS < RATES_MAX / 2, "plans alone must not use up the rates");
+
+enum fading {
+    FADING_NOT,
+    FADING_PASS, /* slots of the other colour read as new; the running pass takes them out */
+    FADING_NEXT, /* the same, but the running pass may have gone by some */
+};
 
 struct vnode_state {
     uint64_t seq;
@@ -62,7 +72,12 @@ struct vnode_state {
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
     uint8_t mark_next; /* targets whose next sweep will */
     uint8_t removing;
-    bool spilled; /* journaled: some key left memory since the last reset */
+    bool spilled;   /* journaled: some key left memory since the last reset */
+    uint8_t colour; /* KIND_COLOUR or 0: that of slots that are imported or made now */
+    uint8_t fading; /* enum fading */
+    bool copying;   /* a copy arrives */
+    bool mixed;     /* slots of both colours may be live */
+    bool doubtful;  /* the copy began with mixed slots */
 };
 
 /* A pass over the slots 0 .. end - 1. Idle when at == end and not again. */
@@ -107,6 +122,8 @@ struct table {
     uint32_t target_vnodes[TABLE_READERS];
     struct sweep sweep[TABLE_READERS];
     struct sweep removal;
+    struct sweep fade;
+    uint32_t fading; /* vnodes that are */
 
     uint64_t evicted;
     uint64_t forgotten;
@@ -188,9 +205,24 @@ static inline uint8_t slot_dirty(const struct table *table, const struct slot *s
     return slot->dirty & DIRTY_TARGETS & table->vnodes[slot->vnode].targets;
 }
 
+/* Whether the slot was left over by a copy: it means "new", whatever its cell says. */
+static inline bool slot_faded(const struct table *table, const struct slot *slot)
+{
+    if (__builtin_expect(table->fading == 0, 1))
+        return false;
+    const struct vnode_state *state = &table->vnodes[slot->vnode];
+    return state->fading != FADING_NOT && (slot->kind & KIND_COLOUR) != state->colour;
+}
+
+/* What the slot means; slot_cell is what it is made of. */
+static inline struct limit_cell slot_state(const struct table *table, const struct slot *slot)
+{
+    return slot_faded(table, slot) ? (struct limit_cell){0} : slot_cell(slot);
+}
+
 static inline int64_t slot_expires_ns(const struct table *table, const struct slot *slot)
 {
-    const struct limit_cell cell = slot_cell(slot);
+    const struct limit_cell cell = slot_state(table, slot);
     return slot_ops(slot)->expires(&table->memory, &cell);
 }
 
@@ -216,6 +248,10 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
 bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns);
 /* Takes a slot out of the table for good; a slot being written waits as a zombie. */
 void table_discard(struct table *table, uint32_t slot);
+/* If the slot was left over by a copy, makes it as new: its number, or TABLE_NONE if it is gone. */
+uint32_t table_fade_slot(struct table *table, uint32_t slot);
+/* A bounded portion of the pass over slots that copies left over. */
+void table_fade_some(struct table *table);
 /* Notes a change of the slot for all targets of its vnode. */
 void table_changed(struct table *table, uint32_t slot, bool lowered);
 /* The same without counting it in the vnode's sequence (imports). */
@@ -228,5 +264,14 @@ int table_check_export(struct bytes_reader *reader, const void *bytes, size_t le
                        const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns);
 /* The floor of the arena follows the slots. */
 void table_update_floor(struct table *table);
+
+/* As table_find, for who will change the slot: one that a copy left over is made as new first. */
+static inline uint32_t table_find_to_change(struct table *table, struct hash128 id)
+{
+    const uint32_t number = table_find(table, id);
+    if (__builtin_expect(table->fading != 0, 0) && number != TABLE_NONE)
+        return table_fade_slot(table, number);
+    return number;
+}
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 enum { WRITES = 64, BYTES = 1 << 20 };
@@ -95,6 +96,36 @@ static void a_change_during_a_write_is_not_lost(void **state)
     assert_true(shard_flushed(shard));
 }
 
+static bool header_gathered(const struct desk *desk, uint32_t vnode)
+{
+    for (size_t i = 0; i < desk->writes.header_count; i++)
+        if (desk->writes.headers[i].vnode == vnode)
+            return true;
+    return false;
+}
+
+/* A vnode's header waits until slots that a copy left over are written as new: a process that
+ * restarted from the header of the copy and the slots of before would hold what nobody has. */
+static void a_header_waits_for_slots_that_a_copy_left_over(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 4);
+    const uint32_t vnode = lab_vnode_of(desk->lab, "a");
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    shard_written(shard, desk->lab->now_ns, true);
+    (void)use(desk, "a", 1);
+    table_copy_begin(shard->table, vnode);
+    assert_int_equal(table_copy_end(shard->table, vnode), 0);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_false(header_gathered(desk, vnode));
+    shard_written(shard, desk->lab->now_ns, true);
+    lab_run(desk->lab, 600 * LAB_MS);
+    (void)use(desk, "a", 1);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_true(header_gathered(desk, vnode));
+    shard_written(shard, desk->lab->now_ns, true);
+}
+
 /* What was written, given to a new process, is what its answers go on from. */
 static void a_restored_shard_goes_on_from_what_was_written(void **state)
 {
@@ -123,6 +154,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_failed_write_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_change_during_a_write_is_not_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_header_waits_for_slots_that_a_copy_left_over, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_restored_shard_goes_on_from_what_was_written, set_up,
                                         tear_down),
     };
