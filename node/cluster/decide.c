@@ -313,6 +313,8 @@ void decide_run(struct shard *shard, struct effects *effects)
         .delay_ns = batch->delay_ns,
     };
     const uint32_t items = batch->item_count;
+    if (shard->merge.guarded > 0)
+        merge_before(shard); /* M1 of merge.c */
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
     batch->count = 0;
     batch->item_count = 0;

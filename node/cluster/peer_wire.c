@@ -25,6 +25,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->ordinal);
 }
 
+enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
@@ -95,22 +96,80 @@ void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bo
 }
 
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
-                   uint32_t sync)
+                   uint32_t sync, bool copy)
 {
     bytes_put_u8(writer, PEER_TERM);
     bytes_put_u32(writer, vnode);
     term_put(writer, term);
     bytes_put_u32(writer, sync);
+    bytes_put_u8(writer, copy ? 1 : 0);
+}
+
+static void put_state(struct bytes_writer *writer, enum peer_record_type type, uint32_t vnode,
+                      struct hash128 id, const uint8_t *state, uint32_t len)
+{
+    bytes_put_u8(writer, (uint8_t)type);
+    bytes_put_u32(writer, vnode);
+    bytes_put_hash128(writer, id);
+    bytes_put_u32(writer, len);
+    bytes_put(writer, state, len);
 }
 
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len)
 {
-    bytes_put_u8(writer, PEER_SLOT);
+    put_state(writer, PEER_SLOT, vnode, id, state, len);
+}
+
+void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                       const uint8_t *state, uint32_t len)
+{
+    put_state(writer, PEER_DIVERGED, vnode, id, state, len);
+}
+
+static void put_cuts(struct bytes_writer *writer, const struct guard *guard)
+{
+    bytes_put_u8(writer, guard->overflowed ? 1 : 0);
+    bytes_put_u8(writer, guard->count);
+    for (uint32_t i = 0; i < guard->count; i++) {
+        term_put(writer, &guard->cuts[i].term);
+        bytes_put_u64(writer, guard->cuts[i].seq);
+    }
+}
+
+void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard)
+{
+    bytes_put_u8(writer, PEER_GUARD);
+    bytes_put_u32(writer, vnode);
+    put_cuts(writer, guard);
+}
+
+void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart)
+{
+    bytes_put_u8(writer, PEER_APART);
+    bytes_put_u32(writer, apart->vnode);
+    term_put(writer, &apart->to);
+    term_put(writer, &apart->state);
+    bytes_put_u64(writer, apart->seq);
+    bytes_put_u32(writer, apart->sync);
+    put_cuts(writer, &apart->guard);
+}
+
+void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count)
+{
+    bytes_put_u8(writer, PEER_SIDE);
     bytes_put_u32(writer, vnode);
     bytes_put_hash128(writer, id);
-    bytes_put_u32(writer, len);
-    bytes_put(writer, state, len);
+    bytes_put_u8(writer, count);
+}
+
+void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes)
+{
+    bytes_put_u8(writer, (uint8_t)blob->kind);
+    term_put(writer, &blob->term);
+    bytes_put_u64(writer, blob->seq);
+    bytes_put_u32(writer, blob->len);
+    bytes_put(writer, bytes, blob->len);
 }
 
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
@@ -123,7 +182,8 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
     term_put(writer, &entry->state);
     bytes_put_u64(writer, entry->seq);
     bytes_put_u32(writer, entry->sync);
-    bytes_put_u8(writer, entry->asks ? 1 : 0);
+    bytes_put_u8(writer,
+                 (uint8_t)((entry->asks ? VNODE_ASKS : 0) | (entry->beyond ? VNODE_BEYOND : 0)));
 }
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
@@ -237,7 +297,9 @@ static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     entry->state = term_get(reader);
     entry->seq = bytes_get_u64(reader);
     entry->sync = bytes_get_u32(reader);
-    entry->asks = bytes_get_u8(reader) != 0;
+    const uint8_t flags = bytes_get_u8(reader);
+    entry->asks = (flags & VNODE_ASKS) != 0;
+    entry->beyond = (flags & VNODE_BEYOND) != 0;
     return entry->vnode < vnodes && entry->role < ROLE_END && sane(&entry->term) &&
            sane(&entry->state);
 }
@@ -249,6 +311,63 @@ static bool get_slot(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     record->slot.len = bytes_get_u32(reader);
     record->slot.state = bytes_take(reader, record->slot.len);
     return record->slot.vnode < vnodes;
+}
+
+static bool get_cuts(struct bytes_reader *reader, struct guard *guard)
+{
+    guard->overflowed = bytes_get_u8(reader) != 0;
+    guard->count = bytes_get_u8(reader);
+    if (reader->failed || guard->count > GUARD_CUTS_MAX)
+        return false;
+    for (uint32_t i = 0; i < guard->count; i++) {
+        guard->cuts[i].term = term_get(reader);
+        guard->cuts[i].seq = bytes_get_u64(reader);
+        if (!sane(&guard->cuts[i].term))
+            return false;
+    }
+    return true;
+}
+
+static bool get_apart(struct bytes_reader *reader, uint32_t vnodes, struct peer_apart *apart)
+{
+    apart->vnode = bytes_get_u32(reader);
+    apart->to = term_get(reader);
+    apart->state = term_get(reader);
+    apart->seq = bytes_get_u64(reader);
+    apart->sync = bytes_get_u32(reader);
+    return apart->vnode < vnodes && sane(&apart->to) && sane(&apart->state) &&
+           get_cuts(reader, &apart->guard);
+}
+
+bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes)
+{
+    if (bytes_left(blobs) == 0)
+        return false;
+    const uint8_t kind = bytes_get_u8(blobs);
+    blob->kind = (enum side_kind)kind;
+    blob->term = term_get(blobs);
+    blob->seq = bytes_get_u64(blobs);
+    blob->len = bytes_get_u32(blobs);
+    *bytes = bytes_take(blobs, blob->len);
+    return !blobs->failed && kind < SIDE_KIND_END && sane(&blob->term);
+}
+
+static bool get_side(struct bytes_reader *reader, uint32_t vnodes, struct peer_side *side)
+{
+    side->vnode = bytes_get_u32(reader);
+    side->id = bytes_get_hash128(reader);
+    side->count = bytes_get_u8(reader);
+    if (reader->failed || side->vnode >= vnodes || side->count > SIDE_BLOBS_MAX)
+        return false;
+    const size_t first = reader->at;
+    for (uint32_t i = 0; i < side->count; i++) {
+        struct side_blob blob;
+        const uint8_t *bytes;
+        if (!peer_side_next(reader, &blob, &bytes))
+            return false;
+    }
+    bytes_reader_init(&side->blobs, reader->data + first, reader->at - first);
+    return true;
 }
 
 static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
@@ -277,9 +396,18 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->term.vnode = bytes_get_u32(reader);
         record->term.term = term_get(reader);
         record->term.sync = bytes_get_u32(reader);
+        record->term.copy = bytes_get_u8(reader) != 0;
         return record->term.vnode < vnodes && sane(&record->term.term);
     case PEER_SLOT:
+    case PEER_DIVERGED:
         return get_slot(reader, vnodes, record);
+    case PEER_GUARD:
+        record->guard.vnode = bytes_get_u32(reader);
+        return record->guard.vnode < vnodes && get_cuts(reader, &record->guard.guard);
+    case PEER_SIDE:
+        return get_side(reader, vnodes, &record->side);
+    case PEER_APART:
+        return get_apart(reader, vnodes, &record->apart);
     case PEER_MARK:
     case PEER_STALE:
     case PEER_QUERY:
@@ -289,6 +417,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_OPENED:
     case PEER_HELD:
     case PEER_LACK:
+    case PEER_DIVERGED_END:
+    case PEER_MERGED:
         return get_vnode(reader, vnodes, &record->vnode);
     case PEER_TYPE_END:
         break;

@@ -12,7 +12,10 @@
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
- *   TERM      u32 vnode | term | u32 sync   what follows of this vnode was written in that term
+ *   TERM      u32 vnode | term | u32 sync | u8 copy     what follows of it was written in that term
+ *   GUARD     u32 vnode | guard             the cuts of the line that the sender's state is on
+ *   SIDE      u32 vnode | id | u8 count | count x (u8 kind | term | u64 seq | u32 len | bytes)
+ *                                           what is remembered of the slot that comes next
  *   SLOT      u32 vnode | id | u32 len | state
  *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
  *   HELD      vnode entry: that mark was taken      LACK    vnode entry: not all of that sync came
@@ -21,6 +24,13 @@
  *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
  *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
  *   OPENED    vnode entry: I decide in this term
+ *   APART     u32 vnode | term to | term state | u64 seq | u32 sync | guard
+ *                                           what follows is a branch, for the decider of term `to`
+ *   DIVERGED  as SLOT: a state of that branch
+ *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
+ *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
+ *
+ *   guard  = u8 overflowed | u8 count | count x (term | u64 seq)
  *
  * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
  * length is checked before a byte is read, and a malformed frame ends the iteration with an error.
@@ -34,6 +44,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/limit.h"
+#include "node/cluster/guard.h"
+#include "node/cluster/side_table.h"
 #include "node/cluster/term.h"
 
 enum {
@@ -61,6 +73,12 @@ enum peer_record_type {
     PEER_OPENED,
     PEER_HELD,
     PEER_LACK,
+    PEER_GUARD,
+    PEER_SIDE,
+    PEER_APART,
+    PEER_DIVERGED,
+    PEER_DIVERGED_END,
+    PEER_MERGED,
     PEER_TYPE_END
 };
 
@@ -130,15 +148,17 @@ enum peer_role {
     ROLE_END
 };
 
-/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS and OPENED. */
+/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED, DIVERGED_END and
+ * MERGED. */
 struct peer_vnode {
     uint32_t vnode;
     uint8_t role;      /* enum peer_role; REPORT only */
     struct term term;  /* the newest term known */
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
-    uint32_t sync;     /* MARK, HELD, LACK: the complete copy that it belongs to */
-    bool asks;         /* MARK: answer with HELD */
+    uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to */
+    bool beyond;       /* REPORT: parts of a newer state are held as well */
+    bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
 };
 
 /* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver
@@ -151,6 +171,24 @@ struct peer_ping {
     bool announces;     /* ends an announcement of all vnodes that the sender decides */
     bool asks;          /* wants one: it lacks some */
     bool resigning;     /* stops soon: pass it nothing */
+};
+
+/* A branch that is handed over: whose it is, and how it descends. */
+struct peer_apart {
+    uint32_t vnode;
+    struct term to;    /* for the decider of this term */
+    struct term state; /* the term that the branch was decided in */
+    uint64_t seq;      /* how far it goes */
+    uint32_t sync;     /* names this sending of it */
+    struct guard guard;
+};
+
+/* What is remembered of a slot; side_table.h. The blobs are read by peer_side_next. */
+struct peer_side {
+    uint32_t vnode;
+    struct hash128 id;
+    uint8_t count;
+    struct bytes_reader blobs;
 };
 
 struct peer_record {
@@ -177,7 +215,14 @@ struct peer_record {
             uint32_t vnode;
             struct term term;
             uint32_t sync;
+            bool copy; /* the sync is a complete copy: what is not in it is no more */
         } term;
+        struct {
+            uint32_t vnode;
+            struct guard guard;
+        } guard;
+        struct peer_apart apart;
+        struct peer_side side;
         struct {
             uint32_t vnode;
             struct hash128 id;
@@ -199,10 +244,19 @@ void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode
 void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot);
 void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
-                   uint32_t sync);
+                   uint32_t sync, bool copy);
+void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard);
+void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart);
+/* A SIDE record is begun, and its blobs follow one by one: `count` of them. */
+void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count);
+void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes);
+/* The next blob of a SIDE record that peer_next gave; false at the end. */
+bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
-/* `type` is one of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED. */
+void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                       const uint8_t *state, uint32_t len);
+/* `type` is one of those whose body is a vnode entry. */
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
                     const struct peer_vnode *entry);
 

@@ -49,6 +49,8 @@ static int take_memory(struct shard *shard)
                           SHARD_ROW_BLOCKS_MAX);
     if (error == 0)
         error = retry_init(&shard->retries, allocator, &options->secret);
+    if (error == 0)
+        error = merge_init(shard);
     return error;
 }
 
@@ -81,6 +83,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
         shard->vnodes[number].hint = PEER_NONE;
         shard->vnodes[number].best = PEER_NONE;
         shard->vnodes[number].puller = PEER_NONE;
+        shard->vnodes[number].merge.heir = PEER_NONE;
         shard->vnodes[number].rank = UINT8_MAX;
         if (vnodes_mine(shard, number)) {
             shard->roles[ROLE_ABSENT]++;
@@ -103,6 +106,7 @@ void shard_free(struct shard **pointer)
     const struct allocator *allocator = shard->allocator;
     peers_fini(shard);
     retry_fini(&shard->retries);
+    merge_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -209,6 +213,13 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
     case PEER_LACK:
         vnodes_lack(shard, at, entry, effects);
         break;
+    case PEER_DIVERGED_END:
+        if (in->accept)
+            diverge_in_end(shard, at, entry, effects);
+        break;
+    case PEER_MERGED:
+        diverge_merged(shard, at, entry, effects);
+        break;
     default:
         break;
     }
@@ -245,6 +256,20 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         if (in->accept)
             stream_in_slot(shard, at, record);
         break;
+    case PEER_GUARD:
+        diverge_in_guard(shard, at, record);
+        break;
+    case PEER_SIDE:
+        merge_in_side(shard, record);
+        break;
+    case PEER_APART:
+        if (in->accept)
+            diverge_in_apart(shard, record);
+        break;
+    case PEER_DIVERGED:
+        if (in->accept)
+            merge_in_diverged(shard, record);
+        break;
     default:
         take_vnode(shard, at, record, in, effects);
         break;
@@ -269,6 +294,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     if (peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at);
     bytes_reader_init(&reader, envelope.records, envelope.len);
+    merge_frame_begin(shard);
     int result;
     while ((result = peer_next(&reader, shard->options.vnodes, &record)) > 0)
         take_record(shard, at, &record, &in, effects);
@@ -356,6 +382,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
         if (result == TG_EFULL)
             result = TG_EBUSY;
     }
+    merge_loaded(shard, vnode, id, result);
     parts_loaded(shard, vnode, id, result, effects);
     settle(shard, effects);
 }
@@ -387,6 +414,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         stream_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
         refresh_tick(shard, effects);
+        merge_tick(shard, effects);
         watch_disk(shard);
     }
     if (shard->active_count > 0 && shard->now_ns >= shard->next_parts_ns) {
@@ -475,6 +503,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->forgotten = table.forgotten;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
+    out->guarded = shard->merge.side.entries;
     out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];

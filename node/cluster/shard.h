@@ -220,10 +220,15 @@ struct shard_stats {
     uint64_t checks; /* items decided here */
     uint64_t allowed;
     uint64_t denied;
-    uint64_t forwarded;        /* parts sent to a peer */
-    uint64_t moved;            /* forwards that came to the wrong node */
-    uint64_t busy;             /* refused for want of room */
-    uint64_t expired;          /* not decided within the client's deadline */
+    uint64_t forwarded;       /* parts sent to a peer */
+    uint64_t moved;           /* forwards that came to the wrong node */
+    uint64_t busy;            /* refused for want of room */
+    uint64_t expired;         /* not decided within the client's deadline */
+    uint64_t merges;          /* branches of a split that were merged here */
+    uint64_t merged_slots;    /* slots that something was added to */
+    uint64_t merge_fallbacks; /* of which the larger of both was taken, or less, for want of room */
+    uint64_t handed_over;     /* vnodes of which a branch was handed over */
+    uint64_t guarded;         /* slots remembered to be merged with, now */
     uint64_t retries_recalled; /* answered from the retry memory */
     uint64_t takeovers;        /* terms opened after a decider's silence */
     uint64_t terms_opened;

@@ -2,8 +2,8 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * writeback.c, refresh.c, copy.c (disk), admin.c (what operators ask), shard.c (events dispatched
- * to all of them).
+ * writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split), admin.c (what
+ * operators ask), shard.c (events dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -24,6 +24,7 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
@@ -111,6 +112,7 @@ struct replica_link {
     bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
     bool mark_due;       /* changed since the last mark */
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
+    bool copy;           /* the sync is a complete copy, not a mark on what is held already */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint64_t sent_frame; /* the newest frame of the peer's stream with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
@@ -131,6 +133,14 @@ struct vnode {
     uint8_t link_count;
     uint8_t reported; /* RECOVERING: links that have told what they hold */
     uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
+    uint8_t on_line;  /* RECOVERING: links that hold it or less of the same term */
+    uint8_t yielded;  /* links that do not want to be waited for */
+    bool beyond;      /* parts of a newer state than the claim were taken */
+    bool best_apart;  /* RECOVERING: the best state is on another line than this node's */
+    bool yields;      /* RECOVERING: nor does this node: the best state is on another line */
+    bool claim_fell;  /* what is stored claims more than is held; writeback.c */
+    bool claim_out;   /* the claim as it is now is with the storage writer */
+    bool in_copy;     /* a complete copy is arriving */
     bool fresh;       /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
     bool drop_due;    /* what is stored of it is to be forgotten */
@@ -154,6 +164,7 @@ struct vnode {
     bool whole;             /* nothing of it was refused */
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
+    struct merge_vnode merge;
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */
@@ -363,6 +374,7 @@ struct shard {
     uint32_t generation;
     uint32_t sync; /* the newest name of a copy that was given */
     struct retry_memory retries;
+    struct merge merge;
     uint32_t current; /* the request of the message at hand, POOL_NONE if it needed none yet */
     struct wire_checks checks; /* the message at hand */
     uint64_t current_connection;
@@ -480,6 +492,8 @@ void stream_acked(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t 
 /* The replica took a mark / lacks some of a copy. */
 void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 void stream_lacks(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* Puts the mark again, with the same name. */
+void stream_mark_again(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Asks again for what was not confirmed in time. */
 void stream_ask_again(struct shard *shard, uint32_t vnode);
 /* Up to which sequence the replica is known to hold everything. */
@@ -540,6 +554,62 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
                   struct effects *effects);
 /* Routes, resends and times out what waits. */
 void parts_tick(struct shard *shard, struct effects *effects);
+
+/* ---- merge.c, merge_side.c, diverge.c -------------------------------------------------------- */
+
+/* 0 or TG_ENOMEM. */
+MUST_USE int merge_init(struct shard *shard);
+void merge_fini(struct shard *shard);
+/* A frame of a peer begins: nothing was said yet. */
+void merge_frame_begin(struct shard *shard);
+/* A term begins: notes where its line was cut, if somebody may be apart. */
+void merge_cut(struct shard *shard, uint32_t vnode);
+/* Keeps the bases of the slots that the batch may change. */
+void merge_before(struct shard *shard);
+/* Looks whether guarding may end. */
+void merge_watch(struct shard *shard, uint32_t vnode);
+void merge_tick(struct shard *shard, struct effects *effects);
+/* The slot was read from disk, or is not there. */
+void merge_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result);
+void merge_set_guard(struct shard *shard, uint32_t vnode, const struct guard *guard);
+/* Guards no more. */
+void merge_forget(struct shard *shard, uint32_t vnode);
+void merge_in_diverged(struct shard *shard, const struct peer_record *record);
+
+/* What is remembered of a slot, put before its state: bytes it needs at most, and the record. */
+size_t merge_side_room(const struct shard *shard, uint32_t vnode, struct hash128 id);
+void merge_put_side(struct shard *shard, uint32_t vnode, struct hash128 id,
+                    struct bytes_writer *outbox);
+void merge_put_guard(const struct shard *shard, uint32_t vnode, struct bytes_writer *outbox);
+/* A vnode entry of `type` with the guard that it is to be read with. */
+void merge_put_report(struct shard *shard, uint16_t peer, uint32_t vnode,
+                      enum peer_record_type type, struct effects *effects);
+void merge_in_side(struct shard *shard, const struct peer_record *record);
+/* A state of the slot was taken from the decider / a mark was, after a complete copy or not. */
+void merge_in_slot(struct shard *shard, uint32_t vnode, struct hash128 id);
+void merge_in_mark(struct shard *shard, uint32_t vnode, bool copied);
+
+/* Whether a branch is being handed over. */
+bool diverge_busy(const struct vnode *vnode);
+void diverge_stop(struct shard *shard, uint32_t vnode);
+/* Begins the sending anew. */
+void diverge_again(struct shard *shard, uint32_t vnode);
+void diverge_tick(struct shard *shard, uint32_t vnode);
+void diverge_put_apart(const struct shard *shard, uint32_t vnode, struct bytes_writer *outbox);
+/* A newer term was seen, the vnode's role being as before. */
+void diverge_deposed(struct shard *shard, uint32_t vnode);
+/* Whether a node that is no replica must keep the vnode. */
+bool diverge_keeps(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* A REPORT of the decider: this node has no branch, or else GUARD has told it already. */
+void diverge_told(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* The guard that came with the record at hand; of no cuts if none did. */
+const struct guard *diverge_guard_of(const struct shard *shard, uint32_t vnode);
+void diverge_in_guard(struct shard *shard, uint16_t peer, const struct peer_record *record);
+void diverge_in_apart(struct shard *shard, const struct peer_record *record);
+void diverge_in_end(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                    struct effects *effects);
+void diverge_merged(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                    struct effects *effects);
 
 /* ---- copy.c ---------------------------------------------------------------------------------- */
 

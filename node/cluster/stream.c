@@ -47,7 +47,15 @@ static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
 {
     if (deciding(vnode))
         return link < vnode->link_count ? vnode->links[link].peer : PEER_NONE;
-    return link == 0 ? vnode->puller : PEER_NONE; /* a state handed to one who recovers */
+    if (link != 0)
+        return PEER_NONE;
+    /* A branch goes to its heir, or a state to one who recovers. */
+    return vnode->merge.begun ? vnode->merge.heir : vnode->puller;
+}
+
+static bool is_branch(const struct vnode *vnode)
+{
+    return !deciding(vnode) && vnode->merge.begun;
 }
 
 static uint32_t new_sync(struct shard *shard)
@@ -71,7 +79,8 @@ static struct bytes_writer *stream_frame(struct shard *shard, uint16_t at, size_
                                          struct effects *effects)
 {
     struct peer *peer = shard->peers[at];
-    struct bytes_writer *outbox = peers_outbox(shard, at, len + 2 * PEER_RECORD_MAX, effects);
+    struct bytes_writer *outbox =
+        peers_outbox(shard, at, len + (size_t)2 * PEER_RECORD_MAX, effects);
     if (!peer->outbox_streams) {
         if (peer->out_seq == peer->out_acked)
             peer->out_wait_ns = shard->now_ns;
@@ -90,8 +99,13 @@ static void put_term(struct shard *shard, uint16_t at, uint32_t number, uint32_t
     if (peer->frame_stamp[number] == peer->frame)
         return;
     peer->frame_stamp[number] = peer->frame;
+    if (is_branch(vnode)) {
+        diverge_put_apart(shard, number, outbox);
+        return;
+    }
     peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state,
-                  vnode->links[link].sync);
+                  vnode->links[link].sync, vnode->links[link].copy);
+    merge_put_guard(shard, number, outbox);
 }
 
 /* Notes that `link` of the vnode owes a MARK. */
@@ -131,9 +145,14 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
 {
     struct vnode *vnode = &shard->vnodes[number];
     const uint16_t at = receiver_of(vnode, link);
-    struct bytes_writer *outbox = stream_frame(shard, at, len, effects);
+    const size_t room = len + merge_side_room(shard, number, id);
+    struct bytes_writer *outbox = stream_frame(shard, at, room, effects);
     put_term(shard, at, number, link, outbox);
-    peer_put_slot(outbox, number, id, state, (uint32_t)len);
+    merge_put_side(shard, number, id, outbox);
+    if (is_branch(vnode))
+        peer_put_diverged(outbox, number, id, state, (uint32_t)len);
+    else
+        peer_put_slot(outbox, number, id, state, (uint32_t)len);
     vnode->links[link].sent_frame = shard->peers[at]->out_seq;
     owe_mark(shard, number, link);
     shard->stats.slots_replicated++;
@@ -199,7 +218,9 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
         .sync = state->sync,
         .asks = !state->confirmed,
     };
-    peer_put_vnode(outbox, PEER_MARK, &entry);
+    if (!is_branch(vnode))
+        merge_put_guard(shard, number, outbox);
+    peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
     take_sample(shard, state, at);
     state->mark_due = false;
     state->mark_ns = shard->now_ns;
@@ -306,6 +327,7 @@ void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     state->sample_frame = 0;
     state->held_seq = 0;
     state->sync = new_sync(shard);
+    state->copy = false;
     vnodes_stir(shard, number);
     owe_mark(shard, number, link);
 }
@@ -315,6 +337,12 @@ void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
     table_mark_vnode(shard->table, number, target_of(link));
     copy_restarted(shard, number, link);
     stream_owe_mark(shard, number, link);
+    shard->vnodes[number].links[link].copy = true;
+}
+
+void stream_mark_again(struct shard *shard, uint32_t number, uint32_t link)
+{
+    owe_mark(shard, number, link);
 }
 
 /* Frame numbers of a stream that ends mean nothing in the next; what they proved stays. */

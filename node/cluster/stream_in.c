@@ -41,7 +41,7 @@ static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_REPLICA)
-        return vnode->hint == at;
+        return vnode->hint == at && !diverge_busy(vnode);
     return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
 }
 
@@ -60,6 +60,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
         put_stale(shard, at, number, effects);
     } else if (vnode->in_sync != record->term.sync) {
         vnode->in_sync = record->term.sync;
+        vnode->in_copy = record->term.copy;
         vnode->whole = followed;
         vnodes_stir(shard, number);
     }
@@ -75,10 +76,12 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *
         vnodes_stir(shard, record->slot.vnode);
         return;
     }
+    vnode->beyond = true;
     const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
                                     record->slot.state, record->slot.len, shard->now_ns, 0);
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
+    merge_in_slot(shard, record->slot.vnode, record->slot.id);
 }
 
 static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,
@@ -107,6 +110,9 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     }
     vnode->state = entry->state; /* S4 */
     table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+    vnode->beyond = false;
+    merge_in_mark(shard, entry->vnode, vnode->in_copy);
+    vnode->in_copy = false;
     if (entry->asks)
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)

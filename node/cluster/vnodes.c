@@ -28,8 +28,11 @@
  * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
  *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
  *     it if it is no replica, and tells it the newer one if it is.
- * V8  A vnode for which a tick would have something to do (vnodes_calm says no) is in
- * shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm stirs.
+ * V9  Who recovers and finds the best state on another line than its own (merge.c) does not take
+ * it, for its own counts would go, but yields: the others do not wait for it, one of them takes
+ * over and merges what it has. V8  A vnode for which a tick would have something to do (vnodes_calm
+ * says no) is in shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm
+ * stirs.
  */
 #include <string.h>
 
@@ -55,6 +58,7 @@ struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
         .term = vnode->term,
         .state = vnode->state,
         .seq = table_vnode_seq(shard->table, number),
+        .beyond = vnode->beyond,
     };
     return entry;
 }
@@ -78,6 +82,8 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     shard->roles[vnode->role]--;
     shard->roles[role]++;
     vnode->role = (uint8_t)role;
+    if (role != ROLE_RECOVERING)
+        vnode->yielded = 0;
     vnode->since_ns = shard->now_ns;
     vnode->pulling = false;
     shard->reroute_due = true;
@@ -92,6 +98,7 @@ static void become_replica(struct shard *shard, uint32_t number)
     if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING)
         shard->stats.stepped_down++;
     vnodes_set_role(shard, vnode, ROLE_REPLICA);
+    diverge_stop(shard, number);
     vnode->puller = PEER_NONE;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
 }
@@ -103,6 +110,8 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
         return false;
     vnode->term = *term;
     vnode->whole = false; /* of the new decider's copy nothing was taken yet */
+    diverge_deposed(shard, number);
+    diverge_stop(shard, number);
     const bool own = term->writer == shard->options.node_id && vnodes_mine(shard, number);
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
     if (!own && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
@@ -134,7 +143,8 @@ void vnodes_moved(struct shard *shard, uint16_t at, uint32_t number, const struc
 void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    const struct peer_vnode entry = vnodes_entry(shard, number);
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.asks = vnode->yields;
     vnode->asked_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const uint16_t at = vnode->links[i].peer;
@@ -150,6 +160,9 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnode->fresh = fresh;
     vnode->reported = 0;
     vnode->equal = 0;
+    vnode->on_line = 0;
+    vnode->yields = false;
+    diverge_stop(shard, number);
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
@@ -167,6 +180,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
         above.number = shard->options.term_floor; /* V4 */
     vnode->base_state = vnode->state;
     vnode->base_seq = table_vnode_seq(shard->table, number);
+    merge_cut(shard, number);
     vnode->term = term_above(&above, shard->view->epoch, shard->options.node_id);
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;
@@ -177,11 +191,12 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         if (vnode->links[i].node == 0)
             continue;
-        if ((vnode->equal & 1u << i) != 0)
+        if ((vnode->equal & 1u << i) != 0 && !vnode->beyond)
             stream_owe_mark(shard, number, i);
         else
             stream_restart_link(shard, number, i);
     }
+    vnode->beyond = false;
     struct peer_vnode entry = vnodes_entry(shard, number);
     entry.sync = (uint32_t)++shard->opened;
     for (uint16_t i = 0; i < shard->peer_count; i++)
@@ -206,13 +221,22 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effec
     return count;
 }
 
+/* V9: whether the replica at `place` of the set leaves deciding to others. */
+static bool has_yielded(const struct vnode *vnode, uint32_t place)
+{
+    for (uint32_t i = 0; vnode->yielded != 0 && i < vnode->link_count; i++)
+        if ((vnode->yielded & 1u << i) != 0 && vnode->links[i].node == vnode->ids[place])
+            return true;
+    return false;
+}
+
 bool vnodes_first_alive(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     for (uint32_t i = 0; i < vnode->id_count; i++) {
         if (vnodes_self_at(shard, vnode, i))
             return true;
-        if (!peers_silent_node(shard, vnode->ids[i], number))
+        if (!has_yielded(vnode, i) && !peers_silent_node(shard, vnode->ids[i], number))
             return false;
     }
     return false;
@@ -245,11 +269,27 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
         vnodes_recover(shard, number, vnode->fresh, effects);
         return;
     }
-    if (vnode->pulling)
+    if (vnode->pulling || vnode->yields)
         return;
+    if (vnode->best_apart) { /* V9 */
+        vnode->yields = true;
+        vnodes_ask(shard, number, effects);
+        return;
+    }
     vnode->pulling = true;
     const struct peer_vnode entry = vnodes_entry(shard, number);
     peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
+}
+
+/* V9: notes whether the peer wants to be waited for. */
+static void note_yield(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    for (uint32_t i = 0; i < vnode->link_count; i++) {
+        const uint8_t bit = (uint8_t)(1u << i);
+        if (vnode->links[i].peer == at)
+            vnode->yielded = (uint8_t)(entry->asks ? vnode->yielded | bit : vnode->yielded & ~bit);
+    }
 }
 
 void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
@@ -257,11 +297,13 @@ void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     (void)vnodes_adopt(shard, entry->vnode, &entry->term);
-    if (vnode->role == ROLE_REPLICA && vnode->hint == at && entry->role == ROLE_RECOVERING &&
+    note_yield(shard, at, entry);
+    const bool leaderless = vnode->hint == at || vnode->hint == PEER_NONE ||
+                            (entry->asks && peers_silent(shard, vnode->hint));
+    if (vnode->role == ROLE_REPLICA && leaderless && entry->role == ROLE_RECOVERING &&
         vnodes_first_alive(shard, entry->vnode))
         vnodes_recover(shard, entry->vnode, false, effects); /* V5 */
-    const struct peer_vnode report = vnodes_entry(shard, entry->vnode);
-    peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
+    merge_put_report(shard, at, entry->vnode, PEER_REPORT, effects);
 }
 
 static void note_report(struct shard *shard, uint32_t link, const struct peer_vnode *entry)
@@ -272,13 +314,19 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         order = entry->seq < vnode->best_seq ? -1 : entry->seq > vnode->best_seq;
     vnode->reported |= (uint8_t)(1u << link);
     if (order > 0) {
+        if (term_compare(&entry->state, &vnode->best_state) != 0)
+            vnode->on_line = 0;
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
+        vnode->best_apart = guard_apart(diverge_guard_of(shard, entry->vnode), &vnode->state,
+                                        table_vnode_seq(shard->table, entry->vnode));
         vnode->equal = 0;
     }
-    if (order >= 0)
+    if (order >= 0 && !entry->beyond)
         vnode->equal |= (uint8_t)(1u << link);
+    if (term_is_none(&entry->state) || term_compare(&entry->state, &vnode->best_state) == 0)
+        vnode->on_line |= (uint8_t)(1u << link);
 }
 
 /* What a node says of itself that does not decide, though others follow it (V5). */
@@ -296,8 +344,7 @@ void vnodes_lack(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         stream_lacks(shard, at, entry);
         return;
     }
-    const struct peer_vnode report = vnodes_entry(shard, entry->vnode);
-    peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
+    merge_put_report(shard, at, entry->vnode, PEER_REPORT, effects);
 }
 
 void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
@@ -308,6 +355,7 @@ void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
     if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role) &&
         vnodes_first_alive(shard, entry->vnode))
         vnodes_recover(shard, entry->vnode, false, effects);
+    diverge_told(shard, at, entry);
     if (vnode->role != ROLE_RECOVERING)
         return;
     if (decides(entry->role) && term_compare(&entry->term, &vnode->term) == 0) {
@@ -327,6 +375,7 @@ void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     if (!vnodes_mine(shard, entry->vnode) ||
         (vnode->role != ROLE_REPLICA && vnode->role != ROLE_RECOVERING))
         return;
+    diverge_stop(shard, entry->vnode);
     vnode->puller = at;
     table_set_targets(shard->table, entry->vnode,
                       (uint8_t)(vnodes_disk_mask(shard) | TABLE_TARGET_BIT(TABLE_REPLICA_1)));

@@ -74,9 +74,8 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         vnodes_open_term(shard, entry->vnode, effects);
         return;
     }
-    const struct peer_vnode reply = vnodes_entry(shard, entry->vnode);
-    peers_put_vnode(shard, at, vnode->role == ROLE_DECIDING ? PEER_OPENED : PEER_REPORT, &reply,
-                    effects);
+    merge_put_report(shard, at, entry->vnode,
+                     vnode->role == ROLE_DECIDING ? PEER_OPENED : PEER_REPORT, effects);
 }
 
 void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects)

@@ -20,7 +20,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     /* V6; else only the first may. */
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && !vnode->whole &&
+    } else if (!gone && !vnode->whole && !diverge_busy(vnode) &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
         vnode->asked_ns = shard->now_ns;
         stream_tell_lack(shard, vnode->hint, number, effects);
@@ -52,10 +52,11 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
     struct vnode *vnode = &shard->vnodes[number];
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
-        if (vnode->rank == UINT8_MAX)
-            vnodes_drop(shard, number);
-        else
+        diverge_tick(shard, number);
+        if (vnode->rank != UINT8_MAX)
             watch_decider(shard, number, effects);
+        else if (!diverge_keeps(shard, number, effects))
+            vnodes_drop(shard, number);
         break;
     case ROLE_RECOVERING:
         if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
@@ -67,6 +68,7 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
         break;
     case ROLE_DECIDING:
         stream_ask_again(shard, number);
+        merge_watch(shard, number);
         if (passes < VNODES_PASSES_PER_TICK && vnodes_try_pass(shard, number, effects))
             passes++;
         break;
@@ -129,7 +131,8 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
         return vnode->rank != UINT8_MAX && vnode->whole && vnode->hint != PEER_NONE &&
                vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
     case ROLE_DECIDING:
-        return links_calm(shard, vnode) && vnodes_successor(shard, number) < 0;
+        return vnode->merge.guard.count == 0 && links_calm(shard, vnode) &&
+               vnodes_successor(shard, number) < 0;
     case ROLE_RECOVERING:
     case ROLE_PASSING:
         return false;

@@ -83,6 +83,10 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     vnodes_set_role(shard, vnode, ROLE_ABSENT);
     memset(&vnode->state, 0, sizeof vnode->state);
+    diverge_stop(shard, number);
+    merge_forget(shard, number);
+    vnode->merge.deposed = false;
+    vnode->claim_fell = false;
     vnode->puller = PEER_NONE;
     vnode->whole = false;
     vnode->header_due = false;
@@ -101,6 +105,8 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
         vnode->hint = peers_for(shard, vnode->term.writer, number);
     const bool same = same_ids(vnode, ids, count);
     const uint8_t changed = set_replicas(shard, number, ids, count);
+    if (vnode->merge.begun && vnode->links[0].sync == 0)
+        diverge_again(shard, number); /* the place that it is sent from belongs to a newcomer */
     if (!vnodes_mine(shard, number) || (same && changed == 0))
         return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;
@@ -111,7 +117,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
                 stream_restart_link(shard, number, i);
     } else if (member && (vnode->role == ROLE_ABSENT || vnode->role == ROLE_RECOVERING)) {
         vnodes_recover(shard, number, true, effects);
-    } else if (!member && vnode->role != ROLE_ABSENT) {
+    } else if (!member && vnode->role != ROLE_ABSENT && !vnode->merge.deposed) {
         vnodes_drop(shard, number);
     }
 }

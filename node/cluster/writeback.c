@@ -9,6 +9,8 @@
  * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
  *     so a header never claims more than the slots written with it or before it. While slots that a
  *     complete copy left over are still on disk, its header waits: a restart would believe both.
+ * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next whole one has a
+ *     header of it that claims nothing: no slot of what follows is written under the old claim.
  */
 #include <string.h>
 
@@ -50,19 +52,23 @@ static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *o
     return true;
 }
 
-/* The headers of all vnodes with slots written since headers were last taken. */
-static void take_headers(struct shard *shard, struct shard_writes *out)
+/* The headers of all vnodes with slots written since headers were last taken; before the last batch
+ * only those of claims that fell (W3). */
+static void take_headers(struct shard *shard, bool last, struct shard_writes *out)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         struct vnode *vnode = &shard->vnodes[number];
-        if (!vnode->header_due || table_copy_fading(shard->table, number))
+        struct shard_write_header header = {.vnode = number};
+        const bool whole = last && vnode->header_due && !table_copy_fading(shard->table, number);
+        if (!vnode->claim_fell && !whole)
             continue;
-        vnode->header_due = false;
-        out->headers[out->header_count++] = (struct shard_write_header){
-            .vnode = number,
-            .state = vnode->state,
-            .seq = table_vnode_seq(shard->table, number),
-        };
+        if (whole) {
+            vnode->header_due = false;
+            vnode->claim_out = vnode->claim_fell;
+            header.state = vnode->state;
+            header.seq = table_vnode_seq(shard->table, number);
+        }
+        out->headers[out->header_count++] = header;
     }
 }
 
@@ -89,8 +95,7 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     shard->gathered_ns = shard->flush_more ? 0 : now_ns;
     shard->next_flush_ns = now_ns + shard->options.flush_ns;
     out->header_count = 0;
-    if (!shard->flush_more)
-        take_headers(shard, out); /* W2 */
+    take_headers(shard, !shard->flush_more, out); /* W2 */
     shard->write_out = out->count > 0;
 }
 
@@ -105,9 +110,12 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
         shard->dirty_ns = shard->gathered_ns; /* all that was dirty before is on disk */
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
-    for (uint32_t number = 0; !ok && number < shard->options.vnodes; number++)
-        if (shard->vnodes[number].role != ROLE_ABSENT)
-            shard->vnodes[number].header_due = true;
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        struct vnode *vnode = &shard->vnodes[number];
+        vnode->claim_fell = vnode->claim_fell && !(ok && vnode->claim_out);
+        vnode->claim_out = false;
+        vnode->header_due = vnode->header_due || (!ok && vnode->role != ROLE_ABSENT);
+    }
     if (!ok) {
         shard->flush_more = false;
         shard->next_flush_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */

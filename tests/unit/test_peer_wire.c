@@ -90,6 +90,24 @@ static struct forward make_forward(uint8_t limit_count)
     return forward;
 }
 
+static const struct guard guard = {
+    .count = 2,
+    .overflowed = true,
+    .cuts = {{{7, 8, 9}, 10}, {{1, 2, 3}, UINT64_MAX}},
+};
+static const struct peer_apart apart = {
+    .vnode = VNODE,
+    .to = {11, 12, 13},
+    .state = {14, 15, 16},
+    .seq = 17,
+    .sync = 18,
+    .guard = {.count = 1, .cuts = {{{19, 20, 21}, 22}}},
+};
+static const struct side_blob base_blob = {
+    .kind = SIDE_BASE, .term = {1, 2, 3}, .seq = 4, .len = sizeof state_bytes};
+static const struct side_blob empty_blob = {
+    .kind = SIDE_CONTRIBUTION, .term = {5, 6, 7}, .seq = UINT64_MAX};
+
 static void put_record(struct bytes_writer *writer, uint8_t type)
 {
     const struct forward forward = make_forward(PEER_LIMITS_MAX);
@@ -114,10 +132,24 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_ack(writer, 26, 27, true);
         break;
     case PEER_TERM:
-        peer_put_term(writer, VNODE, &newest, 28);
+        peer_put_term(writer, VNODE, &newest, 28, true);
         break;
     case PEER_SLOT:
         peer_put_slot(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+        break;
+    case PEER_DIVERGED:
+        peer_put_diverged(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+        break;
+    case PEER_GUARD:
+        peer_put_guard(writer, VNODE, &guard);
+        break;
+    case PEER_APART:
+        peer_put_apart(writer, &apart);
+        break;
+    case PEER_SIDE:
+        peer_put_side(writer, VNODE, slot_id, 2);
+        peer_put_blob(writer, &base_blob, state_bytes);
+        peer_put_blob(writer, &empty_blob, NULL);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -286,6 +318,90 @@ static void moved_stream_ack_and_term_read_back_as_written(void **state)
     assert_int_equal(record.term.vnode, VNODE);
     assert_int_equal(record.term.sync, 28);
     assert_term_equal(record.term.term, newest);
+    assert_true(record.term.copy);
+}
+
+static void assert_guard_equal(const struct guard *a, const struct guard *b)
+{
+    assert_int_equal(a->overflowed, b->overflowed);
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        assert_term_equal(a->cuts[i].term, b->cuts[i].term);
+        assert_true(a->cuts[i].seq == b->cuts[i].seq);
+    }
+}
+
+/* What a line descends from decides what is merged, so every field of it counts. */
+static void guard_apart_and_diverged_read_back_as_written(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct peer_record record;
+
+    (void)state;
+    assert_int_equal(next_of(data, record_bytes(PEER_GUARD, data), &record), 1);
+    assert_int_equal(record.type, PEER_GUARD);
+    assert_int_equal(record.guard.vnode, VNODE);
+    assert_guard_equal(&record.guard.guard, &guard);
+    assert_int_equal(next_of(data, record_bytes(PEER_APART, data), &record), 1);
+    assert_int_equal(record.type, PEER_APART);
+    assert_int_equal(record.apart.vnode, VNODE);
+    assert_term_equal(record.apart.to, apart.to);
+    assert_term_equal(record.apart.state, apart.state);
+    assert_int_equal(record.apart.seq, 17);
+    assert_int_equal(record.apart.sync, 18);
+    assert_guard_equal(&record.apart.guard, &apart.guard);
+    assert_int_equal(next_of(data, record_bytes(PEER_DIVERGED, data), &record), 1);
+    assert_int_equal(record.type, PEER_DIVERGED);
+    assert_true(hash128_equal(record.slot.id, slot_id));
+    assert_int_equal(record.slot.len, sizeof state_bytes);
+}
+
+/* What is remembered of a slot is read blob by blob, in place. */
+static void a_side_record_gives_its_blobs_one_by_one(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct bytes_reader reader;
+    struct peer_record record;
+    struct side_blob blob;
+    const uint8_t *bytes;
+
+    (void)state;
+    bytes_reader_init(&reader, data, record_bytes(PEER_SIDE, data));
+    assert_int_equal(peer_next(&reader, VNODES, &record), 1);
+    assert_int_equal(record.type, PEER_SIDE);
+    assert_int_equal(record.side.vnode, VNODE);
+    assert_true(hash128_equal(record.side.id, slot_id));
+    assert_int_equal(record.side.count, 2);
+    assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
+    assert_int_equal(blob.kind, SIDE_BASE);
+    assert_term_equal(blob.term, base_blob.term);
+    assert_int_equal(blob.seq, 4);
+    assert_int_equal(blob.len, sizeof state_bytes);
+    assert_memory_equal(bytes, state_bytes, sizeof state_bytes);
+    assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
+    assert_int_equal(blob.kind, SIDE_CONTRIBUTION);
+    assert_true(blob.seq == UINT64_MAX);
+    assert_int_equal(blob.len, 0);
+    assert_false(peer_side_next(&record.side.blobs, &blob, &bytes));
+    assert_int_equal(peer_next(&reader, VNODES, &record), 0);
+}
+
+/* Counts from outside are compared with what there is room for. */
+static void more_cuts_blobs_or_kinds_than_there_are_is_refused(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct peer_record record;
+
+    (void)state;
+    size_t len = record_bytes(PEER_GUARD, data);
+    data[6] = GUARD_CUTS_MAX + 1; /* after the type, the vnode and the flag */
+    assert_int_equal(next_of(data, sizeof data, &record), TG_EPROTOCOL);
+    len = record_bytes(PEER_SIDE, data);
+    data[21] = SIDE_BLOBS_MAX + 1; /* after the type, the vnode and the id */
+    assert_int_equal(next_of(data, len, &record), TG_EPROTOCOL);
+    len = record_bytes(PEER_SIDE, data);
+    data[22] = SIDE_KIND_END;
+    assert_int_equal(next_of(data, len, &record), TG_EPROTOCOL);
 }
 
 /* A slot's state lies in place in the frame: nothing is copied, and an empty one is fine. */
@@ -313,11 +429,12 @@ static void a_slot_is_a_view_into_the_frame(void **state)
     assert_int_equal(peer_next(&reader, VNODES, &record), 0);
 }
 
-/* Nine types share one body; the type alone tells what is meant. */
+/* Eleven types share one body; the type alone tells what is meant. */
 static void every_record_about_a_vnode_reads_back_as_written(void **state)
 {
-    static const uint8_t types[] = {PEER_MARK,   PEER_HELD, PEER_LACK, PEER_STALE, PEER_QUERY,
-                                    PEER_REPORT, PEER_PULL, PEER_PASS, PEER_OPENED};
+    static const uint8_t types[] = {PEER_MARK,   PEER_HELD,         PEER_LACK,  PEER_STALE,
+                                    PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_PASS,
+                                    PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
 
@@ -395,7 +512,7 @@ static int next_of_term(const struct term *term)
         if (i == 0) {
             peer_put_moved(&writer, 1, VNODE, term);
         } else if (i == 1) {
-            peer_put_term(&writer, VNODE, term, 1);
+            peer_put_term(&writer, VNODE, term, 1, false);
         } else {
             *(i == 2 ? &vnode.term : &vnode.state) = *term;
             peer_put_vnode(&writer, PEER_OPENED, &vnode);
@@ -717,6 +834,9 @@ int main(void)
         cmocka_unit_test(a_forward_reads_back_as_written_with_any_number_of_limits),
         cmocka_unit_test(an_answer_reads_back_as_written),
         cmocka_unit_test(moved_stream_ack_and_term_read_back_as_written),
+        cmocka_unit_test(guard_apart_and_diverged_read_back_as_written),
+        cmocka_unit_test(a_side_record_gives_its_blobs_one_by_one),
+        cmocka_unit_test(more_cuts_blobs_or_kinds_than_there_are_is_refused),
         cmocka_unit_test(a_slot_is_a_view_into_the_frame),
         cmocka_unit_test(every_record_about_a_vnode_reads_back_as_written),
         cmocka_unit_test(no_record_is_longer_than_its_bound),

@@ -1,0 +1,62 @@
+/* guard.c - cuts of a line of terms; guard.h tells the idea. Pure. */
+#include "node/cluster/guard.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(GUARD_CUTS_MAX >= 3, "a full list has a cut between its newest and its oldest");
+
+void guard_add(struct guard *guard, const struct term *term, uint64_t seq)
+{
+    if (guard->count == GUARD_CUTS_MAX) {
+        guard->cuts[GUARD_CUTS_MAX - 2] = guard->cuts[GUARD_CUTS_MAX - 1];
+        guard->count--;
+    }
+    memmove(&guard->cuts[1], &guard->cuts[0], guard->count * sizeof guard->cuts[0]);
+    guard->cuts[0] = (struct guard_cut){.term = *term, .seq = seq};
+    guard->count++;
+}
+
+int guard_find(const struct guard *guard, const struct term *term)
+{
+    for (int i = 0; i < guard->count; i++)
+        if (term_compare(&guard->cuts[i].term, term) == 0)
+            return i;
+    return -1;
+}
+
+bool guard_apart(const struct guard *guard, const struct term *state, uint64_t seq)
+{
+    if (guard->count == 0 || term_is_none(state))
+        return false;
+    const int cut = guard_find(guard, state);
+    if (cut >= 0)
+        return seq > guard->cuts[cut].seq;
+    return term_compare(state, &guard->cuts[guard->count - 1].term) > 0;
+}
+
+bool guard_includes(const struct guard *guard, const struct term *term, uint64_t seq)
+{
+    const int cut = guard_find(guard, term);
+    return cut >= 0 && seq <= guard->cuts[cut].seq;
+}
+
+enum guard_side guard_fork(const struct guard *ours, const struct term *their, uint64_t seq,
+                           const struct guard *theirs, uint8_t *cut)
+{
+    int common = guard_find(ours, their);
+    if (common >= 0) {
+        *cut = (uint8_t)common;
+        return seq > ours->cuts[common].seq ? GUARD_OURS : GUARD_SAME_LINE;
+    }
+    for (uint8_t i = 0; i < theirs->count; i++) {
+        common = guard_find(ours, &theirs->cuts[i].term);
+        if (common < 0)
+            continue;
+        const bool ours_is_first = ours->cuts[common].seq < theirs->cuts[i].seq;
+        *cut = ours_is_first ? (uint8_t)common : i;
+        return ours_is_first ? GUARD_OURS : GUARD_THEIRS;
+    }
+    *cut = (uint8_t)(ours->count - 1);
+    return guard_apart(ours, their, seq) ? GUARD_OURS : GUARD_SAME_LINE;
+}

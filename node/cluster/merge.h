@@ -1,0 +1,68 @@
+/* merge.h - what a shard keeps in order to merge after a split; merge.c tells how.
+ *
+ * Part of the private state of a shard (shard_state.h).
+ */
+#ifndef NODE_CLUSTER_MERGE_H
+#define NODE_CLUSTER_MERGE_H
+
+#include "node/cluster/guard.h"
+#include "node/cluster/peer_wire.h"
+#include "node/cluster/side_table.h"
+
+enum {
+    MERGE_SIDE_SHARE = 16, /* the side table may take 1/16 of the slot table's memory */
+    MERGE_SIDE_MIN = 64 << 10,
+    MERGE_WAITS_MAX = 1024, /* slots that are fetched from disk to be merged */
+    MERGE_LOADS_MAX = 64,   /* of those, asked for at a time */
+    MERGE_REFUSALS_MAX = 16,
+};
+
+/* What the frame at hand has said so far; valid within one event. */
+struct merge_frame {
+    bool guard_set;
+    uint32_t guard_vnode;
+    struct guard guard;
+    bool side_set;
+    struct peer_side side; /* of the SLOT or DIVERGED that comes next */
+    bool taking;           /* the DIVERGED records of `apart` are merged */
+    enum guard_side fork;
+    uint8_t cut; /* with GUARD_OURS of our guard, with GUARD_THEIRS of apart.guard */
+    struct peer_apart apart;
+};
+
+struct merge_wait {
+    uint32_t vnode;
+    struct hash128 id;
+    int64_t asked_ns; /* 0: not yet */
+    bool bare;        /* the side table had no room: it is only read, to be merged next time */
+};
+
+struct merge {
+    struct side_table side;
+    uint32_t guarded; /* vnodes with a guard */
+    struct merge_frame frame;
+    struct merge_wait waits[MERGE_WAITS_MAX];
+    uint32_t wait_count;
+    uint8_t base[SIDE_ENTRY_BYTES_MAX];
+    uint8_t other[SIDE_ENTRY_BYTES_MAX];
+};
+
+/* Of one vnode. */
+struct merge_vnode {
+    struct guard guard;
+    int64_t guard_ns; /* of the newest cut */
+    bool side_lost;   /* of the copy that arrives, some of what is remembered found no room */
+    /* handing over a branch */
+    bool deposed;  /* decided until another term was seen: may have a branch though no replica */
+    bool begun;    /* the branch is being sent */
+    uint16_t heir; /* to whom the branch goes, PEER_NONE: there is none */
+    int64_t heir_ns;
+    /* taking one over */
+    uint16_t from;         /* who ended the newest sending, and which */
+    uint32_t sync;         /* 0: none */
+    uint32_t refused_sync; /* a sending of which something was not taken */
+    uint32_t refusals;     /* sendings in a row that met a full side table */
+    uint64_t seq;          /* up to which replicas must hold it before it counts as merged */
+};
+
+#endif
