@@ -34,7 +34,7 @@ class Load:
     """
 
     def __init__(self, endpoints, keys, limit, threads=2, batch=16, window=4, pace_s=0.0,
-                 last_s=2):
+                 last_s=2, silence_s=SILENCE_S):
         self.endpoints = endpoints
         self.keys = keys
         self.limit = limit
@@ -42,6 +42,7 @@ class Load:
         self.window = window
         self.pace_s = pace_s
         self.last_s = last_s
+        self.silence_s = silence_s  # then the next endpoint is asked
         self.stopping = threading.Event()
         self.answers = [[] for _ in range(threads)]
         self.unanswered = []  # (sent, key, items, tries)
@@ -92,13 +93,13 @@ class Load:
                 if len(self.answers[number]) > answered:
                     heard = time.monotonic()
                 if self.turned_away[number] > sent_on or \
-                        time.monotonic() - heard > scaled(SILENCE_S):
+                        time.monotonic() - heard > scaled(self.silence_s):
                     socket.close()
                     if self.stopping.is_set() and time.monotonic() - heard > scaled(self.last_s):
                         return
                     at += 1
                     socket = dealer(self.endpoints[at % len(self.endpoints)])
-                    socket.poll(int(scaled(SILENCE_S) * 1000), zmq.POLLOUT)
+                    socket.poll(int(scaled(self.silence_s) * 1000), zmq.POLLOUT)
                     for again, flight in flying.items():
                         flight[2] += 1
                         self.send(socket, session, again, flight[0], FLAG_RETRY)
