@@ -141,6 +141,7 @@ struct vnode {
     bool claim_fell;  /* what is stored claims more than is held; writeback.c */
     bool claim_out;   /* the claim as it is now is with the storage writer */
     bool in_copy;     /* a complete copy is arriving */
+    bool leftover;    /* the last one may have left slots that its decider lacks */
     bool fresh;       /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
     bool drop_due;    /* what is stored of it is to be forgotten */
@@ -524,6 +525,8 @@ void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_record
 void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_record *record);
 void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
+/* The copy that is arriving, if there is one, does not go on. */
+void stream_in_broken(struct shard *shard, uint32_t vnode);
 /* Tells the decider that this replica missed some of its copy. */
 void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
 

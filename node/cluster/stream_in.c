@@ -3,6 +3,10 @@
  * stream.c tells the protocol, and R1 and R4, which are kept here. A frame that is not the next one
  * of its stream is not looked at; what a peer sends of a vnode is taken only while this shard
  * follows that peer for it, and a mark only if all of its copy was taken.
+ *
+ * R5  After a complete copy a replica holds nothing that its decider lacks: slots that the copy did
+ *     not have go. Where a copy that was broken off left slots that cannot be told apart, another
+ * one is asked for as soon as they can be.
  */
 #include "node/cluster/shard_state.h"
 
@@ -27,6 +31,23 @@ void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record 
         peer->resync_due = stream == peer->in_stream; /* a gap; a later stream's start may follow */
     }
     peer->ack_due = true;
+}
+
+void stream_in_broken(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->in_copy)
+        table_copy_abort(shard->table, number);
+    vnode->in_copy = false;
+}
+
+/* R5: the copy is here, and what it did not have goes. */
+static void end_copy(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->in_copy)
+        vnode->leftover = table_copy_end(shard->table, number) != 0;
+    vnode->in_copy = false;
 }
 
 static void put_stale(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
@@ -60,8 +81,12 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
         put_stale(shard, at, number, effects);
     } else if (vnode->in_sync != record->term.sync) {
         vnode->in_sync = record->term.sync;
-        vnode->in_copy = record->term.copy;
         vnode->whole = followed;
+        stream_in_broken(shard, number);
+        if (followed && record->term.copy) {
+            table_copy_begin(shard->table, number);
+            vnode->in_copy = true;
+        }
         vnodes_stir(shard, number);
     }
 }
@@ -112,7 +137,7 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
     vnode->beyond = false;
     merge_in_mark(shard, entry->vnode, vnode->in_copy);
-    vnode->in_copy = false;
+    end_copy(shard, entry->vnode);
     if (entry->asks)
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)

@@ -84,6 +84,8 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
+    stream_in_broken(shard, (uint32_t)(vnode - shard->vnodes));
+    vnode->leftover = false;
     vnode->since_ns = shard->now_ns;
     vnode->pulling = false;
     shard->reroute_due = true;

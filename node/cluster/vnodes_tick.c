@@ -12,6 +12,15 @@ enum {
     VNODES_ASK_AGAIN_MS = 100,
 };
 
+/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
+ */
+static bool lacks(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return !vnode->whole ||
+           (vnode->leftover && !vnode->in_copy && table_copy_settled(shard->table, number));
+}
+
 static void watch_decider(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -20,7 +29,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     /* V6; else only the first may. */
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && !vnode->whole && !diverge_busy(vnode) &&
+    } else if (!gone && lacks(shard, number) && !diverge_busy(vnode) &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
         vnode->asked_ns = shard->now_ns;
         stream_tell_lack(shard, vnode->hint, number, effects);
@@ -128,8 +137,9 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
         return false;
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
-        return vnode->rank != UINT8_MAX && vnode->whole && vnode->hint != PEER_NONE &&
-               vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
+        return vnode->rank != UINT8_MAX && vnode->whole && !vnode->leftover &&
+               vnode->hint != PEER_NONE && vnode->term.writer != shard->options.node_id &&
+               !peers_gone(shard, vnode->hint);
     case ROLE_DECIDING:
         return vnode->merge.guard.count == 0 && links_calm(shard, vnode) &&
                vnodes_successor(shard, number) < 0;

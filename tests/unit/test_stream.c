@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "node/limit/engine.h"
+#include "node/limit/table.h"
 #include "tests/unit/support_shard.h"
 
 static const char KEY[] = "counted";
@@ -80,6 +82,110 @@ static void answers_are_degraded_until_a_majority_confirms(void **state)
     assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded);
 }
 
+/* ---- a ghost decides ------------------------------------------------------------------------- */
+
+enum { GHOST = 1, REPLICA = 0, VNODE = 3, STATE_MAX = 256 };
+
+/* The bytes of a key of which `used` are used. */
+static size_t state_of(const struct lab *lab, uint64_t used, uint8_t state[STATE_MAX])
+{
+    const struct hash128 id = {1, 1};
+    const struct limit limit = lab_limit(100);
+    struct limit_decision decision;
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
+    engine_one(table, id, 0, &limit, used, OPERATION_CHECK, 0, lab->now_ns, &decision);
+    const int len = table_export(table, table_lookup(table, id), state, STATE_MAX);
+    table_free(&table);
+    assert_true(len > 0);
+    return (size_t)len;
+}
+
+static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t seq, uint32_t sync)
+{
+    const struct term term = {.epoch = 1, .number = 5, .writer = lab->shards[GHOST].node};
+    return (struct peer_vnode){.vnode = VNODE,
+                               .role = ROLE_DECIDING,
+                               .term = term,
+                               .state = term,
+                               .seq = seq,
+                               .sync = sync};
+}
+
+/* The ghost sends a frame of its stream: some of two keys, and a mark. */
+static void ghost_sends(struct lab *lab, uint64_t frame, uint32_t sync, bool copy, uint32_t keys)
+{
+    uint8_t state[STATE_MAX];
+    const size_t len = state_of(lab, frame, state);
+    const struct peer_vnode mark = ghost_entry(lab, frame, sync);
+    peer_put_stream(&lab->records, 1, frame, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &mark.term, sync, copy);
+    for (uint64_t key = 0; key < 2; key++)
+        if ((keys & 1u << key) != 0)
+            peer_put_slot(&lab->records, VNODE, (struct hash128){key, key}, state, (uint32_t)len);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, REPLICA);
+}
+
+static bool holds(const struct lab *lab, uint64_t key)
+{
+    uint8_t state[STATE_MAX];
+    return inspect_slot(lab->shards[REPLICA].shard, (struct hash128){key, key}, state,
+                        sizeof state) > 0;
+}
+
+static struct lab *lab_of_a_ghost(void)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    lab_start(lab, REPLICA);
+    const struct peer_vnode opened = ghost_entry(lab, 1, 0);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, REPLICA);
+    assert_int_equal(lab_role(lab, REPLICA, VNODE), SHARD_REPLICA);
+    return lab;
+}
+
+/* R5: what a complete copy does not have is gone; what a mark does not mention stays. */
+static void a_complete_copy_leaves_nothing_over(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    assert_true(holds(lab, 0) && holds(lab, 1));
+    ghost_sends(lab, 2, 2, false, 1);
+    assert_true(holds(lab, 0) && holds(lab, 1));
+    ghost_sends(lab, 3, 3, true, 1);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(holds(lab, 0));
+    assert_false(holds(lab, 1));
+    lab_free(lab);
+}
+
+/* R5: after a copy that was broken off among old slots, the replica asks for another one. */
+static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct peer_vnode second = ghost_entry(lab, 2, 2);
+    struct peer_record lack;
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true);
+    lab_speak(lab, GHOST, REPLICA);
+    lab_run(lab, 20 * LAB_MS);
+    lab_forget(lab);
+    ghost_sends(lab, 3, 3, true, 1);
+    for (uint32_t i = 0; i < 7; i++) {
+        const struct peer_ping ping = {.sent_ns = lab->now_ns};
+        lab_run(lab, 20 * LAB_MS);
+        peer_put_ping(&lab->records, &ping);
+        lab_speak(lab, GHOST, REPLICA);
+    }
+    assert_int_equal(lab_said(lab, REPLICA, GHOST, PEER_LACK, &lack), 1);
+    assert_int_equal(lack.vnode.sync, 3);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +194,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_frame_costs_work_and_no_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(answers_are_degraded_until_a_majority_confirms, set_up,
                                         tear_down),
+        cmocka_unit_test(a_complete_copy_leaves_nothing_over),
+        cmocka_unit_test(a_copy_that_may_have_left_something_over_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
