@@ -22,11 +22,19 @@
 
 /* X(NAME, "name"). "before-X" is reached when all but X is done; "after-X", when X is. */
 #define FAILPOINT_MAP(X)                                                                           \
-    X(STATE_BEFORE_COMMIT, "state-before-commit") /* of limiter slots */                           \
-    X(STATE_AFTER_COMMIT, "state-after-commit")   /* not told to the shard yet */                  \
-    X(META_BEFORE_COMMIT, "meta-before-commit")   /* of promises, identity, incarnation */         \
-    X(META_AFTER_COMMIT, "meta-after-commit")     /* nothing that relies on it was sent */         \
-    X(SLOT_BEFORE_SEND, "slot-before-send")       /* state on its way to a replica */              \
+    X(STATE_BEFORE_COMMIT, "state-before-commit")     /* of limiter slots */                       \
+    X(STATE_AFTER_COMMIT, "state-after-commit")       /* not told to the shard yet */              \
+    X(META_BEFORE_COMMIT, "meta-before-commit")       /* of promises, identity, incarnation */     \
+    X(META_AFTER_COMMIT, "meta-after-commit")         /* nothing that relies on it was sent */     \
+    X(JOURNAL_BEFORE_COMMIT, "journal-before-commit") /* what an acceptor must not forget */       \
+    X(JOURNAL_AFTER_COMMIT, "journal-after-commit")                                                \
+    X(PROMISE_BEFORE_COMMIT, "promise-before-commit") /* a journal batch with a promise */         \
+    X(PROMISE_AFTER_COMMIT, "promise-after-commit")                                                \
+    X(REGISTER_BEFORE_COMMIT, "register-before-commit") /* a voter's promise or acceptance */      \
+    X(REGISTER_AFTER_COMMIT, "register-after-commit")                                              \
+    X(CONFIG_BEFORE_COMMIT, "config-before-commit") /* a ring configuration */                     \
+    X(CONFIG_AFTER_COMMIT, "config-after-commit")                                                  \
+    X(SLOT_BEFORE_SEND, "slot-before-send") /* state on its way to a replica */                    \
     X(SLOT_AFTER_SEND, "slot-after-send")                                                          \
     X(ACK_BEFORE_SEND, "ack-before-send")   /* the replica has it, the decider does not know */    \
     X(HELD_BEFORE_SEND, "held-before-send") /* a complete copy is here, unconfirmed */             \

@@ -266,16 +266,34 @@ static int check_records(struct store *store, const struct store_journal_record 
     return 0;
 }
 
+/* Visits `point`, and `promise` as well if a promise is in the batch. */
+static void reach(const struct store *store, const struct store_journal_record *records,
+                  size_t count, enum failpoint point, enum failpoint promise)
+{
+    if (store->meta.failpoints == NULL) {
+        return;
+    }
+    failpoint_reach(store->meta.failpoints, point);
+    for (size_t i = 0; i < count; i++) {
+        if (records[i].kind == STORE_JOURNAL_PROMISE) {
+            failpoint_reach(store->meta.failpoints, promise);
+            return;
+        }
+    }
+}
+
 int store_journal_write(struct store *store, const struct store_journal_record *records,
                         size_t count)
 {
     struct journal_write write = {.store = store, .records = records, .count = count};
-    const int result = check_records(store, records, count);
+    int result = check_records(store, records, count);
     if (result != 0 || count == 0) {
         return result;
     }
-    return store_result(store, env_write(&store->meta, write_work, &write, NULL), /* I1 */
-                        "write of the journal");
+    reach(store, records, count, FAILPOINT_JOURNAL_BEFORE_COMMIT, FAILPOINT_PROMISE_BEFORE_COMMIT);
+    result = env_write(&store->meta, write_work, &write, NULL); /* I1 */
+    reach(store, records, count, FAILPOINT_JOURNAL_AFTER_COMMIT, FAILPOINT_PROMISE_AFTER_COMMIT);
+    return store_result(store, result, "write of the journal");
 }
 
 /* ---- removing ------------------------------------------------------------------------------- */

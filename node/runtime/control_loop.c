@@ -38,7 +38,9 @@ static void keep_meta(struct daemon *daemon, const struct effect *effect)
 {
     if (daemon->store == NULL)
         return;
+    failure_meta(daemon->failpoints, false, effect->address);
     const int error = store_meta_put(daemon->store, effect->address, effect->bytes, effect->len);
+    failure_meta(daemon->failpoints, true, effect->address);
     if (error != 0)
         fail_storage(daemon, effect->address, error);
 }

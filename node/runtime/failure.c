@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "node/cluster/peer_wire.h"
@@ -84,6 +85,18 @@ int failure_init(struct failure *failure, const char *text, const struct log *lo
                                 "never set it outside a test",
                times, failpoint_name(failure->point));
     return TG_OK;
+}
+
+void failure_meta(const struct failpoints *failpoints, bool kept, const char *key)
+{
+    if (failpoints == NULL)
+        return;
+    if (strcmp(key, "ring.register") == 0)
+        failpoint_reach(failpoints,
+                        kept ? FAILPOINT_REGISTER_AFTER_COMMIT : FAILPOINT_REGISTER_BEFORE_COMMIT);
+    else if (strcmp(key, "ring.config") == 0)
+        failpoint_reach(failpoints,
+                        kept ? FAILPOINT_CONFIG_AFTER_COMMIT : FAILPOINT_CONFIG_BEFORE_COMMIT);
 }
 
 /* The points of the records in a frame, as bits. */

@@ -14,6 +14,7 @@
 #define NODE_RUNTIME_FAILURE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,9 @@ struct failure {
 /* Prepares to fail as `text` says; a warning says so. TG_EINVALID, with the names that there are
  * in the log, for a text that names no place. */
 MUST_USE int failure_init(struct failure *failure, const char *text, const struct log *log);
+
+/* Visits the point of a meta value that is about to be kept, or that has been. */
+void failure_meta(const struct failpoints *failpoints, bool kept, const char *key);
 
 enum failure_frame { FAILURE_SENDING, FAILURE_SENT, FAILURE_RECEIVED };
 

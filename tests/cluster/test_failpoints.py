@@ -138,6 +138,43 @@ def test_a_node_killed_also_at(victims, measured, name, visit, trigger):
     die_and_return(victims, name, visit, trigger, measured)
 
 
+# A voter dies between what it keeps of the ring configuration and what it says, while a node joins.
+@pytest.mark.parametrize("name,visit", [
+    ("register-after-commit", 2),
+    *(pytest.param(name, visit, marks=pytest.mark.slow) for name, visit in (
+        ("register-before-commit", 1), ("register-before-commit", 2), ("register-after-commit", 1),
+        ("register-after-commit", 3), ("config-before-commit", 1), ("config-before-commit", 2),
+        ("config-after-commit", 1), ("config-after-commit", 2)))])
+def test_a_voter_killed_while_a_node_joins(new_cluster, measured, name, visit):
+    cluster = new_cluster(3).start()
+    voter = cluster[1]
+    assert voter.stop() == 0
+    voter.environment = {"TIDEGATE_FAILPOINT": f"{name}:{visit}"}
+    voter.start()
+    voter.environment = {}
+    cluster.wait_healthy()
+    quiet, quiet_limit = use_quiet_keys(cluster, voter, name)
+    keys = [f"busy-{number}" for number in range(12)]
+    with Load(cluster.endpoints, keys, long_limit(10**9, "fixed_window"), threads=THREADS,
+              batch=BATCH, window=2, pace_s=0.002) as load:
+        wait_for(lambda: load.count() > 200, 10, "the load runs")
+        watch = Stopwatch()
+        cluster.add().spawn()
+        wait_for(lambda: not voter.is_running, 10, f"{voter} dies at {name}:{visit}")
+        died = time.monotonic()
+        assert voter.process.returncode == -signal.SIGKILL
+        voter.start()
+        cluster[3].wait_ready()
+        cluster.wait_healthy(30)
+    measured(f"{name}:{visit} while a node joined", f"joined after {watch.ms:.0f} ms; "
+                                                    f"{History(load).summary()}")
+    judge(cluster, load, voter, died)
+    assert len({node.admin("ring")["epoch"] for node in cluster}) == 1
+    assert cluster[0].admin("ring")["members"] == cluster[3].admin("ring")["members"]
+    with cluster.client() as client:
+        assert {answer.used for answer in client.ask(quiet, quiet_limit, "peek", cost=0)} == {6}
+
+
 # A name that is no place is a mistake, and an ordinary node says nothing of it all.
 def test_a_wrong_failpoint_is_refused(new_cluster):
     node = new_cluster(1)[0]

@@ -68,6 +68,26 @@ static void a_frame_visits_the_points_of_its_records_once(void **state)
     assert_int_equal(visits.seen[FAILPOINT_SLOT_BEFORE_SEND], 0);
 }
 
+/* What voters promise and which ring was agreed on are kept under names. */
+static void meta_values_visit_the_points_of_their_names(void **state)
+{
+    struct visits visits = {.seen = {0}};
+    const struct failpoints failpoints = {.reach = note, .context = &visits};
+    (void)state;
+
+    failure_meta(&failpoints, false, "ring.register");
+    assert_int_equal(visits.seen[FAILPOINT_REGISTER_BEFORE_COMMIT], 1);
+    failure_meta(&failpoints, true, "ring.register");
+    assert_int_equal(visits.seen[FAILPOINT_REGISTER_AFTER_COMMIT], 1);
+    failure_meta(&failpoints, true, "ring.config");
+    assert_int_equal(visits.seen[FAILPOINT_CONFIG_AFTER_COMMIT], 1);
+    failure_meta(&failpoints, true, "gossip.peers");
+    failure_meta(NULL, true, "ring.config");
+    for (int i = 0; i < FAILPOINT_COUNT; i++)
+        assert_true(visits.seen[i] <= 1);
+    assert_int_equal(visits.seen[FAILPOINT_REGISTER_BEFORE_COMMIT], 1);
+}
+
 /* Bytes from outside must not end or confuse a test run. */
 static void a_frame_that_cannot_be_read_visits_nothing(void **state)
 {
@@ -147,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_visits_the_points_of_its_records_once),
+        cmocka_unit_test(meta_values_visit_the_points_of_their_names),
         cmocka_unit_test(a_frame_that_cannot_be_read_visits_nothing),
         cmocka_unit_test(the_process_is_killed_at_the_nth_visit_and_not_before),
         cmocka_unit_test(it_is_said_loudly_and_a_wrong_name_shows_the_right_ones),
