@@ -39,8 +39,8 @@ enum {
 
 struct shard_options {
     uint64_t node_id;
-    uint64_t boot;       /* changes with every start of the process */
-    uint64_t term_floor; /* numbers of terms opened by this process start above it */
+    uint64_t boot;        /* changes with every start of the process */
+    uint64_t incarnation; /* of the node, higher with every start; part of the terms it opens */
     uint16_t shard;
     uint16_t shards;
     uint32_t vnodes;

@@ -20,11 +20,14 @@ int term_compare(const struct term *a, const struct term *b)
     return compare(a->writer, b->writer);
 }
 
-struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer)
+struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer,
+                       uint64_t incarnation)
 {
+    const uint64_t round = (seen->number >> TERM_INCARNATION_BITS) + 1;
+    const uint64_t place = incarnation & ((UINT64_C(1) << TERM_INCARNATION_BITS) - 1);
     struct term next = {
         .epoch = epoch > seen->epoch ? epoch : seen->epoch,
-        .number = seen->number + 1,
+        .number = round << TERM_INCARNATION_BITS | place,
         .writer = writer,
     };
     return next;

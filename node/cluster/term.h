@@ -7,6 +7,13 @@
  *
  * T1  The decider of a vnode is the writer of its highest term.
  * T2  A node only opens terms of which it is the writer, above every term it knows.
+ * T3  No two processes of one node open the same term, whatever the later one has forgotten: a
+ * number is a round, one more than the newest that was seen, and the incarnation of the process.
+ *
+ *         63             20 19          0
+ *        +-----------------+-------------+
+ *        |      round      | incarnation |
+ *        +-----------------+-------------+
  */
 #ifndef NODE_CLUSTER_TERM_H
 #define NODE_CLUSTER_TERM_H
@@ -18,17 +25,19 @@
 
 struct term {
     uint64_t epoch;
-    uint64_t number; /* 0: no term was ever opened */
+    uint64_t number; /* round and incarnation (T3); 0: no term was ever opened */
     uint64_t writer; /* node id */
 };
 
-enum { TERM_LEN = 24 };
+enum { TERM_LEN = 24, TERM_INCARNATION_BITS = 20 };
 
 /* Negative, zero or positive as `a` is older than, the same as, or newer than `b`. */
 int term_compare(const struct term *a, const struct term *b);
 
-/* The term that `writer` opens above `seen` under configuration `epoch` (T2). */
-struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer);
+/* The term that `writer`, in its process of `incarnation`, opens above `seen` under configuration
+ * `epoch` (T2, T3). */
+struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer,
+                       uint64_t incarnation);
 
 static inline bool term_is_none(const struct term *term)
 {

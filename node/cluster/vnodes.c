@@ -19,7 +19,7 @@
  *     rank are gone.
  * V3  PASS is sent after the receiver's MARK in one stream, and taken only by a receiver that
  *     holds exactly the state it states. The sender decides nothing from before the MARK on.
- * V4  The term number never repeats for one writer: each process opens above its own floor.
+ * V4  The term number never repeats for one writer: its incarnation is part of it (T3 of term.h).
  * V5  Who asks what others hold, or tells a replica that follows it that it does not decide,
  *     decides no more. Its replica of the highest rank then recovers as well: the one that asks
  *     will wait for it.
@@ -177,13 +177,11 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
 {
     struct vnode *vnode = &shard->vnodes[number];
     const bool replaces = !term_is_none(&vnode->term) && !vnode->fresh;
-    struct term above = vnode->term;
-    if (above.number < shard->options.term_floor)
-        above.number = shard->options.term_floor; /* V4 */
     vnode->base_state = vnode->state;
     vnode->base_seq = table_vnode_seq(shard->table, number);
     merge_cut(shard, number);
-    vnode->term = term_above(&above, shard->view->epoch, shard->options.node_id);
+    vnode->term = term_above(&vnode->term, shard->view->epoch, shard->options.node_id,
+                             shard->options.incarnation); /* V4 */
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;

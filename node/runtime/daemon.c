@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "node/runtime/daemon_state.h"
 
-enum { ZMQ_SOCKETS_MAX = 65536, TERM_FLOOR_SHIFT = 20 };
+enum { ZMQ_SOCKETS_MAX = 65536 };
 
 static int complain(const struct daemon *daemon, int code, const char *sentence)
 {
@@ -231,7 +231,7 @@ static void shard_options_of(const struct daemon *daemon, uint32_t number,
     shard_options_default(options);
     options->node_id = daemon->node_id;
     options->boot = daemon->boot;
-    options->term_floor = daemon->incarnation << TERM_FLOOR_SHIFT;
+    options->incarnation = daemon->incarnation;
     options->shard = (uint16_t)number;
     options->shards = (uint16_t)config->shards;
     options->vnodes = identity->vnodes;

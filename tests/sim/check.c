@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/cluster/inspect.h"
 #include "tests/sim/sim.h"
 
@@ -30,6 +31,21 @@ static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, boo
                  sim->deciders[vnode]); /* K3 */
 }
 
+/* Notes that the term was opened; true if it was before. */
+static bool opened_before(struct sim *sim, uint32_t vnode, const struct term *term)
+{
+    const uint64_t tag =
+        hash_mix64(hash_mix64(hash_mix64(term->epoch) ^ term->number) ^ term->writer ^ vnode) | 1;
+    uint32_t at = (uint32_t)(tag >> 32) % SIM_TERMS_MAX;
+    ASSERT(sim->term_count < SIM_TERMS_MAX - 1);
+    while (sim->terms[at] != 0 && sim->terms[at] != tag)
+        at = (at + 1) % SIM_TERMS_MAX;
+    const bool before = sim->terms[at] == tag;
+    sim->term_count += !before;
+    sim->terms[at] = tag;
+    return before;
+}
+
 /* A term was opened: on what? */
 static void note_term(struct sim *sim, struct node *node, const struct shard *shard, uint32_t vnode,
                       const struct term *term)
@@ -38,9 +54,8 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     struct inspect_vnode at;
     inspect_vnode(shard, vnode, &at);
     uint64_t lost = 0;
-    if (term_compare(term, &node->opened[vnode]) <= 0 && !node->rewound)
+    if (opened_before(sim, vnode, term) && !node->rewound)
         sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode); /* K1 */
-    node->opened[vnode] = *term;
     if (term_compare(term, &front->term) <= 0)
         return; /* a split: another side has come further */
     if (term_compare(&at.base_state, &front->term) != 0 && !term_is_none(&front->term))

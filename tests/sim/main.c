@@ -122,9 +122,14 @@ static bool read_kept(char *line, uint64_t *seed, struct overrides *given)
     char *words[WORDS_MAX + 1] = {NULL};
     int count = 0;
     line[strcspn(line, "#\n")] = '\0';
-    for (char *word = strtok(line, " "); word != NULL && count < WORDS_MAX;
-         word = strtok(NULL, " "))
-        words[count++] = word;
+    for (char *at = line; *at != '\0' && count < WORDS_MAX;) {
+        const size_t len = strcspn(at, " ");
+        const bool last = at[len] == '\0';
+        if (len > 0)
+            words[count++] = at;
+        at[len] = '\0';
+        at += last ? len : len + 1;
+    }
     *seed = 0;
     memset(given, 0, sizeof *given);
     for (int at = 0; at < count;) {
@@ -155,7 +160,7 @@ static bool run_kept(const struct request *request)
         struct sim_result result;
         const bool read = read_kept(line, &seed, &given);
         if (!read)
-            printf("%s: a line that cannot be read: %s\n", request->kept, line);
+            printf("%s: a line that cannot be read, at %s\n", request->kept, line);
         failed += !read;
         if (!read || seed == 0)
             continue;

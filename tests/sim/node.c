@@ -59,7 +59,7 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     shard_options_default(&options);
     options.node_id = node->id;
     options.boot = node->disk.now.incarnation;
-    options.term_floor = node->disk.now.incarnation << 20;
+    options.incarnation = node->disk.now.incarnation;
     options.shard = shard;
     options.shards = node->shard_count;
     options.vnodes = node->disk.now.identity.vnodes;

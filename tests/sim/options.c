@@ -171,6 +171,8 @@ static int parse_number(struct overrides *given, const char *word, const char *v
         if (!read_number(value, option->low, option->high, &number))
             return -1;
         memcpy((char *)&given->values + option->value, &number, sizeof number);
+        if (strcmp(word, "--vnodes") == 0 && (number & (number - 1)) != 0)
+            return -1;
         *((bool *)(void *)((char *)given + option->given)) = true;
         return 2;
     }

@@ -15,7 +15,7 @@
 
 #include "tests/sim/runner.h"
 
-enum { TRIES_MAX = 120, ROUNDS_MAX = 3 };
+enum { TRIES_MAX = 120, ROUNDS_MAX = 3, VNODES_MIN = 16 };
 
 struct shrinking {
     uint64_t seed;
@@ -76,7 +76,7 @@ static bool drop_faults(struct shrinking *it)
     return better;
 }
 
-static bool drop_number(struct shrinking *it, size_t value, size_t flag, uint32_t low)
+static bool drop_number(struct shrinking *it, size_t value, size_t flag, uint32_t low, bool halves)
 {
     bool better = false;
     for (;;) {
@@ -87,7 +87,7 @@ static bool drop_number(struct shrinking *it, size_t value, size_t flag, uint32_
         memcpy(&number, (const char *)&drawn + value, sizeof number);
         if (number <= low)
             return better;
-        number = low + (number - low) / 2;
+        number = halves ? number / 2 : low + (number - low) / 2;
         memcpy((char *)&given.values + value, &number, sizeof number);
         *((bool *)(void *)((char *)&given + flag)) = true;
         if (!attempt(it, &given))
@@ -99,10 +99,12 @@ static bool drop_number(struct shrinking *it, size_t value, size_t flag, uint32_
 static bool make_small(struct shrinking *it)
 {
 #define SMALLER(field, low)                                                                        \
-    drop_number(it, offsetof(struct options, field), offsetof(struct overrides, field), low)
+    drop_number(it, offsetof(struct options, field), offsetof(struct overrides, field), low, false)
     bool better = SMALLER(spare, 0);
     better = SMALLER(nodes, OPTIONS_NODES_MIN) || better;
-    better = SMALLER(vnodes, 16) || better;
+    better = drop_number(it, offsetof(struct options, vnodes), offsetof(struct overrides, vnodes),
+                         VNODES_MIN, true) ||
+             better;
     better = SMALLER(shards, 1) || better;
     better = SMALLER(clients, 1) || better;
     better = SMALLER(items, 1) || better;

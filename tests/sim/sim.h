@@ -39,11 +39,12 @@ enum {
     SIM_KEYS_MAX = 8192,
     SIM_ITEMS_MAX = 32,
     SIM_VNODES_MAX = 256,
-    SIM_LIMIT = 40,         /* of every exact key, per 24 hours */
-    SIM_EVENTS_MIN = 20000, /* a seed is at least this long */
-    SIM_DISK_BUCKETS = 64,  /* of each vnode */
-    SIM_METAS_MAX = 64,     /* named values on one disk */
-    SIM_POLICIES_MAX = 8,   /* sets of rules in one run */
+    SIM_LIMIT = 40,          /* of every exact key, per 24 hours */
+    SIM_EVENTS_MIN = 20000,  /* a seed is at least this long */
+    SIM_DISK_BUCKETS = 64,   /* of each vnode */
+    SIM_METAS_MAX = 64,      /* named values on one disk */
+    SIM_POLICIES_MAX = 8,    /* sets of rules in one run */
+    SIM_TERMS_MAX = 1 << 15, /* opened in one run */
     SIM_TEXT_LEN = 64,
     SIM_WHY_LEN = 4 * SIM_TEXT_LEN,
     SIM_FAILURE_LEN = 512,
@@ -233,7 +234,6 @@ struct node {
     uint64_t epoch;  /* the newest seen, in all its processes */
     bool rewound;    /* an old copy of its disk was restored once */
     struct held held[SIM_VNODES_MAX];
-    struct term opened[SIM_VNODES_MAX]; /* the newest that it opened, in all its processes */
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -343,6 +343,8 @@ struct sim {
     bool crash_due;                   /* the node at hand ends with this event */
     uint8_t deciders[SIM_VNODES_MAX]; /* a bit for each node that decides */
     struct front fronts[SIM_VNODES_MAX];
+    uint32_t term_count;
+    uint64_t terms[SIM_TERMS_MAX]; /* digests of all that were opened, open addressing */
     struct plan plan;
     struct coverage coverage;
     struct shard_write *writes; /* scratch of gathering */

@@ -187,7 +187,7 @@ void lab_create(struct lab *lab, uint32_t at)
     struct lab_shard *it = &lab->shards[at];
     assert_null(it->shard);
     it->options.boot = ++lab->next_boot;
-    it->options.term_floor = it->options.boot * 1000;
+    it->options.incarnation = it->options.boot;
     assert_int_equal(shard_new(alloc_heap(), &it->options, lab->now_ns, &it->shard), 0);
 }
 
