@@ -1,16 +1,16 @@
 /* copy.c - gives replicas the keys of a vnode that are on disk and not in memory.
  *
- * A complete copy of a vnode (stream.c) is made by marking its slots in memory. When memory
+ * A complete copy of a vnode (handoff.c) is made of its slots in memory. When memory
  * overflows there are more: their ids are listed from disk, each is read, and its state goes into
  * the same stream, before the mark. Without spilled keys nothing of this happens.
  *
  *   link restarted, ---> wait until ---> EFFECT_LIST --> ids --> EFFECT_LOAD each --> SLOT
  *   filter not empty     memory is        ^                 |      (or from memory)      |
- *                        marked           +--- cut short ---+     links: MARK may go <---+
+ *                        sent             +--- cut short ---+     links: MARK may go <---+
  *
  * One vnode is copied at a time, for all its links that wait; at most COPY_WINDOW reads are out.
  *
- * C1  The listing begins after the last slot in memory was marked: what is evicted later was sent.
+ * C1  The listing begins after the last slot in memory was sent: what is evicted later was sent.
  * C2  What memory holds is newer than what the disk gives, so memory is asked first, last of all
  *     when the answer of the disk has come.
  * C3  A link whose copy begins anew meanwhile is not served any more, and waits for the next round.
@@ -58,9 +58,9 @@ static uint8_t waiting_links(struct shard *shard, uint32_t number, bool *later)
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
         if (!vnode->links[link].copy_due)
             continue;
-        if (!stream_has_receiver(shard, number, link))
+        if (stream_receiver(shard, number, link) == PEER_NONE)
             vnode->links[link].copy_due = false;
-        else if (!stream_hears(shard, number, link) || stream_marking(shard, number, link))
+        else if (!stream_hears(shard, number, link) || stream_copying(shard, number, link))
             *later = true;
         else
             links |= bit_of(link);
@@ -121,11 +121,13 @@ static void drop_links(struct shard *shard)
             shard->copy.links &= (uint8_t)~bit_of(link);
 }
 
-static bool all_have_room(const struct shard *shard)
+static bool all_have_room(const struct shard *shard, const struct effects *effects)
 {
+    if (!handoff_allowed(shard))
+        return false;
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         if ((shard->copy.links & bit_of(link)) != 0 &&
-            !stream_has_room(shard, shard->copy.vnode, link))
+            !stream_has_room(shard, shard->copy.vnode, link, effects))
             return false;
     return true;
 }
@@ -175,7 +177,7 @@ bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8
     if (!copy->active || result == TG_ENOTFOUND)
         return true;
     drop_links(shard);
-    if (result != 0 || !all_have_room(shard)) {
+    if (result != 0 || !all_have_room(shard, effects)) {
         copy->ids[--copy->next] = id; /* again, a little later */
         copy->next_ns = shard->now_ns + (result != 0 ? COPY_REST_NS : 0);
     } else if (!send_from_memory(shard, id, effects)) {
@@ -211,7 +213,8 @@ void copy_tick(struct shard *shard, struct effects *effects)
         copy->active = false;
         return;
     }
-    while (copy->next < copy->count && copy->out_count < COPY_WINDOW && all_have_room(shard))
+    while (copy->next < copy->count && copy->out_count < COPY_WINDOW &&
+           all_have_room(shard, effects))
         take_next(shard, effects);
     if (copy->next < copy->count || copy->out_count > 0)
         return;

@@ -65,7 +65,7 @@ void diverge_in_guard(struct shard *shard, uint16_t at, const struct peer_record
     frame->guard_vnode = number;
     frame->guard = record->guard.guard;
     if (!vnodes_mine(shard, number) || vnode->role != ROLE_REPLICA || vnode->hint != at ||
-        vnode->term.writer != shard->peers[at]->node || diverge_busy(vnode) ||
+        vnode->in_late || vnode->term.writer != shard->peers[at]->node || diverge_busy(vnode) ||
         term_compare(&vnode->state, &vnode->term) == 0 ||
         !guard_apart(&frame->guard, &vnode->state, table_vnode_seq(shard->table, number)))
         return;

@@ -20,9 +20,10 @@
 
 enum effect_kind {
     EFFECT_SEND_CLIENT, /* `bytes` to client connection `target` */
-    EFFECT_SEND_PEER,   /* `bytes` to shard `shard` of node `target` */
-    EFFECT_META,        /* make meta value `address` = `bytes` durable before going on */
-    EFFECT_JOINED,      /* this node has a cluster now: keep control_identity, start shards */
+    EFFECT_SEND_PEER, /* `bytes` to shard `shard` of node `target`, on its `bulk` connection or not
+                       */
+    EFFECT_META,      /* make meta value `address` = `bytes` durable before going on */
+    EFFECT_JOINED,    /* this node has a cluster now: keep control_identity, start shards */
     EFFECT_INCARNATION, /* make the stored incarnation at least `target` before going on */
     EFFECT_SEND_GOSSIP, /* `bytes` to the gossip address in `address` */
     EFFECT_LOAD,        /* read slot `id` of `vnode` from disk (a vnode of the second plane: from
@@ -36,6 +37,7 @@ enum effect_kind {
 struct effect {
     enum effect_kind kind;
     uint16_t shard;
+    bool bulk;
     uint32_t vnode;
     uint64_t target;
     struct hash128 id;

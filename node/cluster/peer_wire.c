@@ -87,12 +87,15 @@ void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq,
     bytes_put_u64(writer, boot);
 }
 
-void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync)
+enum { ACK_RESYNC = 1, ACK_BULK = 2 };
+
+void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync,
+                  bool bulk)
 {
     bytes_put_u8(writer, PEER_ACK);
     bytes_put_u64(writer, stream);
     bytes_put_u64(writer, seq);
-    bytes_put_u8(writer, resync ? 1 : 0);
+    bytes_put_u8(writer, (uint8_t)((resync ? ACK_RESYNC : 0) | (bulk ? ACK_BULK : 0)));
 }
 
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
@@ -190,12 +193,14 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, 5);
+    mp_put_array(&writer, envelope->bulk ? 6 : 5);
     mp_put_uint(&writer, PEER_VERSION);
     mp_put_uint(&writer, envelope->node);
     mp_put_uint(&writer, envelope->shard);
     mp_put_uint(&writer, envelope->boot);
     mp_put_bin(&writer, envelope->records, envelope->len);
+    if (envelope->bulk)
+        mp_put_uint(&writer, 1);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -218,8 +223,11 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     const uint64_t shard = mp_get_uint(&cursor);
     envelope->boot = mp_get_uint(&cursor);
     envelope->records = mp_get_bin(&cursor, &envelope->len);
+    const uint64_t channel = fields > 5 ? mp_get_uint(&cursor) : 0;
     envelope->shard = (uint16_t)shard;
-    return cursor.failed || shard > UINT16_MAX || envelope->node == 0 ? TG_EPROTOCOL : 0;
+    envelope->bulk = channel == 1;
+    return cursor.failed || shard > UINT16_MAX || channel > 1 || envelope->node == 0 ? TG_EPROTOCOL
+                                                                                     : 0;
 }
 
 static void get_ping(struct bytes_reader *reader, struct peer_ping *ping)
@@ -370,6 +378,15 @@ static bool get_side(struct bytes_reader *reader, uint32_t vnodes, struct peer_s
     return true;
 }
 
+static void get_ack(struct bytes_reader *reader, struct peer_record *record)
+{
+    record->stream.stream = bytes_get_u64(reader);
+    record->stream.seq = bytes_get_u64(reader);
+    const uint8_t flags = bytes_get_u8(reader);
+    record->stream.resync = (flags & ACK_RESYNC) != 0;
+    record->stream.bulk = (flags & ACK_BULK) != 0;
+}
+
 static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
 {
     switch (record->type) {
@@ -386,11 +403,12 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->moved.term = term_get(reader);
         return record->moved.vnode < vnodes && sane(&record->moved.term);
     case PEER_STREAM:
-    case PEER_ACK:
         record->stream.stream = bytes_get_u64(reader);
         record->stream.seq = bytes_get_u64(reader);
-        record->stream.boot = record->type == PEER_STREAM ? bytes_get_u64(reader) : 0;
-        record->stream.resync = record->type == PEER_ACK && bytes_get_u8(reader) != 0;
+        record->stream.boot = bytes_get_u64(reader);
+        return true;
+    case PEER_ACK:
+        get_ack(reader, record);
         return true;
     case PEER_TERM:
         record->term.vnode = bytes_get_u32(reader);

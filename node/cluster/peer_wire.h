@@ -1,8 +1,9 @@
 /* peer_wire.h - what shards of different nodes say to each other, byte by byte.
  *
- * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records]; `records` is a bin that
- * holds fixed-layout little-endian records, one after the other, in the order in which they were
- * put. Order matters: a PASS that follows the last SLOT of its vnode says that all came before.
+ * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel]; `records` is a
+ * bin that holds fixed-layout little-endian records, one after the other, in the order in which
+ * they were put. Order matters within a channel: a MARK follows the last SLOT that it stands for.
+ * The channel is 1 for bulk copies and left out for everything else (channel.c).
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -19,7 +20,7 @@
  *   SLOT      u32 vnode | id | u32 len | state
  *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
  *   HELD      vnode entry: that mark was taken      LACK    vnode entry: not all of that sync came
- *   ACK       u64 stream | u64 seq | u8 resync
+ *   ACK       u64 stream | u64 seq | u8 flags     1: begin the stream anew, 2: the bulk channel's
  *   STALE     vnode entry: you wrote in an old term; this is the newest I know
  *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
  *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
@@ -87,6 +88,7 @@ struct peer_envelope {
     uint64_t node;
     uint16_t shard;
     uint64_t boot;
+    bool bulk; /* on the channel of bulk copies */
     const uint8_t *records;
     size_t len;
 };
@@ -210,6 +212,7 @@ struct peer_record {
             uint64_t seq;
             uint64_t boot; /* STREAM */
             bool resync;   /* ACK */
+            bool bulk;     /* ACK: of which channel */
         } stream;
         struct {
             uint32_t vnode;
@@ -242,7 +245,8 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
                     const struct term *term);
 void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot);
-void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync);
+void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync,
+                  bool bulk);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                    uint32_t sync, bool copy);
 void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard);

@@ -1,8 +1,6 @@
 /* peers.c - the other shards of the cluster: frames to them, and whether they are there.
  *
- * Records for a peer gather in its outbox and leave as one frame, at the end of a turn or when the
- * outbox has grown to SHARD_OUTBOX_FLUSH; so batches form without waiting. A frame that carries
- * replication takes the next place in the peer's stream (stream.c).
+ * Each peer has two channels (channel.h): one for what must not wait, one for complete copies.
  *
  * Whether a peer lives is judged by evidence of one's own: its connection closed, or nothing was
  * heard of it for silence_ns (it sends a keep-alive every keepalive_ns). Gossip has no say in it.
@@ -17,6 +15,7 @@
  * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
  * are counted, pings carry the count, and who lacks one asks for an announcement of all. So a lease
  *     can never be renewed by a replica whose take-over got lost on the way.
+ * P5  A frame of the bulk channel is no sign of life: it may have waited long on its way.
  */
 #include <string.h>
 
@@ -51,28 +50,43 @@ static void index_add(struct shard *shard, uint16_t at)
     shard->peer_index[i] = (uint16_t)(at + 1);
 }
 
+static void peer_free(struct shard *shard, struct peer *peer)
+{
+    for (uint32_t kind = 0; kind < CHANNELS; kind++)
+        if (peer->channels[kind].stamps != NULL)
+            channel_fini(&peer->channels[kind], shard->allocator, shard->options.vnodes);
+    alloc_put(shard->allocator, peer->pass.links, shard->options.vnodes);
+    alloc_put(shard->allocator, peer, sizeof *peer);
+}
+
+static struct peer *peer_new(struct shard *shard)
+{
+    struct peer *peer = alloc_get(shard->allocator, sizeof *peer);
+    if (peer == NULL)
+        return NULL;
+    peer->pass.links = alloc_get(shard->allocator, shard->options.vnodes);
+    bool ok = peer->pass.links != NULL;
+    for (uint32_t kind = 0; kind < CHANNELS && ok; kind++)
+        ok = channel_init(&peer->channels[kind], shard->allocator, shard->options.vnodes,
+                          shard->now_ns);
+    if (ok)
+        return peer;
+    peer_free(shard, peer);
+    return NULL;
+}
+
 /* Adds a peer. A cluster larger than the table, or than memory, leaves the rest out: they are then
  * reached through others and hold no replicas of this shard. */
 static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
 {
     if (shard->peer_count == SHARD_PEERS_MAX)
         return;
-    struct peer *peer = alloc_get(shard->allocator, sizeof *peer);
-    uint8_t *outbox = alloc_get(shard->allocator, SHARD_OUTBOX_LEN);
-    uint32_t *stamps = alloc_array(shard->allocator, shard->options.vnodes, sizeof *stamps);
-    if (peer == NULL || outbox == NULL || stamps == NULL) {
-        alloc_put(shard->allocator, peer, sizeof *peer);
-        alloc_put(shard->allocator, outbox, SHARD_OUTBOX_LEN);
-        alloc_put(shard->allocator, stamps, shard->options.vnodes * sizeof *stamps);
+    struct peer *peer = peer_new(shard);
+    if (peer == NULL)
         return;
-    }
     peer->node = node;
     peer->shard = peer_shard;
     peer->since_ns = shard->now_ns;
-    peer->out_stream = (uint64_t)shard->now_ns;
-    peer->frame = 1;
-    peer->frame_stamp = stamps;
-    bytes_writer_init(&peer->outbox, outbox, SHARD_OUTBOX_LEN);
     shard->peers[shard->peer_count] = peer;
     index_add(shard, shard->peer_count);
     shard->peer_count++;
@@ -102,13 +116,8 @@ void peers_follow_view(struct shard *shard)
 
 void peers_fini(struct shard *shard)
 {
-    for (uint16_t i = 0; i < shard->peer_count; i++) {
-        struct peer *peer = shard->peers[i];
-        alloc_put(shard->allocator, peer->outbox.data, SHARD_OUTBOX_LEN);
-        alloc_put(shard->allocator, peer->frame_stamp,
-                  shard->options.vnodes * sizeof *peer->frame_stamp);
-        alloc_put(shard->allocator, peer, sizeof *peer);
-    }
+    for (uint16_t i = 0; i < shard->peer_count; i++)
+        peer_free(shard, shard->peers[i]);
     shard->peer_count = 0;
 }
 
@@ -124,42 +133,14 @@ uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode)
 
 void peers_flush(struct shard *shard, uint16_t at, struct effects *effects)
 {
-    struct peer *peer = shard->peers[at];
-    if (peer->outbox.len == 0)
-        return;
-    ASSERT(!peer->outbox.failed);
-    const struct peer_envelope envelope = {
-        .node = shard->options.node_id,
-        .shard = shard->options.shard,
-        .boot = shard->options.boot,
-        .records = peer->outbox.data,
-        .len = peer->outbox.len,
-    };
-    const size_t room = peer->outbox.len + PEER_ENVELOPE_MAX;
-    if (effects_fit(effects, room)) {
-        const int len = peer_encode(&envelope, effects_reserve(effects, room), room);
-        ASSERT(len > 0);
-        struct effect *effect = effects_add(effects, EFFECT_SEND_PEER);
-        effect->target = peer->node;
-        effect->shard = peer->shard;
-        effects_commit(effects, effect, (size_t)len);
-    } else {
-        shard->stats.frames_dropped++; /* as if lost on the way */
-    }
-    bytes_writer_init(&peer->outbox, peer->outbox.data, SHARD_OUTBOX_LEN);
-    peer->outbox_streams = false;
-    peer->frame++;
-    peer->sent_ns = shard->now_ns;
+    channel_flush(shard, at, CHANNEL_LIVE, effects);
+    channel_flush(shard, at, CHANNEL_BULK, effects);
 }
 
 struct bytes_writer *peers_outbox(struct shard *shard, uint16_t at, size_t len,
                                   struct effects *effects)
 {
-    struct peer *peer = shard->peers[at];
-    if (peer->outbox.len + len > SHARD_OUTBOX_FLUSH)
-        peers_flush(shard, at, effects);
-    ASSERT(peer->outbox.len + len <= SHARD_OUTBOX_LEN);
-    return &peer->outbox;
+    return channel_outbox(shard, at, CHANNEL_LIVE, len, effects);
 }
 
 void peers_put_vnode(struct shard *shard, uint16_t at, enum peer_record_type type,
@@ -223,8 +204,8 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->opened = 0;
         peer->known = 0;
         peer->told = 0;
-        peer->in_stream = 0;
-        peer->in_seq = 0;
+        channel_forget(&peer->channels[CHANNEL_LIVE]);
+        channel_forget(&peer->channels[CHANNEL_BULK]);
     }
     return restarted;
 }
@@ -265,7 +246,8 @@ static void fall_silent(struct shard *shard, uint16_t at, struct effects *effect
     peer->silent = true;
     peer->ping_ns = 0;
     peer->echo_ns = 0;
-    stream_restart(shard, at);
+    stream_restart(shard, at, CHANNEL_LIVE);
+    stream_restart(shard, at, CHANNEL_BULK);
     vnodes_peer_silent(shard, at, effects);
     shard->reroute_due = true;
 }
@@ -274,17 +256,6 @@ void peers_closed(struct shard *shard, uint16_t at, struct effects *effects)
 {
     shard->peers[at]->closed = true;
     fall_silent(shard, at, effects);
-}
-
-static void put_acks(struct shard *shard, uint16_t at, struct effects *effects)
-{
-    struct peer *peer = shard->peers[at];
-    if (!peer->ack_due)
-        return;
-    peer_put_ack(peers_outbox(shard, at, PEER_RECORD_MAX, effects), peer->in_stream, peer->in_seq,
-                 peer->resync_due);
-    peer->ack_due = false;
-    peer->resync_due = false;
 }
 
 static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
@@ -312,13 +283,13 @@ void peers_tick(struct shard *shard, struct effects *effects)
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         struct peer *peer = shard->peers[i];
         if (!peer->in_view) {
-            bytes_writer_init(&peer->outbox, peer->outbox.data, SHARD_OUTBOX_LEN);
-            peer->outbox_streams = false;
+            channel_drop(&peer->channels[CHANNEL_LIVE]);
+            channel_drop(&peer->channels[CHANNEL_BULK]);
             continue;
         }
         if (peers_silent(shard, i))
             fall_silent(shard, i, effects);
-        put_acks(shard, i, effects);
+        channel_put_acks(shard, i, effects);
         if (ping || peer->announce_due)
             put_ping(shard, i, effects);
     }

@@ -25,6 +25,7 @@ void shard_options_default(struct shard_options *options)
     options->replicate_ns = 2 * MS;
     options->flush_ns = 500 * MS;
     options->grace_ns = 1000 * MS;
+    options->handoff_rate = 64 << 20;
 }
 
 static int take_memory(struct shard *shard)
@@ -59,7 +60,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
 {
     *out = NULL;
     if (options->lease_ns >= options->silence_ns || options->shards == 0 ||
-        options->shard >= options->shards || options->node_id == 0)
+        options->shard >= options->shards || options->node_id == 0 || options->handoff_rate == 0)
         return TG_EINVALID;
     struct shard *shard = alloc_get(allocator, sizeof *shard);
     if (shard == NULL)
@@ -84,6 +85,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
         shard->vnodes[number].best = PEER_NONE;
         shard->vnodes[number].puller = PEER_NONE;
         shard->vnodes[number].merge.heir = PEER_NONE;
+        shard->vnodes[number].in_from = PEER_NONE;
         shard->vnodes[number].rank = UINT8_MAX;
         if (vnodes_mine(shard, number)) {
             shard->roles[ROLE_ABSENT]++;
@@ -246,7 +248,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         stream_in_begin(shard, at, record, in);
         break;
     case PEER_ACK:
-        stream_acked(shard, at, record->stream.stream, record->stream.seq, record->stream.resync);
+        stream_acked(shard, at, record);
         break;
     case PEER_TERM:
         if (in->accept)
@@ -282,7 +284,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     struct peer_envelope envelope;
     struct bytes_reader reader;
     struct peer_record record;
-    struct stream_in in = {.present = false};
+    struct stream_in in = {.accept = false};
     enter(shard, now_ns);
     if (peer_decode(frame, len, &envelope) != 0) {
         shard->stats.bad_frames++;
@@ -291,8 +293,12 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     const uint16_t at = peers_find(shard, envelope.node, envelope.shard);
     if (at == PEER_NONE || shard->view == NULL) /* not a member as far as this shard knows yet */
         return;
-    if (peers_heard(shard, at, envelope.boot))
+    in.bulk = envelope.bulk;
+    if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at);
+    if (shard->peers[at]->boot != envelope.boot)
+        return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
+    shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
     int result;
@@ -412,6 +418,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         shard->next_watch_ns = shard->now_ns + shard->options.keepalive_ns;
         vnodes_tick(shard, effects);
         stream_tick(shard);
+        handoff_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);
@@ -439,6 +446,8 @@ int64_t shard_next_deadline(const struct shard *shard)
         next = shard->next_ping_ns;
     if (shard->active_count > 0 && shard->next_parts_ns < next)
         next = shard->next_parts_ns;
+    if (shard->handoff.busy && shard->next_stream_ns < next)
+        next = shard->next_stream_ns;
     for (uint32_t link = 1; link < TABLE_TARGETS; link++)
         if (!table_target_idle(shard->table, link) && shard->next_stream_ns < next)
             next = shard->next_stream_ns;
@@ -507,6 +516,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
+    handoff_stats(shard, out);
 }
 
 enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct term *term)
@@ -529,6 +539,8 @@ void shard_check_invariants(const struct shard *shard)
             ASSERT(vnodes_mine(shard, number));
         }
         ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
+        for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* C1 of stream.c */
+            ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
         if (vnodes_mine(shard, number))
             ASSERT(vnode->stirred || vnodes_calm(shard, number)); /* V8 */
     }

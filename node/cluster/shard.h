@@ -51,12 +51,13 @@ struct shard_options {
     uint8_t cluster_id[16];
     char name[VIEW_TEXT_LEN];
     char version[VIEW_TEXT_LEN];
-    int64_t silence_ns;   /* a peer not heard for this long counts as gone; default 100 ms */
-    int64_t lease_ns;     /* a decider pauses when a live replica's last echo is older; 70 ms */
-    int64_t keepalive_ns; /* default 10 ms */
-    int64_t replicate_ns; /* dirty slots leave at most this late; default 2 ms */
-    int64_t flush_ns;     /* write-back interval; default 500 ms */
-    int64_t grace_ns;     /* after start: how long unheard peers are waited for; default 1 s */
+    int64_t silence_ns;    /* a peer not heard for this long counts as gone; default 100 ms */
+    int64_t lease_ns;      /* a decider pauses when a live replica's last echo is older; 70 ms */
+    int64_t keepalive_ns;  /* default 10 ms */
+    int64_t replicate_ns;  /* dirty slots leave at most this late; default 2 ms */
+    int64_t flush_ns;      /* write-back interval; default 500 ms */
+    int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
+    uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
 };
 
 struct shard;
@@ -236,6 +237,8 @@ struct shard_stats {
     uint64_t stale_writes; /* replication refused: old term */
     uint64_t slots_replicated;
     uint64_t resyncs;          /* replication streams started anew */
+    uint64_t copies;           /* complete copies of vnodes begun */
+    uint64_t slots_copied;     /* slots sent in them, once each */
     uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */
     uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
@@ -264,7 +267,13 @@ struct shard_stats {
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;
     uint32_t parts_waiting;
-    uint32_t quorum_vnodes; /* held here of the plane of quorum, 0 = it is not in use */
+    uint32_t handoff_give;    /* vnodes still to be copied or passed to others */
+    uint32_t handoff_receive; /* vnodes still to be received */
+    uint64_t handoff_sent;    /* bytes of complete copies, since the start */
+    uint64_t handoff_received;
+    uint64_t handoff_rate;   /* bytes a second now, both ways */
+    int64_t handoff_left_ns; /* estimate until nothing is left; 0: nothing is, -1: not known */
+    uint32_t quorum_vnodes;  /* held here of the plane of quorum, 0 = it is not in use */
     uint32_t quorum_vnodes_deciding;
     uint32_t quorum_vnodes_undecided; /* of which this node knows nobody who can decide */
 };

@@ -24,6 +24,7 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/channel.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/retry.h"
@@ -35,11 +36,8 @@
 
 enum {
     PEER_NONE = UINT16_MAX,
-    SHARD_OUTBOX_FLUSH = 64 << 10, /* a frame leaves when it has grown to this */
-    SHARD_OUTBOX_LEN = SHARD_OUTBOX_FLUSH + (640 << 10),
     SHARD_STATE_MAX = 1 << 19, /* exported bytes of one slot */
-    SHARD_FRAMES_IN_FLIGHT = 32,
-    SHARD_BATCH_ROWS = 1024, /* limits decided in one step of the engine */
+    SHARD_BATCH_ROWS = 1024,   /* limits decided in one step of the engine */
     SHARD_REPLICAS_OTHER = VIEW_REPLICAS_MAX - 1,
     SHARD_ROW_BLOCK = 64,
     SHARD_LOADS_MAX = 1024,
@@ -48,8 +46,7 @@ enum {
     SHARD_WRITES_MAX = 1 << 15, /* slots of one write-back batch */
 };
 
-static_assert(SHARD_OUTBOX_LEN + PEER_ENVELOPE_MAX <= PEER_FRAME_MAX, "an outbox fits a frame");
-static_assert(SHARD_STATE_MAX + PEER_RECORD_MAX <= SHARD_OUTBOX_LEN - SHARD_OUTBOX_FLUSH,
+static_assert(SHARD_STATE_MAX + 3 * PEER_RECORD_MAX <= CHANNEL_OUTBOX_LEN - CHANNEL_LIVE_FLUSH,
               "one slot always fits behind a full outbox");
 static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
               "each other replica has a dirty bit");
@@ -68,6 +65,17 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
+/* One walk over the table that sends complete copies of some vnodes to a peer; handoff.c. */
+struct pass {
+    bool running;
+    bool urgent;     /* somebody waits for one of them to decide: no rate holds it up */
+    uint32_t at;     /* the next slot */
+    uint32_t end;    /* what is added behind it is a change */
+    uint32_t vnodes; /* that it copies */
+    uint32_t slots;  /* of these, when it was gathered */
+    uint8_t *links;  /* [vnodes]: link + 1 of those that it copies, 0 for others */
+};
+
 struct peer {
     uint64_t node;
     uint64_t boot; /* 0: never heard */
@@ -82,39 +90,34 @@ struct peer {
     uint32_t told;     /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
-    int64_t sent_ns;
     int64_t ping_ns; /* the newest sent_ns it told, to be echoed */
     int64_t echo_ns; /* the newest of our own sent_ns that it echoed */
-    /* replication to it */
-    uint64_t out_stream;
-    uint64_t out_seq;    /* of the newest frame of the stream */
-    uint64_t out_acked;  /* everything up to it has arrived */
-    int64_t out_wait_ns; /* since when something is unacknowledged */
-    bool out_deferred;   /* slots for it were put off until it has room */
-    /* replication from it */
-    uint64_t in_stream;
-    uint64_t in_seq;
-    bool ack_due;
-    bool resync_due;
-    /* the frame being filled */
-    struct bytes_writer outbox;
-    bool outbox_streams;   /* holds a STREAM record */
-    uint32_t frame;        /* counts frames, for frame_stamp */
-    uint32_t *frame_stamp; /* [vnodes]: the frame in which the vnode's TERM was last put */
+    struct channel channels[CHANNELS];
+    struct pass pass;
 };
 
 /* ---- vnodes -------------------------------------------------------------------------------- */
+
+/* How changes of a vnode go to a replica; stream.c draws it. */
+enum link_phase {
+    LINK_LIVE,     /* in the ordinary stream */
+    LINK_WAITING,  /* put off: a complete copy is due, and waits for its turn */
+    LINK_COPYING,  /* put off: a pass over the table sends the copy */
+    LINK_CATCHING, /* in the bulk stream, behind the copy */
+    LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
+};
 
 /* What the decider knows of one other replica. */
 struct replica_link {
     uint64_t node;       /* 0: a vacant place, left by a replica that is none any more */
     uint16_t peer;       /* PEER_NONE: vacant, or not known yet */
+    uint8_t phase;       /* enum link_phase; all but LINK_LIVE are the bulk channel's */
     bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
     bool mark_due;       /* changed since the last mark */
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
     bool copy;           /* the sync is a complete copy, not a mark on what is held already */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
-    uint64_t sent_frame; /* the newest frame of the peer's stream with slots of the vnode */
+    uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
     uint64_t mark_seq;
     int64_t mark_ns;
@@ -158,11 +161,16 @@ struct vnode {
     struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas; each keeps its place */
     uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
     uint8_t id_count;
-    uint16_t passing_to;    /* PASSING: the peer that shall decide */
-    uint16_t puller;        /* whom this non-decider streams its state to, PEER_NONE = nobody */
-    uint16_t refresh_bar;   /* permille of its filter from which a refresh pays; refresh.c */
-    uint32_t in_sync;       /* the copy that arrives here, 0 = none yet */
+    uint16_t passing_to;  /* PASSING: the peer that shall decide */
+    uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
+    /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
+    uint16_t in_from; /* peer index, PEER_NONE = none yet */
+    struct term in_term;
+    uint32_t in_sync;
+    bool in_late;           /* what the frame at hand brings is of an older one */
     bool whole;             /* nothing of it was refused */
+    int64_t in_ns;          /* when something of it came */
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
     struct merge_vnode merge;
@@ -265,6 +273,22 @@ struct refresh {
     uint32_t cursor;
     int64_t next_ns;  /* no listing before */
     int64_t round_ns; /* the cursor does not begin anew before */
+};
+
+/* What bulk copies may use, and how far they are; handoff.c. */
+struct handoff {
+    bool busy;      /* a pass could go on if it were allowed to */
+    uint16_t first; /* the peer that is served first next time */
+    int64_t tat_ns; /* when all that was sent is paid for, at the rate allowed */
+    uint64_t sent;  /* bytes of the bulk channels, since the start */
+    uint64_t received;
+    uint32_t most;    /* vnodes that were left at most since it was last zero */
+    int64_t since_ns; /* when that began */
+    uint32_t give;    /* left as last counted */
+    uint32_t receive;
+    uint64_t counted; /* sent + received when the rate was last measured */
+    int64_t counted_ns;
+    uint64_t rate; /* bytes a second */
 };
 
 struct load {
@@ -370,6 +394,7 @@ struct shard {
     uint32_t load_count;
     struct refresh refresh;
     struct copy copy;
+    struct handoff handoff;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;
@@ -409,10 +434,10 @@ uint16_t peers_find(const struct shard *shard, uint64_t node, uint16_t peer_shar
 /* Makes the peers match the view: new ones are added, absent ones marked. */
 void peers_follow_view(struct shard *shard);
 void peers_fini(struct shard *shard);
-/* The outbox of `peer`, with room for `len` more bytes (what was in it may have been sent). */
+/* The outbox of the peer's live channel, with room for `len` more bytes. */
 struct bytes_writer *peers_outbox(struct shard *shard, uint16_t peer, size_t len,
                                   struct effects *effects);
-/* Sends the outbox if it holds anything. */
+/* Sends what either outbox holds. */
 void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
 void peers_tick(struct shard *shard, struct effects *effects);
@@ -478,45 +503,63 @@ uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
-/* Sends dirty slots to the peers that have room for them, and marks. */
+/* Sends dirty slots to the peers that have room for them, copies and marks. */
 void stream_send(struct shard *shard, struct effects *effects);
-/* Lets a link start over: everything of the vnode goes to it again. */
+/* Lets a link start over: everything of the vnode goes to it again, as a bulk copy. */
 void stream_restart_link(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Lets a link confirm a new term without sending slots: it holds the same state already. */
 void stream_owe_mark(struct shard *shard, uint32_t vnode, uint32_t link);
-/* Begins the stream to `peer` anew and marks what may have been lost. */
-void stream_restart(struct shard *shard, uint16_t peer);
+/* The link's replica fell silent: what it held is not believed until it says so again. */
+void stream_unconfirm(struct shard *shard, uint32_t vnode, uint32_t link);
+/* Begins one of the streams to `peer` anew and marks what may have been lost. */
+void stream_restart(struct shard *shard, uint16_t peer, enum channel_kind kind);
 /* Sends what is left of one vnode to one link, with its mark, at once. False if it cannot. */
 bool stream_drain(struct shard *shard, uint32_t vnode, uint32_t link, struct effects *effects);
 bool stream_synced(const struct shard *shard, uint32_t vnode, uint32_t link);
-void stream_acked(struct shard *shard, uint16_t peer, uint64_t stream, uint64_t seq, bool resync);
+void stream_acked(struct shard *shard, uint16_t peer, const struct peer_record *record);
 /* The replica took a mark / lacks some of a copy. */
 void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 void stream_lacks(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Puts the mark again, with the same name. */
 void stream_mark_again(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Asks again for what was not confirmed in time. */
-void stream_ask_again(struct shard *shard, uint32_t vnode);
+void stream_ask_again(struct shard *shard, uint32_t vnode, const struct effects *effects);
 /* Up to which sequence the replica is known to hold everything. */
 uint64_t stream_held_seq(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_tick(struct shard *shard);
 
-/* For copy.c: whether somebody receives at that position, is there, has room, and whether slots are
- * still to be marked for it. */
-bool stream_has_receiver(const struct shard *shard, uint32_t vnode, uint32_t link);
+/* For copy.c and handoff.c: to whom slots of `vnode` go at that position (PEER_NONE: to nobody),
+ * whether it is there, has room, and whether slots of memory are still to be sent. */
+uint16_t stream_receiver(const struct shard *shard, uint32_t vnode, uint32_t link);
 bool stream_hears(const struct shard *shard, uint32_t vnode, uint32_t link);
-bool stream_has_room(const struct shard *shard, uint32_t vnode, uint32_t link);
-bool stream_marking(const struct shard *shard, uint32_t vnode, uint32_t link);
-/* Sends a state as it is; there must be room. */
+bool stream_has_room(const struct shard *shard, uint32_t vnode, uint32_t link,
+                     const struct effects *effects);
+bool stream_copying(const struct shard *shard, uint32_t vnode, uint32_t link);
+/* Sends a state as it is, or a slot; there must be room. */
 void stream_put_state(struct shard *shard, uint32_t vnode, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects);
+void stream_put_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects);
+
+/* ---- handoff.c ------------------------------------------------------------------------------- */
+
+/* A link waits for its complete copy: lets it take part in the next pass, if there is room. */
+void handoff_offer(struct shard *shard, uint32_t vnode, uint32_t link);
+/* Goes on with the passes, within the rate; true if some copy came to its end. */
+bool handoff_send(struct shard *shard, struct effects *effects);
+/* Bytes left on a bulk channel. */
+void handoff_charge(struct shard *shard, size_t len);
+/* Whether bulk may be sent now. */
+bool handoff_allowed(const struct shard *shard);
+/* Counts what is left, and measures the rate. */
+void handoff_tick(struct shard *shard);
+void handoff_stats(const struct shard *shard, struct shard_stats *out);
 
 /* ---- stream_in.c ----------------------------------------------------------------------------- */
 
 /* What a received frame may do to replicas, record by record. */
 struct stream_in {
-    bool present; /* the frame has a place in the stream */
-    bool accept;  /* and it is the next one */
+    bool bulk;   /* the frame came on the bulk channel */
+    bool accept; /* it has a place in the stream and is the next one */
 };
 void stream_in_begin(struct shard *shard, uint16_t peer, const struct peer_record *record,
                      struct stream_in *in);

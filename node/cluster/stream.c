@@ -11,9 +11,8 @@
  *                                          <----    HELD: the mark was taken, if it asked
  *                                          <----    LACK: some of this sync was refused
  *
- * Frames of one stream are taken in order, exactly once. A gap, a restart or a long silence begins
- * a new stream: every vnode with slots in frames that were not acknowledged is marked dirty as a
- * whole for that replica. So a lost frame costs work, never a count.
+ * A frame that was lost, or a channel's new stream (channel.h), costs the vnodes with slots in
+ * frames that were not acknowledged a complete copy. So a lost frame costs work, never a count.
  *
  * That a frame came does not say that the replica took it: it may not have known yet that it is
  * one, or whom to follow. So each complete copy of a vnode has a name, its *sync*, that every
@@ -21,11 +20,28 @@
  * the copy begins anew under a new name. A link counts as confirmed only when the replica has said
  * HELD.
  *
+ * Complete copies take the bulk channel, so that they delay nothing else:
+ *
+ *                       a pass has room     the pass ended     clean: MARK
+ *   restart ---> WAITING ----------> COPYING ------> CATCHING ----------> ASKED ---> LIVE
+ *                changes             changes         changes go  ^        changes    HELD: what was
+ *                put off             put off         behind it   |        put off    put off goes
+ *                                                                |           |       live from now
+ *                                            the replica was silent meanwhile, or is LIVE and was
+ *
  * R1  Between TERM and MARK a replica holds parts of a newer state than it claims, never less.
- * R2  A MARK is sent only when nothing of the vnode is dirty for that replica.
+ * R2  A MARK is sent only when nothing of the vnode is dirty for that replica. One that is repeated
+ *     states the sequence that was clean when it was first sent.
  * R3  A link is synced iff it is confirmed, and its newest MARK is acknowledged and states the
  *     vnode's present seq.
  * R4  A replica takes a MARK only if it took all slots of its sync.
+ *
+ * The order of frames between the two channels never matters:
+ *
+ * C1  A link goes over to the live channel only when HELD tells that all it sent on the bulk
+ * channel was taken; from the last MARK there until then it sends nothing. C2  A link goes over to
+ * the bulk channel under a new sync, or with nothing unacknowledged on the live one. C3  A replica
+ * ignores what arrives late of an older sync (stream_in.c).
  */
 #include <string.h>
 
@@ -42,7 +58,6 @@ static bool deciding(const struct vnode *vnode)
     return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
 }
 
-/* The peer to which slots of `vnode` go at position `link`, PEER_NONE if to nobody. */
 static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
 {
     if (deciding(vnode))
@@ -58,6 +73,17 @@ static bool is_branch(const struct vnode *vnode)
     return !deciding(vnode) && vnode->merge.begun;
 }
 
+static enum channel_kind kind_of(const struct replica_link *link)
+{
+    return link->phase == LINK_LIVE ? CHANNEL_LIVE : CHANNEL_BULK;
+}
+
+/* Whether changes may be sent now, as far as the link goes. */
+static bool flows(const struct replica_link *link)
+{
+    return link->phase == LINK_LIVE || link->phase == LINK_CATCHING;
+}
+
 static uint32_t new_sync(struct shard *shard)
 {
     if (++shard->sync == 0)
@@ -65,40 +91,36 @@ static uint32_t new_sync(struct shard *shard)
     return shard->sync;
 }
 
-static bool has_room(const struct shard *shard, uint16_t at)
+uint16_t stream_receiver(const struct shard *shard, uint32_t number, uint32_t link)
 {
-    const struct peer *peer = shard->peers[at];
-    return !peer->silent && peer->in_view && peer->heard_ns != 0 &&
-           peer->out_seq - peer->out_acked < SHARD_FRAMES_IN_FLIGHT;
+    return receiver_of(&shard->vnodes[number], link);
+}
+
+bool stream_hears(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const uint16_t at = receiver_of(&shard->vnodes[number], link);
+    return at != PEER_NONE && !shard->peers[at]->silent && shard->peers[at]->in_view;
+}
+
+bool stream_has_room(const struct shard *shard, uint32_t number, uint32_t link,
+                     const struct effects *effects)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return channel_has_room(shard, receiver_of(vnode, link), kind_of(&vnode->links[link]), effects);
+}
+
+bool stream_copying(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const uint8_t phase = shard->vnodes[number].links[link].phase;
+    return phase == LINK_WAITING || phase == LINK_COPYING;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* Makes the frame being filled part of the stream. */
-static struct bytes_writer *stream_frame(struct shard *shard, uint16_t at, size_t len,
-                                         struct effects *effects)
-{
-    struct peer *peer = shard->peers[at];
-    struct bytes_writer *outbox =
-        peers_outbox(shard, at, len + (size_t)2 * PEER_RECORD_MAX, effects);
-    if (!peer->outbox_streams) {
-        if (peer->out_seq == peer->out_acked)
-            peer->out_wait_ns = shard->now_ns;
-        peer->out_seq++;
-        peer->outbox_streams = true;
-        peer_put_stream(outbox, peer->out_stream, peer->out_seq, peer->boot);
-    }
-    return outbox;
-}
-
-static void put_term(struct shard *shard, uint16_t at, uint32_t number, uint32_t link,
+static void put_term(const struct shard *shard, uint32_t number, uint32_t link,
                      struct bytes_writer *outbox)
 {
-    struct peer *peer = shard->peers[at];
     const struct vnode *vnode = &shard->vnodes[number];
-    if (peer->frame_stamp[number] == peer->frame)
-        return;
-    peer->frame_stamp[number] = peer->frame;
     if (is_branch(vnode)) {
         diverge_put_apart(shard, number, outbox);
         return;
@@ -106,6 +128,30 @@ static void put_term(struct shard *shard, uint16_t at, uint32_t number, uint32_t
     peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state,
                   vnode->links[link].sync, vnode->links[link].copy);
     merge_put_guard(shard, number, outbox);
+}
+
+/* The outbox of the link's channel, in which the vnode's TERM was put. */
+static struct bytes_writer *begin_record(struct shard *shard, uint32_t number, uint32_t link,
+                                         size_t len, struct effects *effects)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
+    const uint16_t at = receiver_of(vnode, link);
+    struct bytes_writer *outbox = channel_stream(shard, at, kind_of(state), len, effects);
+    struct channel *channel = &shard->peers[at]->channels[kind_of(state)];
+    if (channel->stamps[number] != channel->frame) {
+        channel->stamps[number] = channel->frame;
+        put_term(shard, number, link, outbox);
+    }
+    return outbox;
+}
+
+/* Notes the frame with the newest record of the link. */
+static void end_record(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    struct replica_link *state = &vnode->links[link];
+    state->sent_frame = shard->peers[receiver_of(vnode, link)]->channels[kind_of(state)].out_seq;
 }
 
 /* Notes that `link` of the vnode owes a MARK. */
@@ -119,64 +165,46 @@ static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     shard->marks[shard->mark_count++] = number;
 }
 
-bool stream_has_receiver(const struct shard *shard, uint32_t number, uint32_t link)
-{
-    return receiver_of(&shard->vnodes[number], link) != PEER_NONE;
-}
-
-bool stream_hears(const struct shard *shard, uint32_t number, uint32_t link)
-{
-    const uint16_t at = receiver_of(&shard->vnodes[number], link);
-    return at != PEER_NONE && !shard->peers[at]->silent && shard->peers[at]->in_view;
-}
-
-bool stream_has_room(const struct shard *shard, uint32_t number, uint32_t link)
-{
-    return has_room(shard, receiver_of(&shard->vnodes[number], link));
-}
-
-bool stream_marking(const struct shard *shard, uint32_t number, uint32_t link)
-{
-    return table_vnode_marked(shard->table, number, target_of(link));
-}
-
 void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects)
 {
-    struct vnode *vnode = &shard->vnodes[number];
-    const uint16_t at = receiver_of(vnode, link);
     const size_t room = len + merge_side_room(shard, number, id);
-    struct bytes_writer *outbox = stream_frame(shard, at, room, effects);
-    put_term(shard, at, number, link, outbox);
+    struct bytes_writer *outbox = begin_record(shard, number, link, room, effects);
     merge_put_side(shard, number, id, outbox);
-    if (is_branch(vnode))
+    if (is_branch(&shard->vnodes[number]))
         peer_put_diverged(outbox, number, id, state, (uint32_t)len);
     else
         peer_put_slot(outbox, number, id, state, (uint32_t)len);
-    vnode->links[link].sent_frame = shard->peers[at]->out_seq;
+    end_record(shard, number, link);
     owe_mark(shard, number, link);
     shard->stats.slots_replicated++;
+}
+
+void stream_put_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
+{
+    const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
+    ASSERT(len >= 0);
+    stream_put_state(shard, table_slot_vnode(shard->table, slot), link,
+                     table_slot_id(shard->table, slot), shard->state, (size_t)len, effects);
+    table_clear_dirty(shard->table, slot, target_of(link));
 }
 
 static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
 {
     const uint32_t number = table_slot_vnode(shard->table, slot);
-    struct vnode *vnode = &shard->vnodes[number];
+    const struct vnode *vnode = &shard->vnodes[number];
     const uint16_t at = receiver_of(vnode, link);
     if (at == PEER_NONE) {
         table_clear_dirty(shard->table, slot, target_of(link));
-        return;
-    }
-    if (!has_room(shard, at)) {
-        shard->peers[at]->out_deferred = true;
+    } else if (!flows(&vnode->links[link])) {
         table_defer(shard->table, slot, target_of(link));
-        return;
+    } else if (!stream_has_room(shard, number, link, effects)) {
+        shard->peers[at]->channels[kind_of(&vnode->links[link])].out_deferred = true;
+        shard->resume_due = shard->resume_due || effects->used >= CHANNEL_ARENA_MAX;
+        table_defer(shard->table, slot, target_of(link));
+    } else {
+        stream_put_slot(shard, slot, link, effects);
     }
-    const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
-    ASSERT(len >= 0);
-    stream_put_state(shard, number, link, table_slot_id(shard->table, slot), shard->state,
-                     (size_t)len, effects);
-    table_clear_dirty(shard->table, slot, target_of(link));
 }
 
 /* R2: whether the table has nothing more of the vnode for that position. */
@@ -191,7 +219,7 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 /* Before the newest mark is overwritten: is it, or the sample, acknowledged? */
 static void take_sample(const struct shard *shard, struct replica_link *link, uint16_t at)
 {
-    const uint64_t acked = shard->peers[at]->out_acked;
+    const uint64_t acked = shard->peers[at]->channels[kind_of(link)].out_acked;
     if (link->mark_frame != 0 && link->mark_frame <= acked)
         link->held_seq = link->mark_seq;
     else if (link->sample_frame != 0 && link->sample_frame <= acked)
@@ -206,67 +234,65 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
-    const uint16_t at = receiver_of(vnode, link);
-    struct bytes_writer *outbox = stream_frame(shard, at, 0, effects);
-    put_term(shard, at, number, link, outbox);
+    struct bytes_writer *outbox = begin_record(shard, number, link, 0, effects);
     const struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
         .term = vnode->term,
         .state = deciding(vnode) ? vnode->term : vnode->state,
-        .seq = table_vnode_seq(shard->table, number),
+        .seq = state->phase == LINK_ASKED ? state->mark_seq : table_vnode_seq(shard->table, number),
         .sync = state->sync,
         .asks = !state->confirmed,
     };
     if (!is_branch(vnode))
         merge_put_guard(shard, number, outbox);
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
-    take_sample(shard, state, at);
+    take_sample(shard, state, receiver_of(vnode, link));
+    end_record(shard, number, link);
     state->mark_due = false;
     state->mark_ns = shard->now_ns;
     state->mark_seq = entry.seq;
-    state->mark_frame = shard->peers[at]->out_seq;
-    state->sent_frame = state->mark_frame;
+    state->mark_frame = state->sent_frame;
+    if (state->phase == LINK_CATCHING && deciding(vnode))
+        state->phase = LINK_ASKED; /* C1 */
 }
 
-/* Lets links whose peer has room again go on from where they were deferred. */
-static void resume_links(struct shard *shard)
+/* Lets what was put off for want of room go on, where there is room again. */
+static void resume_links(struct shard *shard, const struct effects *effects)
 {
     if (!shard->resume_due)
         return;
     shard->resume_due = false;
     for (uint16_t at = 0; at < shard->peer_count; at++)
-        if (has_room(shard, at))
-            shard->peers[at]->out_deferred = false;
+        for (uint32_t kind = 0; kind < CHANNELS; kind++)
+            if (channel_has_room(shard, at, (enum channel_kind)kind, effects))
+                shard->peers[at]->channels[kind].out_deferred = false;
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
-        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
-            const uint16_t at = receiver_of(vnode, link);
-            if (at != PEER_NONE && table_vnode_behind(shard->table, number, target_of(link)) &&
-                has_room(shard, at))
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+            if (receiver_of(vnode, link) != PEER_NONE && flows(&vnode->links[link]) &&
+                table_vnode_behind(shard->table, number, target_of(link)) &&
+                stream_has_room(shard, number, link, effects))
                 table_resume_vnode(shard->table, number, target_of(link));
-        }
     }
 }
 
-/* Puts the marks that can be put; true if the vnode still owes one. */
-static bool put_marks_of(struct shard *shard, uint32_t number, struct effects *effects)
+/* Puts the mark of one link if it can be put; true if the link still owes it. */
+static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
+                        struct effects *effects)
 {
-    struct vnode *vnode = &shard->vnodes[number];
-    bool owes = false;
-    for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
-        struct replica_link *state = &vnode->links[link];
-        const uint16_t at = receiver_of(vnode, link);
-        if (!state->mark_due)
-            continue;
-        if (at == PEER_NONE)
-            state->mark_due = false;
-        else if (has_room(shard, at) && drained(shard, number, link))
-            put_mark(shard, number, link, effects);
-        else
-            owes = true;
+    struct replica_link *state = &shard->vnodes[number].links[link];
+    if (receiver_of(&shard->vnodes[number], link) == PEER_NONE) {
+        state->mark_due = false;
+        return false;
     }
-    return owes;
+    if (state->phase == LINK_WAITING)
+        handoff_offer(shard, number, link);
+    if (stream_copying(shard, number, link) || !stream_has_room(shard, number, link, effects) ||
+        (state->phase != LINK_ASKED && !drained(shard, number, link)))
+        return true;
+    put_mark(shard, number, link, effects);
+    return false;
 }
 
 static void put_marks(struct shard *shard, struct effects *effects)
@@ -274,10 +300,14 @@ static void put_marks(struct shard *shard, struct effects *effects)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < shard->mark_count; i++) {
         const uint32_t number = shard->marks[i];
-        if (put_marks_of(shard, number, effects))
+        bool owes = false;
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+            if (shard->vnodes[number].links[link].mark_due &&
+                put_mark_of(shard, number, link, effects))
+                owes = true;
+        shard->vnodes[number].mark_listed = owes;
+        if (owes)
             shard->marks[kept++] = number;
-        else
-            shard->vnodes[number].mark_listed = false;
     }
     shard->mark_count = kept;
 }
@@ -299,44 +329,63 @@ static void send_link(struct shard *shard, uint32_t link, struct effects *effect
     }
 }
 
-void stream_send(struct shard *shard, struct effects *effects)
+static void send_changes(struct shard *shard, struct effects *effects)
 {
-    resume_links(shard);
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         send_link(shard, link, effects);
     put_marks(shard, effects);
 }
 
+void stream_send(struct shard *shard, struct effects *effects)
+{
+    resume_links(shard, effects);
+    send_changes(shard, effects);
+    if (handoff_send(shard, effects))
+        send_changes(shard, effects); /* what changed while it was copied */
+}
+
 bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
 {
-    const uint16_t at = receiver_of(&shard->vnodes[number], link);
-    if (at == PEER_NONE || !has_room(shard, at))
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (receiver_of(vnode, link) == PEER_NONE || vnode->links[link].phase != LINK_LIVE ||
+        !stream_has_room(shard, number, link, effects))
         return false;
     send_link(shard, link, effects);
-    if (!has_room(shard, at) || !drained(shard, number, link))
+    if (!stream_has_room(shard, number, link, effects) || !drained(shard, number, link))
         return false;
     put_mark(shard, number, link, effects);
     return true;
 }
 
-void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+/* ---- from one channel to the other ----------------------------------------------------------- */
+
+/* Under a new sync nothing counts that was sent, acknowledged or held. */
+static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enum link_phase phase)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
+    state->phase = (uint8_t)phase;
     state->confirmed = false;
+    state->sent_frame = 0;
     state->mark_frame = 0;
     state->sample_frame = 0;
     state->held_seq = 0;
+    state->copy = false;
     state->sync = new_sync(shard);
     state->copy = false;
     vnodes_stir(shard, number);
     owe_mark(shard, number, link);
 }
 
+void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+{
+    rename_link(shard, number, link, LINK_LIVE);
+}
+
 void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
 {
-    table_mark_vnode(shard->table, number, target_of(link));
+    shard->stats.copies++;
+    rename_link(shard, number, link, LINK_WAITING);
     copy_restarted(shard, number, link);
-    stream_owe_mark(shard, number, link);
     shard->vnodes[number].links[link].copy = true;
 }
 
@@ -345,34 +394,41 @@ void stream_mark_again(struct shard *shard, uint32_t number, uint32_t link)
     owe_mark(shard, number, link);
 }
 
+void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
+{
+    struct replica_link *state = &shard->vnodes[number].links[link];
+    state->confirmed = false;
+    if (state->phase == LINK_LIVE || state->phase == LINK_ASKED)
+        state->phase = LINK_CATCHING; /* C2: what was unacknowledged was restarted already */
+    vnodes_stir(shard, number);
+}
+
 /* Frame numbers of a stream that ends mean nothing in the next; what they proved stays. */
 static void forget_frames(struct replica_link *link, uint64_t acked)
 {
     if (link->mark_frame != 0 && link->mark_frame <= acked)
         link->held_seq = link->mark_seq;
+    link->sent_frame = 0;
     link->mark_frame = 0;
     link->sample_frame = 0;
 }
 
-void stream_restart(struct shard *shard, uint16_t at)
+void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
 {
-    struct peer *peer = shard->peers[at];
+    struct channel *channel = &shard->peers[at]->channels[kind];
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
-        const struct vnode *vnode = &shard->vnodes[number];
+        struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
-            if (receiver_of(vnode, link) == at && vnode->links[link].sent_frame > peer->out_acked)
+            struct replica_link *state = &vnode->links[link];
+            if (receiver_of(vnode, link) != at || kind_of(state) != kind)
+                continue;
+            if (state->sent_frame > channel->out_acked)
                 stream_restart_link(shard, number, link);
+            else
+                forget_frames(state, channel->out_acked);
         }
     }
-    for (uint32_t number = 0; number < shard->options.vnodes; number++)
-        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-            if (receiver_of(&shard->vnodes[number], link) == at) {
-                shard->vnodes[number].links[link].sent_frame = 0;
-                forget_frames(&shard->vnodes[number].links[link], peer->out_acked);
-            }
-    peer->out_stream++;
-    peer->out_seq = 0;
-    peer->out_acked = 0;
+    channel_begin(channel);
     shard->resume_due = true;
     shard->stats.resyncs++;
 }
@@ -382,7 +438,7 @@ bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
     return state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
-           state->mark_frame <= shard->peers[state->peer]->out_acked &&
+           state->mark_frame <= shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked &&
            state->mark_seq == table_vnode_seq(shard->table, number);
 }
 
@@ -400,9 +456,18 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     const int link = link_to(vnode, at);
     if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
         return;
-    vnode->links[link].confirmed = true;
-    if (vnode->links[link].held_seq < entry->seq)
-        vnode->links[link].held_seq = entry->seq;
+    struct replica_link *state = &vnode->links[link];
+    if (state->phase == LINK_ASKED && entry->seq >= state->mark_seq) { /* C1 */
+        state->phase = LINK_LIVE;
+        forget_frames(state, 0);
+        if (table_vnode_behind(shard->table, entry->vnode, target_of((uint32_t)link)))
+            table_resume_vnode(shard->table, entry->vnode, target_of((uint32_t)link));
+    }
+    if (state->phase != LINK_LIVE)
+        return; /* of an earlier mark: more was sent since */
+    state->confirmed = true;
+    if (state->held_seq < entry->seq)
+        state->held_seq = entry->seq;
 }
 
 void stream_lacks(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
@@ -414,13 +479,14 @@ void stream_lacks(struct shard *shard, uint16_t at, const struct peer_vnode *ent
         stream_restart_link(shard, entry->vnode, (uint32_t)link);
 }
 
-void stream_ask_again(struct shard *shard, uint32_t number)
+void stream_ask_again(struct shard *shard, uint32_t number, const struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     for (uint32_t link = 0; link < vnode->link_count; link++) {
         const struct replica_link *state = &vnode->links[link];
         if (!state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
-            shard->now_ns - state->mark_ns > SHARD_RESYNC_NS && has_room(shard, state->peer))
+            shard->now_ns - state->mark_ns > SHARD_RESYNC_NS &&
+            stream_has_room(shard, number, link, effects))
             owe_mark(shard, number, link);
     }
 }
@@ -430,7 +496,7 @@ uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t li
     const struct replica_link *state = &shard->vnodes[number].links[link];
     if (!state->confirmed || state->peer == PEER_NONE)
         return 0;
-    const uint64_t acked = shard->peers[state->peer]->out_acked;
+    const uint64_t acked = shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked;
     if (state->mark_frame != 0 && state->mark_frame <= acked)
         return state->mark_seq;
     if (state->sample_frame != 0 && state->sample_frame <= acked)
@@ -438,26 +504,27 @@ uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t li
     return state->held_seq;
 }
 
-void stream_acked(struct shard *shard, uint16_t at, uint64_t stream, uint64_t seq, bool resync)
+void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
-    struct peer *peer = shard->peers[at];
-    if (stream != peer->out_stream || seq > peer->out_seq)
+    const enum channel_kind kind = record->stream.bulk ? CHANNEL_BULK : CHANNEL_LIVE;
+    struct channel *channel = &shard->peers[at]->channels[kind];
+    if (record->stream.stream != channel->out_stream || record->stream.seq > channel->out_seq)
         return;
-    if (seq > peer->out_acked) {
-        peer->out_acked = seq;
-        peer->out_wait_ns = shard->now_ns;
-        shard->resume_due = shard->resume_due || peer->out_deferred;
-    }
-    if (resync)
-        stream_restart(shard, at);
+    if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns))
+        shard->resume_due = shard->resume_due || channel->out_deferred;
+    if (record->stream.resync)
+        stream_restart(shard, at, kind);
 }
 
 void stream_tick(struct shard *shard)
 {
-    for (uint16_t i = 0; i < shard->peer_count; i++) {
-        const struct peer *peer = shard->peers[i];
-        if (peer->out_seq > peer->out_acked && !peer->silent &&
-            shard->now_ns - peer->out_wait_ns > SHARD_RESYNC_NS)
-            stream_restart(shard, i);
+    for (uint16_t at = 0; at < shard->peer_count; at++) {
+        const struct peer *peer = shard->peers[at];
+        for (uint32_t kind = 0; kind < CHANNELS; kind++) {
+            const struct channel *channel = &peer->channels[kind];
+            if (channel->out_seq > channel->out_acked && !peer->silent &&
+                shard->now_ns - channel->out_wait_ns > SHARD_RESYNC_NS)
+                stream_restart(shard, at, (enum channel_kind)kind);
+        }
     }
 }

@@ -13,24 +13,11 @@
 void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record *record,
                      struct stream_in *in)
 {
-    struct peer *peer = shard->peers[at];
-    const uint64_t stream = record->stream.stream;
-    const uint64_t seq = record->stream.seq;
-    in->present = true;
+    struct channel *channel = &shard->peers[at]->channels[in->bulk ? CHANNEL_BULK : CHANNEL_LIVE];
     in->accept = false;
     if (record->stream.boot != shard->options.boot)
         return; /* it continues what an earlier process of this node had received */
-    if (stream > peer->in_stream && seq == 1) {
-        peer->in_stream = stream;
-        peer->in_seq = 0;
-    }
-    if (stream == peer->in_stream && seq == peer->in_seq + 1) {
-        peer->in_seq = seq;
-        in->accept = true;
-    } else if (stream > peer->in_stream || (stream == peer->in_stream && seq > peer->in_seq)) {
-        peer->resync_due = stream == peer->in_stream; /* a gap; a later stream's start may follow */
-    }
-    peer->ack_due = true;
+    in->accept = channel_take(channel, record->stream.stream, record->stream.seq);
 }
 
 void stream_in_broken(struct shard *shard, uint32_t number)
@@ -66,6 +53,22 @@ static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
     return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
 }
 
+/* What the copy of a TERM record is to the one that is taken now. */
+enum copy_order { COPY_LATE, COPY_SAME, COPY_NEXT };
+
+static enum copy_order order_of(const struct vnode *vnode, uint16_t at, const struct term *term,
+                                uint32_t sync)
+{
+    if (vnode->in_from != at)
+        return COPY_NEXT;
+    const int order = term_compare(term, &vnode->in_term);
+    if (order != 0)
+        return order < 0 ? COPY_LATE : COPY_NEXT;
+    if (sync == vnode->in_sync)
+        return COPY_SAME;
+    return (int32_t)(sync - vnode->in_sync) > 0 ? COPY_NEXT : COPY_LATE;
+}
+
 void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *record,
                     struct effects *effects)
 {
@@ -77,9 +80,17 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     if (vnode->role != ROLE_ABSENT && term->writer == shard->peers[at]->node)
         (void)vnodes_adopt(shard, number, term);
     const bool followed = follows(shard, at, number);
+    const enum copy_order order = order_of(vnode, at, term, record->term.sync);
+    vnode->in_late = order == COPY_LATE;
     if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
         put_stale(shard, at, number, effects);
-    } else if (vnode->in_sync != record->term.sync) {
+        vnode->in_late = true;
+    } else if (order == COPY_NEXT && !followed && vnode->in_from != PEER_NONE &&
+               follows(shard, vnode->in_from, number)) {
+        vnode->in_late = true; /* the copy of the one it follows goes on */
+    } else if (order == COPY_NEXT) {
+        vnode->in_from = at;
+        vnode->in_term = *term;
         vnode->in_sync = record->term.sync;
         vnode->whole = followed;
         stream_in_broken(shard, number);
@@ -94,16 +105,17 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
 void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
     struct vnode *vnode = &shard->vnodes[record->slot.vnode];
+    if (vnode->in_late)
+        return; /* C3: what it would overwrite may be newer */
     if (!follows(shard, at, record->slot.vnode)) {
-        /* R4; what a deposed decider sends says nothing about the copy of the present one. */
-        if (vnode->role != ROLE_REPLICA || vnode->term.writer == shard->peers[at]->node)
-            vnode->whole = false;
+        vnode->whole = false; /* R4 */
         vnodes_stir(shard, record->slot.vnode);
         return;
     }
     vnode->beyond = true;
     const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
                                     record->slot.state, record->slot.len, shard->now_ns, 0);
+    vnode->in_ns = shard->now_ns;
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     merge_in_slot(shard, record->slot.vnode, record->slot.id);
@@ -126,18 +138,23 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    if (!vnodes_mine(shard, entry->vnode) || !follows(shard, at, entry->vnode) ||
+    if (!vnodes_mine(shard, entry->vnode) || vnode->in_late || !follows(shard, at, entry->vnode) ||
         (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0))
         return;
     if (!vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
     }
-    vnode->state = entry->state; /* S4 */
-    table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
-    vnode->beyond = false;
-    merge_in_mark(shard, entry->vnode, vnode->in_copy);
-    end_copy(shard, entry->vnode);
+    /* One that was repeated may come behind newer ones of the other channel. */
+    const bool behind = term_compare(&entry->state, &vnode->state) == 0 &&
+                        entry->seq < table_vnode_seq(shard->table, entry->vnode);
+    if (!behind) {
+        vnode->state = entry->state; /* S4 */
+        table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+        vnode->beyond = false;
+        merge_in_mark(shard, entry->vnode, vnode->in_copy);
+        end_copy(shard, entry->vnode);
+    }
     if (entry->asks)
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)

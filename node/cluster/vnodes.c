@@ -277,6 +277,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
         return;
     }
     vnode->pulling = true;
+    vnode->in_ns = shard->now_ns;
     const struct peer_vnode entry = vnodes_entry(shard, number);
     peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
 }

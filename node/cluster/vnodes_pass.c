@@ -92,9 +92,8 @@ void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *eff
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         if (vnode->links[i].peer != vnode->passing_to)
             continue;
-        if (!stream_synced(shard, number, i))
-            stream_restart_link(shard, number, i);
-        if (stream_drain(shard, number, i, effects))
+        /* What was lost is copied again first: the sealed state does not change meanwhile. */
+        if (vnode->links[i].confirmed && stream_drain(shard, number, i, effects))
             put_pass(shard, number, i, effects);
     }
 }

@@ -55,6 +55,13 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
     return true;
 }
 
+/* Whether a state is pulled and nothing of it has come for long. */
+static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
+{
+    const int64_t since_ns = vnode->in_ns > vnode->since_ns ? vnode->in_ns : vnode->since_ns;
+    return vnode->pulling && shard->now_ns - since_ns > VNODES_PASS_GIVE_UP_MS * MS;
+}
+
 static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
                          struct effects *effects)
 {
@@ -70,13 +77,13 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
     case ROLE_RECOVERING:
         if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
             vnodes_ask(shard, number, effects);
-        if (vnode->pulling && shard->now_ns - vnode->since_ns > VNODES_PASS_GIVE_UP_MS * MS)
+        if (pull_stuck(shard, vnode))
             vnodes_recover(shard, number, vnode->fresh, effects);
         else
             vnodes_finish_recovery(shard, number, effects);
         break;
     case ROLE_DECIDING:
-        stream_ask_again(shard, number);
+        stream_ask_again(shard, number, effects);
         merge_watch(shard, number);
         if (passes < VNODES_PASSES_PER_TICK && vnodes_try_pass(shard, number, effects))
             passes++;
@@ -138,8 +145,8 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
         return vnode->rank != UINT8_MAX && vnode->whole && !vnode->leftover &&
-               vnode->hint != PEER_NONE && vnode->term.writer != shard->options.node_id &&
-               !peers_gone(shard, vnode->hint);
+               term_compare(&vnode->state, &vnode->term) == 0 && vnode->hint != PEER_NONE &&
+               vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
     case ROLE_DECIDING:
         return vnode->merge.guard.count == 0 && links_calm(shard, vnode) &&
                vnodes_successor(shard, number) < 0;
@@ -183,7 +190,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
         struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at)
-                vnode->links[i].confirmed = false;
+                stream_unconfirm(shard, number, i);
         vnodes_stir(shard, number);
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             watch_decider(shard, number, effects);
@@ -199,6 +206,8 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
         struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             vnode->whole = false; /* does it still decide? */
+        if (vnode->in_from == at)
+            vnode->in_from = PEER_NONE; /* the names of its copies begin anew */
         vnodes_stir(shard, number);
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
@@ -206,5 +215,6 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
             if (vnode->links[i].peer == at)
                 stream_restart_link(shard, number, i);
     }
-    stream_restart(shard, at);
+    stream_restart(shard, at, CHANNEL_LIVE);
+    stream_restart(shard, at, CHANNEL_BULK);
 }

@@ -89,6 +89,7 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     vnode->claim_fell = false;
     vnode->puller = PEER_NONE;
     vnode->whole = false;
+    vnode->in_from = PEER_NONE;
     vnode->header_due = false;
     table_set_targets(shard->table, number, 0);
     table_set_vnode_seq(shard->table, number, 0);

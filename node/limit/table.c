@@ -465,6 +465,17 @@ bool table_step(struct table *table, int64_t now_ns)
 
 /* -- slots -------------------------------------------------------------------------------- */
 
+uint32_t table_slots_end(const struct table *table)
+{
+    return table->slots_end;
+}
+
+bool table_slot_used(const struct table *table, uint32_t slot)
+{
+    ASSERT(slot < table->slots_end);
+    return slot_live(&table->slots[slot]);
+}
+
 uint32_t table_lookup(const struct table *table, struct hash128 id)
 {
     return table_find(table, id);

@@ -160,6 +160,11 @@ void table_write_done(struct table *table, uint32_t slot, bool ok);
 
 /* -- slots -------------------------------------------------------------------------------- */
 
+/* Slots are numbered 0 .. table_slots_end - 1; those in use keep their number. For walks over all
+ * of them: a key that is added behind the walker is a change, which it is told of. */
+uint32_t table_slots_end(const struct table *table);
+bool table_slot_used(const struct table *table, uint32_t slot);
+
 /* The slot of `id`, or TABLE_NONE. */
 uint32_t table_lookup(const struct table *table, struct hash128 id);
 struct hash128 table_slot_id(const struct table *table, uint32_t slot);

@@ -1,7 +1,8 @@
 /* links.c - connections to peers; links.h is the contract.
  *
  * A DEALER with IMMEDIATE set takes messages only while its connection stands, so nothing piles up
- * for a peer that is gone. Its monitor tells when the connection ends.
+ * for a peer that is gone. The monitor of the live one tells when the connection ends; that of the
+ * bulk one is nobody's evidence, as it is missed by the stream on it alone.
  */
 #include "node/runtime/links.h"
 
@@ -17,8 +18,9 @@ struct link {
     uint16_t shard;
     bool wanted;
     char endpoint[VIEW_TEXT_LEN];
-    void *dealer;
-    void *monitor;
+    void *live;
+    void *bulk;
+    void *monitor; /* of `live` */
 };
 
 struct links {
@@ -40,7 +42,8 @@ int links_new(const struct links_options *options, struct links **out)
 
 static void disconnect(struct link *link)
 {
-    socket_close(&link->dealer);
+    socket_close(&link->live);
+    socket_close(&link->bulk);
     socket_close(&link->monitor);
 }
 
@@ -66,11 +69,15 @@ static void connect_link(struct links *links, struct link *link)
 {
     /* Monitor names must be unique in the process: shard in the high bits, a count below. */
     const uint64_t number = (uint64_t)links->options.shard << 32 | ++links->monitors;
-    int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->dealer);
+    int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->live);
     if (error == 0)
-        error = socket_monitor(links->options.context, link->dealer, number, &link->monitor);
+        error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->bulk);
     if (error == 0)
-        error = socket_join(link->dealer, link->endpoint);
+        error = socket_monitor(links->options.context, link->live, number, &link->monitor);
+    if (error == 0)
+        error = socket_join(link->live, link->endpoint);
+    if (error == 0)
+        error = socket_join(link->bulk, link->endpoint);
     if (error == 0)
         return;
     log_printf(links->options.log, LOG_LEVEL_ERROR, "cannot connect to peer %s: %s", link->endpoint,
@@ -93,7 +100,7 @@ static void want(struct links *links, const struct view_member *member, uint16_t
         link->shard = shard;
     }
     link->wanted = true;
-    if (link->dealer != NULL && strcmp(link->endpoint, endpoint) == 0)
+    if (link->live != NULL && strcmp(link->endpoint, endpoint) == 0)
         return;
     disconnect(link);
     memcpy(link->endpoint, endpoint, sizeof link->endpoint);
@@ -120,11 +127,13 @@ void links_follow(struct links *links, const struct view *view)
     }
 }
 
-void links_send(struct links *links, uint64_t node, uint16_t shard, const void *data, size_t len)
+void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
+                size_t len)
 {
     struct link *link = find(links, node, shard);
+    void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
-    if (link == NULL || link->dealer == NULL || socket_send(link->dealer, data, len) != 0)
+    if (dealer == NULL || socket_send(dealer, data, len) != 0)
         links->dropped++;
     else
         failure_frame(links->options.failpoints, FAILURE_SENT, data, len);

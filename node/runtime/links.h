@@ -1,4 +1,6 @@
-/* links.h - a shard's connections to the other shards of the cluster, one DEALER each.
+/* links.h - a shard's connections to the other shards of the cluster, two DEALERs each: one for
+ * what must not wait, and one for complete copies of vnodes, whose TCP connection may be full of
+ * them.
  *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
  * connection is told once, as evidence for the shard (P1 of node/cluster/peers.c).
@@ -7,6 +9,7 @@
 #ifndef NODE_RUNTIME_LINKS_H
 #define NODE_RUNTIME_LINKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -30,7 +33,8 @@ MUST_USE int links_new(const struct links_options *options, struct links **out);
 void links_free(struct links **links);
 void links_follow(struct links *links, const struct view *view);
 /* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
-void links_send(struct links *links, uint64_t node, uint16_t shard, const void *data, size_t len);
+void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
+                size_t len);
 /* Calls `lost` for each connection lost since the last call. */
 void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),
                 void *context);

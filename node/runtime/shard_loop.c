@@ -94,7 +94,8 @@ static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
                            effect->len);
         break;
     case EFFECT_SEND_PEER:
-        links_send(loop->links, effect->target, effect->shard, effect->bytes, effect->len);
+        links_send(loop->links, effect->target, effect->shard, effect->bulk, effect->bytes,
+                   effect->len);
         break;
     case EFFECT_LOAD:
         load(loop, effect);

@@ -17,8 +17,10 @@
  * X4  Each connection holds a bounded number of frames; what comes on top is lost, as a full socket
  *     loses it.
  *
- * Beyond what TCP does, faults may lose, repeat, delay and reorder single frames. Clients are near:
- * their frames take a short time, and are lost by a fault of their own, or by a crash.
+ * Complete copies have connections of their own between the same sockets, often slower ones; nobody
+ * is told when they end. Beyond what TCP does, faults may lose, repeat, delay and reorder single
+ * frames. Clients are near: their frames take a short time, and are lost by a fault of their own,
+ * or by a crash.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,9 @@ enum {
     RETRY_MAX_MS = 500,
     RESEND_MAX_MS = 1000, /* TCP sends again after a split, at the latest */
     LATE_MS = 300,
+    COPIES_PPM = 20000, /* a connection for copies is held up now and then */
+    COPIES_MS = 40,
+    PAIRS = SIM_SHARDS_MAX * SIM_SHARDS_MAX,
 };
 
 static struct random *stream(struct sim *sim)
@@ -75,14 +80,19 @@ void net_fini(struct sim *sim)
     }
 }
 
-static uint8_t lane_of(uint8_t from_shard, uint8_t to_shard)
+static uint8_t lane_of(uint8_t from_shard, uint8_t to_shard, bool bulk)
 {
-    return (uint8_t)(1 + from_shard * SIM_SHARDS_MAX + to_shard);
+    return (uint8_t)(1 + (bulk ? PAIRS : 0) + from_shard * SIM_SHARDS_MAX + to_shard);
+}
+
+static bool is_bulk(uint8_t lane)
+{
+    return lane > PAIRS;
 }
 
 static uint8_t from_shard_of(uint8_t lane)
 {
-    return (uint8_t)((lane - 1) / SIM_SHARDS_MAX);
+    return (uint8_t)((lane - 1) % PAIRS / SIM_SHARDS_MAX);
 }
 
 static uint8_t to_shard_of(uint8_t lane)
@@ -109,6 +119,8 @@ static void travel(struct sim *sim, struct net_link *link, const struct event *p
     const bool late = sim_chance(sim, STREAM_NETWORK, faults->late_ppm);
     const bool reorder = sim_chance(sim, STREAM_NETWORK, faults->reorder_ppm);
     event.at_ns += more_ns + (late ? jitter(sim, LATE_MS * SIM_MS) : 0);
+    if (is_bulk(pattern->lane) && sim_chance(sim, STREAM_NETWORK, COPIES_PPM))
+        event.at_ns += jitter(sim, COPIES_MS * SIM_MS);
     if (!late && !reorder) {
         if (event.at_ns <= connection->arrives_ns)
             event.at_ns = connection->arrives_ns + 1; /* X2 */
@@ -194,9 +206,9 @@ static void send_on(struct sim *sim, uint8_t from, uint8_t to, const struct even
 }
 
 void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enum event_kind kind,
-              uint8_t shard, const uint8_t *bytes, size_t len)
+              uint8_t shard, bool bulk, const uint8_t *bytes, size_t len)
 {
-    const uint8_t lane = kind == EVENT_GOSSIP ? NET_GOSSIP : lane_of(from_shard, shard);
+    const uint8_t lane = kind == EVENT_GOSSIP ? NET_GOSSIP : lane_of(from_shard, shard, bulk);
     struct net_connection *connection = &sim->net.links[from][to].lanes[lane];
     sim->coverage.sent++;
     if (!connection->up && !connection->connecting)
@@ -259,7 +271,7 @@ static void end(struct sim *sim, uint8_t from, uint8_t to, uint8_t lane, bool to
     drop_held(connection);
     sim->coverage.breaks++;
     connect_later(sim, from, to, lane);
-    if (!told || lane == NET_GOSSIP)
+    if (!told || lane == NET_GOSSIP || is_bulk(lane))
         return;
     const struct event event = {
         .at_ns = sim->now_ns + SIM_MS / 20 + jitter(sim, 3 * SIM_MS),

@@ -97,7 +97,8 @@ static void send_gossip(struct sim *sim, struct node *node, const struct effect 
         sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
         return;
     }
-    net_send(sim, node->index, 0, (uint8_t)(d - 1), EVENT_GOSSIP, 0, effect->bytes, effect->len);
+    net_send(sim, node->index, 0, (uint8_t)(d - 1), EVENT_GOSSIP, 0, false, effect->bytes,
+             effect->len);
 }
 
 static void send_peer(struct sim *sim, struct node *node, uint8_t shard,
@@ -109,7 +110,7 @@ static void send_peer(struct sim *sim, struct node *node, uint8_t shard,
                  (unsigned long long)effect->target, effect->shard);
     else
         net_send(sim, node->index, shard, (uint8_t)to, EVENT_PEER, (uint8_t)effect->shard,
-                 effect->bytes, effect->len);
+                 effect->bulk, effect->bytes, effect->len);
 }
 
 /* The disk will answer a load or a listing. */

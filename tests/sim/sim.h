@@ -115,8 +115,8 @@ struct net_faults {
 };
 
 enum {
-    NET_GOSSIP = 0, /* lane of gossip; then one for each pair of shards */
-    NET_LANES = 1 + SIM_SHARDS_MAX * SIM_SHARDS_MAX,
+    NET_GOSSIP = 0, /* lane of gossip; then one for each pair of shards, and again for copies */
+    NET_LANES = 1 + 2 * SIM_SHARDS_MAX * SIM_SHARDS_MAX,
     NET_QUEUE_MAX = 2000,     /* frames under way on one connection */
     NET_GOSSIP_QUEUE_MAX = 32 /* that wait for a connection */
 };
@@ -392,7 +392,7 @@ void net_init(struct sim *sim);
 void net_fini(struct sim *sim);
 /* Sends a frame of shard `from_shard`, between nodes: EVENT_GOSSIP or EVENT_PEER. */
 void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enum event_kind kind,
-              uint8_t shard, const uint8_t *bytes, size_t len);
+              uint8_t shard, bool bulk, const uint8_t *bytes, size_t len);
 /* A frame reaches its node: whether it is still there. */
 bool net_arrived(struct sim *sim, const struct event *event);
 /* Frames between a client and a node. */

@@ -129,7 +129,7 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_stream(writer, 23, 24, 25);
         break;
     case PEER_ACK:
-        peer_put_ack(writer, 26, 27, true);
+        peer_put_ack(writer, 26, 27, true, true);
         break;
     case PEER_TERM:
         peer_put_term(writer, VNODE, &newest, 28, true);
@@ -312,7 +312,7 @@ static void moved_stream_ack_and_term_read_back_as_written(void **state)
     assert_int_equal(record.type, PEER_ACK);
     assert_int_equal(record.stream.stream, 26);
     assert_int_equal(record.stream.seq, 27);
-    assert_true(record.stream.resync);
+    assert_true(record.stream.resync && record.stream.bulk);
     assert_int_equal(next_of(data, record_bytes(PEER_TERM, data), &record), 1);
     assert_int_equal(record.type, PEER_TERM);
     assert_int_equal(record.term.vnode, VNODE);
@@ -694,6 +694,26 @@ static void a_frame_gives_its_sender_and_its_records_in_order(void **state)
     assert_int_equal(peer_next(&reader, VNODES, &record), 0);
 }
 
+/* A frame names the channel of copies; any other name is refused. */
+static void a_frame_tells_its_channel(void **state)
+{
+    uint8_t frame[BUFFER_LEN];
+    struct peer_envelope envelope = {.node = 5, .records = state_bytes, .len = sizeof state_bytes};
+    struct peer_envelope read;
+
+    (void)state;
+    int len = peer_encode(&envelope, frame, sizeof frame);
+    assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
+    assert_false(read.bulk);
+    envelope.bulk = true;
+    len = peer_encode(&envelope, frame, sizeof frame);
+    assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
+    assert_true(read.bulk);
+    assert_int_equal(read.len, sizeof state_bytes);
+    frame[len - 1] = 2;
+    assert_int_equal(peer_decode(frame, (size_t)len, &read), TG_EPROTOCOL);
+}
+
 /* An envelope that does not fit is an error, and no byte goes beyond the buffer. */
 static void a_frame_that_does_not_fit_is_refused_by_the_writer(void **state)
 {
@@ -745,7 +765,9 @@ static int decode_of(size_t fields, uint64_t version, uint64_t node, uint64_t sh
         mp_put_bin(&writer, "", 0);
     else if (fields > 4)
         mp_put_str(&writer, "");
-    for (size_t i = 5; i < fields; i++)
+    if (fields > 5)
+        mp_put_uint(&writer, 0); /* the channel */
+    for (size_t i = 6; i < fields; i++)
         mp_put_uint(&writer, i);
     assert_false(writer.failed);
     return peer_decode(frame, writer.len, &envelope);
@@ -849,6 +871,7 @@ int main(void)
         cmocka_unit_test(every_cost_passes),
         cmocka_unit_test(a_slot_longer_than_its_frame_is_refused),
         cmocka_unit_test(a_frame_gives_its_sender_and_its_records_in_order),
+        cmocka_unit_test(a_frame_tells_its_channel),
         cmocka_unit_test(a_frame_that_does_not_fit_is_refused_by_the_writer),
         cmocka_unit_test(every_prefix_of_a_frame_is_refused),
         cmocka_unit_test(a_bad_envelope_is_refused_and_another_version_named),

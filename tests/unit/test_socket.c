@@ -347,7 +347,7 @@ static void send_through(struct fixture *f, struct links *links, void *router)
     struct socket_message message;
 
     for (int waited = 0; waited < WAIT_MS; waited += STEP_MS) {
-        links_send(links, OTHER, 0, "frame", 5);
+        links_send(links, OTHER, 0, false, "frame", 5);
         if (zmq_poll(&item, 1, STEP_MS) == 1) {
             while (socket_receive(router, &f->holder, &message) > 0)
                 assert_text(&message, "frame");
@@ -362,7 +362,7 @@ static void links_follow_the_view(void **state)
 {
     struct fixture *f = *state;
     const struct log silent = {.write = NULL};
-    const struct links_options options = {f->context, &silent, SELF, 0};
+    const struct links_options options = {f->context, &silent, SELF, 0, NULL};
     char endpoint[VIEW_TEXT_LEN];
     void *elsewhere = keep(f, bind_router(f, SOCKET_PEERS, endpoint));
     struct view_member members[2];
@@ -370,7 +370,7 @@ static void links_follow_the_view(void **state)
 
     assert_int_equal(links_new(&options, &f->links), 0);
     struct links *links = f->links;
-    links_send(links, OTHER, 0, "x", 1);
+    links_send(links, OTHER, 0, false, "x", 1);
     assert_int_equal(links_dropped(links), 1);
     make_view(&view, members, f->endpoint);
     links_follow(links, &view);
@@ -379,11 +379,11 @@ static void links_follow_the_view(void **state)
     links_follow(links, &view);
     send_through(f, links, elsewhere);
     const uint64_t dropped = links_dropped(links);
-    links_send(links, SELF, 0, "x", 1); /* never to itself */
+    links_send(links, SELF, 0, false, "x", 1); /* never to itself */
     assert_int_equal(links_dropped(links), dropped + 1);
     members[1].state = VIEW_LEFT;
     links_follow(links, &view);
-    links_send(links, OTHER, 0, "x", 1);
+    links_send(links, OTHER, 0, false, "x", 1);
     assert_int_equal(links_dropped(links), dropped + 2);
     links_free(&f->links);
     assert_null(f->links);
@@ -394,7 +394,7 @@ static void a_lost_link_is_told_with_its_node(void **state)
 {
     struct fixture *f = *state;
     const struct log silent = {.write = NULL};
-    const struct links_options options = {f->context, &silent, SELF, 0};
+    const struct links_options options = {f->context, &silent, SELF, 0, NULL};
     struct view_member members[2];
     struct view view;
 
