@@ -5,6 +5,9 @@
  * milliseconds later, unless the process crashes before, or the disk refuses it. A vnode is
  * dropped in the order in which that was asked for, so a batch handed over before does not bring
  * it back.
+ *
+ * The journal is quicker and keeps promises: a batch that is out when the process ends is lost, or
+ * on disk whole though nobody was told. A promise only rises, and outlives its vnode.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,10 @@ enum {
     DISK_BYTES_MAX = 8 << 20,
     DISK_FAIL_PPM = 20000,
     DISK_PIECE = 16, /* ids of one piece of a listing */
+    DISK_JOURNAL_MAX = 4096,
+    DISK_JOURNAL_MIN_US = 300, /* until a batch is durable */
+    DISK_JOURNAL_MAX_US = 5000,
+    DISK_JOURNAL_KEPT_PPM = 500000, /* of the batches that are out when the process ends */
 };
 
 /* ---- named values ---------------------------------------------------------------------------- */
@@ -68,22 +75,26 @@ static const struct disk_record *find(const struct disk *disk, uint32_t vnode, s
     return record;
 }
 
-static void put(struct disk *disk, const struct shard_write *write, const uint8_t *state)
+static void put(struct disk *disk, uint32_t vnode, struct hash128 id, const uint8_t *state,
+                uint32_t len)
 {
-    struct disk_record **place = place_of(disk, write->vnode, write->id);
+    struct disk_record **place = place_of(disk, vnode, id);
     struct disk_record *next = NULL;
     if (*place != NULL) {
         next = (*place)->next;
         free(*place);
+        *place = next;
         disk->now.records--;
     }
-    struct disk_record *record = malloc(sizeof *record + write->len);
+    if (len == 0)
+        return;
+    struct disk_record *record = malloc(sizeof *record + len);
     ASSERT(record != NULL);
     record->next = next;
-    record->vnode = write->vnode;
-    record->id = write->id;
-    record->len = write->len;
-    memcpy(record->state, state, write->len);
+    record->vnode = vnode;
+    record->id = id;
+    record->len = len;
+    memcpy(record->state, state, len);
     *place = record;
     disk->now.records++;
 }
@@ -101,11 +112,14 @@ static void forget_vnode(struct disk *disk, uint32_t vnode)
     }
 }
 
-void disk_drop(struct node *node, uint32_t vnode)
+void disk_drop(struct sim *sim, struct node *node, uint32_t vnode)
 {
-    struct disk_batch *batch = &node->disk.batches[vnode % node->shard_count];
-    if (batch->out)
-        batch->drop[vnode] = true;
+    const uint32_t place = vnode % sim->vnodes;
+    struct disk_batch *batch = &node->disk.batches[place % node->shard_count];
+    struct disk_journal *journal = &node->disk.journals[place % node->shard_count];
+    const bool journaled = vnode >= sim->vnodes;
+    if (journaled ? journal->out : batch->out)
+        (journaled ? journal->drop : batch->drop)[place] = true;
     else
         forget_vnode(&node->disk, vnode);
 }
@@ -174,7 +188,8 @@ void disk_commit(struct sim *sim, struct node *node, uint8_t shard)
     const bool ok = sim->now_ns >= disk->full_until_ns && !errs(sim);
     ASSERT(batch->out);
     for (uint32_t i = 0; ok && i < batch->count; i++)
-        put(disk, &batch->writes[i], batch->bytes + batch->writes[i].offset);
+        put(disk, batch->writes[i].vnode, batch->writes[i].id,
+            batch->bytes + batch->writes[i].offset, batch->writes[i].len);
     for (uint32_t i = 0; ok && i < batch->header_count; i++) {
         disk->now.headers[batch->headers[i].vnode] = batch->headers[i];
         disk->now.has_header[batch->headers[i].vnode] = true;
@@ -187,6 +202,96 @@ void disk_commit(struct sim *sim, struct node *node, uint8_t shard)
     batch_end(batch);
     shard_written(node->shards[shard], shell_clock(sim, node), ok);
 }
+
+/* ---- journal --------------------------------------------------------------------------------- */
+
+static void journal_end(struct disk_journal *journal)
+{
+    free(journal->records);
+    free(journal->bytes);
+    memset(journal, 0, sizeof *journal);
+}
+
+bool disk_journal(struct sim *sim, struct node *node, uint8_t shard)
+{
+    struct disk_journal *journal = &node->disk.journals[shard];
+    const int64_t node_ns = shell_clock(sim, node);
+    if (!shard_journal_due(node->shards[shard]))
+        return false;
+    ASSERT(!journal->out);
+    if (sim->journal.records == NULL) {
+        sim->journal.capacity = DISK_JOURNAL_MAX;
+        sim->journal.bytes_capacity = DISK_BYTES_MAX;
+        sim->journal.records = calloc(DISK_JOURNAL_MAX, sizeof *sim->journal.records);
+        sim->journal.bytes = malloc(DISK_BYTES_MAX);
+        ASSERT(sim->journal.records != NULL && sim->journal.bytes != NULL);
+    }
+    shard_journal_gather(node->shards[shard], node_ns, &sim->journal);
+    if (sim->journal.count == 0) {
+        shard_journaled(node->shards[shard], node_ns, true, &sim->effects);
+        return true;
+    }
+    journal->out = true;
+    journal->count = sim->journal.count;
+    journal->records = (struct shard_journal_record *)(void *)sim_copy(
+        sim->journal.records, sim->journal.count * sizeof *sim->journal.records);
+    journal->bytes = sim_copy(sim->journal.bytes, sim->journal.bytes_len);
+    const struct event event = {
+        .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK),
+                                              DISK_JOURNAL_MIN_US * (SIM_MS / 1000),
+                                              DISK_JOURNAL_MAX_US * (SIM_MS / 1000)),
+        .kind = EVENT_JOURNALED,
+        .node = node->index,
+        .shard = shard,
+        .tag = node->boots,
+    };
+    queue_push(&sim->queue, &event);
+    return false;
+}
+
+static void journal_put(struct disk *disk, const struct shard_journal_record *record,
+                        const uint8_t *bytes)
+{
+    const uint32_t vnode = record->vnode;
+    struct disk_content *now = &disk->now;
+    ASSERT(vnode < SIM_PLANES_VNODES);
+    switch ((enum shard_journal_kind)record->kind) {
+    case JOURNAL_PROMISE:
+        if (term_is_none(&now->promises[vnode]) ||
+            term_compare(&record->term, &now->promises[vnode]) > 0)
+            now->promises[vnode] = record->term;
+        break;
+    case JOURNAL_HEADER:
+        now->has_header[vnode] = true;
+        now->headers[vnode] =
+            (struct shard_write_header){.vnode = vnode, .state = record->term, .seq = record->seq};
+        break;
+    case JOURNAL_SLOT:
+        put(disk, vnode, record->id, bytes + record->offset, record->len);
+        break;
+    }
+}
+
+static void journal_commit(struct sim *sim, struct disk *disk, struct disk_journal *journal,
+                           bool ok)
+{
+    for (uint32_t i = 0; ok && i < journal->count; i++)
+        journal_put(disk, &journal->records[i], journal->bytes);
+    for (uint32_t place = 0; place < sim->vnodes; place++)
+        if (journal->drop[place])
+            forget_vnode(disk, sim->vnodes + place);
+    journal_end(journal);
+}
+
+void disk_journaled(struct sim *sim, struct node *node, uint8_t shard)
+{
+    const bool ok = sim->now_ns >= node->disk.full_until_ns && !errs(sim);
+    ASSERT(node->disk.journals[shard].out);
+    journal_commit(sim, &node->disk, &node->disk.journals[shard], ok);
+    shard_journaled(node->shards[shard], shell_clock(sim, node), ok, &sim->effects);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
 
 void disk_loaded(struct sim *sim, struct node *node, const struct event *event)
 {
@@ -241,20 +346,37 @@ static void restore_vnode(struct sim *sim, struct node *node, uint8_t shard, uin
 
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard)
 {
-    for (uint32_t vnode = shard; vnode < sim->vnodes; vnode += node->shard_count)
-        restore_vnode(sim, node, shard, vnode);
+    for (uint32_t place = shard; place < sim->vnodes; place += node->shard_count) {
+        const uint32_t second = sim->vnodes + place;
+        restore_vnode(sim, node, shard, place);
+        if (!term_is_none(&node->disk.now.promises[second]))
+            shard_restore_promise(node->shards[shard], second, &node->disk.now.promises[second]);
+        restore_vnode(sim, node, shard, second);
+    }
 }
 
-void disk_crash(struct disk *disk)
+static void batches_end(struct disk *disk)
 {
-    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
+    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++) {
         batch_end(&disk->batches[i]);
+        journal_end(&disk->journals[i]);
+    }
     disk->full_until_ns = 0;
 }
 
-void disk_wipe(struct disk *disk)
+void disk_crash(struct sim *sim, struct node *node)
 {
-    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
+    struct disk *disk = &node->disk;
+    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
+        if (disk->journals[i].out && sim->now_ns >= disk->full_until_ns)
+            journal_commit(sim, disk, &disk->journals[i],
+                           sim_chance(sim, STREAM_DISK, DISK_JOURNAL_KEPT_PPM));
+    batches_end(disk);
+}
+
+void disk_wipe(const struct sim *sim, struct disk *disk)
+{
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
         forget_vnode(disk, vnode);
 }
 
@@ -262,7 +384,7 @@ void disk_wipe(struct disk *disk)
 
 static void content_fini(struct disk_content *content)
 {
-    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++) {
+    for (uint32_t vnode = 0; vnode < SIM_PLANES_VNODES; vnode++) {
         for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
             struct disk_record *record = content->buckets[vnode][i];
             while (record != NULL) {
@@ -298,7 +420,7 @@ void disk_take_snapshot(struct disk *disk)
     ASSERT(disk->snapshot != NULL);
     content_fini(disk->snapshot);
     *disk->snapshot = disk->now;
-    for (uint32_t vnode = 0; vnode < SIM_VNODES_MAX; vnode++)
+    for (uint32_t vnode = 0; vnode < SIM_PLANES_VNODES; vnode++)
         for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++)
             disk->snapshot->buckets[vnode][i] = copy_records(disk->now.buckets[vnode][i]);
     for (uint32_t i = 0; i < disk->now.meta_count; i++)
@@ -318,7 +440,7 @@ bool disk_restore_snapshot(struct disk *disk)
 
 void disk_fini(struct disk *disk)
 {
-    disk_crash(disk);
+    batches_end(disk);
     content_fini(&disk->now);
     if (disk->snapshot != NULL)
         content_fini(disk->snapshot);

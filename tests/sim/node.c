@@ -91,7 +91,7 @@ bool node_flushed(const struct node *node)
         if (node->shards[i] == NULL)
             continue;
         shard_stats(node->shards[i], &stats);
-        if (stats.flush_lag_ns > 0 || node->disk.batches[i].out)
+        if (stats.flush_lag_ns > 0 || node->disk.batches[i].out || node->disk.journals[i].out)
             return false;
     }
     return true;
@@ -291,7 +291,7 @@ static void end_process(struct sim *sim, struct node *node)
     }
     view_free(&node->view);
     control_free(&node->control);
-    disk_crash(&node->disk);
+    disk_crash(sim, node);
     node->up = false;
     node->stopping = false;
     node->paused_until_ns = 0;
@@ -364,6 +364,9 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
     case EVENT_COMMIT:
         disk_commit(sim, node, event->shard);
         break;
+    case EVENT_JOURNALED:
+        disk_journaled(sim, node, event->shard);
+        break;
     case EVENT_LISTED:
         disk_listed(sim, node, event->shard, event->vnode);
         break;
@@ -392,8 +395,9 @@ static void closed_event(struct sim *sim, struct node *node, const struct event 
 static bool stale(struct node *node, const struct event *event)
 {
     const bool own = event->kind == EVENT_TICK || event->kind == EVENT_CONTROL_TICK ||
-                     event->kind == EVENT_COMMIT || event->kind == EVENT_LOADED ||
-                     event->kind == EVENT_LISTED || event->kind == EVENT_CLOSED;
+                     event->kind == EVENT_COMMIT || event->kind == EVENT_JOURNALED ||
+                     event->kind == EVENT_LOADED || event->kind == EVENT_LISTED ||
+                     event->kind == EVENT_CLOSED;
     if (!node->up || (own && event->tag != node->boots))
         return true;
     if (event->kind == EVENT_TICK) {

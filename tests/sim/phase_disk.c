@@ -80,7 +80,7 @@ static bool stop_and_wipe(struct sim *sim)
     }
     if (node->up)
         return phase_not_yet(sim, "the node does not stop");
-    disk_wipe(&node->disk);
+    disk_wipe(sim, &node->disk);
     return true;
 }
 

@@ -160,7 +160,7 @@ static void carry_out_one(struct sim *sim, struct node *node, uint8_t shard,
     case EFFECT_ADMIN:
         break;
     case EFFECT_DROP_VNODE:
-        disk_drop(node, effect->vnode);
+        disk_drop(sim, node, effect->vnode);
         break;
     }
 }
@@ -194,6 +194,8 @@ void shell_shard_done(struct sim *sim, struct node *node, uint8_t shard, bool in
 {
     (void)carry_out(sim, node, shard);
     disk_gather(sim, node, shard);
+    if (disk_journal(sim, node, shard))
+        (void)carry_out(sim, node, shard);
     if (input)
         shell_tick_at(sim, node, shard,
                       sim->now_ns + 1 +

@@ -81,8 +81,9 @@ static void mix_event(struct sim *sim, const struct event *event)
 static void tell_event(const struct sim *sim, const struct event *event)
 {
     static const char *const names[EVENT_KIND_END] = {
-        "gossip", "peer",   "client", "reply",   "closed", "tick",    "control", "commit",
-        "loaded", "listed", "turn",   "timeout", "start",  "connect", "break",   "plan"};
+        "gossip",  "peer",   "client",    "reply",  "closed", "tick",
+        "control", "commit", "journaled", "loaded", "listed", "turn",
+        "timeout", "start",  "connect",   "break",  "plan"};
     if (event->kind != EVENT_PLAN)
         sim_tell(sim, 4, "%s n%u.%u from %u, %u bytes", names[event->kind], event->node,
                  event->shard, event->from, event->len);
@@ -166,6 +167,8 @@ static void take_down(struct sim *sim)
     queue_fini(&sim->queue);
     effects_fini(&sim->effects);
     free(sim->writes);
+    free(sim->journal.records);
+    free(sim->journal.bytes);
     free(sim->headers);
     free(sim->bytes);
 }

@@ -39,12 +39,13 @@ enum {
     SIM_KEYS_MAX = 8192,
     SIM_ITEMS_MAX = 32,
     SIM_VNODES_MAX = 256,
-    SIM_LIMIT = 40,          /* of every exact key, per 24 hours */
-    SIM_EVENTS_MIN = 20000,  /* a seed is at least this long */
-    SIM_DISK_BUCKETS = 64,   /* of each vnode */
-    SIM_METAS_MAX = 64,      /* named values on one disk */
-    SIM_POLICIES_MAX = 8,    /* sets of rules in one run */
-    SIM_TERMS_MAX = 1 << 15, /* opened in one run */
+    SIM_PLANES_VNODES = 2 * SIM_VNODES_MAX, /* numbers of both planes, see shard.h */
+    SIM_LIMIT = 40,                         /* of every exact key, per 24 hours */
+    SIM_EVENTS_MIN = 20000,                 /* a seed is at least this long */
+    SIM_DISK_BUCKETS = 64,                  /* of each vnode */
+    SIM_METAS_MAX = 64,                     /* named values on one disk */
+    SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
+    SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
     SIM_TEXT_LEN = 64,
     SIM_WHY_LEN = 4 * SIM_TEXT_LEN,
     SIM_FAILURE_LEN = 512,
@@ -70,6 +71,7 @@ enum event_kind {
     EVENT_TICK,         /* of shard `shard` */
     EVENT_CONTROL_TICK, /* of the control core */
     EVENT_COMMIT,       /* the batch of shard `shard` is on disk, or failed */
+    EVENT_JOURNALED,    /* the journal batch of shard `shard` is on disk, or failed */
     EVENT_LOADED,       /* the disk answers a load of shard `shard` */
     EVENT_LISTED,       /* the disk answers a listing of shard `shard` */
     EVENT_TURN,         /* client `node` may send its next message */
@@ -171,6 +173,15 @@ struct disk_batch {
     bool drop[SIM_VNODES_MAX]; /* asked for after the batch was handed over */
 };
 
+/* A batch on its way to the journal: durable whole or not at all. */
+struct disk_journal {
+    bool out;
+    uint32_t count;
+    struct shard_journal_record *records;
+    uint8_t *bytes;
+    bool drop[SIM_VNODES_MAX]; /* asked for after the batch was handed over; of the second plane */
+};
+
 /* A value that was made durable under a name. */
 struct disk_meta {
     char key[SIM_TEXT_LEN];
@@ -185,9 +196,10 @@ struct disk_content {
     uint64_t incarnation;
     uint32_t meta_count;
     struct disk_meta metas[SIM_METAS_MAX];
-    bool has_header[SIM_VNODES_MAX];
-    struct shard_write_header headers[SIM_VNODES_MAX];
-    struct disk_record *buckets[SIM_VNODES_MAX][SIM_DISK_BUCKETS];
+    bool has_header[SIM_PLANES_VNODES];
+    struct shard_write_header headers[SIM_PLANES_VNODES];
+    struct disk_record *buckets[SIM_PLANES_VNODES][SIM_DISK_BUCKETS];
+    struct term promises[SIM_PLANES_VNODES]; /* of the second plane; number 0: none */
     uint64_t records;
 };
 
@@ -195,6 +207,7 @@ struct disk {
     struct disk_content now;
     struct disk_content *snapshot; /* an old copy, or NULL */
     struct disk_batch batches[SIM_SHARDS_MAX];
+    struct disk_journal journals[SIM_SHARDS_MAX];
     int64_t full_until_ns; /* no commit succeeds before */
 };
 
@@ -350,6 +363,7 @@ struct sim {
     struct shard_write *writes; /* scratch of gathering */
     struct shard_write_header *headers;
     uint8_t *bytes;
+    struct shard_journal journal;  /* likewise */
     char failure[SIM_FAILURE_LEN]; /* set once: why the seed failed */
 };
 
@@ -420,24 +434,29 @@ void net_heal(struct sim *sim);
 void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len);
 /* The value of `key`, an empty one (bytes NULL) if there is none; valid until it is put again. */
 struct disk_meta disk_get_meta(const struct disk *disk, const char *key);
-void disk_drop(struct node *node, uint32_t vnode);
+void disk_drop(struct sim *sim, struct node *node, uint32_t vnode);
 /* Takes a batch from the shard if one is due. */
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard);
 void disk_commit(struct sim *sim, struct node *node, uint8_t shard);
+/* Hands what shard `shard` may not forget to the journal. True if there was nothing to write: then
+ * what waited is released, and its effects are in sim->effects. */
+bool disk_journal(struct sim *sim, struct node *node, uint8_t shard);
+void disk_journaled(struct sim *sim, struct node *node, uint8_t shard);
 /* Answers a load. */
 void disk_loaded(struct sim *sim, struct node *node, const struct event *event);
 /* Gives the shard all ids that are stored of `vnode`, in pieces. */
 void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
-/* All slots are lost, but not who the node is. */
-void disk_wipe(struct disk *disk);
+/* All slots are lost, but not who the node is and what it promised: as when a store is set aside.
+ */
+void disk_wipe(const struct sim *sim, struct disk *disk);
 /* Copies what is durable, to be restored later. */
 void disk_take_snapshot(struct disk *disk);
 /* Puts the old copy in place; false if there is none. */
 bool disk_restore_snapshot(struct disk *disk);
 /* Batches under way are lost. */
-void disk_crash(struct disk *disk);
+void disk_crash(struct sim *sim, struct node *node);
 void disk_fini(struct disk *disk);
 
 /* ---- shell.c --------------------------------------------------------------------------------- */
