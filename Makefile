@@ -110,7 +110,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster soak measure programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -144,6 +144,10 @@ cluster: ## Runs the tests that start real clusters of processes.
 soak: ## Runs the long fault tests: KILLS=n random kills (default 1000), every failpoint.
 	@deploy/deps test
 	@$(run) soak
+
+measure: all ## Measures the promises R1 to R5 on real processes, and prints a table.
+	@deploy/deps test
+	@TIDEGATE_BUILD=$(BUILD) $(PYTHON) -B tests/cluster/measure.py
 
 bench: ## Measures the promised figures, each beside its yardstick.
 	@deploy/deps all

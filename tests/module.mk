@@ -1,7 +1,7 @@
 # Test programs. Each tests/unit/test_*.c is one executable, linked with everything that is
-# not a main; support_*.c are helpers linked into each of them.
+# not a main; support_*.c are helpers linked into each of them, and so is the judge of histories.
 sources.unit    := $(wildcard tests/unit/test_*.c)
-sources.support := $(wildcard tests/unit/support_*.c)
+sources.support := $(wildcard tests/unit/support_*.c) tests/sim/linear.c
 sources.bench   := $(wildcard tests/bench/bench_*.c)
 sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 

@@ -37,6 +37,9 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_OWNER] = "owner",
     [CLI_RULES_LIST] = "rules list",
     [CLI_RULES_VALIDATE] = "rules validate",
+    [CLI_DRAIN] = "drain",
+    [CLI_LEAVE] = "leave",
+    [CLI_REMOVE] = "remove",
     [CLI_VERSION] = "version",
     [CLI_HELP] = "help",
 };
@@ -47,6 +50,7 @@ enum {
     KEYED = ASKING | BIT(CLI_OWNER),
     COSTED = ASKING & ~BIT(CLI_RESET),
     WATCHED = BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING),
+    CHANGING = BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE),
     EVERY = BIT(CLI_COMMAND_COUNT) - 1
 };
 
@@ -65,6 +69,8 @@ enum flag {
     FLAG_COST,
     FLAG_AT_MOST,
     FLAG_REPEAT,
+    FLAG_FORCE,
+    FLAG_NO_WAIT,
     FLAG_COUNT
 };
 
@@ -88,11 +94,19 @@ static const struct {
     [FLAG_COST] = {"cost", 0, true, COSTED},
     [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK)},
     [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
+    [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
+    [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
 };
 
 const char *cli_command_name(enum cli_command command)
 {
     return command < CLI_COMMAND_COUNT ? command_names[command] : "";
+}
+
+bool cli_waits(const struct cli_arguments *arguments)
+{
+    return arguments->wait_healthy ||
+           (((unsigned)CHANGING & BIT(arguments->command)) != 0 && !arguments->no_wait);
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -399,6 +413,19 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
     return CLI_EXIT_OK;
 }
 
+static int take_member(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                       size_t count)
+{
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'remove' needs a NODE: a name or an id");
+    if (words[0][0] == '\0' || strlen(words[0]) >= CLI_MEMBER_LEN)
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "the node '%.64s' has %zu bytes; expected a name or an id of 1 to %d",
+                      words[0], strlen(words[0]), CLI_MEMBER_LEN - 1);
+    out->member = words[0];
+    return CLI_EXIT_OK;
+}
+
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                          size_t count)
 {
@@ -411,7 +438,12 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
             return refuse(raw, CLI_EXIT_USAGE, "'rules validate' needs a FILE");
         out->file = words[0];
     }
-    const size_t wanted = out->command == CLI_RULES_VALIDATE ? 1 : 0;
+    if (out->command == CLI_REMOVE) {
+        const int status = take_member(out, raw, words, count);
+        if (status != CLI_EXIT_OK)
+            return status;
+    }
+    const size_t wanted = out->command == CLI_RULES_VALIDATE || out->command == CLI_REMOVE ? 1 : 0;
     if (count > wanted)
         return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind '%s'", words[wanted],
                       command_names[out->command]);
@@ -434,6 +466,8 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
     out->wait_healthy = raw->values[FLAG_WAIT] != NULL;
+    out->force = raw->values[FLAG_FORCE] != NULL;
+    out->no_wait = raw->values[FLAG_NO_WAIT] != NULL;
     out->at_most = raw->values[FLAG_AT_MOST] != NULL;
     return status;
 }

@@ -19,7 +19,7 @@
 
 enum cli_exit {
     CLI_EXIT_OK = 0,
-    CLI_EXIT_DENIED = 1, /* a request was denied; or, waited for, the cluster is not healthy */
+    CLI_EXIT_DENIED = 1, /* a request was denied; or what was waited for did not come in time */
     CLI_EXIT_UNREACHABLE = 2,
     CLI_EXIT_INVALID = 3,
     CLI_EXIT_USAGE = 64,
@@ -40,13 +40,16 @@ enum cli_command {
     CLI_OWNER,
     CLI_RULES_LIST,
     CLI_RULES_VALIDATE,
+    CLI_DRAIN,
+    CLI_LEAVE,
+    CLI_REMOVE,
     CLI_VERSION,
     CLI_HELP,
     CLI_COMMAND_COUNT,
     CLI_COMMAND_NONE = CLI_COMMAND_COUNT /* for help: about everything */
 };
 
-enum { CLI_SENTENCE_LEN = 320, CLI_ENDPOINTS_LEN = 8192 };
+enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64 };
 
 struct cli_arguments {
     enum cli_command command;
@@ -64,6 +67,9 @@ struct cli_arguments {
     bool at_most;
     uint64_t repeat;
     const char *file;
+    const char *member; /* of CLI_REMOVE: a name or an id */
+    bool force;
+    bool no_wait;
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };
 
@@ -72,6 +78,9 @@ struct cli_arguments {
  * CLI_COMMAND_NONE. Strings in `out` are argv's, or its own: it must not be moved. */
 MUST_USE int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *argv,
                                  char *sentence);
+
+/* Whether --timeout is the time for all of it, not for one answer. Pure. */
+bool cli_waits(const struct cli_arguments *arguments);
 
 /* "rules list". Static storage. */
 const char *cli_command_name(enum cli_command command);

@@ -2,7 +2,8 @@
  *
  *   main.c --arguments.c--> struct cli --ask.c------> tg_check ...   check peek hit refund reset
  *                                      --inspect.c--> tg_admin       status members ring owner
- * rules
+ *                                                                     rules
+ *                                      --change.c---> tg_admin       drain leave remove
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.
@@ -39,6 +40,11 @@ void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision);
 
 /* status, members, ring, owner, rules list, rules validate. Returns the exit status. */
 MUST_USE int cli_inspect(struct cli *cli);
+
+/* ---- change.c ---- */
+
+/* drain, leave, remove. Returns the exit status. */
+MUST_USE int cli_change(struct cli *cli);
 
 /* ---- output.c ---- */
 

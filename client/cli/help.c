@@ -43,7 +43,7 @@ static const char flags_of_all[] =
     "      --version                         the version of this program\n";
 
 static const char exit_statuses[] =
-    "Exit status: 0 ok or allowed, 1 denied (any of the requests) or not healthy (status --wait),\n"
+    "Exit status: 0 ok or allowed, 1 denied (any of the requests) or not in time (what waits),\n"
     "2 no answer from the cluster, 3 invalid input, 64 wrong usage, 74 output not written.\n";
 
 static const struct topic topics[CLI_COMMAND_COUNT] = {
@@ -90,6 +90,31 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                             "FILE may be - for standard input. What is wrong is said as\n"
                             "FILE:LINE:COLUMN: message, with exit status 3.\n",
                             "  tidegate rules validate rules.yaml\n"},
+    [CLI_DRAIN] =
+        {"[--no-wait] [--timeout DURATION]",
+         "move all that the node that is asked holds away, out of the ring",
+         "No count is lost: each vnode changes hands by itself. The drained node stays a\n"
+         "member that forwards what it is asked; started again, it joins the ring anew.\n"
+         "Waits until nothing is left, at most --timeout (here 10m by default; what was\n"
+         "begun goes on); --no-wait returns at once. Name one node by --endpoint.\n",
+         "  tidegate -e tcp://10.0.0.2:7600 drain\n"},
+    [CLI_LEAVE] =
+        {"[--no-wait] [--timeout DURATION]",
+         "drain the node that is asked, say good-bye, and end its process",
+         "As drain does, and then the node's process ends with status 0. Waits until then,\n"
+         "at most --timeout (here 10m by default); --no-wait returns at once.\n",
+         "  tidegate -e tcp://10.0.0.2:7600 leave\n"},
+    [CLI_REMOVE] =
+        {"NODE [--force] [--no-wait] [--timeout DURATION]", "take a dead member out of the ring",
+         "NODE is a name or an id of `tidegate members`. A living one is refused: it can\n"
+         "drain or leave, which loses nothing. Waits until it is out, at most --timeout\n"
+         "(here 1m by default); --no-wait returns at once.\n"
+         "--force: when most voters of the ring are gone for good, the ring is frozen, and\n"
+         "nothing can be agreed on. The members that the asked node sees then go on alone,\n"
+         "under a new lineage that wins wherever others come back. What those others\n"
+         "decided meanwhile is lost. Never force on two sides of a split.\n",
+         "  tidegate remove n3\n"
+         "  tidegate -e tcp://10.0.0.2:7600 remove n3 --force\n"},
     [CLI_VERSION] = {"", "the version of this program", "", "  tidegate version\n"},
     [CLI_HELP] = {"[COMMAND]", "this help, or that on one command", "",
                   "  tidegate help check\n"

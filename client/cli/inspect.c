@@ -1,21 +1,17 @@
 /* inspect.c - status, members, ring, owner and rules: asks a node and prints what it says.
  *
- *   arguments --put--> msgpack --tg_admin--> msgpack --parse--> tokens --> JSON, YAML or table
- *
- * A node's answer is printed as it is (document.h); what this file knows of it is only which
- * columns a table has (table.h), `healthy` and `reasons` of a status, and `ok` of a validation.
+ * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy` and
+ * `reasons` of a status, and `ok` of a validation.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/mp.h"
+#include "client/cli/answer.h"
 #include "client/cli/cli.h"
-#include "client/cli/document.h"
-#include "client/cli/table.h"
 #include "client/protocol/wire.h"
 
 enum {
@@ -24,166 +20,20 @@ enum {
     WAIT_MS_DEFAULT = 30000,
     PAUSE_MIN_MS = 50,
     PAUSE_MAX_MS = 200,
-    WATCH_PAUSE_MS = 1000,
-    MS_NS = 1000000,
-    S_MS = 1000
+    WATCH_PAUSE_MS = 1000
 };
-
-/* ---- an answer ------------------------------------------------------------------------------- */
-
-struct answer {
-    tg_reply_t reply;
-    struct mp_token *tokens;
-    size_t capacity; /* of tokens */
-    size_t count;
-};
-
-static void answer_fini(struct answer *answer)
-{
-    if (answer->tokens != NULL)
-        alloc_put(alloc_heap(), answer->tokens, answer->capacity * sizeof *answer->tokens);
-    tg_reply_free(&answer->reply);
-    memset(answer, 0, sizeof *answer);
-}
-
-/* Every value takes a byte at least, so a reply of n bytes has at most n tokens. */
-static int read_reply(struct answer *answer)
-{
-    answer->capacity = answer->reply.len;
-    answer->tokens = answer->capacity == 0
-                         ? NULL
-                         : alloc_array(alloc_heap(), answer->capacity, sizeof *answer->tokens);
-    if (answer->tokens == NULL)
-        return answer->capacity == 0 ? TG_EPROTOCOL : TG_ENOMEM;
-    const int count =
-        mp_parse(answer->reply.data, answer->reply.len, answer->tokens, answer->capacity);
-    if (count < 0)
-        return count;
-    answer->count = (size_t)count;
-    return 0;
-}
-
-/* Asks; 0 or the code. The answer is to be finished in any case. */
-static int ask(struct cli *cli, const char *command, const struct mp_writer *question,
-               int timeout_ms, struct answer *answer)
-{
-    memset(answer, 0, sizeof *answer);
-    const int code = tg_admin(cli->client, command, question != NULL ? question->data : NULL,
-                              question != NULL ? question->len : 0, timeout_ms, &answer->reply);
-    if (answer->reply.data == NULL)
-        return code != 0 ? code : TG_EPROTOCOL;
-    const int result = read_reply(answer);
-    return code != 0 ? code : result;
-}
-
-/* Complains about `code`, in the node's own words if it sent some. */
-static int fail(struct cli *cli, int code, const struct answer *answer)
-{
-    char said[CLI_SENTENCE_LEN] = "";
-    if (answer->count == 1 && answer->tokens[0].type == MP_STR)
-        (void)snprintf(said, sizeof said, "%.*s", (int)answer->tokens[0].count,
-                       (const char *)answer->tokens[0].data);
-    return cli_fail(cli, code, said);
-}
-
-/* ---- printing -------------------------------------------------------------------------------- */
-
-/* Each element of an array by itself, one a line. */
-static void add_lines(struct cli_text *text, const struct answer *answer)
-{
-    size_t at = 1;
-    for (uint32_t i = 0; i < answer->tokens[0].count && at < answer->count; i++) {
-        cli_json(text, answer->tokens + at, answer->count - at);
-        cli_text_str(text, "\n");
-        at += cli_value_len(answer->tokens + at, answer->count - at);
-    }
-}
-
-static void add_table(struct cli *cli, const struct answer *answer)
-{
-    struct cli_text *text = &cli->text;
-    switch (cli->arguments->command) {
-    case CLI_MEMBERS:
-        cli_table_rows(text, answer->tokens, answer->count, cli_member_columns, cli->colour);
-        break;
-    case CLI_OWNER:
-        cli_table_rows(text, answer->tokens, answer->count, cli_owner_columns, cli->colour);
-        break;
-    case CLI_RULES_LIST:
-        cli_table_rows(text, answer->tokens, answer->count, cli_rule_columns, cli->colour);
-        break;
-    default:
-        cli_table_map(text, answer->tokens, answer->count, cli->colour);
-        break;
-    }
-}
-
-static int show(struct cli *cli, const struct answer *answer)
-{
-    if (cli->arguments->output == CLI_YAML) {
-        cli_yaml(&cli->text, answer->tokens, answer->count, false);
-    } else if (cli->arguments->output == CLI_TABLE) {
-        add_table(cli, answer);
-    } else if (cli->arguments->command == CLI_OWNER && answer->tokens[0].type == MP_ARRAY) {
-        add_lines(&cli->text, answer);
-    } else {
-        cli_json(&cli->text, answer->tokens, answer->count);
-        cli_text_str(&cli->text, "\n");
-    }
-    return cli_flush(cli);
-}
-
-/* The cursor behind the key `name` of the answer's map; false if there is none. */
-static bool find(const struct answer *answer, const char *name, struct mp_cursor *cursor)
-{
-    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
-        return false;
-    mp_cursor_init(cursor, answer->tokens, answer->count);
-    const uint32_t pairs = mp_get_map(cursor);
-    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
-        if (mp_peek_type(cursor) != MP_STR) {
-            mp_skip(cursor);
-        } else {
-            size_t len;
-            const char *key = mp_get_str(cursor, &len);
-            if (len == strlen(name) && memcmp(key, name, len) == 0)
-                return true;
-        }
-        mp_skip(cursor);
-    }
-    return false;
-}
-
-static bool is_true(const struct answer *answer, const char *name)
-{
-    struct mp_cursor cursor;
-    return find(answer, name, &cursor) && mp_get_bool(&cursor);
-}
 
 /* ---- asking once, watching ------------------------------------------------------------------- */
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * S_MS + now.tv_nsec / MS_NS;
-}
-
-static void pause_ms(int64_t span_ms)
-{
-    struct timespec left = {.tv_sec = span_ms / S_MS, .tv_nsec = span_ms % S_MS * MS_NS};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        continue;
-}
-
 static int ask_and_show(struct cli *cli, const char *command, const struct mp_writer *question)
 {
-    struct answer answer;
-    const int code = ask(cli, command, question, cli->timeout_ms, &answer);
+    struct cli_answer answer;
+    const int code = cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
     if (code == 0 && cli->arguments->watch && cli->terminal)
         cli_text_str(&cli->text, "\033[H\033[2J"); /* the answer replaces the one before */
-    const int status = code == 0 ? show(cli, &answer) : fail(cli, code, &answer);
-    answer_fini(&answer);
+    const int status =
+        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
     return status;
 }
 
@@ -194,7 +44,7 @@ static int watch(struct cli *cli, const char *command)
         const int status = ask_and_show(cli, command, NULL);
         if (status != CLI_EXIT_OK && status != CLI_EXIT_UNREACHABLE)
             return status;
-        pause_ms(WATCH_PAUSE_MS);
+        cli_pause_ms(WATCH_PAUSE_MS);
         if (!cli->terminal && status == CLI_EXIT_OK && cli->arguments->output != CLI_JSON)
             cli_text_str(&cli->text, cli->arguments->output == CLI_YAML ? "---\n" : "\n");
     }
@@ -202,13 +52,14 @@ static int watch(struct cli *cli, const char *command)
 
 /* ---- status --wait --------------------------------------------------------------------------- */
 
-static void complain_unhealthy(const struct answer *answer, int waited_ms)
+static void complain_unhealthy(const struct cli_answer *answer, int waited_ms)
 {
     struct mp_cursor cursor;
     struct cli_text text;
     const char *joint = "";
     cli_text_init(&text);
-    const uint32_t reasons = find(answer, "reasons", &cursor) ? mp_get_array(&cursor) : 0;
+    const uint32_t reasons =
+        cli_answer_find(answer, "reasons", &cursor) ? mp_get_array(&cursor) : 0;
     for (uint32_t i = 0; i < reasons && !cursor.failed; i++) {
         size_t len;
         const char *reason = mp_get_str(&cursor, &len);
@@ -226,23 +77,23 @@ static void complain_unhealthy(const struct answer *answer, int waited_ms)
 struct waiting {
     int64_t deadline_ms;
     int span_ms;
-    struct answer last; /* the newest answer, with count 0 while there is none */
+    struct cli_answer last; /* the newest answer, with count 0 while there is none */
 };
 
 /* Asks once more. Returns the code; a failure forgets the last answer only if the node had its full
  * time to answer, since the last question before the deadline may have had none. */
 static int wait_round(struct cli *cli, struct waiting *waiting)
 {
-    struct answer answer;
-    const int64_t left_ms = waiting->deadline_ms - now_ms();
+    struct cli_answer answer;
+    const int64_t left_ms = waiting->deadline_ms - cli_now_ms();
     const bool full = left_ms >= TG_TIMEOUT_MS_DEFAULT;
     const int timeout_ms = full ? TG_TIMEOUT_MS_DEFAULT : left_ms > 0 ? (int)left_ms : 1;
-    const int code = ask(cli, "status", NULL, timeout_ms, &answer);
+    const int code = cli_answer_ask(cli, "status", NULL, timeout_ms, &answer);
     if (code == 0 || full || cli_exit_of(code) != CLI_EXIT_UNREACHABLE) {
-        answer_fini(&waiting->last);
+        cli_answer_fini(&waiting->last);
         waiting->last = answer;
     } else {
-        answer_fini(&answer);
+        cli_answer_fini(&answer);
     }
     return code;
 }
@@ -250,12 +101,12 @@ static int wait_round(struct cli *cli, struct waiting *waiting)
 /* Prints how the waiting ended; `code` is that of the last round. */
 static int end_waiting(struct cli *cli, const struct waiting *waiting, int code)
 {
-    const struct answer *last = &waiting->last;
+    const struct cli_answer *last = &waiting->last;
     const bool answered = code == 0 || (last->count > 0 && last->tokens[0].type == MP_MAP);
     if (!answered)
-        return fail(cli, code, last);
-    const int status = show(cli, last);
-    if (is_true(last, "healthy"))
+        return cli_answer_fail(cli, code, last);
+    const int status = cli_answer_show(cli, last);
+    if (cli_answer_true(last, "healthy"))
         return status;
     complain_unhealthy(last, waiting->span_ms);
     return CLI_EXIT_DENIED;
@@ -265,20 +116,20 @@ static int wait_healthy(struct cli *cli)
 {
     struct waiting waiting = {.span_ms = cli->arguments->timeout_ms > 0 ? cli->arguments->timeout_ms
                                                                         : WAIT_MS_DEFAULT};
-    waiting.deadline_ms = now_ms() + waiting.span_ms;
+    waiting.deadline_ms = cli_now_ms() + waiting.span_ms;
     int64_t next_ms = PAUSE_MIN_MS;
     int code;
     for (;;) {
         code = wait_round(cli, &waiting);
         const bool hopeless = code != 0 && cli_exit_of(code) != CLI_EXIT_UNREACHABLE;
-        const int64_t left_ms = waiting.deadline_ms - now_ms();
-        if (hopeless || left_ms <= 0 || (code == 0 && is_true(&waiting.last, "healthy")))
+        const int64_t left_ms = waiting.deadline_ms - cli_now_ms();
+        if (hopeless || left_ms <= 0 || (code == 0 && cli_answer_true(&waiting.last, "healthy")))
             break;
-        pause_ms(left_ms < next_ms ? left_ms : next_ms);
+        cli_pause_ms(left_ms < next_ms ? left_ms : next_ms);
         next_ms = next_ms * 2 < PAUSE_MAX_MS ? next_ms * 2 : PAUSE_MAX_MS;
     }
     const int status = end_waiting(cli, &waiting, code);
-    answer_fini(&waiting.last);
+    cli_answer_fini(&waiting.last);
     return status;
 }
 
@@ -331,14 +182,14 @@ static long read_rules(const char *path, char *text)
 }
 
 /* Says what a refused file needs, as compilers do, so that editors jump there. */
-static int refuse_rules(const char *path, const struct answer *answer)
+static int refuse_rules(const char *path, const struct cli_answer *answer)
 {
     struct mp_cursor cursor;
     size_t len = 0;
     const char *message = "";
-    const uint64_t line = find(answer, "line", &cursor) ? mp_get_uint(&cursor) : 0;
-    const uint64_t column = find(answer, "column", &cursor) ? mp_get_uint(&cursor) : 0;
-    if (find(answer, "message", &cursor))
+    const uint64_t line = cli_answer_find(answer, "line", &cursor) ? mp_get_uint(&cursor) : 0;
+    const uint64_t column = cli_answer_find(answer, "column", &cursor) ? mp_get_uint(&cursor) : 0;
+    if (cli_answer_find(answer, "message", &cursor))
         message = mp_get_str(&cursor, &len);
     struct cli_text text;
     cli_text_init(&text);
@@ -352,16 +203,16 @@ static int refuse_rules(const char *path, const struct answer *answer)
     return CLI_EXIT_INVALID;
 }
 
-static int judge_rules(struct cli *cli, const struct answer *answer)
+static int judge_rules(struct cli *cli, const struct cli_answer *answer)
 {
     const char *path = cli->arguments->file;
-    const bool ok = is_true(answer, "ok");
+    const bool ok = cli_answer_true(answer, "ok");
     int status = CLI_EXIT_OK;
     if (cli->arguments->output != CLI_TABLE) {
-        status = show(cli, answer);
+        status = cli_answer_show(cli, answer);
     } else if (ok) {
         struct mp_cursor cursor;
-        const uint64_t rules = find(answer, "rules", &cursor) ? mp_get_uint(&cursor) : 0;
+        const uint64_t rules = cli_answer_find(answer, "rules", &cursor) ? mp_get_uint(&cursor) : 0;
         cli_text_shown(&cli->text, path, strlen(path));
         cli_text_format(&cli->text, ": ok, %llu %s\n", (unsigned long long)rules,
                         rules == 1 ? "rule" : "rules");
@@ -373,7 +224,7 @@ static int judge_rules(struct cli *cli, const struct answer *answer)
 static int validate(struct cli *cli)
 {
     enum { ROOM = RULES_LEN_MAX + 64 };
-    struct answer answer;
+    struct cli_answer answer;
     struct mp_writer question;
     char *text = alloc_get(alloc_heap(), RULES_LEN_MAX + 1);
     uint8_t *bytes = alloc_get(alloc_heap(), ROOM);
@@ -389,9 +240,9 @@ static int validate(struct cli *cli)
         mp_put_str(&question, "text");
         mp_put_strn(&question, text, (size_t)len);
         ASSERT(!question.failed);
-        const int code = ask(cli, "rules.validate", &question, cli->timeout_ms, &answer);
-        status = code == 0 ? judge_rules(cli, &answer) : fail(cli, code, &answer);
-        answer_fini(&answer);
+        const int code = cli_answer_ask(cli, "rules.validate", &question, cli->timeout_ms, &answer);
+        status = code == 0 ? judge_rules(cli, &answer) : cli_answer_fail(cli, code, &answer);
+        cli_answer_fini(&answer);
     }
     alloc_put(alloc_heap(), bytes, ROOM);
     alloc_put(alloc_heap(), text, RULES_LEN_MAX + 1);

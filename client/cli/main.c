@@ -1,7 +1,7 @@
 /* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
  *
- * It decides nothing: arguments.c understands, ask.c and inspect.c do. A command that needs no
- * node (help, version) is answered without opening anything.
+ * It decides nothing: arguments.c understands, ask.c, inspect.c and change.c do. A command that
+ * needs no node (help, version) is answered without opening anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +57,15 @@ static int show_version(struct cli *cli)
     return cli_flush(cli);
 }
 
+static int run_command(struct cli *cli)
+{
+    const enum cli_command command = cli->arguments->command;
+    if (command <= CLI_RESET)
+        return cli_ask(cli);
+    const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
+    return changes ? cli_change(cli) : cli_inspect(cli);
+}
+
 static int run_connected(struct cli *cli)
 {
     char error[CLI_SENTENCE_LEN] = "";
@@ -72,7 +81,7 @@ static int run_connected(struct cli *cli)
         cli_complain("%s", error[0] != '\0' ? error : "the endpoints cannot be used");
         return CLI_EXIT_INVALID;
     }
-    const int status = cli->arguments->command <= CLI_RESET ? cli_ask(cli) : cli_inspect(cli);
+    const int status = run_command(cli);
     tg_close(&cli->client);
     return status;
 }
@@ -98,8 +107,8 @@ int main(int argc, char **argv)
     cli_text_init(&cli.text);
     int status = cli_arguments_parse(&arguments, argc, (const char *const *)argv, sentence);
     cli.endpoints = choose_endpoints(&arguments);
-    cli.timeout_ms = arguments.timeout_ms > 0 && !arguments.wait_healthy ? arguments.timeout_ms
-                                                                         : TG_TIMEOUT_MS_DEFAULT;
+    cli.timeout_ms = arguments.timeout_ms > 0 && !cli_waits(&arguments) ? arguments.timeout_ms
+                                                                        : TG_TIMEOUT_MS_DEFAULT;
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.colour = cli.terminal && environment("NO_COLOR") == NULL;
     status = status == CLI_EXIT_OK ? run(&cli) : refuse(&cli, status, sentence);

@@ -13,13 +13,15 @@ _tidegate_flags() {
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait" ;;
     members | ring) echo "$common --watch" ;;
+    drain | leave) echo "$common --no-wait" ;;
+    remove) echo "$common --force --no-wait" ;;
     *) echo "$common" ;;
     esac
 }
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset status members ring owner rules version help"
+    local commands="check peek hit refund reset status members ring owner rules drain leave remove version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 

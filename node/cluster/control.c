@@ -398,10 +398,14 @@ void control_suspect(struct control *control, uint64_t node)
     swim_probe_now(control->swim, node);
 }
 
-bool control_departed(const struct control *control)
+bool control_departed(struct control *control, int64_t now_ns)
 {
-    return control->departure == CONTROL_LEAVES && control->config->epoch > 0 &&
-           ring_config_find(control->config, control->options.node_id) == NULL;
+    if (control->departure != CONTROL_LEAVES || control->config->epoch == 0 ||
+        ring_config_find(control->config, control->options.node_id) != NULL)
+        return false;
+    if (control->departed_ns == 0)
+        control->departed_ns = now_ns;
+    return now_ns - control->departed_ns >= CONTROL_FAREWELL_NS;
 }
 
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects)

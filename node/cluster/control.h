@@ -108,9 +108,9 @@ enum control_departure {
     CONTROL_DRAINS, /* out of the ring, but alive: it forwards */
     CONTROL_LEAVES  /* and then says good-bye and ends */
 };
-/* True once a node that is to leave has no part in the ring any more: stop in order, then
- * control_leave. */
-bool control_departed(const struct control *control);
+/* True once a node that is to leave has no part in the ring any more, and whoever asked could hear
+ * of it: stop in order, then control_leave. */
+bool control_departed(struct control *control, int64_t now_ns);
 /* Says good-bye to gossip as a member that leaves for good; true when it has been told. */
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects);
 

@@ -36,6 +36,21 @@ void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value)
     put_field_str(writer, name, text);
 }
 
+bool answer_argument(const struct answer_context *context, const char *name,
+                     struct mp_cursor *cursor)
+{
+    mp_cursor_init(cursor, context->admin->arguments.tokens, context->admin->arguments.token_count);
+    const uint32_t pairs = mp_get_map(cursor);
+    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
+        size_t len;
+        const char *found = mp_get_str(cursor, &len);
+        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
+            return true;
+        mp_skip(cursor);
+    }
+    return false;
+}
+
 void answer_error(struct answer_context *context, int code, const char *text)
 {
     wire_begin_admin_reply(context->writer, context->admin->session, context->admin->seq, code);
@@ -98,11 +113,13 @@ static void answer_ring(struct answer_context *context)
         return;
     }
     answer_begin(context);
-    mp_put_map(writer, 5);
+    mp_put_map(writer, 7);
     put_field_uint(writer, "epoch", config->epoch);
     put_field_bool(writer, "stable", ring_config_is_stable(config));
     put_field_uint(writer, "vnodes", config->vnodes);
     put_field_uint(writer, "replicas", config->replicas);
+    put_field_uint(writer, "lineage", ring_config_lineage(config->epoch));
+    control_put_voters(context->control, writer);
     mp_put_str(writer, "members");
     mp_put_array(writer, config->to_count);
     for (uint32_t i = 0; i < config->to_count; i++) {
@@ -124,7 +141,8 @@ static const struct {
     void (*answer)(struct answer_context *context);
 } commands[] = {
     {"status", answer_status},    {"members", answer_members},         {"ring", answer_ring},
-    {"rules.list", answer_rules}, {"rules.validate", answer_validate},
+    {"rules.list", answer_rules}, {"rules.validate", answer_validate}, {"drain", answer_drain},
+    {"leave", answer_leave},      {"remove", answer_remove},
 };
 
 static void dispatch(struct answer_context *context)
@@ -138,8 +156,8 @@ static void dispatch(struct answer_context *context)
         }
     }
     answer_error(context, TG_EUNSUPPORTED,
-                 "unknown command; expected status, members, ring, owner, rules.list or "
-                 "rules.validate");
+                 "unknown command; expected status, members, ring, owner, rules.list, "
+                 "rules.validate, drain, leave or remove");
 }
 
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,

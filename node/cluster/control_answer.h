@@ -2,6 +2,7 @@
  *
  *     control_admin.c --> control_status.c   status
  *                     --> control_rules.c    rules.list, rules.validate
+ *                     --> control_change.c   drain, leave, remove
  *                     --> (itself)           members, ring
  *
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
@@ -34,8 +35,21 @@ void answer_begin(struct answer_context *context);
 /* The whole answer is a TG_E* code and a sentence. */
 void answer_error(struct answer_context *context, int code, const char *text);
 
+/* The cursor at the argument `name` of the command; false if it is not given. */
+bool answer_argument(const struct answer_context *context, const char *name,
+                     struct mp_cursor *cursor);
+
 void answer_status(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);
+void answer_drain(struct answer_context *context);
+void answer_leave(struct answer_context *context);
+void answer_remove(struct answer_context *context);
+
+/* A sentence on a frozen ring: which voters cannot be reached. */
+void control_say_frozen(const struct control *control, char *out, size_t capacity);
+/* Fields of a map: `voters`, the names; `register`, how the register is doing. */
+void control_put_voters(const struct control *control, struct mp_writer *writer);
+void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer);
 
 #endif

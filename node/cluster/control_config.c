@@ -204,6 +204,7 @@ static void propose(struct control *control, struct effects *effects)
         return;
     if (propose_forced(control)) {
         control->proposed_ns = control->now_ns;
+        control->wish.force = false;
         if (control_adopt(control, effects))
             tell_all(control, effects);
     } else if (propose_next(control)) {

@@ -40,29 +40,13 @@ void answer_rules(struct answer_context *context)
         put_rule(policy_rule_at(policy, i), context->writer);
 }
 
-static const char *read_text(const struct wire_admin *admin, size_t *len)
-{
-    struct mp_cursor cursor;
-    const char *text = NULL;
-    mp_cursor_init(&cursor, admin->arguments.tokens, admin->arguments.token_count);
-    const uint32_t pairs = mp_get_map(&cursor);
-    for (uint32_t i = 0; i < pairs && !cursor.failed; i++) {
-        size_t name_len;
-        const char *name = mp_get_str(&cursor, &name_len);
-        if (name_len == 4 && memcmp(name, "text", 4) == 0)
-            text = mp_get_str(&cursor, len);
-        else
-            mp_skip(&cursor);
-    }
-    return cursor.failed ? NULL : text;
-}
-
 void answer_validate(struct answer_context *context)
 {
     struct policy_error error;
     struct policy *policy;
     size_t len = 0;
-    const char *text = read_text(context->admin, &len);
+    struct mp_cursor cursor;
+    const char *text = answer_argument(context, "text", &cursor) ? mp_get_str(&cursor, &len) : NULL;
     if (text == NULL) {
         answer_error(context, TG_EINVALID, "rules.validate: expected {\"text\": rules as YAML}");
         return;

@@ -21,6 +21,9 @@
 /* An operator's wish is pursued this long after it was uttered last. */
 #define CONTROL_WISH_NS (3000 * CONTROL_MS)
 
+/* A node that has left the ring answers for so long before it ends, so that whoever waits hears. */
+#define CONTROL_FAREWELL_NS (1500 * CONTROL_MS)
+
 /* Meta values. */
 #define CONTROL_CONFIG_KEY  "ring.config"
 #define CONTROL_PEERS_KEY   "gossip.peers"
@@ -42,7 +45,10 @@ struct control {
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
     struct control_wish wish;
+    uint64_t wished; /* whose removal was asked for last, and its name: it may be forgotten since */
+    char wished_name[RING_NAME_LEN];
     enum control_departure departure;
+    int64_t departed_ns; /* when this node had no part in the ring any more, 0 = not yet */
     bool joined;
     bool creating; /* may create a cluster when nobody else does */
     bool view_due;

@@ -57,13 +57,14 @@ static bool name_taken(const struct control *control, const struct swim_member *
     return false;
 }
 
-/* Members that live but have no part in the ring: they are about to be taken in. */
+/* Members that live but have no part in the ring, and do not want out: they are about to be taken
+ * in. */
 static void look_for_newcomers(const struct control *control, struct health *health)
 {
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->state == SWIM_ALIVE &&
+        if (member->state == SWIM_ALIVE && (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
             ring_config_find(control->config, member->record.id) == NULL)
             complain(health,
                      name_taken(control, member) ? "another living node is called %s too"
@@ -79,6 +80,11 @@ static void look_at_health(const struct answer_context *context, struct health *
     if (!control->joined || control->config->epoch == 0) {
         complain(health, "%s has not joined a cluster yet", control->options.name);
         return;
+    }
+    if (voters_frozen(control)) {
+        char frozen[REASON_LEN];
+        control_say_frozen(control, frozen, sizeof frozen);
+        complain(health, "%s", frozen);
     }
     if (!ring_config_is_stable(control->config))
         complain(health, "the ring configuration is changing%s", "");
@@ -168,7 +174,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 15);
+    mp_put_map(writer, 16);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -184,6 +190,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "replicas", control->identity.replicas);
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_members_count(control, writer);
+    control_put_register(control, context->now_ns, writer);
     mp_put_str(writer, "storage");
     mp_put_map(writer, 4);
     put_field_str(writer, "kind", report->storage);

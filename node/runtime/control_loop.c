@@ -244,6 +244,26 @@ static void begin_stop(struct daemon *daemon)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
 }
 
+/* Says good-bye to gossip, if the node leaves for good; true when there is nothing left to say. */
+static bool say_farewell(struct daemon *daemon)
+{
+    if (!daemon->leaving)
+        return true;
+    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    return told;
+}
+
+/* A node that an operator asked to leave stops when it has no part in the ring any more. */
+static void look_at_departure(struct daemon *daemon)
+{
+    if (daemon->stopping || !control_departed(daemon->control, now_of(daemon)))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_INFO, "left the ring");
+    daemon->leaving = true;
+    begin_stop(daemon);
+}
+
 static void look_at_stop(struct daemon *daemon)
 {
     if (!daemon->stopping)
@@ -256,7 +276,7 @@ static void look_at_stop(struct daemon *daemon)
         log_printf(daemon->log, LOG_LEVEL_WARN,
                    "the drain time-out passed before all was handed "
                    "over or written");
-    daemon->done = daemon->done || idle || late;
+    daemon->done = daemon->done || late || (idle && say_farewell(daemon));
 }
 
 static void reload_rules(struct daemon *daemon)
@@ -308,6 +328,7 @@ static void turn(struct daemon *daemon)
     start_if_joined(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
+    look_at_departure(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
     if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {

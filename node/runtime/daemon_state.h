@@ -63,6 +63,7 @@ struct daemon {
     bool ready_told;
     bool waiting_told;
     bool stopping;
+    bool leaving; /* for good: gossip is told */
     bool done;
     int64_t waited_ns; /* when it was last told that no cluster was found */
     int64_t stop_ns;

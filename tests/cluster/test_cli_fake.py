@@ -290,6 +290,59 @@ def test_wait_for_nobody_is_unreachable():
     assert (done.returncode, done.stdout) == (UNREACHABLE, "")
 
 
+def departing(state, left, done):
+    return {"node": "n1", "id": "00000000000000a1", "state": state, "done": done, "vnodes_left": left, "epoch": 4}
+
+
+def test_drain_asks_the_same_node_until_nothing_is_left(node):
+    answers = iter([departing("draining", 9, False), departing("draining", 4, False), departing("drained", 0, True)])
+    node.replies["drain"] = (0, lambda: next(answers))
+    done = tidegate("drain", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and done.stdout.startswith("n1 is drained")
+    assert done.stderr == "tidegate: n1: 9 vnodes left\n"
+    assert node.asked == [("drain", {})] + [("drain", {"id": "00000000000000a1"})] * 2
+
+
+def test_without_waiting_a_change_is_only_begun(node):
+    node.replies["leave"] = (0, departing("leaving", 9, False))
+    done = tidegate("leave", "--no-wait", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and lines(done) == [departing("leaving", 9, False)] and len(node.asked) == 1
+
+
+def test_a_change_that_takes_too_long_is_said_to_go_on(node):
+    node.replies["leave"] = (0, departing("leaving", 9, False))
+    done = tidegate("leave", "--timeout", "300ms", endpoint=node.endpoint)
+    assert (done.returncode, done.stdout) == (DENIED, "") and "it goes on" in done.stderr
+
+
+def test_draining_several_nodes_at_once_is_refused(node):
+    done = tidegate("drain", endpoint=f"{node.endpoint},tcp://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (INVALID, "") and "expected one endpoint" in done.stderr
+    assert node.asked == []
+
+
+def test_a_removal_says_what_it_waits_for_and_what_refuses_it(node):
+    answers = iter([False, True])
+    node.replies["remove"] = (0, lambda: {"node": "n3", "id": "a3", "state": "", "done": next(answers),
+                                          "waits_for": "the ring configuration is changing", "epoch": 4, "lineage": 0})
+    done = tidegate("remove", "n3", endpoint=node.endpoint)
+    assert (done.returncode, done.stdout) == (ALLOWED, "n3 is out of the ring\n")
+    assert done.stderr == "tidegate: n3: the ring configuration is changing\n"
+    assert node.asked == [("remove", {"node": "n3", "force": False})] * 2
+    node.replies["remove"] = (-18, "n3 is alive: ask itself")
+    done = tidegate("remove", "n3", endpoint=node.endpoint)
+    assert (done.returncode, done.stdout, done.stderr) == (INVALID, "", "tidegate: n3 is alive: ask itself\n")
+
+
+@pytest.mark.parametrize("frozen, words", [(True, "begins a new lineage"), (False, "the ring is not frozen")])
+def test_force_says_what_it_means_before_it_is_done(node, frozen, words):
+    node.replies["status"] = (0, {**STATUS, "register": {"voters": ["n1", "n2"], "frozen": frozen}})
+    node.replies["remove"] = (0, {"node": "n3", "id": "a3", "done": True})
+    done = tidegate("remove", "n3", "--force", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and words in done.stderr
+    assert [command for command, _ in node.asked] == ["status", "remove"]
+
+
 def test_rules_are_validated_by_the_node(node, tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text("rules: []\n")
@@ -387,7 +440,7 @@ def complete(*words):
 
 
 COMMANDS = ["check", "peek", "hit", "refund", "reset", "status", "members", "ring", "owner", "rules list",
-            "rules validate", "version", "help"]
+            "rules validate", "drain", "leave", "remove", "version", "help"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

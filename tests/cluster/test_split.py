@@ -7,13 +7,15 @@ at most what was left of it; an answer behind which no majority stands says `deg
 heal nothing more is admitted.
 """
 
+import collections
 import threading
 import time
 
 import pytest
 
 from harness import Cluster, History, Load, Stopwatch, scaled, wait_for
-from harness.client import long_limit
+from harness.client import ALGORITHMS, long_limit
+from harness.cluster import Until
 from harness.network import Network, why_not
 
 LIMIT = 100
@@ -169,6 +171,42 @@ def test_a_link_that_flaps_admits_at_most_one_limit_a_side(apart, measured):
         thread.join()
     judge_total(histories, 2 * (LIMIT - USED), measured, "flapping")
     heal_and_judge(apart, keys, limit, measured, "flapping")
+
+
+def use(cluster, at, limits, cost):
+    """Charges each key through one node, which must answer in the end."""
+    for key, limit in limits.items():
+        with cluster[at].client(attempt_s=5, deadline_s=10) as client:
+            assert client.check(key, limit, cost=cost).allowed
+
+
+# What both sides admitted counts after the heal: the sum of it, for every algorithm. A check that was
+# on its way over the link when it was cut may arrive after the heal and be charged a second time.
+def test_what_both_sides_used_counts_after_the_heal(apart, measured):
+    limits = {f"{name}-{number}-{time.time_ns()}": long_limit(LIMIT, name)
+              for name in ALGORITHMS for number in range(6)}
+    use(apart, 0, limits, 30)
+    wait_for(lambda: all(node.counter("unconfirmed") == 0 for node in apart), 5, "it is replicated")
+    apart.network.split([0, 1], [2])
+    use(apart, 0, limits, 10)
+    use(apart, 2, limits, 15)
+    apart.network.heal()
+    watch = Stopwatch()
+    apart.wait_healthy(60)
+
+    def used(at):
+        with apart.client(at) as client:
+            return {key: client.used(key, limit) for key, limit in limits.items()}
+    total, most = 30 + 10 + 15, 30 + 2 * 10 + 2 * 15
+    wait_for(lambda: Until(sorted((key, count) for key, count in used(0).items()
+                                  if not total <= count <= most)), 10, "both sides count", 0.1)
+    measured("a split is merged after", f"{watch.ms:.0f} ms; used of each key: "
+                                        f"{sorted(collections.Counter(used(0).values()).items())}")
+    assert sum(count == total for count in used(0).values()) > len(limits) / 2
+    assert used(0) == used(1) == used(2)
+    with apart.client() as client:
+        for key, count in used(0).items():
+            assert client.check(key, limits[key], cost=LIMIT, at_most=True).granted == LIMIT - count
 
 
 # Nothing is asked for while the network is cut: nothing is lost, and nobody is dead for ever.

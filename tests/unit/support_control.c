@@ -139,7 +139,7 @@ static void send_frame(struct net *net, uint32_t at, const struct effect *effect
     }
     for (uint32_t to = 0; to < net->count; to++) {
         if (strcmp(net->nodes[to].options.gossip, effect->address) != 0 || node->cut ||
-            net->nodes[to].cut)
+            net->nodes[to].cut || net->nodes[to].side != node->side)
             continue;
         assert_true(net->frame_count < NET_FRAMES_MAX);
         uint8_t *bytes = malloc(effect->len);

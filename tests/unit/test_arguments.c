@@ -137,6 +137,9 @@ static void every_command_is_known(void **state)
         {"rules list", CLI_RULES_LIST},
         {"rules validate x.yaml", CLI_RULES_VALIDATE},
         {"rules validate -", CLI_RULES_VALIDATE},
+        {"drain", CLI_DRAIN},
+        {"leave --no-wait", CLI_LEAVE},
+        {"remove n3", CLI_REMOVE},
         {"version", CLI_VERSION},
         {"--version", CLI_VERSION},
         {"help", CLI_HELP},
@@ -153,6 +156,11 @@ static void every_command_is_known(void **state)
     assert_int_equal(out.timeout_ms, 60000);
     accepts(&out, "rules validate -");
     assert_string_equal(out.file, "-");
+    accepts(&out, "remove n3 --force --timeout 2s");
+    assert_string_equal(out.member, "n3");
+    assert_true(out.force && !out.no_wait && cli_waits(&out));
+    accepts(&out, "drain --no-wait");
+    assert_true(out.no_wait && !cli_waits(&out));
 }
 
 /* `help X`, `X --help` and `X -h` ask the same, whatever else stands there. */
@@ -206,6 +214,11 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"members extra", "unexpected 'extra'"},
         {"rules validate", "needs a FILE"},
         {"rules validate a b", "unexpected 'b'"},
+        {"remove", "needs a NODE"},
+        {"remove n2 n3", "unexpected 'n3' behind 'remove'"},
+        {"drain n2", "unexpected 'n2' behind 'drain'"},
+        {"drain --force", "'drain' does not take --force"},
+        {"members --no-wait", "'members' does not take --no-wait"},
         {"status --wait", "--wait needs a value"},
     };
     (void)state;

@@ -1,0 +1,167 @@
+/* answer.c - asks a node, reads and prints its answer; answer.h is the contract. */
+#include "client/cli/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "client/cli/document.h"
+#include "client/cli/table.h"
+
+enum { MS_NS = 1000000, S_MS = 1000 };
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+void cli_answer_fini(struct cli_answer *answer)
+{
+    if (answer->tokens != NULL)
+        alloc_put(alloc_heap(), answer->tokens, answer->capacity * sizeof *answer->tokens);
+    tg_reply_free(&answer->reply);
+    memset(answer, 0, sizeof *answer);
+}
+
+/* Every value takes a byte at least, so a reply of n bytes has at most n tokens. */
+static int read_reply(struct cli_answer *answer)
+{
+    answer->capacity = answer->reply.len;
+    answer->tokens = answer->capacity == 0
+                         ? NULL
+                         : alloc_array(alloc_heap(), answer->capacity, sizeof *answer->tokens);
+    if (answer->tokens == NULL)
+        return answer->capacity == 0 ? TG_EPROTOCOL : TG_ENOMEM;
+    const int count =
+        mp_parse(answer->reply.data, answer->reply.len, answer->tokens, answer->capacity);
+    if (count < 0)
+        return count;
+    answer->count = (size_t)count;
+    return 0;
+}
+
+/* Asks; 0 or the code. The answer is to be finished in any case. */
+int cli_answer_ask(struct cli *cli, const char *command, const struct mp_writer *question,
+                   int timeout_ms, struct cli_answer *answer)
+{
+    memset(answer, 0, sizeof *answer);
+    const int code = tg_admin(cli->client, command, question != NULL ? question->data : NULL,
+                              question != NULL ? question->len : 0, timeout_ms, &answer->reply);
+    if (answer->reply.data == NULL)
+        return code != 0 ? code : TG_EPROTOCOL;
+    const int result = read_reply(answer);
+    return code != 0 ? code : result;
+}
+
+/* Complains about `code`, in the node's own words if it sent some. */
+int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer)
+{
+    char said[CLI_SENTENCE_LEN] = "";
+    if (answer->count == 1 && answer->tokens[0].type == MP_STR)
+        (void)snprintf(said, sizeof said, "%.*s", (int)answer->tokens[0].count,
+                       (const char *)answer->tokens[0].data);
+    return cli_fail(cli, code, said);
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+/* Each element of an array by itself, one a line. */
+static void add_lines(struct cli_text *text, const struct cli_answer *answer)
+{
+    size_t at = 1;
+    for (uint32_t i = 0; i < answer->tokens[0].count && at < answer->count; i++) {
+        cli_json(text, answer->tokens + at, answer->count - at);
+        cli_text_str(text, "\n");
+        at += cli_value_len(answer->tokens + at, answer->count - at);
+    }
+}
+
+static void add_table(struct cli *cli, const struct cli_answer *answer)
+{
+    struct cli_text *text = &cli->text;
+    switch (cli->arguments->command) {
+    case CLI_MEMBERS:
+        cli_table_rows(text, answer->tokens, answer->count, cli_member_columns, cli->colour);
+        break;
+    case CLI_OWNER:
+        cli_table_rows(text, answer->tokens, answer->count, cli_owner_columns, cli->colour);
+        break;
+    case CLI_RULES_LIST:
+        cli_table_rows(text, answer->tokens, answer->count, cli_rule_columns, cli->colour);
+        break;
+    default:
+        cli_table_map(text, answer->tokens, answer->count, cli->colour);
+        break;
+    }
+}
+
+int cli_answer_show(struct cli *cli, const struct cli_answer *answer)
+{
+    if (cli->arguments->output == CLI_YAML) {
+        cli_yaml(&cli->text, answer->tokens, answer->count, false);
+    } else if (cli->arguments->output == CLI_TABLE) {
+        add_table(cli, answer);
+    } else if (cli->arguments->command == CLI_OWNER && answer->tokens[0].type == MP_ARRAY) {
+        add_lines(&cli->text, answer);
+    } else {
+        cli_json(&cli->text, answer->tokens, answer->count);
+        cli_text_str(&cli->text, "\n");
+    }
+    return cli_flush(cli);
+}
+
+/* The cursor behind the key `name` of the answer's map; false if there is none. */
+bool cli_answer_find(const struct cli_answer *answer, const char *name, struct mp_cursor *cursor)
+{
+    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
+        return false;
+    mp_cursor_init(cursor, answer->tokens, answer->count);
+    const uint32_t pairs = mp_get_map(cursor);
+    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
+        if (mp_peek_type(cursor) != MP_STR) {
+            mp_skip(cursor);
+        } else {
+            size_t len;
+            const char *key = mp_get_str(cursor, &len);
+            if (len == strlen(name) && memcmp(key, name, len) == 0)
+                return true;
+        }
+        mp_skip(cursor);
+    }
+    return false;
+}
+
+bool cli_answer_true(const struct cli_answer *answer, const char *name)
+{
+    struct mp_cursor cursor;
+    return cli_answer_find(answer, name, &cursor) && mp_get_bool(&cursor);
+}
+
+uint64_t cli_answer_uint(const struct cli_answer *answer, const char *name)
+{
+    struct mp_cursor cursor;
+    return cli_answer_find(answer, name, &cursor) ? mp_get_uint(&cursor) : 0;
+}
+
+void cli_answer_text(const struct cli_answer *answer, const char *name, char *out, size_t capacity)
+{
+    struct mp_cursor cursor;
+    size_t len = 0;
+    const char *text = cli_answer_find(answer, name, &cursor) ? mp_get_str(&cursor, &len) : NULL;
+    (void)snprintf(out, capacity, "%.*s", text != NULL ? (int)len : 0, text != NULL ? text : "");
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+int64_t cli_now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * S_MS + now.tv_nsec / MS_NS;
+}
+
+void cli_pause_ms(int64_t span_ms)
+{
+    struct timespec left = {.tv_sec = span_ms / S_MS, .tv_nsec = span_ms % S_MS * MS_NS};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}

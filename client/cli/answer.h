@@ -1,0 +1,41 @@
+/* answer.h - what a node answers to an administrative question, and how it is printed.
+ *
+ *   question --tg_admin--> msgpack --parse--> tokens --> JSON, YAML or table
+ *
+ * An answer is printed as it is (document.h); only tables know which columns they have (table.h).
+ */
+#ifndef CLIENT_CLI_ANSWER_H
+#define CLIENT_CLI_ANSWER_H
+
+#include "base/mp.h"
+#include "client/cli/cli.h"
+
+struct cli_answer {
+    tg_reply_t reply;
+    struct mp_token *tokens;
+    size_t capacity; /* of tokens */
+    size_t count;
+};
+
+/* Asks; 0 or the code. The answer is to be finished in any case. `question`: NULL for none. */
+MUST_USE int cli_answer_ask(struct cli *cli, const char *command, const struct mp_writer *question,
+                            int timeout_ms, struct cli_answer *answer);
+void cli_answer_fini(struct cli_answer *answer);
+/* Complains about `code`, in the node's own words if it sent some. Returns the exit status. */
+MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer);
+/* Prints it as the command and --output want it. Returns the exit status. */
+MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
+
+/* The cursor behind the key `name` of the answer's map; false if there is none. */
+bool cli_answer_find(const struct cli_answer *answer, const char *name, struct mp_cursor *cursor);
+/* Whether the answer's map says so. */
+bool cli_answer_true(const struct cli_answer *answer, const char *name);
+uint64_t cli_answer_uint(const struct cli_answer *answer, const char *name); /* 0: none */
+/* Copies a text of the answer's map, cut to fit; "" if there is none. */
+void cli_answer_text(const struct cli_answer *answer, const char *name, char *out, size_t capacity);
+
+/* Monotonic time, and waiting. */
+int64_t cli_now_ms(void);
+void cli_pause_ms(int64_t span_ms);
+
+#endif

@@ -1,0 +1,198 @@
+/* change.c - drain, leave, remove: asks a node for a change of the ring, and waits until it is
+ * done.
+ *
+ *   ask --> the node keeps the wish, says how far it is --> ask again ... --> done: show it
+ *
+ * Asking again changes nothing, so a question without an answer is simply asked once more; and what
+ * was asked goes on when the waiting ends early. Only the node that was named drains: after the
+ * first answer its id goes along, so that nobody else can take the question for its own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "client/cli/answer.h"
+
+enum {
+    QUESTION_LEN = 512,
+    NAME_LEN = 128,
+    PAUSE_MS = 200,
+    PROGRESS_MS = 1000, /* between two lines that tell how far it is */
+    SILENCE_MS = 10000, /* a node that answered before is given up after */
+    MOVE_MS = 600000,   /* drain, leave */
+    REMOVE_MS = 60000,
+};
+
+struct change {
+    const char *command;
+    int64_t deadline_ms;
+    int span_ms;
+    bool started; /* the node has taken the wish */
+    char node[NAME_LEN];
+    char id[NAME_LEN];
+    char told[CLI_SENTENCE_LEN]; /* what was told last */
+    int64_t told_ms;
+    int64_t heard_ms;
+    struct cli_answer answer;
+};
+
+static bool removes(const struct cli *cli)
+{
+    return cli->arguments->command == CLI_REMOVE;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static int ask(struct cli *cli, struct change *change)
+{
+    uint8_t bytes[QUESTION_LEN];
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    if (removes(cli)) {
+        mp_put_map(&question, 2);
+        mp_put_str(&question, "node");
+        mp_put_str(&question, cli->arguments->member);
+        mp_put_str(&question, "force");
+        mp_put_bool(&question, cli->arguments->force);
+    } else {
+        mp_put_map(&question, change->id[0] != '\0');
+        if (change->id[0] != '\0') {
+            mp_put_str(&question, "id");
+            mp_put_str(&question, change->id);
+        }
+    }
+    ASSERT(!question.failed); /* arguments.c bounds what goes in */
+    cli_answer_fini(&change->answer);
+    return cli_answer_ask(cli, change->command, &question, cli->timeout_ms, &change->answer);
+}
+
+/* What --force means, before it is done. Returns an exit status. */
+static int warn(struct cli *cli)
+{
+    struct cli_answer answer;
+    struct cli_answer part;
+    const int code = cli_answer_ask(cli, "status", NULL, cli->timeout_ms, &answer);
+    int status = CLI_EXIT_OK;
+    if (code != 0) {
+        status = cli_answer_fail(cli, code, &answer);
+    } else {
+        struct mp_cursor cursor;
+        memset(&part, 0, sizeof part);
+        if (cli_answer_find(&answer, "register", &cursor)) {
+            part.tokens = answer.tokens + cursor.at;
+            part.count = answer.count - cursor.at;
+        }
+        if (cli_answer_true(&part, "frozen"))
+            cli_complain("warning: --force begins a new lineage: the members that this node sees "
+                         "go on alone, and what members out of reach decide from now on is lost "
+                         "when they come back. Never force on two sides of a split");
+        else
+            cli_complain("the ring is not frozen: --force makes no difference");
+    }
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static void tell_progress(const struct cli *cli, struct change *change)
+{
+    char said[CLI_SENTENCE_LEN];
+    const struct cli_answer *answer = &change->answer;
+    if (removes(cli)) {
+        char waits_for[CLI_SENTENCE_LEN / 2];
+        cli_answer_text(answer, "waits_for", waits_for, sizeof waits_for);
+        if (waits_for[0] == '\0')
+            return;
+        (void)snprintf(said, sizeof said, "%s: %s", change->node, waits_for);
+    } else {
+        (void)snprintf(said, sizeof said, "%s: %llu vnodes left", change->node,
+                       (unsigned long long)cli_answer_uint(answer, "vnodes_left"));
+    }
+    if (strcmp(said, change->told) == 0 || cli_now_ms() - change->told_ms < PROGRESS_MS)
+        return;
+    cli_complain("%s", said);
+    memcpy(change->told, said, sizeof said);
+    change->told_ms = cli_now_ms();
+}
+
+static void take_note(struct change *change)
+{
+    change->started = true;
+    change->heard_ms = cli_now_ms();
+    cli_answer_text(&change->answer, "node", change->node, sizeof change->node);
+    cli_answer_text(&change->answer, "id", change->id, sizeof change->id);
+}
+
+/* Prints how it stands, in words unless another form is wanted. */
+static int show(struct cli *cli, const struct change *change, bool done)
+{
+    struct cli_text *text = &cli->text;
+    if (cli->arguments->output != CLI_TABLE)
+        return cli_answer_show(cli, &change->answer);
+    cli_text_shown(text, change->node, strlen(change->node));
+    if (!done)
+        cli_text_str(text, removes(cli) ? " is being removed\n" : " is on its way out\n");
+    else if (removes(cli))
+        cli_text_str(text, " is out of the ring\n");
+    else if (cli->arguments->command == CLI_LEAVE)
+        cli_text_str(text, " has left the ring, and ends\n");
+    else
+        cli_text_str(text, " is drained: it holds nothing, and forwards what it is asked\n");
+    return cli_flush(cli);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* Whether an answer that did not come may come yet. */
+static bool may_recover(const struct change *change, int code)
+{
+    return change->started && cli_exit_of(code) == CLI_EXIT_UNREACHABLE &&
+           cli_now_ms() - change->heard_ms < SILENCE_MS;
+}
+
+/* One round; true when it was the last, with the exit status. */
+static bool go_on(struct cli *cli, struct change *change, int *status)
+{
+    const int code = ask(cli, change);
+    if (code == 0) {
+        take_note(change);
+        const bool done = cli_answer_true(&change->answer, "done");
+        if (done || cli->arguments->no_wait) {
+            *status = show(cli, change, done);
+            return true;
+        }
+        tell_progress(cli, change);
+    } else if (!may_recover(change, code)) {
+        *status = cli_answer_fail(cli, code, &change->answer);
+        return true;
+    }
+    if (cli_now_ms() < change->deadline_ms)
+        return false;
+    cli_complain("%s is not done after %d ms; it goes on, ask again to wait on", change->command,
+                 change->span_ms);
+    *status = CLI_EXIT_DENIED;
+    return true;
+}
+
+int cli_change(struct cli *cli)
+{
+    const struct cli_arguments *arguments = cli->arguments;
+    struct change change = {.command = cli_command_name(arguments->command)};
+    int status = CLI_EXIT_OK;
+    if (!removes(cli) && strchr(cli->endpoints, ',') != NULL) {
+        cli_complain("'%s' is about one node; expected one endpoint, found %s", change.command,
+                     cli->endpoints);
+        return CLI_EXIT_INVALID;
+    }
+    if (arguments->force && (status = warn(cli)) != CLI_EXIT_OK)
+        return status;
+    change.span_ms = arguments->timeout_ms > 0 ? arguments->timeout_ms
+                     : removes(cli)            ? REMOVE_MS
+                                               : MOVE_MS;
+    change.deadline_ms = cli_now_ms() + change.span_ms;
+    while (!go_on(cli, &change, &status))
+        cli_pause_ms(PAUSE_MS);
+    cli_answer_fini(&change.answer);
+    return status;
+}

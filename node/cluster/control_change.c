@@ -1,0 +1,323 @@
+/* control_change.c - what operators ask to be changed in the ring: drain, leave, remove.
+ *
+ * Each of them is a wish that the node keeps and pursues; the answer says how far it has come.
+ * Whoever waits asks again, which changes nothing but the wish's end.
+ *
+ *   drain, leave   a flag in this node's gossip record, until the process ends: whoever proposes
+ *                  takes it out of the ring by an ordinary transition, and nobody takes it in.
+ *                  leave: when nothing is left here, the process says good-bye and ends.
+ *   remove         this node proposes the configuration without a dead member, as soon as no
+ *                  transition is under way, for CONTROL_WISH_NS after it was asked last. By
+ *                  force, on a frozen ring, it begins a new lineage with the voters that it sees.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cluster/control_answer.h"
+
+enum { SENTENCE_LEN = 400, ID_DIGITS = 16 };
+
+/* ---- how the register is doing --------------------------------------------------------------- */
+
+static const char *name_of(const struct control *control, uint64_t id)
+{
+    const struct ring_member *member = ring_config_find(control->config, id);
+    return member != NULL ? member->name : "?";
+}
+
+void control_say_frozen(const struct control *control, char *out, size_t capacity)
+{
+    const struct ring_config *config = control->config;
+    int len =
+        snprintf(out, capacity, "the ring is frozen: of its %u voters ", config->voters_count);
+    const char *joint = "";
+    for (uint32_t i = 0; i < config->voters_count; i++) {
+        const uint64_t id = config->voters[i];
+        if (id == control->options.node_id || control_alive(control, id) || len < 0 ||
+            (size_t)len >= capacity)
+            continue;
+        len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint, name_of(control, id));
+        joint = ", ";
+    }
+    if (len > 0 && (size_t)len < capacity)
+        (void)snprintf(out + len, capacity - (size_t)len, " cannot be reached");
+}
+
+void control_put_voters(const struct control *control, struct mp_writer *writer)
+{
+    mp_put_str(writer, "voters");
+    mp_put_array(writer, control->config->voters_count);
+    for (uint32_t i = 0; i < control->config->voters_count; i++)
+        mp_put_str(writer, name_of(control, control->config->voters[i]));
+}
+
+void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer)
+{
+    char reason[SENTENCE_LEN] = "";
+    const bool frozen = control->config->epoch > 0 && voters_frozen(control);
+    const int64_t since_ns = control->changed_ns != 0 ? control->changed_ns : control->started_ns;
+    if (frozen)
+        control_say_frozen(control, reason, sizeof reason);
+    mp_put_str(writer, "register");
+    mp_put_map(writer, 5);
+    control_put_voters(control, writer);
+    put_field_bool(writer, "frozen", frozen);
+    put_field_str(writer, "reason", reason);
+    put_field_uint(writer, "lineage", ring_config_lineage(control->config->epoch));
+    put_field_uint(writer, "unchanged_ms",
+                   now_ns > since_ns ? (uint64_t)(now_ns - since_ns) / 1000000 : 0);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* A text argument; "" if it is not given or no text. */
+static void read_text(const struct answer_context *context, const char *name, char *out,
+                      size_t capacity)
+{
+    struct mp_cursor cursor;
+    out[0] = '\0';
+    if (!answer_argument(context, name, &cursor))
+        return;
+    mp_copy_str(&cursor, out, capacity);
+    if (cursor.failed)
+        out[0] = '\0';
+}
+
+static bool read_bool(const struct answer_context *context, const char *name)
+{
+    struct mp_cursor cursor;
+    return answer_argument(context, name, &cursor) && mp_get_bool(&cursor);
+}
+
+/* Whether `text` is the id, as it is shown. */
+static bool is_id(const char *text, uint64_t id)
+{
+    char shown[ID_DIGITS + 1];
+    (void)snprintf(shown, sizeof shown, "%016llx", (unsigned long long)id);
+    return strcmp(text, shown) == 0;
+}
+
+static bool joined(struct answer_context *context)
+{
+    if (context->control->joined && context->control->config->epoch > 0)
+        return true;
+    answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+    return false;
+}
+
+/* ---- drain and leave ------------------------------------------------------------------------- */
+
+static bool in_ring(const struct control *control)
+{
+    return ring_config_find(control->config, control->options.node_id) != NULL;
+}
+
+static uint64_t vnodes_left(const struct answer_context *context)
+{
+    const struct control_report *report = context->report;
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < report->shard_count; i++)
+        left += report->shards[i].vnodes_deciding + report->shards[i].vnodes_recovering;
+    return left;
+}
+
+static uint64_t vnodes_held(const struct answer_context *context)
+{
+    const struct control_report *report = context->report;
+    uint64_t held = vnodes_left(context);
+    for (uint32_t i = 0; i < report->shard_count; i++)
+        held += report->shards[i].vnodes_replica;
+    return held;
+}
+
+/* Why this node cannot go now; false if it can. */
+static bool must_stay(const struct control *control, char sentence[SENTENCE_LEN])
+{
+    const struct ring_config *config = control->config;
+    const char *name = control->options.name;
+    uint32_t others = 0;
+    if (!in_ring(control))
+        return false;
+    if (config->to_count == 1 && config->to[0].id == control->options.node_id) {
+        (void)snprintf(sentence, SENTENCE_LEN,
+                       "%s is the last member of the ring: there is nobody to take over", name);
+        return true;
+    }
+    for (uint32_t i = 0; i < config->to_count; i++) {
+        const uint64_t id = config->to[i].id;
+        others += id != control->options.node_id && control_alive(control, id) &&
+                  (control_flags(control, id) & CONTROL_FLAG_DRAINING) == 0;
+    }
+    if (others == 0) {
+        (void)snprintf(sentence, SENTENCE_LEN,
+                       "%s is the last member of the ring that lives and stays: there is nobody "
+                       "to take over",
+                       name);
+        return true;
+    }
+    if (voters_frozen(control)) {
+        control_say_frozen(control, sentence, SENTENCE_LEN);
+        return true;
+    }
+    return false;
+}
+
+static void depart(struct answer_context *context, enum control_departure departure)
+{
+    struct control *control = context->control;
+    char sentence[SENTENCE_LEN];
+    char meant[ID_DIGITS + 1];
+    read_text(context, "id", meant, sizeof meant);
+    if (!joined(context))
+        return;
+    if (meant[0] != '\0' && !is_id(meant, control->options.node_id)) {
+        (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
+                       control->options.name);
+        answer_error(context, TG_ECONFLICT, sentence);
+        return;
+    }
+    if (control->departure == CONTROL_STAYS && must_stay(control, sentence)) {
+        answer_error(context, TG_ECONFLICT, sentence);
+        return;
+    }
+    if (control->departure < departure) {
+        control->departure = departure;
+        control_tell_self(control);
+    }
+    const bool done = !in_ring(control) && vnodes_held(context) == 0;
+    answer_begin(context);
+    mp_put_map(context->writer, 6);
+    put_field_str(context->writer, "node", control->options.name);
+    put_field_hex(context->writer, "id", control->options.node_id);
+    put_field_str(context->writer, "state",
+                  control->departure == CONTROL_LEAVES ? (done ? "left" : "leaving")
+                                                       : (done ? "drained" : "draining"));
+    put_field_bool(context->writer, "done", done);
+    put_field_uint(context->writer, "vnodes_left", vnodes_left(context));
+    put_field_uint(context->writer, "epoch", control->config->epoch);
+}
+
+void answer_drain(struct answer_context *context)
+{
+    depart(context, CONTROL_DRAINS);
+}
+
+void answer_leave(struct answer_context *context)
+{
+    depart(context, CONTROL_LEAVES);
+}
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+/* The member that is meant: of the ring first, then of those that gossip knows, then the one that
+ * was meant last. 0 if none. */
+static uint64_t find_member(const struct control *control, const char *text, const char **name)
+{
+    const struct ring_config *config = control->config;
+    for (uint32_t i = 0; i < config->to_count + config->from_count; i++) {
+        const struct ring_member *member =
+            i < config->to_count ? &config->to[i] : &config->from[i - config->to_count];
+        *name = member->name;
+        if (strcmp(member->name, text) == 0 || is_id(text, member->id))
+            return member->id;
+    }
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        *name = member->record.name;
+        if (strcmp(member->record.name, text) == 0 || is_id(text, member->record.id))
+            return member->record.id;
+    }
+    *name = control->wished_name;
+    const bool wished = control->wished != 0 &&
+                        (strcmp(control->wished_name, text) == 0 || is_id(text, control->wished));
+    return wished ? control->wished : 0;
+}
+
+/* Why `id` is not removed, whatever is tried; false if nothing speaks against it. */
+static bool refuse_removal(struct answer_context *context, uint64_t id, const char *name,
+                           bool force)
+{
+    const struct control *control = context->control;
+    const struct swim_member *member = swim_find(control->swim, id);
+    char sentence[SENTENCE_LEN];
+    if (id == control->options.node_id || (member != NULL && member->state == SWIM_ALIVE)) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s is alive: ask itself, by `tidegate drain` or `tidegate leave`", name);
+    } else if (ring_config_find(control->config, id) == NULL) {
+        return false; /* it is out already */
+    } else if (control->config->to_count == 1 && control->config->to[0].id == id) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s is the last member of the ring and cannot be removed", name);
+    } else if (voters_frozen(control) && !force) {
+        control_say_frozen(control, sentence, SENTENCE_LEN / 2);
+        const size_t len = strlen(sentence);
+        (void)snprintf(sentence + len, sizeof sentence - len,
+                       "; bring them back, or let the living members go on alone with --force");
+    } else {
+        return false;
+    }
+    answer_error(context, TG_ECONFLICT, sentence);
+    return true;
+}
+
+/* What the removal waits for; "" for nothing. */
+static const char *waits_for(const struct control *control, uint64_t id)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    if (member != NULL && member->state == SWIM_SUSPECT)
+        return "it does not answer, but is not known to be dead yet";
+    if (!ring_config_is_stable(control->config))
+        return "the ring configuration is changing";
+    return "";
+}
+
+static void keep_wish(struct control *control, uint64_t id, const char *name, bool force,
+                      int64_t now_ns)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    if (member != NULL && member->state == SWIM_SUSPECT)
+        return;
+    control->wished = id;
+    (void)snprintf(control->wished_name, sizeof control->wished_name, "%s", name);
+    control->wish =
+        (struct control_wish){.remove = id, .force = force, .until_ns = now_ns + CONTROL_WISH_NS};
+}
+
+void answer_remove(struct answer_context *context)
+{
+    struct control *control = context->control;
+    char text[RING_NAME_LEN];
+    char sentence[SENTENCE_LEN];
+    const char *name = "";
+    const bool force = read_bool(context, "force");
+    read_text(context, "node", text, sizeof text);
+    if (text[0] == '\0') {
+        answer_error(context, TG_EINVALID, "remove: expected {\"node\": name or id}");
+        return;
+    }
+    if (!joined(context))
+        return;
+    const uint64_t id = find_member(control, text, &name);
+    if (id == 0) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "no member is called '%s'; expected a name or an id of `tidegate members`",
+                       text);
+        answer_error(context, TG_ENOTFOUND, sentence);
+        return;
+    }
+    if (refuse_removal(context, id, name, force))
+        return;
+    const bool done = ring_config_find(control->config, id) == NULL;
+    if (!done)
+        keep_wish(control, id, name, force, context->now_ns);
+    answer_begin(context);
+    mp_put_map(context->writer, 7);
+    put_field_str(context->writer, "node", name);
+    put_field_hex(context->writer, "id", id);
+    put_field_str(context->writer, "state", done ? "removed" : "removing");
+    put_field_bool(context->writer, "done", done);
+    put_field_str(context->writer, "waits_for", done ? "" : waits_for(control, id));
+    put_field_uint(context->writer, "epoch", control->config->epoch);
+    put_field_uint(context->writer, "lineage", ring_config_lineage(control->config->epoch));
+}

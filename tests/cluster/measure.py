@@ -1,0 +1,362 @@
+#!/usr/bin/python3
+"""measure.py - the promises R1 to R5, measured on real processes; `make measure`.
+
+Usage: measure.py [--only R1,R2,...] [--nodes 3,5] [--kills N]
+
+Prints one table in Markdown, ready for tests/README.md, and what it is doing meanwhile on stderr. A row
+that is not what was promised says so, and the exit status is 1. Programs are taken from TIDEGATE_BUILD.
+"""
+
+import argparse
+import collections
+import datetime
+import os
+import platform
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+from harness import Cluster, History, Load, Stopwatch, wait_for
+from harness.client import long_limit
+from harness.network import Network, why_not
+
+LAST_MOMENTS_S = 0.025
+WRITE_BACK_S = 0.5 + 0.35  # a period, one write, and the loop's round until then
+TABLE = ["| promise | measured on | promised | found | |", "|---|---|---|---|---|"]
+
+
+class Report:
+    """Rows of the table, and whether all of them are as promised."""
+
+    def __init__(self):
+        self.rows = []
+        self.broken = 0
+
+    def add(self, promise, where, promised, found, kept):
+        self.broken += not kept
+        self.rows.append(f"| {promise} | {where} | {promised} | {found} | "
+                         f"{'kept' if kept else '**NOT KEPT**'} |")
+        say(self.rows[-1])
+
+
+def say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def spread(values):
+    return f"p50 {percentile(values, 0.5):.0f} ms, p99 {percentile(values, 0.99):.0f} ms " \
+           f"(of {len(values)})"
+
+
+class Scene:
+    """A fresh cluster in a folder that goes away."""
+
+    def __init__(self, nodes, network=None):
+        self.folder = tempfile.mkdtemp(prefix="tidegate-measure-")
+        self.cluster = Cluster(self.folder, nodes, network=network)
+
+    def __enter__(self):
+        return self.cluster.start()
+
+    def __exit__(self, *ignored):
+        self.cluster.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def victims_of(cluster, kills):
+    for number in range(kills):
+        yield number, cluster[(number + 1) % len(cluster.nodes)]
+
+
+# --- R1: kill -9 of an owner ------------------------------------------------------------------
+
+
+def wait_dead(cluster, victim, watch):
+    """When each of the others calls the victim dead, in ms."""
+    seen = {}
+
+    def look():
+        for node in cluster.live:
+            if node.name not in seen and node.members()[victim.name]["state"] == "dead":
+                seen[node.name] = watch.ms
+        return len(seen) == len(cluster.live)
+    wait_for(look, 30, f"{victim} is dead to all others", 0.02)
+    return list(seen.values())
+
+
+def idle_kills(cluster, kills):
+    """Times to the next answer about a dead node's key, and to its death at every node."""
+    answers, deaths = [], []
+    for number, victim in victims_of(cluster, kills):
+        key = cluster.keys_decided_by(victim.name, 1, f"idle-{number}-")[0]
+        asked = next(node for node in cluster if node is not victim)
+        with asked.client(attempt_s=5, deadline_s=5) as client:
+            client.peek(key, long_limit(100))
+            watch = Stopwatch()
+            victim.process.kill()
+            answer = client.check(key, long_limit(100))
+            answers.append(watch.ms)
+            assert answer.outcome == "allow" and answer.node != victim.name, answer
+        victim.process.wait()
+        deaths.append(max(wait_dead(cluster, victim, watch)))
+        victim.start()
+        cluster.wait_healthy(30)
+    return answers, deaths
+
+
+def busy_kills(cluster, kills):
+    """The longest pause of a dead node's keys under load."""
+    pauses = []
+    for number, victim in victims_of(cluster, kills):
+        keys = cluster.keys_decided_by(victim.name, 4, f"busy-{number}-")
+        others = [node.endpoint for node in cluster if node is not victim]
+        with Load(others, keys, long_limit(10**9, "fixed_window"), threads=2, batch=16, window=4,
+                  silence_s=5) as load:
+            wait_for(lambda load=load: load.count() > 3000, 20, "the load runs")
+            killed = time.monotonic()
+            victim.kill()
+            wait_for(lambda killed=killed: time.monotonic() - killed > 1, 5, "a second has passed")
+            pauses.append(load.longest_pause_ms(killed, time.monotonic(), keys))
+        victim.start()
+        cluster.wait_healthy(30)
+    return pauses
+
+
+def measure_r1(report, options):
+    for nodes in options.nodes:
+        with Scene(nodes) as cluster:
+            answers, deaths = idle_kills(cluster, options.kills)
+            pauses = busy_kills(cluster, options.kills)
+        where = f"{nodes} nodes, {options.kills} kills"
+        report.add("R1 answers resume, idle", where, "<= 100 ms", spread(answers),
+                   percentile(answers, 0.99) <= 100)
+        report.add("R1 answers resume, under load", where, "<= 100 ms", spread(pauses),
+                   percentile(pauses, 0.99) <= 100)
+        report.add("R1 dead at every node", where, "p50 <= 4 s, p99 <= 5 s", spread(deaths),
+                   percentile(deaths, 0.5) <= 4000 and percentile(deaths, 0.99) <= 5000)
+
+
+# --- R2: planned changes ----------------------------------------------------------------------
+
+
+def lost_and_refused(cluster, load):
+    history = History(load)
+    with cluster.client() as client:
+        used = {key: client.used(key, load.limit) for key in load.keys}
+    lost = sum(max(0, history.keys[key].admitted - used[key]) for key in load.keys)
+    twice = sum(max(0, used[key] - history.keys[key].admitted) for key in load.keys)
+    errors = len(history.refusals) + len(history.unanswered) + \
+        sum(key.undecided for key in history.keys.values())
+    return history, lost, twice, errors
+
+
+def under_load(cluster, change):
+    keys = [f"planned-{number}" for number in range(24)]
+    with Load(list(cluster.endpoints), keys, long_limit(10**9, "fixed_window"), threads=3, batch=16,
+              window=4, last_s=5) as load:
+        wait_for(lambda: load.count() > 10000, 30, "the load runs")
+        change()
+    return lost_and_refused(cluster, load)
+
+
+def rolling_restart(cluster):
+    for node in cluster:
+        assert node.stop() == 0
+        node.start()
+        cluster.wait_healthy(30)
+
+
+def join(cluster):
+    cluster.add().start()
+    cluster.wait_healthy(60)
+
+
+def measure_r2(report, options):
+    for name, change in (("rolling restart", rolling_restart), ("join", join)):
+        for nodes in options.nodes:
+            with Scene(nodes) as cluster:
+                history, lost, twice, errors = under_load(cluster, lambda: change(cluster))
+            admitted = sum(key.admitted for key in history.keys.values())
+            report.add(f"R2 counts lost, {name}", f"{nodes} nodes, {admitted} admitted meanwhile",
+                       "0, no client error",
+                       f"{lost} lost, {errors} errors, {twice} charged twice, longest pause "
+                       f"{history.pause_ms():.0f} ms", lost == 0 and errors == 0)
+
+
+# --- R3: a decider's crash --------------------------------------------------------------------
+
+
+def crash_excess(cluster, number, victim):
+    """One kill of a busy decider: items beyond the limit, and what it had answered last."""
+    keys = cluster.keys_decided_by(victim.name, 4, f"crash-{number}-")
+    limit = long_limit(6000)
+    with Load(cluster.endpoints, keys, limit, threads=2, batch=16, window=4) as load:
+        wait_for(lambda: all(load.allowed(key) > limit.count * 0.3 for key in keys), 30, "a third")
+        killed = time.monotonic()
+        victim.kill()
+
+        def exhausted():
+            last = {answer.key: answer for answer in load.all()}
+            return all(last[key].allowed == 0 and last[key].undecided == 0 for key in keys) and \
+                time.monotonic() - killed > 0.5
+        wait_for(exhausted, 30, "every key is exhausted", 0.1)
+    history = History(load)
+    last = history.last_moments([(victim.name, killed)], LAST_MOMENTS_S)
+    excess = sum(key.excess for key in history.keys.values())
+    within = all(key.excess <= last[name] for name, key in history.keys.items())
+    victim.start()
+    cluster.wait_healthy(30)
+    return excess, sum(last.values()), within
+
+
+def measure_r3(report, options):
+    for nodes in options.nodes:
+        with Scene(nodes) as cluster:
+            found = [crash_excess(cluster, number, victim)
+                     for number, victim in victims_of(cluster, options.kills)]
+        excesses = [excess for excess, _, _ in found]
+        report.add("R3 `one`: admitted again after a crash",
+                   f"{nodes} nodes, {options.kills} kills under load",
+                   "<= what no replica had acknowledged",
+                   f"p50 {percentile(excesses, 0.5)}, most {max(excesses)} items of 24000; answered "
+                   f"in the last 25 ms: most {max(last for _, last, _ in found)}",
+                   all(within for _, _, within in found))
+
+
+# --- R4: a split ------------------------------------------------------------------------------
+
+
+def split_once(cluster, sides):
+    """What each side admits of keys that were untouched, and when it began to answer."""
+    limit = long_limit(100)
+    keys = [f"split-{number}-{time.time_ns()}" for number in range(24)]
+    loads = [Load([cluster[number].endpoint for number in side], keys, limit, threads=1, batch=2,
+                  window=4, pace_s=0.005) for side in sides]
+    cluster.network.split(*sides)
+    for load in loads:
+        load.__enter__()
+
+    def exhausted():
+        lasts = [{answer.key: answer for answer in load.all()} for load in loads]
+        return all(len(last) == len(keys) and all(answer.allowed == 0 for answer in last.values())
+                   for last in lasts)
+    try:
+        wait_for(exhausted, 60, "every key is denied on every side", 0.1)
+    finally:
+        for load in loads:
+            load.stop()
+    cluster.network.heal()
+    watch = Stopwatch()
+    cluster.wait_healthy(60)
+    histories = [History(load) for load in loads]
+    most = max(key.admitted for history in histories for key in history.keys.values())
+    with cluster.client() as client:
+        again = sum(answer.allowed for answer in client.ask(keys, limit))
+        used = [answer.used for answer in client.ask(keys, limit, "peek", cost=0)]
+    return most, again, min(used), watch.ms
+
+
+def measure_r4(report, options):
+    missing = why_not()
+    if missing:
+        report.add("R4 a split", "-", "<= one limit a side", f"not measured: {missing}", True)
+        return
+    for name, sides in (("2 and 1", [[0, 1], [2]]), ("1, 1 and 1", [[0], [1], [2]])):
+        with Network(3) as network, Scene(3, network) as cluster:
+            found = [split_once(cluster, sides) for _ in range(max(3, options.kills // 3))]
+        most = max(row[0] for row in found)
+        again = sum(row[1] for row in found)
+        report.add(f"R4 `one`: a split of {name}", f"3 nodes in namespaces, {len(found)} splits, 24 keys",
+                   "<= one limit (100) a side, none after the heal",
+                   f"most {most} a side, {again} after; healthy again in "
+                   f"{max(row[3] for row in found):.0f} ms", most <= 100 and again == 0)
+
+
+# --- R5: all nodes ----------------------------------------------------------------------------
+
+
+def kill_all_once(cluster, number):
+    """Items that were answered and are forgotten, the worst key's age of them, and the pause."""
+    keys = [f"all-{number}-{at}" for at in range(12)]
+    limit = long_limit(10**9, "fixed_window")
+    with Load(cluster.endpoints, keys, limit, threads=2, batch=8, window=2, pace_s=0.002,
+              last_s=0.3) as load:
+        wait_for(lambda: load.count() > 15000, 30, "the load runs")
+        killed = time.monotonic()
+        cluster.kill_all()
+        load.stopping.set()
+    for node in cluster:
+        node.spawn()
+    for node in cluster:
+        node.wait_ready()
+    cluster.wait_healthy(30)
+    history = History(load)
+    with cluster.client() as client:
+        used = {key: client.used(key, limit) for key in keys}
+    lost = {key: max(0, history.keys[key].admitted - used[key]) for key in keys}
+    bound = {key: history.admitted_between(killed - WRITE_BACK_S, killed + 1, key) for key in keys}
+    ages = [age_of(history, key, lost[key], killed) for key in keys]
+    return sum(lost.values()), sum(bound.values()), max(ages), \
+        all(lost[key] <= bound[key] for key in keys)
+
+
+def age_of(history, key, lost, killed):
+    """How old the oldest forgotten answer was, if the last ones are the forgotten ones."""
+    counted = collections.deque(answer for answer in history.answers
+                                if answer.key == key and answer.allowed)
+    oldest = killed
+    while lost > 0 and counted:
+        answer = counted.pop()
+        lost -= answer.allowed
+        oldest = min(oldest, answer.at)
+    return killed - oldest
+
+
+def measure_r5(report, options):
+    for nodes in options.nodes:
+        with Scene(nodes) as cluster:
+            found = [kill_all_once(cluster, number) for number in range(options.kills)]
+        report.add("R5 all killed at once: hits forgotten", f"{nodes} nodes, {options.kills} times",
+                   "<= 0.5 s + one flush",
+                   f"most {max(row[0] for row in found)} items, the oldest answered "
+                   f"{max(row[2] for row in found) * 1000:.0f} ms before",
+                   all(row[3] for row in found))
+
+
+MEASURES = {"R1": measure_r1, "R2": measure_r2, "R3": measure_r3, "R4": measure_r4, "R5": measure_r5}
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return f"{os.cpu_count()} x {names[0] if names else platform.machine()}, Linux {platform.release()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(MEASURES))
+    parser.add_argument("--nodes", default="3,5")
+    parser.add_argument("--kills", type=int, default=12)
+    options = parser.parse_args()
+    options.nodes = [int(count) for count in options.nodes.split(",")]
+    random.seed(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    report = Report()
+    for name in options.only.split(","):
+        MEASURES[name](report, options)
+    print(f"Measured on {datetime.date.today()}, {machine()}, nodes and clients on the one machine, "
+          f"write-back every 0.5 s:\n")
+    print("\n".join(TABLE + report.rows))
+    return 1 if report.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

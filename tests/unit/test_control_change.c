@@ -1,0 +1,456 @@
+/* test_control_change.c - drain, leave and remove, as operators ask for them; control_change.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/protocol/wire.h"
+#include "node/cluster/control_state.h"
+#include "tests/unit/support_control.h"
+
+enum { TOKENS_MAX = 512, FRAME_LEN = 8192, TEXT_LEN = 512 };
+
+struct answer {
+    uint8_t frame[FRAME_LEN];
+    struct mp_token tokens[TOKENS_MAX];
+    struct wire_admin_reply reply;
+    char said[TEXT_LEN]; /* the sentence of an error, else "" */
+};
+
+/* Asks node `at`, which holds `held` vnodes; `node` and `id` are arguments, or NULL. */
+static int ask(struct net *net, uint32_t at, const char *command, const char *node, bool force,
+               const char *id, uint32_t held, struct answer *answer)
+{
+    const struct shard_stats stats = {.vnodes_deciding = held};
+    const struct control_report report = {.shards = &stats,
+                                          .shard_count = 1,
+                                          .policy = policy_empty(),
+                                          .storage = "lmdb",
+                                          .storage_ok = true};
+    char error[WIRE_ERROR_LEN];
+    uint8_t frame[1024];
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, 1, 2, command);
+    mp_put_map(&writer, 1u + (node != NULL) + (id != NULL));
+    mp_put_str(&writer, "force");
+    mp_put_bool(&writer, force);
+    if (node != NULL) {
+        mp_put_str(&writer, "node");
+        mp_put_str(&writer, node);
+    }
+    if (id != NULL) {
+        mp_put_str(&writer, "id");
+        mp_put_str(&writer, id);
+    }
+    assert_false(writer.failed);
+    const size_t len = control_admin(net->nodes[at].control, net->now_ns, frame, writer.len,
+                                     &report, answer->frame, sizeof answer->frame);
+    assert_int_equal(wire_decode_admin_reply(answer->frame, len, answer->tokens, TOKENS_MAX,
+                                             &answer->reply, error),
+                     0);
+    answer->said[0] = '\0';
+    if (answer->reply.code != 0) {
+        struct mp_cursor cursor;
+        mp_cursor_init(&cursor, answer->reply.value.tokens, answer->reply.value.token_count);
+        mp_copy_str(&cursor, answer->said, sizeof answer->said);
+        assert_false(cursor.failed);
+    }
+    return answer->reply.code;
+}
+
+static struct mp_cursor field(const struct answer *answer, const char *name)
+{
+    struct mp_cursor cursor;
+    mp_cursor_init(&cursor, answer->reply.value.tokens, answer->reply.value.token_count);
+    const uint32_t pairs = mp_get_map(&cursor);
+    for (uint32_t i = 0; i < pairs; i++) {
+        size_t len = 0;
+        const char *found = mp_get_str(&cursor, &len);
+        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
+            return cursor;
+        mp_skip(&cursor);
+    }
+    fail_msg("no field %s", name);
+    return cursor;
+}
+
+static bool done(const struct answer *answer)
+{
+    struct mp_cursor cursor = field(answer, "done");
+    return mp_get_bool(&cursor);
+}
+
+static void assert_text(const struct answer *answer, const char *name, const char *expected)
+{
+    char text[TEXT_LEN];
+    struct mp_cursor cursor = field(answer, name);
+    mp_copy_str(&cursor, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void assert_said(const struct answer *answer, const char *part)
+{
+    if (strstr(answer->said, part) == NULL)
+        fail_msg("'%s' does not say '%s'", answer->said, part);
+}
+
+static bool votes(const struct net *net, uint32_t at, uint64_t id)
+{
+    const struct ring_config *config = net_config(net, at);
+    for (uint32_t i = 0; i < config->voters_count; i++)
+        if (config->voters[i] == id)
+            return true;
+    return false;
+}
+
+/* Stops node `at` and lets the others find it dead. */
+static void bury(struct net *net, uint32_t at)
+{
+    net_stop(net, at);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 40 * NET_SECOND);
+}
+
+/* ---- drain and leave ------------------------------------------------------------------------- */
+
+/* Out of the ring, alive, and not taken in again; its vote goes to another first. */
+static void a_drained_node_leaves_the_ring_and_stays_alive(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    assert_true(votes(net, 0, 2));
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "state", "draining");
+    assert_text(&answer, "id", "0000000000000002");
+    struct mp_cursor left = field(&answer, "vnodes_left");
+    assert_int_equal(mp_get_uint(&left), 7);
+    assert_false(done(&answer));
+    net_run(net, 5 * NET_SECOND);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(net_has_ring(net, i, 13));
+        assert_false(votes(net, i, 2));
+        assert_true(control_alive(net->nodes[i].control, 2));
+    }
+    assert_int_equal(ask(net, 1, "drain", NULL, false, "0000000000000002", 1, &answer), 0);
+    assert_false(done(&answer)); /* it holds a vnode yet */
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 0, &answer), 0);
+    assert_true(done(&answer));
+    assert_text(&answer, "state", "drained");
+    net_run(net, 10 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 13));
+    assert_false(control_departed(net->nodes[1].control, net->now_ns));
+    net_free(net);
+}
+
+/* The flag belongs to the process: who starts a drained node wants it back. */
+static void a_drained_node_joins_again_when_it_is_restarted(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    assert_int_equal(ask(net, 2, "drain", NULL, false, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 3));
+    assert_int_equal(net_config(net, 0)->voters_count, 1);
+    net_stop(net, 2);
+    net_run(net, NET_SECOND);
+    net_restart(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(net_has_ring(net, i, 7));
+    assert_int_equal(net_config(net, 0)->voters_count, 3);
+    net_free(net);
+}
+
+/* leave goes on where drain ends: when nothing is left, and whoever waits has heard, it may end. */
+static void a_leaving_node_departs_when_it_is_out_of_the_ring(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    net->settles = false;
+    assert_int_equal(ask(net, 0, "leave", NULL, false, NULL, 3, &answer), 0);
+    assert_text(&answer, "state", "leaving");
+    net_run(net, 5 * NET_SECOND);
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    assert_false(control_departed(net->nodes[0].control, net->now_ns));
+    for (uint32_t i = 0; i < 3; i++)
+        control_settled(net->nodes[i].control, net_config(net, i)->epoch);
+    net_run(net, NET_SECOND);
+    assert_true(net_has_ring(net, 0, 6));
+    assert_false(control_departed(net->nodes[0].control, net->now_ns));
+    assert_int_equal(ask(net, 0, "leave", NULL, false, NULL, 0, &answer), 0);
+    assert_true(done(&answer));
+    assert_text(&answer, "state", "left");
+    net_run(net, 2 * NET_SECOND);
+    assert_true(control_departed(net->nodes[0].control, net->now_ns));
+    net_free(net);
+}
+
+/* What cannot be done is refused at once, by name: an operator would wait for ever. */
+static void a_node_that_nobody_could_follow_is_not_drained(void **state)
+{
+    struct net *net = net_cluster(1);
+    struct answer answer;
+    (void)state;
+    assert_int_equal(ask(net, 0, "drain", NULL, false, NULL, 1, &answer), TG_ECONFLICT);
+    assert_said(&answer, "n1 is the last member of the ring");
+    net_free(net);
+    net = net_cluster(2);
+    bury(net, 1);
+    assert_int_equal(ask(net, 0, "leave", NULL, false, NULL, 1, &answer), TG_ECONFLICT);
+    assert_said(&answer, "the last member of the ring that lives");
+    net_free(net);
+    net = net_cluster(4);
+    uint32_t gone = 0;
+    for (uint32_t i = 3; gone < 2; i--) {
+        if (!votes(net, 0, i + 1))
+            continue;
+        net_stop(net, i);
+        gone++;
+    }
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 50 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "drain", NULL, false, NULL, 1, &answer), TG_ECONFLICT);
+    assert_said(&answer, "the ring is frozen: of its 3 voters ");
+    assert_int_equal(net->nodes[0].control->departure, CONTROL_STAYS);
+    net_free(net);
+}
+
+/* A question that went astray may not drain another node than the first. */
+static void only_the_node_that_is_meant_drains(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    assert_int_equal(ask(net, 0, "drain", NULL, false, "0000000000000002", 1, &answer),
+                     TG_ECONFLICT);
+    assert_said(&answer, "this is n1, not the node that was asked first");
+    assert_int_equal(net->nodes[0].control->departure, CONTROL_STAYS);
+    net_free(net);
+}
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+/* Any node may be asked, also one that proposes nothing by itself. */
+static void a_dead_member_is_removed_by_name_or_id(void **state)
+{
+    static const char *const texts[] = {"n4", "0000000000000004"};
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
+        struct net *net = net_cluster(4);
+        struct answer answer;
+        bury(net, 3);
+        assert_int_equal(ask(net, 2, "remove", texts[which], false, NULL, 0, &answer), 0);
+        assert_text(&answer, "node", "n4");
+        assert_text(&answer, "state", "removing");
+        assert_false(done(&answer));
+        net_run(net, 5 * NET_SECOND);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_true(net_has_ring(net, i, 7));
+        assert_int_equal(ask(net, 2, "remove", texts[which], false, NULL, 0, &answer), 0);
+        assert_true(done(&answer));
+        assert_text(&answer, "state", "removed");
+        net_free(net);
+    }
+}
+
+/* A voter is dead weight in each majority: it is replaced, then removed. */
+static void a_dead_voter_is_replaced_and_removed(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    uint32_t victim = 3;
+    (void)state;
+    while (!votes(net, 0, victim + 1))
+        victim--;
+    bury(net, victim);
+    char name[] = {'n', (char)('1' + victim), '\0'};
+    assert_int_equal(ask(net, 0, "remove", name, false, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 15U & ~(1U << victim)));
+    assert_int_equal(net_config(net, 0)->voters_count, 3);
+    assert_false(votes(net, 0, victim + 1));
+    net_free(net);
+}
+
+/* Removing a living member would lose what only it knows. */
+static void living_and_unknown_members_are_not_removed(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    assert_int_equal(ask(net, 0, "remove", "n2", true, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "n2 is alive: ask itself, by `tidegate drain` or `tidegate leave`");
+    assert_int_equal(ask(net, 0, "remove", "n1", false, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "n1 is alive");
+    assert_int_equal(ask(net, 0, "remove", "n9", false, NULL, 0, &answer), TG_ENOTFOUND);
+    assert_said(&answer, "no member is called 'n9'");
+    assert_int_equal(ask(net, 0, "remove", NULL, false, NULL, 0, &answer), TG_EINVALID);
+    net_free(net);
+}
+
+/* The transition that runs comes first; the wish is kept, and dropped when nobody asks any more. */
+static void a_removal_waits_for_the_transition_that_runs(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    bury(net, 2);
+    net->settles = false;
+    struct control_options options = net_options(net, 4, "n4");
+    net_seed(&options, 0);
+    (void)net_start(net, &options);
+    net_run(net, 3 * NET_SECOND);
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    assert_int_equal(ask(net, 0, "remove", "n3", false, NULL, 0, &answer), 0);
+    assert_text(&answer, "waits_for", "the ring configuration is changing");
+    net_run(net, NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    net->settles = true;
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 2)
+            control_settled(net->nodes[i].control, epoch);
+    net_run(net, 10 * NET_SECOND); /* too late for the wish: it was asked for only once */
+    assert_true(ring_config_is_stable(net_config(net, 0)));
+    assert_int_equal(ask(net, 0, "remove", "n3", false, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 11));
+    net_free(net);
+}
+
+/* ---- force ----------------------------------------------------------------------------------- */
+
+/* Two of three are gone for good. The last goes on alone; when they come back after all, what it
+ * has decided wins, and they join it. */
+static void a_forced_removal_begins_a_lineage_that_wins(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    net_stop(net, 1);
+    bury(net, 2);
+    assert_int_equal(ask(net, 0, "remove", "n2", false, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "of its 3 voters n2, n3 cannot be reached");
+    assert_said(&answer, "--force");
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 7));
+    const uint64_t before = net_config(net, 0)->epoch;
+    assert_int_equal(ask(net, 0, "remove", "n2", true, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 5));
+    assert_int_equal(net_config(net, 0)->epoch >> 40, 1);
+    assert_int_equal(net_config(net, 0)->epoch >> 32 & 0xff, 1); /* made by node 1 */
+    assert_true(net_config(net, 0)->epoch > before);
+    assert_true(votes(net, 0, 1));
+    assert_false(voters_frozen(net->nodes[0].control));
+    net_restart(net, 1);
+    net_restart(net, 2);
+    net_run(net, 60 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(net_has_ring(net, i, 7));
+        assert_int_equal(ring_config_lineage(net_config(net, i)->epoch), 0x101);
+        assert_true(ring_config_equal(net_config(net, 0), net_config(net, i)));
+    }
+    assert_int_equal(net_config(net, 0)->voters_count, 3);
+    net_free(net);
+}
+
+/* Even the mistake that the help warns of ends in one ring: forced on both sides of a split. */
+static void of_two_lineages_begun_at_once_one_wins(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++)
+        net->nodes[i].side = i / 2;
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 60 * NET_SECOND);
+    const uint32_t frozen = voters_frozen(net->nodes[0].control) ? 0 : 2;
+    assert_true(voters_frozen(net->nodes[frozen].control));
+    const char *name = frozen == 0 ? "n3" : "n1";
+    assert_int_equal(ask(net, frozen, "remove", name, true, NULL, 0, &answer), 0);
+    assert_int_equal(ask(net, frozen + 1, "remove", name, true, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(ring_config_lineage(net_config(net, frozen)->epoch) > 0);
+    for (uint32_t i = 0; i < 4; i++)
+        net->nodes[i].side = 0;
+    net_run(net, 120 * NET_SECOND);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(net_has_ring(net, i, 15));
+        assert_true(ring_config_equal(net_config(net, 0), net_config(net, i)));
+    }
+    net_free(net);
+}
+
+/* Forcing what can be agreed on would throw history away for nothing. */
+static void force_changes_nothing_on_a_ring_that_is_not_frozen(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    bury(net, 3);
+    assert_int_equal(ask(net, 0, "remove", "n4", true, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 7));
+    assert_int_equal(ring_config_lineage(net_config(net, 0)->epoch), 0);
+    net_free(net);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+/* An operator sees who votes, and why nothing moves. */
+static void status_tells_how_the_register_is_doing(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    char text[TEXT_LEN];
+    (void)state;
+    net_stop(net, 1);
+    bury(net, 2);
+    assert_int_equal(ask(net, 0, "status", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor at = field(&answer, "register");
+    assert_int_equal(mp_get_map(&at), 5);
+    mp_skip(&at);
+    assert_int_equal(mp_get_array(&at), 3);
+    mp_copy_str(&at, text, sizeof text);
+    assert_string_equal(text, "n1");
+    mp_skip(&at);
+    mp_skip(&at);
+    mp_skip(&at);
+    assert_true(mp_get_bool(&at)); /* frozen */
+    mp_skip(&at);
+    mp_copy_str(&at, text, sizeof text);
+    assert_string_equal(text, "the ring is frozen: of its 3 voters n2, n3 cannot be reached");
+    mp_skip(&at);
+    assert_int_equal(mp_get_uint(&at), 0); /* lineage */
+    assert_false(at.failed);
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_drained_node_leaves_the_ring_and_stays_alive),
+        cmocka_unit_test(a_drained_node_joins_again_when_it_is_restarted),
+        cmocka_unit_test(a_leaving_node_departs_when_it_is_out_of_the_ring),
+        cmocka_unit_test(a_node_that_nobody_could_follow_is_not_drained),
+        cmocka_unit_test(only_the_node_that_is_meant_drains),
+        cmocka_unit_test(a_dead_member_is_removed_by_name_or_id),
+        cmocka_unit_test(a_dead_voter_is_replaced_and_removed),
+        cmocka_unit_test(living_and_unknown_members_are_not_removed),
+        cmocka_unit_test(a_removal_waits_for_the_transition_that_runs),
+        cmocka_unit_test(a_forced_removal_begins_a_lineage_that_wins),
+        cmocka_unit_test(of_two_lineages_begun_at_once_one_wins),
+        cmocka_unit_test(force_changes_nothing_on_a_ring_that_is_not_frozen),
+        cmocka_unit_test(status_tells_how_the_register_is_doing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
