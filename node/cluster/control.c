@@ -374,6 +374,11 @@ void control_add_seed(struct control *control, const char *address)
     ASSERT(error == 0 || error == TG_EFULL || error == TG_EINVALID);
 }
 
+const struct ring_config *control_config(const struct control *control)
+{
+    return control->config;
+}
+
 const struct control_identity *control_identity(const struct control *control)
 {
     return control->joined ? &control->identity : NULL;

@@ -36,6 +36,7 @@
 #include "node/cluster/shard.h"
 #include "node/cluster/view.h"
 #include "node/policy/policy.h"
+#include "ring/config.h"
 
 enum { CONTROL_SEEDS_MAX = 64, CONTROL_CONFIG_LEN_MAX = 256 << 10, CONTROL_CLUSTER_ID_LEN = 16 };
 
@@ -108,6 +109,20 @@ enum control_departure {
     CONTROL_DRAINS, /* out of the ring, but alive: it forwards */
     CONTROL_LEAVES  /* and then says good-bye and ends */
 };
+
+enum { CONTROL_SENTENCE_LEN = 400 };
+
+/* The configuration in force; epoch 0: none yet. Lives as long as the core. */
+const struct ring_config *control_config(const struct control *control);
+/* Starts to take this node out of the ring, as its operator wants; nothing is taken back. 0, or
+ * TG_ECONFLICT with a sentence: nobody could take over, or the ring is frozen. */
+MUST_USE int control_depart(struct control *control, enum control_departure departure,
+                            char sentence[CONTROL_SENTENCE_LEN]);
+/* Has this node propose the ring without dead member `id`, as soon as no transition runs and for
+ * three seconds; asked again, it goes on. `force`: by a new lineage, if the ring is frozen. 0, also
+ * when it is out already, or TG_ECONFLICT with a sentence that calls it `name`. */
+MUST_USE int control_remove(struct control *control, int64_t now_ns, uint64_t id, const char *name,
+                            bool force, char sentence[CONTROL_SENTENCE_LEN]);
 /* True once a node that is to leave has no part in the ring any more, and whoever asked could hear
  * of it: stop in order, then control_leave. */
 bool control_departed(struct control *control, int64_t now_ns);

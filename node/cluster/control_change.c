@@ -15,7 +15,7 @@
 
 #include "node/cluster/control_answer.h"
 
-enum { SENTENCE_LEN = 400, ID_DIGITS = 16 };
+enum { ID_DIGITS = 16 };
 
 /* ---- how the register is doing --------------------------------------------------------------- */
 
@@ -53,7 +53,7 @@ void control_put_voters(const struct control *control, struct mp_writer *writer)
 
 void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer)
 {
-    char reason[SENTENCE_LEN] = "";
+    char reason[CONTROL_SENTENCE_LEN] = "";
     const bool frozen = control->config->epoch > 0 && voters_frozen(control);
     const int64_t since_ns = control->changed_ns != 0 ? control->changed_ns : control->started_ns;
     if (frozen)
@@ -131,7 +131,7 @@ static uint64_t vnodes_held(const struct answer_context *context)
 }
 
 /* Why this node cannot go now; false if it can. */
-static bool must_stay(const struct control *control, char sentence[SENTENCE_LEN])
+static bool must_stay(const struct control *control, char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct ring_config *config = control->config;
     const char *name = control->options.name;
@@ -139,7 +139,7 @@ static bool must_stay(const struct control *control, char sentence[SENTENCE_LEN]
     if (!in_ring(control))
         return false;
     if (config->to_count == 1 && config->to[0].id == control->options.node_id) {
-        (void)snprintf(sentence, SENTENCE_LEN,
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the last member of the ring: there is nobody to take over", name);
         return true;
     }
@@ -149,40 +149,48 @@ static bool must_stay(const struct control *control, char sentence[SENTENCE_LEN]
                   (control_flags(control, id) & CONTROL_FLAG_DRAINING) == 0;
     }
     if (others == 0) {
-        (void)snprintf(sentence, SENTENCE_LEN,
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the last member of the ring that lives and stays: there is nobody "
                        "to take over",
                        name);
         return true;
     }
     if (voters_frozen(control)) {
-        control_say_frozen(control, sentence, SENTENCE_LEN);
+        control_say_frozen(control, sentence, CONTROL_SENTENCE_LEN);
         return true;
     }
     return false;
 }
 
+int control_depart(struct control *control, enum control_departure departure,
+                   char sentence[CONTROL_SENTENCE_LEN])
+{
+    if (control->departure == CONTROL_STAYS && must_stay(control, sentence))
+        return TG_ECONFLICT;
+    if (control->departure < departure) {
+        control->departure = departure;
+        control_tell_self(control);
+    }
+    return 0;
+}
+
 static void depart(struct answer_context *context, enum control_departure departure)
 {
     struct control *control = context->control;
-    char sentence[SENTENCE_LEN];
+    char sentence[CONTROL_SENTENCE_LEN];
     char meant[ID_DIGITS + 1];
     read_text(context, "id", meant, sizeof meant);
     if (!joined(context))
         return;
-    if (meant[0] != '\0' && !is_id(meant, control->options.node_id)) {
+    int error = TG_ECONFLICT;
+    if (meant[0] != '\0' && !is_id(meant, control->options.node_id))
         (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
                        control->options.name);
-        answer_error(context, TG_ECONFLICT, sentence);
+    else
+        error = control_depart(control, departure, sentence);
+    if (error != 0) {
+        answer_error(context, error, sentence);
         return;
-    }
-    if (control->departure == CONTROL_STAYS && must_stay(control, sentence)) {
-        answer_error(context, TG_ECONFLICT, sentence);
-        return;
-    }
-    if (control->departure < departure) {
-        control->departure = departure;
-        control_tell_self(control);
     }
     const bool done = !in_ring(control) && vnodes_held(context) == 0;
     answer_begin(context);
@@ -235,29 +243,26 @@ static uint64_t find_member(const struct control *control, const char *text, con
 }
 
 /* Why `id` is not removed, whatever is tried; false if nothing speaks against it. */
-static bool refuse_removal(struct answer_context *context, uint64_t id, const char *name,
-                           bool force)
+static bool refuse_removal(const struct control *control, uint64_t id, const char *name, bool force,
+                           char sentence[CONTROL_SENTENCE_LEN])
 {
-    const struct control *control = context->control;
     const struct swim_member *member = swim_find(control->swim, id);
-    char sentence[SENTENCE_LEN];
     if (id == control->options.node_id || (member != NULL && member->state == SWIM_ALIVE)) {
-        (void)snprintf(sentence, sizeof sentence,
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is alive: ask itself, by `tidegate drain` or `tidegate leave`", name);
     } else if (ring_config_find(control->config, id) == NULL) {
         return false; /* it is out already */
     } else if (control->config->to_count == 1 && control->config->to[0].id == id) {
-        (void)snprintf(sentence, sizeof sentence,
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the last member of the ring and cannot be removed", name);
     } else if (voters_frozen(control) && !force) {
-        control_say_frozen(control, sentence, SENTENCE_LEN / 2);
+        control_say_frozen(control, sentence, CONTROL_SENTENCE_LEN / 2);
         const size_t len = strlen(sentence);
-        (void)snprintf(sentence + len, sizeof sentence - len,
+        (void)snprintf(sentence + len, CONTROL_SENTENCE_LEN - len,
                        "; bring them back, or let the living members go on alone with --force");
     } else {
         return false;
     }
-    answer_error(context, TG_ECONFLICT, sentence);
     return true;
 }
 
@@ -272,23 +277,27 @@ static const char *waits_for(const struct control *control, uint64_t id)
     return "";
 }
 
-static void keep_wish(struct control *control, uint64_t id, const char *name, bool force,
-                      int64_t now_ns)
+int control_remove(struct control *control, int64_t now_ns, uint64_t id, const char *name,
+                   bool force, char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    if (member != NULL && member->state == SWIM_SUSPECT)
-        return;
+    if (refuse_removal(control, id, name, force, sentence))
+        return TG_ECONFLICT;
+    if (ring_config_find(control->config, id) == NULL ||
+        (member != NULL && member->state == SWIM_SUSPECT))
+        return 0;
     control->wished = id;
     (void)snprintf(control->wished_name, sizeof control->wished_name, "%s", name);
     control->wish =
         (struct control_wish){.remove = id, .force = force, .until_ns = now_ns + CONTROL_WISH_NS};
+    return 0;
 }
 
 void answer_remove(struct answer_context *context)
 {
     struct control *control = context->control;
     char text[RING_NAME_LEN];
-    char sentence[SENTENCE_LEN];
+    char sentence[CONTROL_SENTENCE_LEN];
     const char *name = "";
     const bool force = read_bool(context, "force");
     read_text(context, "node", text, sizeof text);
@@ -306,11 +315,12 @@ void answer_remove(struct answer_context *context)
         answer_error(context, TG_ENOTFOUND, sentence);
         return;
     }
-    if (refuse_removal(context, id, name, force))
+    const int error = control_remove(control, context->now_ns, id, name, force, sentence);
+    if (error != 0) {
+        answer_error(context, error, sentence);
         return;
+    }
     const bool done = ring_config_find(control->config, id) == NULL;
-    if (!done)
-        keep_wish(control, id, name, force, context->now_ns);
     answer_begin(context);
     mp_put_map(context->writer, 7);
     put_field_str(context->writer, "node", name);

@@ -142,6 +142,7 @@ void check_event(struct sim *sim, struct node *node)
         sim_fail(sim, "node %u went back to epoch %llu", node->index,
                  (unsigned long long)node->view->epoch); /* K4 */
     node->epoch = node->view == NULL ? node->epoch : node->view->epoch;
+    check_ring(sim, node);
     for (uint8_t s = 0; s < node->shard_count; s++) {
         if (node->shards[s] == NULL)
             continue;

@@ -26,6 +26,10 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(blackouts, "blackouts", true)                                                                \
     X(replacements, "lost disks, replaced", true)                                                  \
     X(snapshots, "old snapshots restored", true)                                                   \
+    X(ring_changes, "ring configurations", true)                                                   \
+    X(departures, "departures (drain, leave)", true)                                               \
+    X(removals, "removals", true)                                                                  \
+    X(lineages, "lineages forced", true)                                                           \
     X(floods, "floods", true)                                                                      \
     X(splits, "splits", true)                                                                      \
     X(one_ways, "splits, one way", true)                                                           \

@@ -15,8 +15,10 @@ static const struct phase phases[] = {
     {"deaf", 3, true, NULL, phase_deaf},       {"rules", 2, true, NULL, phase_rules},
     {"roll", 5, true, NULL, phase_roll},       {"join", 4, true, phase_join_fits, phase_join},
     {"replace", 1, true, NULL, phase_replace}, {"dark", 4, true, NULL, phase_dark},
-    {"flood", 1, true, NULL, phase_flood},     {"full", 2, true, NULL, phase_full},
-    {"split", 8, false, NULL, phase_split},    {"chaos", 8, false, NULL, phase_chaos},
+    {"drain", 4, true, NULL, phase_drain},     {"remove", 2, true, NULL, phase_remove},
+    {"force", 1, false, NULL, phase_force},    {"flood", 1, true, NULL, phase_flood},
+    {"full", 2, true, NULL, phase_full},       {"split", 8, false, NULL, phase_split},
+    {"chaos", 8, false, NULL, phase_chaos},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -47,6 +47,7 @@ enum {
     SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
     SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
     SIM_TEXT_LEN = 64,
+    SIM_PAST_MAX = 4096, /* ring configurations of a run */
     SIM_WHY_LEN = 4 * SIM_TEXT_LEN,
     SIM_FAILURE_LEN = 512,
 };
@@ -243,9 +244,10 @@ struct node {
     int64_t control_tick_at_ns;
     uint64_t settled;
     struct disk disk;
-    uint32_t policy; /* index of the rules in force here */
-    uint64_t epoch;  /* the newest seen, in all its processes */
-    bool rewound;    /* an old copy of its disk was restored once */
+    uint32_t policy;     /* index of the rules in force here */
+    uint64_t epoch;      /* the newest seen, in all its processes */
+    uint64_t ring_epoch; /* of the configuration that was looked at last */
+    bool rewound;        /* an old copy of its disk was restored once */
     struct held held[SIM_VNODES_MAX];
 };
 
@@ -305,6 +307,12 @@ struct front {
     uint64_t lost; /* changes that a newer term did not know of, since the phase began */
 };
 
+/* A configuration that was in force somewhere. */
+struct ring_past {
+    uint64_t epoch;
+    uint64_t digest;
+};
+
 struct phase;
 
 /* Where the run is; phase.h tells of phases. */
@@ -358,6 +366,8 @@ struct sim {
     struct front fronts[SIM_VNODES_MAX];
     uint32_t term_count;
     uint64_t terms[SIM_TERMS_MAX]; /* digests of all that were opened, open addressing */
+    uint32_t past_count;
+    struct ring_past past[SIM_PAST_MAX];
     struct plan plan;
     struct coverage coverage;
     struct shard_write *writes; /* scratch of gathering */
@@ -537,6 +547,11 @@ void faults_crash(struct sim *sim, struct node *node);
 void faults_act(struct sim *sim);
 /* No fault is in force any more; what is down starts soon. */
 void faults_end(struct sim *sim);
+
+/* ---- check_ring.c --------------------------------------------------------------------------- */
+
+/* After an event of the control core: K6 and K7. */
+void check_ring(struct sim *sim, struct node *node);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 

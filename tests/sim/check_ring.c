@@ -1,0 +1,130 @@
+/* check_ring.c - what must hold of the ring configuration, whoever proposes it.
+ *
+ * K6  Agreement: two nodes that are at one epoch are of one configuration, for ever. Epochs of a
+ *     lineage rise by one: nobody is at an epoch of which the one before was never in force.
+ * K7  When an epoch is first in force anywhere, a majority of its own voters has it on disk, as the
+ *     configuration or as what was accepted for it; but for the first of a lineage, which is
+ * forced.
+ *
+ * A disk of which an old copy was restored breaks its promises: after that K7 is not judged.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/mp.h"
+#include "tests/sim/sim.h"
+
+enum { CONFIG_LEN_MAX = 1 << 16, RECORD_TOKENS = 16 };
+
+/* What the accepted value of a record of the register is for; 0 if nothing was accepted. */
+static uint64_t accepted_epoch(const struct disk_meta *record)
+{
+    struct mp_token tokens[RECORD_TOKENS];
+    struct mp_cursor cursor;
+    if (record->bytes == NULL)
+        return 0;
+    const int count = mp_parse(record->bytes, record->len, tokens, RECORD_TOKENS);
+    ASSERT(count > 0);
+    mp_cursor_init(&cursor, tokens, (size_t)count);
+    (void)mp_get_array(&cursor);
+    (void)mp_get_uint(&cursor);
+    const uint64_t epoch = mp_get_uint(&cursor);
+    for (uint32_t i = 0; i < 3; i++)
+        (void)mp_get_uint(&cursor); /* promised */
+    const uint64_t accepted = mp_get_uint(&cursor);
+    ASSERT(!cursor.failed);
+    return accepted != 0 ? epoch : 0;
+}
+
+/* The epoch of a stored configuration. */
+static uint64_t stored_epoch(const struct disk_meta *config)
+{
+    struct mp_cursor cursor;
+    struct mp_token *tokens;
+    if (config->bytes == NULL)
+        return 0;
+    tokens = calloc(config->len, sizeof *tokens); /* a value takes a byte at least */
+    ASSERT(tokens != NULL);
+    const int count = mp_parse(config->bytes, config->len, tokens, config->len);
+    ASSERT(count > 0);
+    mp_cursor_init(&cursor, tokens, (size_t)count);
+    (void)mp_get_array(&cursor);
+    (void)mp_get_uint(&cursor);
+    const uint64_t epoch = mp_get_uint(&cursor);
+    ASSERT(!cursor.failed);
+    free(tokens);
+    return epoch;
+}
+
+static bool any_rewound(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].rewound)
+            return true;
+    return false;
+}
+
+/* K7. */
+static void check_durable(struct sim *sim, const struct node *node,
+                          const struct ring_config *config)
+{
+    uint32_t holders = 0;
+    for (uint32_t v = 0; v < config->voters_count; v++) {
+        const int at = node_by_id(sim, config->voters[v]);
+        if (at < 0)
+            continue;
+        const struct disk_meta stored = disk_get_meta(&sim->nodes[at].disk, "ring.config");
+        const struct disk_meta record = disk_get_meta(&sim->nodes[at].disk, "ring.register");
+        holders +=
+            stored_epoch(&stored) >= config->epoch || accepted_epoch(&record) == config->epoch;
+    }
+    if (holders < config->voters_count / 2 + 1)
+        sim_fail(sim, "node %u is at epoch %llu, which %u of its %u voters have on disk",
+                 node->index, (unsigned long long)config->epoch, holders, config->voters_count);
+}
+
+static uint64_t digest_of(const struct ring_config *config)
+{
+    static uint8_t bytes[CONFIG_LEN_MAX];
+    const int len = ring_config_encode(config, bytes, sizeof bytes);
+    ASSERT(len > 0);
+    uint64_t digest = (uint64_t)len;
+    for (int i = 0; i < len; i++)
+        digest = hash_mix64(digest ^ bytes[i]);
+    return digest;
+}
+
+static const struct ring_past *past_of(const struct sim *sim, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < sim->past_count; i++)
+        if (sim->past[i].epoch == epoch)
+            return &sim->past[i];
+    return NULL;
+}
+
+void check_ring(struct sim *sim, struct node *node)
+{
+    const struct ring_config *config = control_config(node->control);
+    if (config->epoch == node->ring_epoch || config->epoch == 0)
+        return;
+    node->ring_epoch = config->epoch;
+    const uint64_t digest = digest_of(config);
+    const struct ring_past *past = past_of(sim, config->epoch);
+    if (past != NULL && past->digest != digest)
+        sim_fail(sim, "node %u is at epoch %llu with another configuration than others were",
+                 node->index, (unsigned long long)config->epoch);
+    if (past != NULL)
+        return;
+    const bool first = (uint32_t)config->epoch == 1;
+    if (!first && sim->past_count > 0 && past_of(sim, config->epoch - 1) == NULL)
+        sim_fail(sim, "node %u is at epoch %llu, and nobody was at the one before", node->index,
+                 (unsigned long long)config->epoch);
+    if (!first && !any_rewound(sim))
+        check_durable(sim, node, config);
+    ASSERT(sim->past_count < SIM_PAST_MAX);
+    sim->past[sim->past_count++] = (struct ring_past){config->epoch, digest};
+    sim->coverage.ring_changes++;
+    sim->coverage.lineages += first && config->epoch > 1;
+}

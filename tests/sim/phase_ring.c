@@ -1,0 +1,177 @@
+/* phase_ring.c - phases in which operators change the ring.
+ *
+ *   drain    a node moves all it holds away under load, or leaves   nothing lost but repeated
+ * checks for good; then it is started again                     charged twice remove   a dead node
+ * is taken out, and comes back as a newcomer the same force    most voters die, the rest goes on by
+ * force, and all    one ring in one new lineage come back
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "tests/sim/phase.h"
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+static bool holds_nothing(const struct node *node)
+{
+    if (ring_config_find(control_config(node->control), node->id) != NULL)
+        return false;
+    for (uint8_t i = 0; i < node->shard_count; i++) {
+        struct shard_stats stats;
+        shard_stats(node->shards[i], &stats);
+        if (stats.vnodes_deciding + stats.vnodes_replica + stats.vnodes_recovering > 0)
+            return false;
+    }
+    return true;
+}
+
+static bool depart(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (phase_first(sim)) {
+        char sentence[CONTROL_SENTENCE_LEN] = "";
+        node = node_some_up(sim);
+        sim->plan.victim = node->index;
+        sim->plan.left = (uint32_t)random_below(phase_stream(sim), 2); /* it leaves for good */
+        node->member = false;
+        sim->coverage.departures++;
+        sim_tell(sim, 1, "n%u %s", node->index, sim->plan.left != 0 ? "leaves" : "drains");
+        if (control_depart(node->control, sim->plan.left != 0 ? CONTROL_LEAVES : CONTROL_DRAINS,
+                           sentence) != 0)
+            sim_fail(sim, "node %u may not go: %s", node->index, sentence);
+    }
+    return holds_nothing(node) || phase_not_yet(sim, "it holds something, or is in the ring");
+}
+
+/* A node that leaves says good-bye, and stops. */
+static bool say_farewell(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (sim->plan.left == 0 || !node->up)
+        return true;
+    if (node->stopping)
+        return phase_not_yet(sim, "it does not stop");
+    const bool told = control_leave(node->control, shell_clock(sim, node), &sim->effects);
+    shell_control_done(sim, node);
+    if (told)
+        node_stop(sim, node);
+    return false;
+}
+
+static bool start_again(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (phase_first(sim)) {
+        if (node->up)
+            node_stop(sim, node);
+        return false;
+    }
+    if (node->up && !node->member)
+        return phase_not_yet(sim, "it does not stop");
+    if (!node->member) {
+        node->member = true;
+        node_start_later(sim, node->index, 0);
+        phase_wait(sim, 100);
+        return false;
+    }
+    return step_owned(sim);
+}
+
+const struct phase_step phase_drain[] = {
+    {"half", step_some},     {"depart", depart},     {"farewell", say_farewell},
+    {"enough", step_enough}, {"drain", step_drain},  {"audit", step_audit},
+    {"judge", step_kept},    {"again", start_again}, {"rest", step_rest},
+    {"equal", step_equal},   {NULL, NULL},
+};
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+static bool die(struct sim *sim)
+{
+    struct node *node = node_some_up(sim);
+    sim->plan.victim = node->index;
+    node->member = false;
+    faults_crash(sim, node);
+    return true;
+}
+
+/* Asks somebody, again and again, until nobody has it in the ring. */
+static bool ask_removal(struct sim *sim, uint8_t at, const struct node *gone, bool force)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    struct node *node = &sim->nodes[at];
+    const int error =
+        control_remove(node->control, shell_clock(sim, node), gone->id, "it", force, sentence);
+    if (error != 0)
+        return phase_not_yet(sim, sentence);
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        const struct node *other = &sim->nodes[i];
+        if (other->up && ring_config_find(control_config(other->control), gone->id) != NULL)
+            return phase_not_yet(sim, "it is in the ring");
+    }
+    return true;
+}
+
+static bool take_out(struct sim *sim)
+{
+    if (phase_first(sim)) {
+        sim->plan.left = node_some_up(sim)->index; /* who is asked */
+        sim->coverage.removals++;
+    }
+    phase_wait(sim, 50);
+    return ask_removal(sim, (uint8_t)sim->plan.left, &sim->nodes[sim->plan.victim], false);
+}
+
+static bool come_back(struct sim *sim)
+{
+    struct node *node = &sim->nodes[sim->plan.victim];
+    if (phase_first(sim)) {
+        node->member = true;
+        node_start_later(sim, node->index, 0);
+        phase_wait(sim, 100);
+        return false;
+    }
+    return step_owned(sim);
+}
+
+const struct phase_step phase_remove[] = {
+    {"half", step_some},     {"quiet", step_quiet}, {"die", die},          {"remove", take_out},
+    {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit}, {"judge", step_kept},
+    {"back", come_back},     {"rest", step_rest},   {"equal", step_equal}, {NULL, NULL},
+};
+
+/* ---- force ----------------------------------------------------------------------------------- */
+
+static bool kill_voters(struct sim *sim)
+{
+    const struct ring_config *config = control_config(node_some_up(sim)->control);
+    uint64_t voters[RING_VOTERS_MAX];
+    const uint32_t count = config->voters_count / 2 + 1;
+    ASSERT(count < sim->options.nodes);
+    memcpy(voters, config->voters, sizeof voters);
+    for (uint32_t i = 0; i < count; i++) {
+        const int at = node_by_id(sim, voters[i]);
+        ASSERT(at >= 0);
+        sim->plan.victim = (uint8_t)at;
+        faults_crash(sim, &sim->nodes[at]);
+    }
+    return true;
+}
+
+static bool go_on_alone(struct sim *sim)
+{
+    if (phase_first(sim))
+        sim->plan.left = node_some_up(sim)->index;
+    phase_wait(sim, 50);
+    const struct node *asked = &sim->nodes[sim->plan.left];
+    if (!ask_removal(sim, asked->index, &sim->nodes[sim->plan.victim], true))
+        return false;
+    if (ring_config_lineage(control_config(asked->control)->epoch) == 0)
+        sim_fail(sim, "node %u forced a removal, and there is no new lineage", asked->index);
+    return true;
+}
+
+const struct phase_step phase_force[] = {
+    {"quiet", step_quiet}, {"flushed", step_flushed}, {"kill", kill_voters}, {"force", go_on_alone},
+    {"back", step_back},   {"equal", step_equal},     {NULL, NULL},
+};
