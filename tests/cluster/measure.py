@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from harness import Cluster, History, Load, Stopwatch, wait_for
+from harness import Cluster, Command, History, Load, Stopwatch, wait_for
 from harness.client import long_limit
 from harness.network import Network, why_not
 
@@ -149,7 +149,7 @@ def measure_r1(report, options):
 
 def lost_and_refused(cluster, load):
     history = History(load)
-    with cluster.client() as client:
+    with cluster.client(1) as client:
         used = {key: client.used(key, load.limit) for key in load.keys}
     lost = sum(max(0, history.keys[key].admitted - used[key]) for key in load.keys)
     twice = sum(max(0, used[key] - history.keys[key].admitted) for key in load.keys)
@@ -179,8 +179,21 @@ def join(cluster):
     cluster.wait_healthy(60)
 
 
+def drain(cluster):
+    done = Command("drain", endpoints=[cluster[0].endpoint], within_s=120)
+    assert done.code == 0, done
+
+
+def leave(cluster):
+    """The clients know it: who is asked and goes, sends them on."""
+    done = Command("leave", endpoints=[cluster[0].endpoint], within_s=120)
+    assert done.code == 0, done
+    assert cluster[0].wait_exit() == 0
+
+
 def measure_r2(report, options):
-    for name, change in (("rolling restart", rolling_restart), ("join", join)):
+    for name, change in (("rolling restart", rolling_restart), ("join", join), ("drain", drain),
+                         ("leave", leave)):
         for nodes in options.nodes:
             with Scene(nodes) as cluster:
                 history, lost, twice, errors = under_load(cluster, lambda: change(cluster))
@@ -200,8 +213,7 @@ def crash_excess(cluster, number, victim):
     limit = long_limit(6000)
     with Load(cluster.endpoints, keys, limit, threads=2, batch=16, window=4) as load:
         wait_for(lambda: all(load.allowed(key) > limit.count * 0.3 for key in keys), 30, "a third")
-        killed = time.monotonic()
-        victim.kill()
+        killed, gone = victim.kill()
 
         def exhausted():
             last = {answer.key: answer for answer in load.all()}
@@ -209,7 +221,7 @@ def crash_excess(cluster, number, victim):
                 time.monotonic() - killed > 0.5
         wait_for(exhausted, 30, "every key is exhausted", 0.1)
     history = History(load)
-    last = history.last_moments([(victim.name, killed)], LAST_MOMENTS_S)
+    last = history.last_moments([(victim.name, killed, gone)], LAST_MOMENTS_S)
     excess = sum(key.excess for key in history.keys.values())
     within = all(key.excess <= last[name] for name, key in history.keys.items())
     victim.start()

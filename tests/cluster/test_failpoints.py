@@ -18,6 +18,7 @@ from harness.waiting import scaled
 QUIET = 10
 THREADS = 2
 BATCH = 4
+GONE_S = 0.1  # from its own kill until the test process knows that the node is gone
 
 # Place, at which visit, and what brings the node there: its start, load, or SIGTERM.
 FAST = [
@@ -119,7 +120,8 @@ def die_and_return(cluster, name, visit, trigger, measured):
 
 def judge(cluster, load, victim, died):
     history = History(load)
-    last = history.last_moments([(victim.name, died)], scaled(LAST_MOMENTS_S))
+    last = history.last_moments([(victim.name, died - scaled(GONE_S), died)],
+                                scaled(LAST_MOMENTS_S))
     with cluster.client() as client:
         used = {key: client.used(key, load.limit) for key in load.keys}
     history.check(Promise(lost=lambda key: last[key], twice=2 * THREADS * 2 * BATCH), used)

@@ -57,7 +57,7 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
                                                   f"others; {History(limited).summary()}")
     for load in (limited, counted):
         history = History(load)
-        last = history.last_moments([(victim.name, halted)], scaled(LAST_MOMENTS_S))
+        last = history.last_moments([(victim.name, halted, halted)], scaled(LAST_MOMENTS_S))
         used = used_of(cluster, load.keys, load.limit) if load is counted else None
         history.check(Promise(excess=lambda key, last=last: last[key],
                               lost=lambda key, last=last: last[key], twice=64), used)

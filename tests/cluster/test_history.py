@@ -74,6 +74,7 @@ def test_silence_and_errors_are_seen():
 # What a dying node answered in its last moments is what may be admitted again.
 def test_last_moments_are_counted_by_node_and_time():
     history = History(Told(*GOOD))
-    assert history.last_moments([("n1", 2.01)])["a"] == 10
-    assert history.last_moments([("n2", 2.01)])["a"] == 0
-    assert history.last_moments([("n1", 1.5)])["a"] == 0
+    assert history.last_moments([("n1", 2.01, 2.02)])["a"] == 10
+    assert history.last_moments([("n2", 2.01, 2.02)])["a"] == 0
+    assert history.last_moments([("n1", 1.5, 1.6)])["a"] == 0
+    assert history.last_moments([("n1", 0.5, 2.1)])["a"] == 20

@@ -50,23 +50,22 @@ class Round:
         """One node dies; sometimes again while it starts, sometimes it stays away for a moment."""
         victim = self.rng.choice(self.cluster.nodes)
         time.sleep(self.rng.uniform(0, 0.15))  # the random moment: nothing is waited for
-        victim.kill()
-        self.deaths.append((victim.name, time.monotonic()))
+        self.deaths.append((victim.name, *victim.kill()))
         kills = 1
         while self.rng.random() < 0.25:
             victim.spawn()
             time.sleep(self.rng.uniform(0, 0.2))
             assert victim.is_running, f"{victim} ended with {victim.process.returncode}: {victim.log()}"
-            victim.kill()
-            self.deaths.append((victim.name, time.monotonic()))
+            self.deaths.append((victim.name, *victim.kill()))
             kills += 1
         time.sleep(self.rng.choice((0, self.rng.uniform(0, 0.3))))
         victim.start()
         return kills
 
     def kill_all(self):
+        start = time.monotonic()
         self.cluster.kill_all()
-        self.all_died = time.monotonic()
+        self.all_died = start, time.monotonic()
         for node in self.cluster:
             node.spawn()
         for node in self.cluster:
@@ -86,7 +85,7 @@ class Round:
         last = history.last_moments(self.deaths, scaled(LAST_MOMENTS_S))
         if self.all_died is not None:
             for answer in history.answers:
-                if self.all_died - scaled(WRITE_BACK_S) < answer.at <= self.all_died:
+                if self.all_died[0] - scaled(WRITE_BACK_S) < answer.at:
                     last[answer.key] += answer.allowed
         return lambda key: last[key]
 
@@ -94,9 +93,24 @@ class Round:
         limited, counted = History(self.limited), History(self.counted)
         with self.cluster.client() as client:
             used = {key: client.used(key, self.counted.limit) for key in self.counted.keys}
-        limited.check(Promise(excess=self.bound(limited)))
-        counted.check(Promise(lost=self.bound(counted), twice=(len(self.deaths) + 3) * FLYING), used)
+        found = limited.complaints(Promise(excess=self.bound(limited)))
+        found += counted.complaints(Promise(lost=self.bound(counted),
+                                            twice=(len(self.deaths) + 3) * FLYING), used)
+        assert not found, "\n".join([*found, *self.story(limited, counted, found)])
         return limited, counted
+
+    def story(self, limited, counted, complaints):
+        """Who decided the keys of the complaints, in ms before and after the first death."""
+        first = self.all_died[0] if self.all_died else self.deaths[0][1]
+        yield "deaths: " + ", ".join(f"{name} {(start - first) * 1000:.0f}..{(end - first) * 1000:.0f}"
+                                     for name, start, end in self.deaths)
+        for history in (limited, counted):
+            for key in history.keys:
+                if any(complaint.startswith(f"{key}: ") for complaint in complaints):
+                    yield f"{key}: " + " ".join(
+                        f"{(answer.at - first) * 1000:.0f}={answer.node}+{answer.allowed}"
+                        f"{'d' if answer.degraded else ''}{'r' if answer.tries > 1 else ''}"
+                        for answer in history.answers if answer.key == key)
 
 
 def use_quiet_keys(cluster):

@@ -105,11 +105,15 @@ class History:
                    and key in (None, answer.key) and node in (None, answer.node))
 
     def last_moments(self, deaths, moment_s=LAST_MOMENTS_S):
-        """Of each key, what dying nodes answered in their last moments: `deaths` is (name, when)."""
+        """Of each key, what dying nodes answered in their last moments.
+
+        `deaths`: (name, from, to): the node died between two moments, because a process of some
+        hundred megabytes needs a while to be gone.
+        """
         found = collections.Counter()
-        for name, when in deaths:
+        for name, start, end in deaths:
             for answer in self.answers:
-                if answer.node == name and when - moment_s < answer.at <= when + moment_s:
+                if answer.node == name and start - moment_s < answer.at <= end + moment_s:
                     found[answer.key] += answer.allowed
         return found
 

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 from .client import Client, Refused, Unanswered
 from .waiting import scaled, wait_for
@@ -121,9 +122,11 @@ class Node:
         return self
 
     def kill(self):
-        """kill -9, and gone."""
+        """kill -9, and gone; between which two moments it died."""
+        start = time.monotonic()
         self.process.kill()
         self.process.wait()
+        return start, time.monotonic()
 
     def signal(self, number):
         self.process.send_signal(number)
