@@ -386,6 +386,12 @@ int swim_update_self(struct swim *swim, const struct swim_record *record)
     return 0;
 }
 
+void swim_retell_self(struct swim *swim)
+{
+    swim_rumour_start(swim, SWIM_SELF, true, 0);
+    swim->at_once = true;
+}
+
 void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
 {
     struct swim_member *self = &swim->slots[SWIM_SELF].member;

@@ -202,6 +202,9 @@ int64_t swim_next_deadline(const struct swim *swim);
 /* Replaces what this node says about itself and spreads it; id, incarnation and version of
  * `record` are ignored. 0, or TG_EINVALID for a bad record. Nothing is sent if nothing changed. */
 MUST_USE int swim_update_self(struct swim *swim, const struct swim_record *record);
+/* Spreads what this node says about itself once more, though nothing changed: a rumour reaches
+ * every member very likely, not surely. */
+void swim_retell_self(struct swim *swim);
 /* Says good-bye: others record this node as left. Keep ticking until swim_leave_done. */
 void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out);
 /* Whether the good-bye has been sent often enough (or there is nobody to tell). */

@@ -330,6 +330,16 @@ void control_free(struct control **pointer)
 }
 
 /* After every event: gossip's wishes, then what follows from the new state. */
+/* That this node has settled is news that a change of the ring waits for. */
+static void retell(struct control *control)
+{
+    if (control->config->epoch == 0 || ring_config_is_stable(control->config) ||
+        control->now_ns - control->retold_ns < CONTROL_RETELL_NS)
+        return;
+    control->retold_ns = control->now_ns;
+    swim_retell_self(control->swim);
+}
+
 static void settle(struct control *control, struct effects *effects)
 {
     (void)take_gossip(control, effects);
@@ -338,6 +348,7 @@ static void settle(struct control *control, struct effects *effects)
     swim_effects_clear(&control->gossip);
     if (!control->joined || control->leaving)
         return;
+    retell(control);
     control_move_config(control, effects);
 }
 

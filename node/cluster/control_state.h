@@ -9,9 +9,14 @@
 
 #define CONTROL_MS ((int64_t)1000000)
 /* How long a bootstrapping node that has seeds looks for somebody else's cluster first. */
-#define CONTROL_SEEK_NS    (1500 * CONTROL_MS)
-#define CONTROL_ASK_NS     (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
-#define CONTROL_PROPOSE_NS (125 * CONTROL_MS) /* between changes that one node proposes */
+#define CONTROL_SEEK_NS (1500 * CONTROL_MS)
+#define CONTROL_ASK_NS  (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
+#define CONTROL_PROPOSE_NS                                                                         \
+    (125 * CONTROL_MS) /* While the ring changes, a member spreads its record again after so long: \
+                        * whoever missed a rumour would else hold the change up until the next                                                      \
+                        * push/pull. */
+#define CONTROL_RETELL_NS (500 * CONTROL_MS)
+/* between changes that one node proposes */
 /* A member must be seen alive this long before it is taken into the ring. */
 #define CONTROL_ADMIT_NS (300 * CONTROL_MS)
 /* A member that has been dead this long is taken out of the ring; coming back, it joins anew. */
@@ -59,6 +64,7 @@ struct control {
     int64_t now_ns;
     int64_t started_ns;
     int64_t asked_ns;
+    int64_t retold_ns; /* when this node last spread its record though nothing had changed */
     int64_t proposed_ns;
     int64_t changed_ns;         /* when the configuration was adopted, 0 = by an earlier process */
     int64_t lower_seen_ns;      /* when a bootstrapping node of lower id was met last */

@@ -314,6 +314,36 @@ static void a_transition_ends_when_every_member_has_settled(void **state)
     net_free(net);
 }
 
+/* Frames of any kind that are sent within three seconds. */
+static uint32_t sent_in_three_seconds(struct net *net)
+{
+    const uint32_t before = net->sent;
+    net_run(net, 3 * NET_SECOND);
+    return net->sent - before;
+}
+
+/* Rumours reach everyone only very likely; a change of the ring must not wait for the next
+ * push/pull because one was missed. */
+static void members_tell_how_far_they_are_until_the_transition_ends(void **state)
+{
+    struct net *net = net_new();
+    struct control_options options = net_options(net, 1, "n1");
+    (void)state;
+    net->settles = false;
+    (void)net_start(net, &options);
+    options = net_options(net, 2, "n2");
+    net_seed(&options, 0);
+    (void)net_start(net, &options);
+    net_run(net, 5 * NET_SECOND);
+    const uint32_t changing = sent_in_three_seconds(net);
+    control_settled(net->nodes[0].control, 2);
+    control_settled(net->nodes[1].control, 2);
+    net_run(net, 2 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 3));
+    assert_true(changing > sent_in_three_seconds(net) + 2 * 4);
+    net_free(net);
+}
+
 /* A good-bye is told to the others, and the leaver proposes nothing any more. */
 static void a_member_that_leaves_is_known_as_left(void **state)
 {
@@ -391,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_restarted_node_is_joined_at_once_and_finds_the_others),
         cmocka_unit_test(a_cluster_that_was_stopped_as_a_whole_finds_itself_again),
         cmocka_unit_test(a_transition_ends_when_every_member_has_settled),
+        cmocka_unit_test(members_tell_how_far_they_are_until_the_transition_ends),
         cmocka_unit_test(a_member_that_leaves_is_known_as_left),
         cmocka_unit_test(impossible_options_are_refused),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
