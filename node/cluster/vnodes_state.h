@@ -47,6 +47,8 @@ void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *eff
 
 /* The link to `node`, or -1. */
 int vnodes_link_to(const struct vnode *vnode, uint64_t node);
+/* Whether this node is listed for a vnode that it has dropped, and all of it is gone. */
+bool vnodes_may_return(const struct shard *shard, uint32_t number);
 /* Forgets a vnode of which this node is no replica. */
 void vnodes_drop(struct shard *shard, uint32_t number);
 

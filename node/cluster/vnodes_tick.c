@@ -92,6 +92,9 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
         vnodes_pass_again(shard, number, effects);
         break;
     case ROLE_ABSENT:
+        if (vnodes_may_return(shard, number))
+            vnodes_recover(shard, number, true, effects);
+        break;
     case ROLE_END:
         break;
     }
@@ -154,6 +157,7 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
     case ROLE_PASSING:
         return false;
     case ROLE_ABSENT:
+        return vnode->rank == UINT8_MAX;
     case ROLE_END:
         break;
     }

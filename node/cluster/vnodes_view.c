@@ -2,7 +2,9 @@
  *
  * A vnode's replica set lists the replicas of the newest configuration in the order of preference,
  * then those of the one before while a transition is under way (view.h, V2). A node that is
- * listed and holds nothing recovers; one that is not listed any more drops what it holds.
+ * listed and holds nothing recovers; one that is not listed any more drops what it holds. Dropping
+ * takes a while; one that is listed again meanwhile recovers when it is done, for what it
+ * received before would be dropped with the rest.
  *
  * A link keeps its place while its replica stays one, whatever the order of preference becomes: the
  * table's dirty bits name places, so a link that moved would have to be sent everything again.
@@ -97,6 +99,13 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     vnode->drop_due = !shard->options.ephemeral;
 }
 
+bool vnodes_may_return(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return vnode->role == ROLE_ABSENT && vnode->rank != UINT8_MAX && !vnode->drop_due &&
+           !table_vnode_removing(shard->table, number);
+}
+
 static void follow_one(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -116,7 +125,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if ((changed & 1u << i) != 0)
                 stream_restart_link(shard, number, i);
-    } else if (member && (vnode->role == ROLE_ABSENT || vnode->role == ROLE_RECOVERING)) {
+    } else if (member && (vnode->role == ROLE_RECOVERING || vnodes_may_return(shard, number))) {
         vnodes_recover(shard, number, true, effects);
     } else if (!member && vnode->role != ROLE_ABSENT && !vnode->merge.deposed) {
         vnodes_drop(shard, number);

@@ -423,6 +423,11 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
         table->removal.again = true;
 }
 
+bool table_vnode_removing(const struct table *table, uint32_t vnode)
+{
+    return table->vnodes[vnode].removing;
+}
+
 static void remove_some(struct table *table)
 {
     struct sweep *sweep = &table->removal;

@@ -104,6 +104,8 @@ uint32_t table_count(const struct table *table, uint32_t vnode);
  * lookup by the time table_step has done it. Do not decide for the vnode before
  * table_count(vnode) == 0. Marks, deferrals and targets of the vnode are cleared at once. */
 void table_remove_vnode(struct table *table, uint32_t vnode);
+/* Whether slots of a removal of the vnode are still there. */
+bool table_vnode_removing(const struct table *table, uint32_t vnode);
 /* One bounded portion of background work: removals, slots that copies left over, expired slots.
  * Call once a turn. Returns true while any of the first two is unfinished. */
 bool table_step(struct table *table, int64_t now_ns);
