@@ -114,6 +114,7 @@ static void snapshot(struct sim *sim)
     faults_crash(sim, node);
     (void)disk_restore_snapshot(&node->disk);
     node->rewound = true;
+    node->epoch = 0; /* it may know an older ring than it did */
     sim->coverage.snapshots++;
     sim_tell(sim, 1, "n%u gets an old copy of its disk", node->index);
 }
@@ -129,6 +130,23 @@ static void fill_disk(struct sim *sim)
     sim_tell(sim, 1, "the disk of n%u is full for %lld ms", node->index, (long long)ms);
 }
 
+/* The ring changes in the midst of it all. A node that is out is taken in again when it is started
+ * the next time. */
+static void drain(struct sim *sim)
+{
+    struct node *node = node_some_up(sim);
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (!on(sim, FAULT_RING) || node->view == NULL)
+        return;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].drains)
+            return;
+    node->drains = control_depart(node->control, CONTROL_DRAINS, sentence) == 0;
+    sim->coverage.departures += node->drains;
+    if (node->drains)
+        sim_tell(sim, 1, "n%u drains", node->index);
+}
+
 static void start_all(struct sim *sim)
 {
     for (uint8_t i = 0; i < sim->node_count; i++)
@@ -139,8 +157,8 @@ static void start_all(struct sim *sim)
 void faults_act(struct sim *sim)
 {
     static void (*const acts[])(struct sim * sim) = {
-        worsen_net, cut,       net_heal, pause,     crash,    crash,
-        start_all,  start_all, slow,     fill_disk, snapshot, step_clock,
+        worsen_net, cut,  net_heal,  pause,    crash,      crash, start_all,
+        start_all,  slow, fill_disk, snapshot, step_clock, drain, drain,
     };
     sim->plan.splits++;
     sim->mid_step = on(sim, FAULT_MID_STEP);
@@ -159,6 +177,8 @@ void faults_end(struct sim *sim)
     sim->mid_step = false;
     for (uint8_t i = 0; i < sim->node_count; i++) {
         sim->nodes[i].disk.full_until_ns = 0;
+        if (sim->nodes[i].up && sim->nodes[i].drains)
+            faults_crash(sim, &sim->nodes[i]);
         if (!sim->nodes[i].up && sim->nodes[i].member)
             node_start_later(sim, i, (int64_t)random_below(stream(sim), 300 * SIM_MS));
     }

@@ -294,6 +294,7 @@ static void end_process(struct sim *sim, struct node *node)
     disk_crash(sim, node);
     node->up = false;
     node->stopping = false;
+    node->drains = false;
     node->paused_until_ns = 0;
 }
 

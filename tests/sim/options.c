@@ -29,6 +29,7 @@ static const char *const fault_names[] = {
     [FAULT_DISK_ERROR] = "disk-error",
     [FAULT_DISK_FULL] = "disk-full",
     [FAULT_SNAPSHOT] = "snapshot",
+    [FAULT_RING] = "ring",
 };
 
 const char *fault_name(enum fault fault)

@@ -36,6 +36,7 @@ enum fault {
     FAULT_DISK_ERROR, /* single commits and reads fail */
     FAULT_DISK_FULL,  /* nothing can be written for a while */
     FAULT_SNAPSHOT,   /* a node comes back with an old copy of its disk */
+    FAULT_RING,       /* an operator drains a node, whatever else goes wrong */
     FAULT_END
 };
 

@@ -228,6 +228,7 @@ struct node {
     uint64_t former_id; /* before its disk was lost; others still send to it */
     bool member;        /* is to be in the ring */
     bool up;
+    bool drains;   /* an operator wants it out of the ring; its next process does not know */
     bool stopping; /* in order: it passes on what it decides, and writes what it holds */
     bool bootstrap;
     uint16_t shard_count;
