@@ -26,6 +26,10 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 SEEDS   ?= 300
 SEED    ?=
+SOAK    ?=
+SOAK_SEEDS ?= 100000
+FIRST   ?= 1
+MUTANT  ?=
 SECONDS ?= 60
 PYTHON  ?= /usr/bin/python3
 JOBS    ?= $(shell nproc)
@@ -110,7 +114,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak measure programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster soak mutants measure programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -141,9 +145,13 @@ conformance: ## Checks the protocols against independent implementations of them
 cluster: ## Runs the tests that start real clusters of processes.
 	@$(run) cluster
 
-soak: ## Runs the long fault tests: KILLS=n random kills (default 1000), every failpoint.
+soak: ## Runs SOAK_SEEDS=n simulations from FIRST=f on (100000, 1), then KILLS=n random kills (1000) and every failpoint; SOAK=sim or SOAK=cluster for one.
 	@deploy/deps test
-	@$(run) soak
+	@SOAK=$(SOAK) SOAK_SEEDS=$(SOAK_SEEDS) FIRST=$(FIRST) $(run) soak
+
+mutants: ## Breaks the code in known ways, and expects the simulator to notice each; MUTANT= names one.
+	@deploy/deps test
+	@$(PYTHON) -B tests/sim/mutants $(if $(MUTANT),"$(MUTANT)")
 
 measure: all ## Measures the promises R1 to R5 on real processes, and prints a table.
 	@deploy/deps test

@@ -13,7 +13,7 @@
 #define CONTROL_ASK_NS  (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
 #define CONTROL_PROPOSE_NS                                                                         \
     (125 * CONTROL_MS) /* While the ring changes, a member spreads its record again after so long: \
-                        * whoever missed a rumour would else hold the change up until the next                                                      \
+                        * whoever missed a rumour would else hold the change up until the next     \
                         * push/pull. */
 #define CONTROL_RETELL_NS (500 * CONTROL_MS)
 /* between changes that one node proposes */

@@ -46,6 +46,9 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(passes, "hand-offs (passes)", true)                                                          \
     X(recoveries, "recoveries", true)                                                              \
     X(pulls, "pulls", true)                                                                        \
+    X(merges, "merges", true)                                                                      \
+    X(merged_slots, "merged slots", true)                                                          \
+    X(handed_over, "branches handed over", true)                                                   \
     X(resyncs, "resyncs", true)                                                                    \
     X(disk_copies, "disk copies", true)                                                            \
     X(stalls, "stalls", true)                                                                      \

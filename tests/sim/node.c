@@ -257,6 +257,9 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->takeovers += stats.takeovers;
         coverage->terms += stats.terms_opened;
         coverage->stepped_down += stats.stepped_down;
+        coverage->merges += stats.merges;
+        coverage->merged_slots += stats.merged_slots;
+        coverage->handed_over += stats.handed_over;
         coverage->resyncs += stats.resyncs;
         coverage->disk_copies += stats.disk_copies;
         coverage->forwarded += stats.forwarded;
