@@ -44,6 +44,11 @@
     X(PASS_AFTER_RECEIVE, "pass-after-receive")                                                    \
     X(OPENED_BEFORE_SEND, "opened-before-send") /* a term is open, nobody told */                  \
     X(OPENED_AFTER_SEND, "opened-after-send")                                                      \
+    X(MARK_AFTER_SEND, "mark-after-send")           /* a copy was sent whole, not confirmed */     \
+    X(DIVERGED_BEFORE_SEND, "diverged-before-send") /* a split's branch, for whoever decides */    \
+    X(DIVERGED_AFTER_SEND, "diverged-after-send")                                                  \
+    X(MERGED_BEFORE_SEND, "merged-before-send") /* the branch is merged, nobody told */            \
+    X(MERGED_AFTER_RECEIVE, "merged-after-receive")                                                \
     X(ANSWER_BEFORE_SEND, "answer-before-send") /* decided for another node, not answered */
 
 enum failpoint {

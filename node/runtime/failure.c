@@ -28,6 +28,9 @@ static const struct {
     {PEER_PASS,
      {FAILPOINT_PASS_BEFORE_SEND, FAILPOINT_PASS_AFTER_SEND, FAILPOINT_PASS_AFTER_RECEIVE}},
     {PEER_OPENED, {FAILPOINT_OPENED_BEFORE_SEND, FAILPOINT_OPENED_AFTER_SEND, POINT_NONE}},
+    {PEER_MARK, {POINT_NONE, FAILPOINT_MARK_AFTER_SEND, POINT_NONE}},
+    {PEER_DIVERGED, {FAILPOINT_DIVERGED_BEFORE_SEND, FAILPOINT_DIVERGED_AFTER_SEND, POINT_NONE}},
+    {PEER_MERGED, {FAILPOINT_MERGED_BEFORE_SEND, POINT_NONE, FAILPOINT_MERGED_AFTER_RECEIVE}},
     {PEER_ANSWER, {FAILPOINT_ANSWER_BEFORE_SEND, POINT_NONE, POINT_NONE}},
 };
 
@@ -40,14 +43,22 @@ static void wait_sent(void)
     (void)nanosleep(&moment, NULL);
 }
 
+/* Whether what was sent shall leave the process before it ends. */
+static bool is_after_send(enum failpoint point)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].points[FAILURE_SENT] == (int)point)
+            return true;
+    return false;
+}
+
 static void reach(void *context, enum failpoint point)
 {
     struct failure *failure = context;
 
     if (point != failure->point || atomic_fetch_sub(&failure->left, 1) != 1)
         return; /* F2; what comes after the end wraps around and is never 1 again */
-    if (point == FAILPOINT_SLOT_AFTER_SEND || point == FAILPOINT_PASS_AFTER_SEND ||
-        point == FAILPOINT_OPENED_AFTER_SEND)
+    if (is_after_send(point))
         wait_sent();
     failure->end();
 }

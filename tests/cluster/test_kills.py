@@ -104,6 +104,10 @@ class Round:
         first = self.all_died[0] if self.all_died else self.deaths[0][1]
         yield "deaths: " + ", ".join(f"{name} {(start - first) * 1000:.0f}..{(end - first) * 1000:.0f}"
                                      for name, start, end in self.deaths)
+        for node in self.cluster.live:
+            yield f"{node}: " + ", ".join(f"{name} {node.counter(name)}" for name in (
+                "takeovers", "terms_opened", "stepped_down", "stalls", "merges", "merged_slots",
+                "stale_writes", "resyncs", "handed_over"))
         for history in (limited, counted):
             for key in history.keys:
                 if any(complaint.startswith(f"{key}: ") for complaint in complaints):

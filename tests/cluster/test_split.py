@@ -180,9 +180,11 @@ def use(cluster, at, limits, cost):
             assert client.check(key, limit, cost=cost).allowed
 
 
-# What both sides admitted counts after the heal: the sum of it, for every algorithm. A check that was
-# on its way over the link when it was cut may arrive after the heal and be charged a second time.
-def test_what_both_sides_used_counts_after_the_heal(apart, measured):
+TOTAL, MOST = 30 + 10 + 15, 30 + 2 * 10 + 2 * 15
+
+
+def use_both_sides(apart):
+    """30 of each key, then 10 on one side of a split and 15 on the other."""
     limits = {f"{name}-{number}-{time.time_ns()}": long_limit(LIMIT, name)
               for name in ALGORITHMS for number in range(6)}
     use(apart, 0, limits, 30)
@@ -190,23 +192,56 @@ def test_what_both_sides_used_counts_after_the_heal(apart, measured):
     apart.network.split([0, 1], [2])
     use(apart, 0, limits, 10)
     use(apart, 2, limits, 15)
-    apart.network.heal()
-    watch = Stopwatch()
-    apart.wait_healthy(60)
+    return limits
 
+
+def judge_merge(apart, limits, measured, what):
+    """All nodes count what both sides used. A check that was on its way over the link when it was
+    cut may arrive after the heal, and be charged a second time."""
     def used(at):
         with apart.client(at) as client:
             return {key: client.used(key, limit) for key, limit in limits.items()}
-    total, most = 30 + 10 + 15, 30 + 2 * 10 + 2 * 15
     wait_for(lambda: Until(sorted((key, count) for key, count in used(0).items()
-                                  if not total <= count <= most)), 10, "both sides count", 0.1)
-    measured("a split is merged after", f"{watch.ms:.0f} ms; used of each key: "
-                                        f"{sorted(collections.Counter(used(0).values()).items())}")
-    assert sum(count == total for count in used(0).values()) > len(limits) / 2
-    assert used(0) == used(1) == used(2)
+                                  if not TOTAL <= count <= MOST)), 10, "both sides count", 0.1)
+    counted = used(0)
+    measured(f"{what}: used of each key", sorted(collections.Counter(counted.values()).items()))
+    assert sum(count == TOTAL for count in counted.values()) > len(limits) / 2
+    assert counted == used(1) == used(2)
     with apart.client() as client:
-        for key, count in used(0).items():
+        for key, count in counted.items():
             assert client.check(key, limits[key], cost=LIMIT, at_most=True).granted == LIMIT - count
+
+
+# What both sides admitted counts after the heal: the sum of it, for every algorithm.
+def test_what_both_sides_used_counts_after_the_heal(apart, measured):
+    limits = use_both_sides(apart)
+    apart.network.heal()
+    watch = Stopwatch()
+    apart.wait_healthy(60)
+    measured("healthy again after", f"{watch.ms:.0f} ms")
+    judge_merge(apart, limits, measured, "a split is merged")
+
+
+# A node dies in the middle of the merge: still everything counts, once.
+@pytest.mark.slow
+@pytest.mark.parametrize("at,name,visit", [
+    (2, "diverged-before-send", 1), (2, "diverged-after-send", 1), (2, "merged-after-receive", 1),
+    (0, "merged-before-send", 1), (1, "merged-before-send", 1)])
+def test_a_node_killed_in_the_middle_of_a_merge(apart, measured, at, name, visit):
+    victim = apart[at]
+    victim.stop()
+    victim.environment = {"TIDEGATE_FAILPOINT": f"{name}:{visit}"}
+    victim.start()
+    victim.environment = {}
+    apart.wait_healthy(30)
+    limits = use_both_sides(apart)
+    wait_for(lambda: all(node.status()["storage"]["flush_lag_ms"] == 0 for node in apart), 5,
+             "everything is written back")
+    apart.network.heal()
+    wait_for(lambda: not victim.is_running, 20, f"{victim} dies at {name}:{visit}")
+    victim.start()
+    apart.wait_healthy(60)
+    judge_merge(apart, limits, measured, f"{victim} dies at {name}")
 
 
 # Nothing is asked for while the network is cut: nothing is lost, and nobody is dead for ever.
