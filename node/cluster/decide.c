@@ -316,6 +316,9 @@ void decide_run(struct shard *shard, struct effects *effects)
     if (shard->merge.guarded > 0)
         merge_before(shard); /* M1 of merge.c */
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
+    for (uint32_t row = 0; row < batch->count; row++)
+        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK)
+            bound_granted(shard, batch->vnodes[row], batch->granted[row]);
     batch->count = 0;
     batch->item_count = 0;
     batch->delivering = true;

@@ -419,6 +419,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         vnodes_tick(shard, effects);
         stream_tick(shard);
         handoff_tick(shard);
+        bound_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);
@@ -512,6 +513,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->forgotten = table.forgotten;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
+    bound_stats(shard, out);
     out->guarded = shard->merge.side.entries;
     out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "node/cluster/effects.h"
+#include "node/cluster/lag.h"
 #include "node/cluster/term.h"
 #include "node/cluster/view.h"
 #include "node/policy/policy.h"
@@ -249,6 +250,8 @@ struct shard_stats {
     uint64_t undone;             /* reservations given back */
     uint64_t undo_lost;          /* reservations that could not be given back in time */
     uint64_t unconfirmed;        /* changes not yet acknowledged by any replica, now */
+    uint64_t over_tokens;        /* granted, and known to no other replica, now */
+    struct lag lag;              /* from a grant to the first replica's acknowledgement */
     int64_t flush_lag_ns;        /* age of the oldest change that is not on disk, 0 = none */
     uint64_t quorum_checks;      /* of `checks`: decided for rules with consistency quorum */
     uint64_t quorum_unavailable; /* refused because no majority could confirm them */
@@ -266,6 +269,9 @@ struct shard_stats {
     uint32_t vnodes_deciding;
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;
+    uint32_t vnodes_cut_off;     /* decided here, and no other replica is in reach */
+    uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
+    uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
     uint32_t parts_waiting;
     uint32_t handoff_give;    /* vnodes still to be copied or passed to others */
     uint32_t handoff_receive; /* vnodes still to be received */

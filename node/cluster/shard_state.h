@@ -107,6 +107,13 @@ enum link_phase {
     LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
 };
 
+/* How many of the tokens granted in this term some marks tell of; bound.c. */
+struct link_granted {
+    uint64_t mark;   /* the newest mark */
+    uint64_t sample; /* the sample */
+    uint64_t held;   /* what was acknowledged before */
+};
+
 /* What the decider knows of one other replica. */
 struct replica_link {
     uint64_t node;       /* 0: a vacant place, left by a replica that is none any more */
@@ -126,6 +133,7 @@ struct replica_link {
     uint64_t sample_frame;
     uint64_t sample_seq;
     uint64_t held_seq; /* acknowledged */
+    struct link_granted granted;
 };
 
 struct vnode {
@@ -174,6 +182,9 @@ struct vnode {
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
     struct merge_vnode merge;
+    uint64_t granted;  /* tokens, in this term; bound.c */
+    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
+    bool sampled;      /* is in shard.bound.samples */
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */
@@ -291,6 +302,25 @@ struct handoff {
     uint64_t rate; /* bytes a second */
 };
 
+enum { BOUND_SAMPLES_MAX = 64 };
+
+/* A grant whose way to the replicas is timed; bound.c. */
+struct bound_sample {
+    uint32_t vnode;
+    int64_t from_ns;
+    uint64_t frame[SHARD_REPLICAS_OTHER]; /* that tells of it, 0 = none yet */
+    uint64_t stream[SHARD_REPLICAS_OTHER];
+};
+
+struct bound {
+    struct lag lag; /* from a grant to the first acknowledgement by a replica */
+    int64_t aged_ns;
+    uint32_t stride; /* one of so many marks is sampled */
+    uint32_t passed; /* marks since the last sample */
+    uint32_t count;
+    struct bound_sample samples[BOUND_SAMPLES_MAX];
+};
+
 struct load {
     uint32_t vnode;
     struct hash128 id;
@@ -395,6 +425,7 @@ struct shard {
     struct refresh refresh;
     struct copy copy;
     struct handoff handoff;
+    struct bound bound;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;
@@ -656,6 +687,33 @@ void diverge_in_end(struct shard *shard, uint16_t peer, const struct peer_vnode 
                     struct effects *effects);
 void diverge_merged(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
+
+/* ---- bound.c --------------------------------------------------------------------------------- */
+
+/* A term was opened: nothing has been granted in it. */
+void bound_opened(struct shard *shard, uint32_t vnode);
+/* Tokens were granted. */
+static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t tokens)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    vnode->granted += tokens;
+    if (vnode->oldest_ns == 0)
+        vnode->oldest_ns = shard->now_ns;
+}
+/* What the replica is known to hold stays known when its marks are forgotten or overwritten. */
+void bound_keep(const struct shard *shard, struct replica_link *link);
+/* A new mark was put into the present frame of the link's stream. */
+void bound_marked(struct shard *shard, uint32_t vnode, uint32_t link);
+/* The replica confirmed its copy up to the mark of that sequence. */
+void bound_confirmed(struct replica_link *link, uint64_t seq);
+/* This shard decides the vnode no more. */
+void bound_stepped_down(struct shard *shard, uint32_t vnode);
+/* What the replica held is not sure any more. */
+void bound_forget(struct replica_link *link);
+/* Some stream was acknowledged further. */
+void bound_acked(struct shard *shard);
+void bound_tick(struct shard *shard);
+void bound_stats(const struct shard *shard, struct shard_stats *out);
 
 /* ---- copy.c ---------------------------------------------------------------------------------- */
 

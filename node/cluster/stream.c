@@ -220,6 +220,7 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 static void take_sample(const struct shard *shard, struct replica_link *link, uint16_t at)
 {
     const uint64_t acked = shard->peers[at]->channels[kind_of(link)].out_acked;
+    bound_keep(shard, link);
     if (link->mark_frame != 0 && link->mark_frame <= acked)
         link->held_seq = link->mark_seq;
     else if (link->sample_frame != 0 && link->sample_frame <= acked)
@@ -228,19 +229,21 @@ static void take_sample(const struct shard *shard, struct replica_link *link, ui
         return;
     link->sample_frame = link->mark_frame <= acked ? 0 : link->mark_frame;
     link->sample_seq = link->mark_seq;
+    link->granted.sample = link->granted.mark;
 }
 
 static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
+    const bool again = state->phase == LINK_ASKED;
     struct bytes_writer *outbox = begin_record(shard, number, link, 0, effects);
     const struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
         .term = vnode->term,
         .state = deciding(vnode) ? vnode->term : vnode->state,
-        .seq = state->phase == LINK_ASKED ? state->mark_seq : table_vnode_seq(shard->table, number),
+        .seq = again ? state->mark_seq : table_vnode_seq(shard->table, number),
         .sync = state->sync,
         .asks = !state->confirmed,
     };
@@ -255,6 +258,8 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
     state->mark_frame = state->sent_frame;
     if (state->phase == LINK_CATCHING && deciding(vnode))
         state->phase = LINK_ASKED; /* C1 */
+    if (deciding(vnode) && !again)
+        bound_marked(shard, number, link);
 }
 
 /* Lets what was put off for want of room go on, where there is room again. */
@@ -363,6 +368,7 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
 static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enum link_phase phase)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
+    bound_keep(shard, state);
     state->phase = (uint8_t)phase;
     state->confirmed = false;
     state->sent_frame = 0;
@@ -397,6 +403,7 @@ void stream_mark_again(struct shard *shard, uint32_t number, uint32_t link)
 void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
+    bound_keep(shard, state);
     state->confirmed = false;
     if (state->phase == LINK_LIVE || state->phase == LINK_ASKED)
         state->phase = LINK_CATCHING; /* C2: what was unacknowledged was restarted already */
@@ -422,6 +429,7 @@ void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
             struct replica_link *state = &vnode->links[link];
             if (receiver_of(vnode, link) != at || kind_of(state) != kind)
                 continue;
+            bound_keep(shard, state);
             if (state->sent_frame > channel->out_acked)
                 stream_restart_link(shard, number, link);
             else
@@ -456,6 +464,7 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     const int link = link_to(vnode, at);
     if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
         return;
+    bound_confirmed(&vnode->links[link], entry->seq);
     struct replica_link *state = &vnode->links[link];
     if (state->phase == LINK_ASKED && entry->seq >= state->mark_seq) { /* C1 */
         state->phase = LINK_LIVE;
@@ -475,8 +484,10 @@ void stream_lacks(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     const int link = link_to(vnode, at);
     if (link >= 0 && (entry->sync == vnode->links[link].sync ||
-                      (entry->sync == 0 && vnode->links[link].confirmed)))
+                      (entry->sync == 0 && vnode->links[link].confirmed))) {
         stream_restart_link(shard, entry->vnode, (uint32_t)link);
+        bound_forget(&vnode->links[link]);
+    }
 }
 
 void stream_ask_again(struct shard *shard, uint32_t number, const struct effects *effects)
@@ -510,8 +521,10 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
     struct channel *channel = &shard->peers[at]->channels[kind];
     if (record->stream.stream != channel->out_stream || record->stream.seq > channel->out_seq)
         return;
-    if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns))
+    if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns)) {
         shard->resume_due = shard->resume_due || channel->out_deferred;
+        bound_acked(shard);
+    }
     if (record->stream.resync)
         stream_restart(shard, at, kind);
 }

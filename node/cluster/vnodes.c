@@ -81,6 +81,8 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
 {
     shard->roles[vnode->role]--;
     shard->roles[role]++;
+    if (role != ROLE_DECIDING && role != ROLE_PASSING)
+        bound_stepped_down(shard, (uint32_t)(vnode - shard->vnodes));
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
@@ -185,6 +187,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;
+    bound_opened(shard, number);
     vnodes_set_role(shard, vnode, ROLE_DECIDING);
     table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
     table_set_vnode_seq(shard->table, number, table_vnode_seq(shard->table, number) + 1);

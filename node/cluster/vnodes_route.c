@@ -5,13 +5,16 @@
  */
 #include "node/cluster/vnodes_state.h"
 
+/* A replica stands behind the decider if it has confirmed its copy and there is no evidence that it
+ * is gone: what is acknowledged later than that is on nobody's word but this node's. */
 bool vnodes_degraded(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     uint32_t holders = 1;
     uint32_t replicas = 1;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
-        holders += vnode->links[i].confirmed;
+        holders += vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
+                   !peers_silent(shard, vnode->links[i].peer);
         replicas += vnode->links[i].node != 0;
     }
     return holders < replicas / 2 + 1;

@@ -216,8 +216,10 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)
-            if (vnode->links[i].peer == at)
+            if (vnode->links[i].peer == at) {
                 stream_restart_link(shard, number, i);
+                bound_forget(&vnode->links[i]);
+            }
     }
     stream_restart(shard, at, CHANNEL_LIVE);
     stream_restart(shard, at, CHANNEL_BULK);
