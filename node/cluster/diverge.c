@@ -1,5 +1,4 @@
-/* diverge.c - the branch's part in merging after a split: who was deposed hands over what it
- * counted.
+/* diverge.c - the branch's part in merging after a split: the deposed side hands over its counts.
  *
  * merge.c tells the whole. A replica that follows a decider whose line its own state is not on has
  * a branch. It takes nothing of the decider's copy before the branch is merged:
@@ -10,16 +9,15 @@
  *         |  MERGED: my state is none;                          v
  *         +--------- a copy is asked for <---- APART, DIVERGED*, DIVERGED_END (repeated)
  *
- * B1  What was counted here leaves the table, or its claim (state term, seq) falls, only after
- * MERGED. A crash before that finds the branch on disk, and it is handed over again. B2  After
- * MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy, which must
- * not be taken for a branch again. The claim is written before any slot of the copy. B3  A branch
- * goes to one heir at a time, in sendings with names; a new decider or a break in the stream begins
- * a new one. Half a sending harms nothing (M4). B4  A node that is no replica any more keeps a
- * vnode it was deposed from until it was heard.
+ * B1  What was counted here leaves the table, and its claim (state term, seq) falls, only after
+ *     MERGED. A crash before that finds the branch on disk, and it is handed over again.
+ * B2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy,
+ *     which must not be taken for a branch again. That is written before any slot of the copy.
+ * B3  A branch goes to one heir at a time, in sendings with names; a new decider or a break in the
+ *     stream begins a new one. Half a sending harms nothing (M4).
+ * B4  A node that is no replica any more keeps a vnode it was deposed from until it was heard.
  *
- * The states go through the machinery that hands a state to one who recovers (stream.c, position
- * 0).
+ * The states go the way on which a state is handed to one who recovers (stream.c, position 0).
  */
 #include <string.h>
 
@@ -193,12 +191,10 @@ void diverge_in_apart(struct shard *shard, const struct peer_record *record)
     frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_DECIDING &&
                     term_compare(&apart->to, &vnode->term) == 0 &&
                     vnode->merge.refused_sync != apart->sync;
-    frame->fork = GUARD_SAME_LINE;
     if (!frame->taking)
         vnode->merge.refused_sync = apart->sync;
-    else if (vnode->merge.guard.count > 0)
-        frame->fork =
-            guard_fork(&vnode->merge.guard, &apart->state, apart->seq, &apart->guard, &frame->cut);
+    else
+        frame->nothing = !guard_apart(&vnode->merge.guard, &apart->state, apart->seq);
 }
 
 /* M6: whether another replica than `at` holds what was merged, if another holds anything. */

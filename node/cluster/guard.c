@@ -27,36 +27,17 @@ int guard_find(const struct guard *guard, const struct term *term)
 
 bool guard_apart(const struct guard *guard, const struct term *state, uint64_t seq)
 {
-    if (guard->count == 0 || term_is_none(state))
+    if (term_is_none(state))
         return false;
     const int cut = guard_find(guard, state);
     if (cut >= 0)
         return seq > guard->cuts[cut].seq;
-    return term_compare(state, &guard->cuts[guard->count - 1].term) > 0;
+    return guard->blind ||
+           (guard->count > 0 && term_compare(state, &guard->cuts[guard->count - 1].term) > 0);
 }
 
 bool guard_includes(const struct guard *guard, const struct term *term, uint64_t seq)
 {
     const int cut = guard_find(guard, term);
     return cut >= 0 && seq <= guard->cuts[cut].seq;
-}
-
-enum guard_side guard_fork(const struct guard *ours, const struct term *their, uint64_t seq,
-                           const struct guard *theirs, uint8_t *cut)
-{
-    int common = guard_find(ours, their);
-    if (common >= 0) {
-        *cut = (uint8_t)common;
-        return seq > ours->cuts[common].seq ? GUARD_OURS : GUARD_SAME_LINE;
-    }
-    for (uint8_t i = 0; i < theirs->count; i++) {
-        common = guard_find(ours, &theirs->cuts[i].term);
-        if (common < 0)
-            continue;
-        const bool ours_is_first = ours->cuts[common].seq < theirs->cuts[i].seq;
-        *cut = ours_is_first ? (uint8_t)common : i;
-        return ours_is_first ? GUARD_OURS : GUARD_THEIRS;
-    }
-    *cut = (uint8_t)(ours->count - 1);
-    return guard_apart(ours, their, seq) ? GUARD_OURS : GUARD_SAME_LINE;
 }

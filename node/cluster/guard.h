@@ -1,8 +1,8 @@
 /* guard.h - which histories a vnode's state descends from, while others may exist.
  *
- * The state of a vnode is a line of terms. Each time a term begins in which the decider of the term
- * before may still decide on the far side of a split, the line is *cut*: what was taken over is
- * (term, sequence), and anything that its writer did beyond that sequence is a branch of its own.
+ * The state of a vnode is a line of terms. Where a term begins the line is *cut*: what it goes on
+ * from is (term, sequence), and anything that was done in the old term beyond that sequence, or in
+ * another term that goes on from it on the far side of a split, is a branch.
  *
  *      T1 --------+---------------------> T1, seq s > a       a branch: merged when it is seen
  *                 | cut (T1, a)
@@ -14,10 +14,10 @@
  * state: whoever takes over goes on guarding.
  *
  * G1  A state (term, seq) is on our line if its term is none, or is cut at or after seq, or is
- * older than our oldest cut. Everything else is apart. (Whoever opened a term that we do not know
- * knew of a term of our line, or was cut off before the oldest cut; then it was settled.) G2  Two
- * lines fork at their newest common term, after the smaller of their sequences in it: who was cut
- * off earlier knows what both had in common.
+ *     older than our oldest cut. Everything else is apart. (Whoever opened a term that we do not
+ *     know knew of a term of our line, or was cut off before the oldest cut: that was settled.)
+ *     Who has only what its disk told is blind: of cuts before that it knows nothing, so any term
+ *     which it cannot place is apart.
  *
  * Pure.
  */
@@ -39,6 +39,7 @@ struct guard_cut {
 struct guard {
     uint8_t count;   /* 0: nothing is guarded */
     bool overflowed; /* what was changed since a cut is not known of every slot */
+    bool blind;      /* there may have been older cuts */
     struct guard_cut cuts[GUARD_CUTS_MAX];
 };
 
@@ -48,16 +49,9 @@ struct guard {
 void guard_add(struct guard *guard, const struct term *term, uint64_t seq);
 /* The place of the cut of `term`, or -1. */
 int guard_find(const struct guard *guard, const struct term *term);
-/* G1: whether a state is not on the line that `guard` describes. */
+/* G1: whether a state is not on the line that `guard` describes, which goes on in another term. */
 bool guard_apart(const struct guard *guard, const struct term *state, uint64_t seq);
 /* Whether all that was done up to (term, seq) is on our line. */
 bool guard_includes(const struct guard *guard, const struct term *term, uint64_t seq);
-
-enum guard_side { GUARD_SAME_LINE, GUARD_OURS, GUARD_THEIRS };
-
-/* G2: who knows the common base of our line and that of a state (their, seq) with cuts `theirs`,
- * and at which of its own cuts. Without a common term: we, at our oldest cut. */
-enum guard_side guard_fork(const struct guard *ours, const struct term *their, uint64_t seq,
-                           const struct guard *theirs, uint8_t *cut);
 
 #endif

@@ -15,23 +15,23 @@
  *                              -----+-- SLOT*, MARK --------->  a replica like any other
  *
  * previous = what of this branch was merged before (its contribution), else the base of the slot at
- * the fork, else, if the slot did not change since, its present state.
+ * the fork, else, if the slot did not change since, its present state (merge_previous.c).
  *
- * M1  From a cut on, before the first change of a slot its state is kept as its base. Bases and
- *     contributions travel with slots (SIDE before SLOT), cuts with marks (GUARD before MARK): who
- *     takes over later, by evidence or by PASS, goes on guarding with the same memory.
+ * M1  Each new term cuts the line, for a replica that has not confirmed it may have opened another
+ *     by itself. From then on, before the first change of a slot its state is kept as its base.
+ *     Bases and contributions travel with slots (SIDE before SLOT), cuts with marks (GUARD before
+ *     MARK): who decides later, by evidence or by PASS, goes on guarding with the same memory.
  * M2  Who has a branch learns so from the cuts of the decider that it follows, before it takes
  *     anything of its copy (diverge.c).
  * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew.
  * M4  A contribution is noted with each merge, so a branch adds what it says once, however often
- * and in whatever order it and others say it. If the other line was cut earlier, its bases count
- *     (G2 of guard.h); if it has merged a branch that we have merged as well, that is left out.
- * M5  Without room for a base or a contribution, the larger of both states is taken
- * (merge_fallbacks): never below any side, but below the sum. M6  A branch counts as merged only
- * when another replica holds the sum, if there is another. M7  Guarding ends when every other
- * replica holds a confirmed copy of the present term and every writer of a cut is among them, or
- * left, or was not seen for MERGE_GUARD_NS. M8  Whoever is deposed while it guards is a branch like
- * any other; what it had merged goes along.
+ *     and in whatever order it and others say it.
+ * M5  Without room for a base or a contribution, or without a common cut, the larger of both states
+ *     is taken (merge_fallbacks): never below any side, but below the sum.
+ * M6  A branch counts as merged only when another replica holds the sum, if there is another.
+ * M7  Guarding ends when every other replica holds a confirmed copy of the present term, and every
+ *     writer of a cut is among them, or left, or was not seen for MERGE_GUARD_NS.
+ * M8  Whoever is deposed while it guards has a branch like any other; what it merged goes along.
  *
  * Nothing of this touches vnodes that do not guard: one flag a batch of decisions.
  */
@@ -45,12 +45,10 @@
 #define MERGE_GUARD_NS (600000 * MS) /* as long as a dead member keeps its place in the ring */
 #define MERGE_LOAD_NS  (200 * MS)    /* a slot that did not come is asked for again */
 
-enum { MERGE_CELLS_MIN = 8 /* an entry with two short blobs */ };
-
-/* Bytes somewhere, or none. */
-struct bytes_view {
-    const uint8_t *data;
-    size_t len;
+enum {
+    MERGE_CELLS_MIN = 8, /* an entry with two short blobs */
+    MERGE_PARTS = 5,     /* of the side table, of which ... */
+    MERGE_RESERVE = 2,   /* so many are left to contributions */
 };
 
 int merge_init(struct shard *shard)
@@ -109,19 +107,20 @@ void merge_cut(struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     struct guard guard = vnode->merge.guard;
-    /* After a PASS nobody can be apart who was not before. */
-    if (guard.count == 0 && (vnode->role != ROLE_RECOVERING || all_on_line(vnode)))
-        return;
+    if (vnode->role == ROLE_RECOVERING && guard.count == 0 && all_on_line(vnode))
+        guard.blind = false;
     guard_add(&guard, &vnode->state, table_vnode_seq(shard->table, number));
     merge_set_guard(shard, number, &guard);
 }
 
 /* ---- bases ----------------------------------------------------------------------------------- */
 
-static bool has_cells(const struct shard *shard)
+/* Whether the side table has room for one more entry, and `reserve` parts of MERGE_PARTS left. */
+static bool has_cells(const struct shard *shard, uint32_t reserve)
 {
     const struct pool *cells = &shard->merge.side.cells;
-    return cells->capacity - cells->used >= MERGE_CELLS_MIN;
+    return cells->capacity - cells->used >=
+           cells->capacity / MERGE_PARTS * reserve + MERGE_CELLS_MIN;
 }
 
 static uint32_t overflow(struct shard *shard, uint32_t number)
@@ -132,14 +131,15 @@ static uint32_t overflow(struct shard *shard, uint32_t number)
 
 /* Keeps the slot's state as its base at the newest cut, if it is not kept yet (M1). Returns the
  * slot's entry, SIDE_NONE if it has no base there. */
-static uint32_t keep_base(struct shard *shard, uint32_t number, struct hash128 id, bool loaded)
+static uint32_t keep_base(struct shard *shard, uint32_t number, struct hash128 id, bool loaded,
+                          uint32_t reserve)
 {
     struct side_table *side = &shard->merge.side;
     const struct guard_cut *cut = &shard->vnodes[number].merge.guard.cuts[0];
     uint32_t entry = side_find(side, id);
     if (entry != SIDE_NONE && side_blob(side, entry, SIDE_BASE, &cut->term) != SIDE_NONE)
         return entry;
-    if (!has_cells(shard))
+    if (!has_cells(shard, reserve))
         return overflow(shard, number);
     const uint32_t slot = table_lookup(shard->table, id);
     if (slot == TABLE_NONE && !loaded && table_filter_maybe(shard->table, number, id) != 0)
@@ -151,7 +151,9 @@ static uint32_t keep_base(struct shard *shard, uint32_t number, struct hash128 i
     const bool added = entry == SIDE_NONE;
     if (added)
         entry = side_add(side, number, id);
-    if (side_put(side, entry, SIDE_BASE, &cut->term, cut->seq, shard->state, (size_t)len) == 0)
+    const struct side_blob blob = {
+        .kind = SIDE_BASE, .term = cut->term, .seq = cut->seq, .len = (uint32_t)len};
+    if (side_put(side, entry, &blob, shard->state) == 0)
         return entry;
     if (added)
         side_remove(side, entry);
@@ -165,124 +167,12 @@ void merge_before(struct shard *shard)
         const uint32_t number = batch->vnodes[row];
         if (shard->vnodes[number].merge.guard.count != 0 &&
             batch->operations[row] != OPERATION_PEEK)
-            (void)keep_base(shard, number, batch->ids[row],
-                            (batch->flags[row] & LIMIT_LOADED) != 0);
+            (void)keep_base(shard, number, batch->ids[row], (batch->flags[row] & LIMIT_LOADED) != 0,
+                            MERGE_RESERVE);
     }
-}
-
-/* ---- what was there before the branch -------------------------------------------------------- */
-
-/* The base of the slot for cut `cut`: the earliest that was kept at or after it. */
-static uint32_t our_base(const struct shard *shard, uint32_t number, uint32_t entry, uint8_t cut)
-{
-    const struct guard *guard = &shard->vnodes[number].merge.guard;
-    for (int i = cut; entry != SIDE_NONE && i >= 0; i--) {
-        const uint32_t blob = side_blob(&shard->merge.side, entry, SIDE_BASE, &guard->cuts[i].term);
-        if (blob != SIDE_NONE)
-            return blob;
-    }
-    return SIDE_NONE;
-}
-
-/* The same in what the branch remembers of the slot. */
-static bool their_base(const struct merge_frame *frame, struct bytes_view *found)
-{
-    struct bytes_reader blobs = frame->side.blobs;
-    struct side_blob blob;
-    const uint8_t *bytes;
-    int best = -1;
-    while (frame->side_set && peer_side_next(&blobs, &blob, &bytes)) {
-        const int cut = blob.kind == SIDE_BASE ? guard_find(&frame->apart.guard, &blob.term) : -1;
-        if (cut <= best || cut > frame->cut)
-            continue;
-        best = cut;
-        *found = (struct bytes_view){bytes, blob.len};
-    }
-    return best >= 0;
-}
-
-static struct bytes_view read_base(struct shard *shard, uint32_t blob)
-{
-    return (struct bytes_view){shard->merge.base,
-                               side_read(&shard->merge.side, blob, shard->merge.base)};
-}
-
-/* What both lines have merged of a third one: it is not added twice (M4). */
-static bool merged_in_both(struct shard *shard, uint32_t number, uint32_t entry,
-                           struct bytes_view *found)
-{
-    const struct merge_frame *frame = &shard->merge.frame;
-    const struct side_table *side = &shard->merge.side;
-    struct bytes_reader blobs = frame->side.blobs;
-    struct side_blob theirs;
-    const uint8_t *bytes;
-    while (frame->side_set && peer_side_next(&blobs, &theirs, &bytes)) {
-        if (theirs.kind != SIDE_CONTRIBUTION)
-            continue;
-        const uint32_t ours = entry == SIDE_NONE
-                                  ? SIDE_NONE
-                                  : side_blob(side, entry, SIDE_CONTRIBUTION, &theirs.term);
-        if (ours != SIDE_NONE && side_describe(side, ours).seq < theirs.seq)
-            *found = read_base(shard, ours);
-        else if (ours != SIDE_NONE ||
-                 guard_includes(&shard->vnodes[number].merge.guard, &theirs.term, theirs.seq))
-            *found = (struct bytes_view){bytes, theirs.len};
-        else
-            continue;
-        return true;
-    }
-    return false;
-}
-
-enum previous { PREVIOUS_KNOWN, PREVIOUS_IS_PRESENT, PREVIOUS_LOST, PREVIOUS_IS_ALL };
-
-/* What of the branch's state is in ours already. IS_ALL: nothing is new. LOST: not known (M5). */
-static enum previous find_previous(struct shard *shard, uint32_t number, uint32_t entry,
-                                   struct bytes_view *found)
-{
-    const struct merge_frame *frame = &shard->merge.frame;
-    const struct side_table *side = &shard->merge.side;
-    uint32_t blob = entry == SIDE_NONE
-                        ? SIDE_NONE
-                        : side_blob(side, entry, SIDE_CONTRIBUTION, &frame->apart.state);
-    if (blob == SIDE_NONE) {
-        if (merged_in_both(shard, number, entry, found))
-            return PREVIOUS_KNOWN;
-        if (frame->fork == GUARD_THEIRS) {
-            if (their_base(frame, found))
-                return PREVIOUS_KNOWN;
-            return frame->apart.guard.overflowed ? PREVIOUS_LOST : PREVIOUS_IS_ALL;
-        }
-        blob = our_base(shard, number, entry, frame->cut);
-    }
-    if (blob != SIDE_NONE) {
-        *found = read_base(shard, blob);
-        return PREVIOUS_KNOWN;
-    }
-    return shard->vnodes[number].merge.guard.overflowed ? PREVIOUS_LOST : PREVIOUS_IS_PRESENT;
 }
 
 /* ---- merging --------------------------------------------------------------------------------- */
-
-/* Remembers what the branch had merged itself, for when those come with it (M4, M8). */
-static void absorb(struct shard *shard, uint32_t number, uint32_t entry)
-{
-    struct side_table *side = &shard->merge.side;
-    const struct guard *guard = &shard->vnodes[number].merge.guard;
-    struct bytes_reader blobs = shard->merge.frame.side.blobs;
-    struct side_blob theirs;
-    const uint8_t *bytes;
-    while (shard->merge.frame.side_set && peer_side_next(&blobs, &theirs, &bytes)) {
-        if (theirs.kind != SIDE_CONTRIBUTION || guard_includes(guard, &theirs.term, theirs.seq))
-            continue;
-        const uint32_t ours = side_blob(side, entry, SIDE_CONTRIBUTION, &theirs.term);
-        if (ours != SIDE_NONE && side_describe(side, ours).seq >= theirs.seq)
-            continue;
-        if (side_put(side, entry, SIDE_CONTRIBUTION, &theirs.term, theirs.seq, bytes, theirs.len) !=
-            0)
-            shard->stats.merge_fallbacks++; /* it may count twice */
-    }
-}
 
 /* Adds other - base to the slot; the base is the slot's present state if `base` is NULL. */
 static int add(struct shard *shard, uint32_t number, struct hash128 id,
@@ -320,20 +210,23 @@ static bool is_same(struct shard *shard, struct hash128 id, struct bytes_view ot
 
 /* Merges into a slot that is in memory, or nowhere. `base` NULL: into its present state. */
 static void merge_slot(struct shard *shard, uint32_t number, struct hash128 id,
-                       const struct term *term, uint64_t seq, const struct bytes_view *base,
-                       struct bytes_view other)
+                       const struct side_blob *what, const struct bytes_view *base,
+                       const uint8_t *bytes)
 {
     struct side_table *side = &shard->merge.side;
-    const uint32_t entry = keep_base(shard, number, id, true);
-    if (entry == SIDE_NONE ||
-        side_put(side, entry, SIDE_CONTRIBUTION, term, seq, other.data, other.len) != 0) {
+    const struct bytes_view other = {bytes, what->len};
+    const uint32_t entry = keep_base(shard, number, id, true, 0);
+    struct side_blob blob = *what;
+    blob.kind = SIDE_CONTRIBUTION;
+    blob.event = merge_event(shard, number);
+    if (entry == SIDE_NONE || side_put(side, entry, &blob, bytes) != 0) {
         shard->stats.merge_fallbacks++; /* M5 */
         (void)add(shard, number, id, NULL, other);
         return;
     }
-    absorb(shard, number, entry);
+    merge_absorb(shard, number, entry, other);
     if (add(shard, number, id, base, other) != 0)
-        side_drop(side, entry, SIDE_CONTRIBUTION, term);
+        side_drop(side, entry, SIDE_CONTRIBUTION, &blob.term);
 }
 
 static void refuse(struct shard *shard, uint32_t number)
@@ -351,18 +244,19 @@ static void await(struct shard *shard, uint32_t number, struct hash128 id, bool 
 
 /* The slot is on disk alone: what is to be merged waits in the side table until it was read. */
 static void merge_later(struct shard *shard, uint32_t number, struct hash128 id,
-                        const struct bytes_view *base, struct bytes_view other)
+                        const struct side_blob *what, const struct bytes_view *base,
+                        const uint8_t *bytes)
 {
     struct merge *merge = &shard->merge;
     struct side_table *side = &merge->side;
-    const struct peer_apart *apart = &merge->frame.apart;
+    struct side_blob blob = *what;
     if (merge->wait_count == MERGE_WAITS_MAX) {
         refuse(shard, number); /* what was taken so far will add nothing next time */
         return;
     }
-    const uint32_t entry = has_cells(shard) ? side_add(side, number, id) : SIDE_NONE;
-    if (entry == SIDE_NONE || side_put(side, entry, SIDE_WAITING, &apart->state, apart->seq,
-                                       other.data, other.len) != 0) {
+    const uint32_t entry = has_cells(shard, 0) ? side_add(side, number, id) : SIDE_NONE;
+    blob.kind = SIDE_WAITING;
+    if (entry == SIDE_NONE || side_put(side, entry, &blob, bytes) != 0) {
         if (++shard->vnodes[number].merge.refusals > MERGE_REFUSALS_MAX) {
             shard->stats.merge_fallbacks++; /* the slot stays as it is */
             return;
@@ -371,9 +265,10 @@ static void merge_later(struct shard *shard, uint32_t number, struct hash128 id,
         refuse(shard, number);
         return;
     }
-    side_drop(side, entry, SIDE_WAITING_BASE, &apart->state);
-    if (base != NULL && side_put(side, entry, SIDE_WAITING_BASE, &apart->state, apart->seq,
-                                 base->data, base->len) != 0)
+    side_drop(side, entry, SIDE_WAITING_BASE, &blob.term);
+    blob.kind = SIDE_WAITING_BASE;
+    blob.len = base == NULL ? 0 : (uint32_t)base->len;
+    if (base != NULL && side_put(side, entry, &blob, base->data) != 0)
         shard->stats.merge_fallbacks++;
     await(shard, number, id, false);
 }
@@ -384,25 +279,27 @@ void merge_in_diverged(struct shard *shard, const struct peer_record *record)
     const uint32_t number = record->slot.vnode;
     const struct hash128 id = record->slot.id;
     const struct bytes_view other = {record->slot.state, record->slot.len};
+    const struct side_blob what = {
+        .term = frame->apart.state, .seq = frame->apart.seq, .len = record->slot.len};
     if (frame->side_set && !hash128_equal(frame->side.id, id))
         frame->side_set = false;
-    if (!frame->taking || frame->apart.vnode != number || frame->fork == GUARD_SAME_LINE)
+    if (!frame->taking || frame->apart.vnode != number || frame->nothing)
         return;
     struct bytes_view base = {NULL, 0};
     const uint32_t entry = side_find(&shard->merge.side, id);
-    const enum previous previous = find_previous(shard, number, entry, &base);
-    const struct bytes_view *known = previous == PREVIOUS_KNOWN ? &base : NULL;
+    const enum merge_previous previous = merge_find_previous(shard, number, entry, &base);
+    const struct bytes_view *known = previous == MERGE_KNOWN ? &base : NULL;
     const bool on_disk = table_lookup(shard->table, id) == TABLE_NONE &&
                          table_filter_maybe(shard->table, number, id) != 0;
-    if (previous == PREVIOUS_IS_ALL || (!on_disk && is_same(shard, id, other) && known == NULL))
+    if (previous == MERGE_IS_ALL || (!on_disk && known == NULL && is_same(shard, id, other)))
         return;
     if (known != NULL && base.len == other.len && memcmp(base.data, other.data, base.len) == 0)
         return; /* the branch has not changed it */
-    shard->stats.merge_fallbacks += previous == PREVIOUS_LOST;
+    shard->stats.merge_fallbacks += previous == MERGE_LOST;
     if (on_disk)
-        merge_later(shard, number, id, known, other);
+        merge_later(shard, number, id, &what, known, other.data);
     else
-        merge_slot(shard, number, id, &frame->apart.state, frame->apart.seq, known, other);
+        merge_slot(shard, number, id, &what, known, other.data);
 }
 
 /* ---- slots that had to be read --------------------------------------------------------------- */
@@ -414,7 +311,8 @@ static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry)
     struct side_table *side = &merge->side;
     const struct hash128 id = side_id(side, entry);
     const bool decides = shard->vnodes[number].role == ROLE_DECIDING;
-    merge->frame.side_set = false;
+    merge->frame.side_set = false; /* what came with the branch is not at hand any more */
+    merge->frame.apart.guard.count = 0;
     uint32_t at = side_blobs(side, entry);
     while (at != SIDE_NONE) {
         const struct side_blob blob = side_describe(side, at);
@@ -423,15 +321,14 @@ static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry)
             continue;
         }
         const uint32_t base_at = side_blob(side, entry, SIDE_WAITING_BASE, &blob.term);
-        const struct bytes_view other = {merge->other, side_read(side, at, merge->other)};
-        struct bytes_view base = {NULL, 0};
+        struct bytes_view base = {merge->base, 0};
         if (base_at != SIDE_NONE)
-            base = read_base(shard, base_at);
+            base.len = side_read(side, base_at, merge->base);
+        (void)side_read(side, at, merge->other);
         side_drop(side, entry, SIDE_WAITING, &blob.term);
         side_drop(side, entry, SIDE_WAITING_BASE, &blob.term);
         if (decides)
-            merge_slot(shard, number, id, &blob.term, blob.seq, base_at == SIDE_NONE ? NULL : &base,
-                       other);
+            merge_slot(shard, number, id, &blob, base_at == SIDE_NONE ? NULL : &base, merge->other);
         at = side_blobs(side, entry); /* the list has changed */
     }
 }

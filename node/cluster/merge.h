@@ -24,10 +24,15 @@ struct merge_frame {
     struct guard guard;
     bool side_set;
     struct peer_side side; /* of the SLOT or DIVERGED that comes next */
-    bool taking;           /* the DIVERGED records of `apart` are merged */
-    enum guard_side fork;
-    uint8_t cut; /* with GUARD_OURS of our guard, with GUARD_THEIRS of apart.guard */
+    bool taking;           /* the DIVERGED records of `apart` are taken */
+    bool nothing;          /* but there is nothing to merge: the state is on our line */
     struct peer_apart apart;
+};
+
+/* Bytes somewhere, or none. */
+struct bytes_view {
+    const uint8_t *data;
+    size_t len;
 };
 
 struct merge_wait {
@@ -64,5 +69,24 @@ struct merge_vnode {
     uint32_t refusals;     /* sendings in a row that met a full side table */
     uint64_t seq;          /* up to which replicas must hold it before it counts as merged */
 };
+
+struct shard;
+
+/* What of a branch's state of a slot is in ours already. */
+enum merge_previous {
+    MERGE_KNOWN,      /* the bytes found */
+    MERGE_IS_PRESENT, /* our present state of the slot: it did not change since */
+    MERGE_IS_ALL,     /* all of it: nothing is new */
+    MERGE_LOST        /* not known any more */
+};
+
+/* merge_previous.c: finds it for the branch of the frame at hand. `entry` of our side table may be
+ * SIDE_NONE. The bytes live in the frame or in merge.base. */
+enum merge_previous merge_find_previous(struct shard *shard, uint32_t vnode, uint32_t entry,
+                                        struct bytes_view *found);
+/* Notes what else came with the branch that was merged, `state` being its state. */
+void merge_absorb(struct shard *shard, uint32_t vnode, uint32_t entry, struct bytes_view state);
+/* The name of merges in the vnode's present term (struct side_blob). */
+uint32_t merge_event(const struct shard *shard, uint32_t vnode);
 
 #endif

@@ -4,8 +4,7 @@
  *
  * SIDE comes before the slot that it is about, in the same frame; a slot without one has nothing to
  * remember. GUARD comes with the first slot of each frame, so that a branch is noticed before
- * anything is overwritten, and before each mark, so that it is taken over with the claim it goes
- * with.
+ * anything is overwritten, and before each mark, so that it goes with the claim.
  *
  * T1  With a mark a replica holds the cuts of its decider, and with a complete copy the entries of
  *     exactly its slots; what was remembered on another line is gone then.
@@ -14,7 +13,7 @@
 
 #include "node/cluster/shard_state.h"
 
-enum { SIDE_HEADER_LEN = 32, BLOB_HEADER_LEN = 48 }; /* at most */
+enum { SIDE_HEADER_LEN = 32, BLOB_HEADER_LEN = 52 }; /* at most */
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
@@ -63,7 +62,7 @@ void merge_put_side(struct shard *shard, uint32_t number, struct hash128 id,
 void merge_put_guard(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
 {
     const struct guard *guard = &shard->vnodes[number].merge.guard;
-    if (guard->count > 0)
+    if (guard->count > 0 || guard->blind)
         peer_put_guard(outbox, number, guard);
 }
 
@@ -94,8 +93,7 @@ static void take_side(struct shard *shard, uint32_t number, uint32_t entry)
     const uint8_t *bytes;
     side_set_stamp(side, entry, vnode->in_sync);
     while (peer_side_next(&blobs, &blob, &bytes))
-        if (travels(blob.kind) &&
-            side_put(side, entry, blob.kind, &blob.term, blob.seq, bytes, blob.len) != 0)
+        if (travels(blob.kind) && side_put(side, entry, &blob, bytes) != 0)
             vnode->merge.side_lost = true;
 }
 
@@ -141,6 +139,6 @@ void merge_in_mark(struct shard *shard, uint32_t number, bool copied)
     merge->deposed = false;
     guard.overflowed = guard.overflowed || merge->side_lost;
     merge->side_lost = merge->side_lost && guard.count > 0;
-    if (memcmp(&guard, &merge->guard, sizeof guard) != 0 && (guard.count | merge->guard.count) != 0)
+    if (memcmp(&guard, &merge->guard, sizeof guard) != 0)
         merge_set_guard(shard, number, &guard);
 }

@@ -25,6 +25,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->ordinal);
 }
 
+enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4 };
 
@@ -132,7 +133,8 @@ void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash1
 
 static void put_cuts(struct bytes_writer *writer, const struct guard *guard)
 {
-    bytes_put_u8(writer, guard->overflowed ? 1 : 0);
+    bytes_put_u8(writer, (uint8_t)((guard->overflowed ? GUARD_OVERFLOWED : 0) |
+                                   (guard->blind ? GUARD_BLIND : 0)));
     bytes_put_u8(writer, guard->count);
     for (uint32_t i = 0; i < guard->count; i++) {
         term_put(writer, &guard->cuts[i].term);
@@ -171,6 +173,7 @@ void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, co
     bytes_put_u8(writer, (uint8_t)blob->kind);
     term_put(writer, &blob->term);
     bytes_put_u64(writer, blob->seq);
+    bytes_put_u32(writer, blob->event);
     bytes_put_u32(writer, blob->len);
     bytes_put(writer, bytes, blob->len);
 }
@@ -323,7 +326,9 @@ static bool get_slot(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
 
 static bool get_cuts(struct bytes_reader *reader, struct guard *guard)
 {
-    guard->overflowed = bytes_get_u8(reader) != 0;
+    const uint8_t flags = bytes_get_u8(reader);
+    guard->overflowed = (flags & GUARD_OVERFLOWED) != 0;
+    guard->blind = (flags & GUARD_BLIND) != 0;
     guard->count = bytes_get_u8(reader);
     if (reader->failed || guard->count > GUARD_CUTS_MAX)
         return false;
@@ -355,6 +360,7 @@ bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const ui
     blob->kind = (enum side_kind)kind;
     blob->term = term_get(blobs);
     blob->seq = bytes_get_u64(blobs);
+    blob->event = bytes_get_u32(blobs);
     blob->len = bytes_get_u32(blobs);
     *bytes = bytes_take(blobs, blob->len);
     return !blobs->failed && kind < SIDE_KIND_END && sane(&blob->term);

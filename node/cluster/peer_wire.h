@@ -15,7 +15,8 @@
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
  *   TERM      u32 vnode | term | u32 sync | u8 copy     what follows of it was written in that term
  *   GUARD     u32 vnode | guard             the cuts of the line that the sender's state is on
- *   SIDE      u32 vnode | id | u8 count | count x (u8 kind | term | u64 seq | u32 len | bytes)
+ *   SIDE      u32 vnode | id | u8 count | count x (u8 kind | term | u64 seq | u32 event |
+ *                                           u32 len | bytes):
  *                                           what is remembered of the slot that comes next
  *   SLOT      u32 vnode | id | u32 len | state
  *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
@@ -31,7 +32,7 @@
  *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
  *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
  *
- *   guard  = u8 overflowed | u8 count | count x (term | u64 seq)
+ *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
  * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
  * length is checked before a byte is read, and a malformed frame ends the iteration with an error.

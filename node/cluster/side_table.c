@@ -1,7 +1,7 @@
 /* side_table.c - entries, blobs and their bytes in cells of one size; side_table.h is the contract.
  *
  *   cell of an entry   | id | vnode | bucket next | list next, previous | blobs | stamp |
- *   cell of a blob     | next blob | first piece | len | kind | term | seq |
+ *   cell of a blob     | next blob | first piece | len | kind | term | seq | event |
  *   cell of a piece    | next piece | 60 bytes |
  *
  * Ids are keyed hashes already, so their low bits choose the bucket. Pure.
@@ -33,6 +33,7 @@ struct blob {
     uint32_t next;
     uint32_t piece;
     uint32_t len;
+    uint32_t event;
     uint8_t kind;
 };
 
@@ -273,31 +274,32 @@ static uint32_t pieces_put(struct side_table *side, const uint8_t *bytes, size_t
     return first;
 }
 
-int side_put(struct side_table *side, uint32_t index, enum side_kind kind, const struct term *term,
-             uint64_t seq, const void *bytes, size_t len)
+int side_put(struct side_table *side, uint32_t index, const struct side_blob *blob,
+             const void *bytes)
 {
     struct entry *entry = entry_at(side, index);
-    const uint32_t old = side_blob(side, index, kind, term);
+    const uint32_t old = side_blob(side, index, blob->kind, &blob->term);
     const uint32_t old_len = old == SIDE_NONE ? 0 : blob_at(side, old)->len;
-    const uint32_t need = pieces_of(len) + 1;
-    if (entry->bytes - old_len + len > SIDE_ENTRY_BYTES_MAX ||
+    const uint32_t need = pieces_of(blob->len) + 1;
+    if (entry->bytes - old_len + blob->len > SIDE_ENTRY_BYTES_MAX ||
         (old == SIDE_NONE && entry->blob_count == SIDE_BLOBS_MAX) ||
         side->cells.capacity - side->cells.used < need)
         return TG_EFULL; /* E3; the old pieces are not counted on */
-    side_drop(side, index, kind, term);
+    side_drop(side, index, blob->kind, &blob->term);
     const uint32_t at = pool_get(&side->cells);
     *blob_at(side, at) = (struct blob){
-        .term = *term,
-        .seq = seq,
+        .term = blob->term,
+        .seq = blob->seq,
         .next = entry->blobs,
-        .piece = pieces_put(side, bytes, len),
-        .len = (uint32_t)len,
-        .kind = (uint8_t)kind,
+        .piece = pieces_put(side, bytes, blob->len),
+        .len = blob->len,
+        .event = blob->event,
+        .kind = (uint8_t)blob->kind,
     };
     entry->blobs = at;
     entry->blob_count++;
-    entry->bytes += (uint32_t)len;
-    side->waiting += kind == SIDE_WAITING;
+    entry->bytes += blob->len;
+    side->waiting += blob->kind == SIDE_WAITING;
     return 0;
 }
 
@@ -318,6 +320,7 @@ struct side_blob side_describe(const struct side_table *side, uint32_t index)
         .kind = (enum side_kind)blob->kind,
         .term = blob->term,
         .seq = blob->seq,
+        .event = blob->event,
         .len = blob->len,
     };
 }

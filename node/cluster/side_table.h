@@ -55,6 +55,7 @@ struct side_blob {
     enum side_kind kind;
     struct term term;
     uint64_t seq;
+    uint32_t event; /* of a contribution: names the term in which it was merged */
     uint32_t len;
 };
 
@@ -79,10 +80,10 @@ uint32_t side_count(const struct side_table *side, uint32_t entry, size_t *bytes
 uint32_t side_stamp(const struct side_table *side, uint32_t entry);
 void side_set_stamp(struct side_table *side, uint32_t entry, uint32_t stamp);
 
-/* Keeps `len` bytes (0 is allowed) in place of what was kept of that kind and term. 0 or TG_EFULL.
- */
-MUST_USE int side_put(struct side_table *side, uint32_t entry, enum side_kind kind,
-                      const struct term *term, uint64_t seq, const void *bytes, size_t len);
+/* Keeps blob->len bytes (0 is allowed) in place of what was kept of that kind and term. 0 or
+ * TG_EFULL. */
+MUST_USE int side_put(struct side_table *side, uint32_t entry, const struct side_blob *blob,
+                      const void *bytes);
 /* The blob of that kind and term, or SIDE_NONE. */
 uint32_t side_blob(const struct side_table *side, uint32_t entry, enum side_kind kind,
                    const struct term *term);

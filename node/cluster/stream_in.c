@@ -4,9 +4,9 @@
  * of its stream is not looked at; what a peer sends of a vnode is taken only while this shard
  * follows that peer for it, and a mark only if all of its copy was taken.
  *
- * R5  After a complete copy a replica holds nothing that its decider lacks: slots that the copy did
- *     not have go. Where a copy that was broken off left slots that cannot be told apart, another
- * one is asked for as soon as they can be.
+ * R5  After a complete copy a replica holds nothing that its decider lacks: slots that the copy
+ *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
+ *     another one is asked for as soon as they can be.
  */
 #include "node/cluster/shard_state.h"
 

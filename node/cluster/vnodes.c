@@ -28,11 +28,11 @@
  * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
  *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
  *     it if it is no replica, and tells it the newer one if it is.
+ * V8  A vnode for which a tick would have something to do (vnodes_calm says no) is in
+ *     shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm stirs.
  * V9  Who recovers and finds the best state on another line than its own (merge.c) does not take
- * it, for its own counts would go, but yields: the others do not wait for it, one of them takes
- * over and merges what it has. V8  A vnode for which a tick would have something to do (vnodes_calm
- * says no) is in shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm
- * stirs.
+ *     it, for its own counts would go, but yields: the others do not wait for it, one of them takes
+ *     over and merges what it has.
  */
 #include <string.h>
 
@@ -323,7 +323,8 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
-        vnode->best_apart = guard_apart(diverge_guard_of(shard, entry->vnode), &vnode->state,
+        vnode->best_apart = term_compare(&entry->state, &vnode->state) != 0 &&
+                            guard_apart(diverge_guard_of(shard, entry->vnode), &vnode->state,
                                         table_vnode_seq(shard->table, entry->vnode));
         vnode->equal = 0;
     }

@@ -155,5 +155,6 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
         return;
     shard->vnodes[number].term = *state;
     shard->vnodes[number].state = *state;
+    shard->vnodes[number].merge.guard.blind = true;
     table_set_vnode_seq(shard->table, number, seq);
 }

@@ -142,11 +142,373 @@ static void a_split_in_three_ends_with_the_sum(void **state)
     }
 }
 
+/* ---- who dies, and who returns --------------------------------------------------------------- */
+
+/* What a node has on disk of one key: as if it had just been written. */
+struct stored {
+    uint32_t vnode;
+    struct hash128 id;
+    struct term state;
+    uint64_t seq;
+    size_t len;
+    uint8_t bytes[1 << 14];
+};
+
+static void store(struct lab *lab, uint32_t at, const char *key, uint8_t algorithm,
+                  struct stored *disk)
+{
+    struct inspect_vnode held;
+    disk->vnode = lab_vnode_of(lab, key);
+    disk->id = lab_slot_of(lab, key, algorithm);
+    inspect_vnode(lab->shards[at].shard, disk->vnode, &held);
+    disk->state = held.state;
+    disk->seq = held.seq;
+    const int len = inspect_slot(lab->shards[at].shard, disk->id, disk->bytes, sizeof disk->bytes);
+    assert_true(len >= 0);
+    disk->len = (size_t)len;
+}
+
+static void start_from(struct lab *lab, uint32_t at, const struct stored *disk)
+{
+    lab_create(lab, at);
+    struct shard *shard = lab->shards[at].shard;
+    if (disk->len > 0)
+        assert_int_equal(
+            shard_restore_slot(shard, disk->vnode, disk->id, disk->bytes, disk->len, lab->now_ns),
+            0);
+    shard_restore_vnode(shard, disk->vnode, &disk->state, disk->seq);
+    lab_view_all(lab);
+}
+
+/* A crash is a split of which one side is silent: what no replica had acknowledged returns. */
+static void a_crashed_deciders_last_counts_return_with_it(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    struct stored disk;
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    take(lab, owner, KEY, &limit, 30);
+    store(lab, owner, KEY, limit.algorithm, &disk);
+    lab_stop(lab, owner);
+    heal(lab);
+    lab_run(lab, 400 * LAB_MS);
+    take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
+    assert_int_equal(lab_used(lab, lab_replica(lab, vnode, 1), KEY, &limit), 107);
+    start_from(lab, owner, &disk);
+    heal_and_expect(lab, KEY, &limit, 137);
+    assert_true(lab_stats(lab, owner).handed_over >= 1);
+}
+
+static bool has_merged(struct lab *lab, void *context)
+{
+    return lab_stats(lab, *(const uint32_t *)context).merged_slots > 0;
+}
+
+/* A branch that was half handed over when its node crashed is told again, and adds nothing twice.
+ */
+static void a_branch_survives_a_crash_while_it_is_handed_over(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_SLIDING_LOG);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    uint32_t heir = lab_replica(lab, vnode, 1);
+    struct stored disk;
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 30);
+    take(lab, heir, KEY, &limit, 7);
+    store(lab, owner, KEY, limit.algorithm, &disk);
+    heal(lab);
+    lab->drop_type = PEER_MERGED;
+    lab_until(lab, has_merged, &heir, HEAL_MS * LAB_MS);
+    lab_run(lab, 30 * LAB_MS);
+    lab_stop(lab, owner);
+    lab->drop_type = 0;
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, heir, KEY, &limit, 5);
+    start_from(lab, owner, &disk);
+    heal_and_expect(lab, KEY, &limit, 142);
+}
+
+/* The replica that took over dies before the split heals: who follows it knows the bases. */
+static void the_sum_is_right_though_the_one_that_took_over_is_gone(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_FIXED_WINDOW);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const uint32_t heir = lab_replica(lab, vnode, 1);
+    const uint32_t third = lab_replica(lab, vnode, 2);
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 30);
+    take(lab, heir, KEY, &limit, 7);
+    lab_run(lab, 50 * LAB_MS);
+    lab_stop(lab, heir);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, third, KEY, &limit, 5);
+    heal(lab);
+    lab_run(lab, 1000 * LAB_MS);
+    assert_int_equal(lab_used(lab, third, KEY, &limit), 142);
+    lab_start(lab, heir);
+    heal_and_expect(lab, KEY, &limit, 142);
+}
+
+/* The split heals at the moment when the one that took over dies: the deposed one does not take the
+ * third's state for its own, but lets it take over, and hands over. */
+static void a_deposed_decider_yields_to_the_line_that_went_on(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const uint32_t heir = lab_replica(lab, vnode, 1);
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 30);
+    take(lab, heir, KEY, &limit, 7);
+    lab_run(lab, 50 * LAB_MS);
+    lab_stop(lab, heir);
+    heal(lab);
+    lab_run(lab, 1000 * LAB_MS);
+    assert_int_equal(lab_used(lab, owner, KEY, &limit), 137);
+    lab_start(lab, heir);
+    heal_and_expect(lab, KEY, &limit, 137);
+}
+
+/* Who took over loses its memory of the cut in a crash, and so do those that followed it: the
+ * counts of either side stay. */
+static void without_a_memory_of_the_cut_no_side_is_forgotten(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const uint32_t heir = lab_replica(lab, vnode, 1);
+    struct stored disk;
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 30);
+    take(lab, heir, KEY, &limit, 7);
+    store(lab, heir, KEY, limit.algorithm, &disk);
+    lab_stop(lab, heir);
+    lab_stop(lab, lab_replica(lab, vnode, 2));
+    start_from(lab, heir, &disk);
+    lab_start(lab, lab_replica(lab, vnode, 2));
+    heal_and_expect(lab, KEY, &limit, 130);
+    assert_true(lab_stats(lab, heir).merge_fallbacks + lab_stats(lab, owner).merge_fallbacks > 0);
+}
+
+/* The one that took over passes deciding on before the split heals: the memory goes along. */
+static void a_pass_right_after_a_take_over_takes_the_memory_along(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_SLIDING_WINDOW);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const uint32_t heir = lab_replica(lab, vnode, 1);
+    const uint32_t third = lab_replica(lab, vnode, 2);
+    take(lab, owner, KEY, &limit, 100);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 30);
+    take(lab, heir, KEY, &limit, 7);
+    for (uint32_t i = 0; i < 100 && lab_role(lab, third, vnode) != SHARD_DECIDING; i++) {
+        (void)shard_resign(lab->shards[heir].shard, lab->now_ns, &lab->effects);
+        lab_perform(lab, heir);
+        lab_run(lab, 5 * LAB_MS);
+    }
+    assert_int_equal(lab_role(lab, third, vnode), SHARD_DECIDING);
+    lab_stop(lab, heir);
+    take(lab, third, KEY, &limit, 5);
+    heal(lab);
+    lab_run(lab, 1000 * LAB_MS);
+    assert_int_equal(lab_used(lab, third, KEY, &limit), 142);
+    lab_start(lab, heir);
+    heal_and_expect(lab, KEY, &limit, 142);
+}
+
+/* ---- what is lost on the way ----------------------------------------------------------------- */
+
+/* Each record of a hand-over is lost for a while: it is told again until it is complete, once. */
+static void a_lost_record_of_a_hand_over_is_told_again(void **state)
+{
+    static const uint8_t types[] = {PEER_GUARD,  PEER_APART, PEER_DIVERGED, PEER_DIVERGED_END,
+                                    PEER_MERGED, PEER_SIDE,  PEER_ACK};
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    uint64_t used = 0;
+    for (size_t i = 0; i < sizeof types; i++) {
+        take(lab, owner, KEY, &limit, 10);
+        lab_run(lab, 50 * LAB_MS);
+        split_owner_off(lab, vnode);
+        lab_run(lab, 500 * LAB_MS);
+        take(lab, owner, KEY, &limit, 30);
+        take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
+        heal(lab);
+        lab->drop_type = types[i];
+        lab_run(lab, 400 * LAB_MS);
+        lab->drop_type = 0;
+        used += 47;
+        heal_and_expect(lab, KEY, &limit, used);
+    }
+}
+
+/* While only one direction works again nobody decides twice and nothing is lost. */
+static void a_split_that_heals_one_way_first_ends_with_the_sum(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_FIXED_WINDOW);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    uint64_t used = 0;
+    for (uint32_t way = 0; way < 2; way++) {
+        take(lab, owner, KEY, &limit, 10);
+        lab_run(lab, 50 * LAB_MS);
+        split_owner_off(lab, vnode);
+        lab_run(lab, 500 * LAB_MS);
+        take(lab, owner, KEY, &limit, 30);
+        take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
+        for (uint32_t at = 0; at < 3; at++)
+            lab->cut[way == 0 ? owner : at][way == 0 ? at : owner] = false;
+        lab_run(lab, 1000 * LAB_MS);
+        used += 47;
+        heal_and_expect(lab, KEY, &limit, used);
+    }
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* More keys than can be remembered: no side is forgotten, and it is told that not all was added. */
+static void beyond_the_side_tables_room_no_side_is_forgotten(void **state)
+{
+    enum { KEYS = 3000 };
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const uint32_t heir = lab_replica(lab, vnode, 1);
+    char key[LAB_KEY_LEN];
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab_key(lab, vnode, i, key);
+        take(lab, owner, key, &limit, 30);
+        take(lab, heir, key, &limit, 7);
+    }
+    assert_true(lab_stats(lab, heir).guarded < KEYS);
+    heal(lab);
+    lab_run(lab, 50 * LAB_MS);
+    lab_settle(lab);
+    lab_until(lab, no_guard, NULL, HEAL_MS * LAB_MS);
+    uint32_t sums = 0;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab_key(lab, vnode, i, key);
+        const uint64_t used = lab_used(lab, owner, key, &limit);
+        assert_true(used == 37 || used == 30);
+        sums += used == 37;
+    }
+    assert_in_range(sums, 500, KEYS - 500);
+    assert_true(lab_stats(lab, heir).merge_fallbacks >= KEYS - sums);
+}
+
+/* ---- any history ----------------------------------------------------------------------------- */
+
+enum { RANDOM_KEYS = 4, RANDOM_STEPS = 30 };
+
+/* Where a check sent to `at` is decided, it is admitted: nothing is near its limit. */
+static void random_take(struct lab *lab, struct random *random, const struct limit *limit,
+                        uint64_t used[RANDOM_KEYS])
+{
+    const uint32_t number = (uint32_t)random_below(random, RANDOM_KEYS);
+    const uint32_t at = (uint32_t)random_below(random, lab->count);
+    const uint64_t cost = 1 + random_below(random, 3);
+    char key[LAB_KEY_LEN];
+    lab_key(lab, number, number, key);
+    lab_ask(lab, limit, key, OPERATION_CHECK, cost);
+    const struct wire_decision decision = lab_answer(lab, lab_send(lab, at, 5000), 0);
+    assert_int_equal(decision.outcome, OUTCOME_ALLOW);
+    if (decision.allowed)
+        used[number] += cost;
+}
+
+static void random_split(struct lab *lab, struct random *random)
+{
+    char sides[LAB_SHARDS_MAX + 1] = "aaaaaa";
+    for (uint32_t at = 0; at < lab->count; at++)
+        sides[at] = (char)('a' + random_below(random, 3));
+    split(lab, sides);
+}
+
+/* Splits of any shape, one after the other, healed or not: in the end the sum, on every replica. */
+static void any_history_of_splits_ends_with_the_sum(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct lab *lab = lab_new(3, 1, 3);
+        const struct limit limit = limit_of(algorithms[seed % sizeof algorithms]);
+        struct random random;
+        uint64_t used[RANDOM_KEYS] = {0};
+        random_init(&random, seed);
+        lab_start_all(lab);
+        for (uint32_t step = 0; step < RANDOM_STEPS; step++) {
+            if (random_below(&random, 4) == 0) {
+                lab_run(lab, 50 * LAB_MS); /* what is on its way arrives, so that all is counted */
+                random_split(lab, &random);
+                lab_run(lab, (int64_t)random_below(&random, 600) * LAB_MS);
+            }
+            random_take(lab, &random, &limit, used);
+        }
+        print_message("seed %u\n", (unsigned)seed);
+        for (uint32_t number = 0; number < RANDOM_KEYS; number++) {
+            char key[LAB_KEY_LEN];
+            lab_key(lab, number, number, key);
+            heal_and_expect(lab, key, &limit, used[number]);
+        }
+        lab_free(lab);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_split_in_two_ends_with_the_sum, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_split_in_three_ends_with_the_sum, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_crashed_deciders_last_counts_return_with_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_branch_survives_a_crash_while_it_is_handed_over, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_sum_is_right_though_the_one_that_took_over_is_gone,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_deposed_decider_yields_to_the_line_that_went_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(without_a_memory_of_the_cut_no_side_is_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_pass_right_after_a_take_over_takes_the_memory_along,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lost_record_of_a_hand_over_is_told_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_split_that_heals_one_way_first_ends_with_the_sum, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(beyond_the_side_tables_room_no_side_is_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test(any_history_of_splits_ends_with_the_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
