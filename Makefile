@@ -92,7 +92,7 @@ core_sources  := $(sort $(node_sources) $(lib_sources) $(sources.cli))
 
 core_objects := $(call objects,$(core_sources))
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
-                               $(sources.bench) $(sources.fuzz))
+                               $(sources.bench) $(sources.fuzz) $(sources.judge))
 main_objects := $(call objects,$(main.node) $(main.cli))
 all_pic      := $(call pic_objects,$(lib_sources))
 
@@ -107,6 +107,7 @@ unit_programs  := $(patsubst %.c,$(out)/%,$(sources.unit))
 bench_programs := $(patsubst %.c,$(out)/%,$(sources.bench))
 fuzz_programs  := $(patsubst %.c,$(out)/%,$(sources.fuzz))
 sim_program    := $(if $(main.sim),$(out)/tests/sim)
+judge          := $(out)/tests/judge
 links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(products)))
 
 # --- targets -----------------------------------------------------------------------------
@@ -114,7 +115,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak mutants measure programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster soak mutants measure judge programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -189,6 +190,7 @@ help: ## Lists these targets.
 	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
+judge: $(judge)
 programs: $(unit_programs) $(sim_program)
 core: $(core_objects) $(main_objects)
 bench-programs: $(bench_programs)
@@ -279,6 +281,10 @@ $(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(core)
 	$(call say,LD,$@)$(CC) $(all_ldflags) -fsanitize=fuzzer $< $(core) -o $@ $(call pkg_libs,tests)
 
 $(sim_program): $(call objects,$(sources.sim)) $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
+
+$(judge): $(call objects,$(sources.judge)) $(core)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
 

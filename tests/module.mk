@@ -9,4 +9,7 @@ sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 sources.sim := $(wildcard tests/sim/*.c)
 main.sim    := $(if $(sources.sim),$(shell grep -ls '^int main' $(sources.sim)))
 
+# Reads what clients of real nodes saw and says whether it is linearizable.
+sources.judge := tests/cluster/judge.c tests/sim/linear.c
+
 packages.tests = $(packages.node) cmocka

@@ -11,7 +11,7 @@ class Told:
     def __init__(self, *answers, unanswered=(), refusals=()):
         self.keys = ["a", "b"]
         self.limit = Limit(25)
-        self.answers = [Answer(at, key, allowed, 10, undecided, node, at - 0.5, tries, degraded)
+        self.answers = [Answer(at, key, allowed, 10, undecided, node, at - 0.5, tries, degraded, 0)
                         for at, key, allowed, undecided, node, tries, degraded in answers]
         self.unanswered = list(unanswered)
         self.refusals = list(refusals)

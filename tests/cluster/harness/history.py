@@ -12,10 +12,22 @@ The checker knows nothing of nodes: a scenario says what it promises, in a Promi
 
 import collections
 import dataclasses
+import os
+import subprocess
+
+from .node import program
 
 # What no replica had acknowledged when a decider died is no older than this: a decider ships its
 # dirty slots every 5 ms, and marks answers degraded when replicas fall behind.
 LAST_MOMENTS_S = 0.025
+
+
+def judge_program():
+    """Beside the programs under test, or in the release build."""
+    for path in (program("tests/judge"), program("release/tests/judge")):
+        if os.path.exists(path):
+            return path
+    raise AssertionError("there is no tests/judge: run make judge")
 
 
 @dataclasses.dataclass
@@ -127,6 +139,35 @@ class History:
         words = ", ".join(f"{name} {count}" for name, count in total.items())
         return f"{len(self.answers)} answers on {len(self.keys)} keys: {words}; " \
                f"refused {len(self.refusals)}, sent on {self.turned_away}; longest pause {self.pause_ms():.0f} ms"
+
+    def linearizable(self):
+        """Each key's verdict by judge.c: ok, unknown, or broken at a line; and the text judged.
+
+        Only for loads of one item a batch. An answer that was degraded, busy or an error says
+        nothing of what was charged, so it counts as none.
+        """
+        lines = []
+        for name, key in self.keys.items():
+            lines.append(f"key {name} {key.limit}")
+            for answer in self.answers:
+                if answer.key == name:
+                    lines.append(self.operation(answer))
+            for sent, unanswered, _, tries in self.unanswered:
+                if unanswered == name:
+                    lines.append(f"op {sent * 1e9:.0f} - 1 0 - {tries - 1}")
+        text = "\n".join(lines) + "\n"
+        done = subprocess.run([judge_program()], input=text, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode in (0, 1, 2), done.stderr
+        return dict(line.split(" ", 1) for line in done.stdout.splitlines()), text
+
+    @staticmethod
+    def operation(answer):
+        assert answer.items == 1, "only single checks can be judged one by one"
+        decided = not answer.degraded and not answer.undecided
+        returned = f"{answer.at * 1e9:.0f}" if decided else "-"
+        return f"op {answer.sent * 1e9:.0f} {returned} 1 {answer.allowed if decided else 0} " \
+               f"{answer.used if decided else '-'} {answer.tries - 1}"
 
     # --- judgement ---------------------------------------------------------------------------
 

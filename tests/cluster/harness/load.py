@@ -21,9 +21,9 @@ from .waiting import scaled
 
 # `at` is when the answer came and `sent` when it was first asked for, both monotonic; `tries` counts
 # how often, `undecided` the items that were answered busy or error, `degraded` those that no
-# majority stood behind.
+# majority stood behind; `used` is what the last item told.
 Answer = collections.namedtuple("Answer",
-                                "at key allowed items undecided node sent tries degraded")
+                                "at key allowed items undecided node sent tries degraded used")
 SILENCE_S = 0.15
 
 
@@ -145,7 +145,9 @@ class Load:
             source = struct.unpack_from("<H", message[15])[0]
             node = message[17][source][4] if source < len(message[17]) else ""
             self.answers[number].append(Answer(time.monotonic(), key, allowed, len(message[6]),
-                                               undecided, node, sent, tries, degraded))
+                                               undecided, node, sent, tries, degraded,
+                                               struct.unpack_from("<Q", message[9],
+                                                                  8 * len(message[6]) - 8)[0]))
 
     # --- what came of it -------------------------------------------------------------------
 
