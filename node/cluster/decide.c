@@ -13,6 +13,10 @@
  * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
  * D4  What may be a repetition is looked up after all that came before it was decided.
  * D5  What took nothing because another part of its group was denied is not remembered.
+ * D6  In the plane of quorum an answer is remembered for its term alone, and leaves only when it is
+ *     committed (quorum.c).
+ * D7  There, what gives back is not done a second time when nothing is remembered of the first.
+ * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
  */
 #include <string.h>
 
@@ -70,16 +74,35 @@ static void run_before_repeated(struct shard *shard, const struct forward *forwa
         decide_run(shard, effects);
 }
 
+bool decide_only_once(const struct shard *shard, const struct forward *forward)
+{
+    return vnodes_quorum(shard, forward->vnode) && (forward->flags & FORWARD_RETRY) != 0 &&
+           (forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET);
+}
+
+/* Under which key the first answer is remembered. What was decided in another term may not be part
+ * of what is counted now, so in the plane of quorum the term belongs to the key (D6). */
+static struct retry_key retry_key_of(const struct shard *shard, const struct forward *forward)
+{
+    struct retry_key key = forward->retry;
+    if (vnodes_quorum(shard, forward->vnode)) {
+        const struct term *term = &shard->vnodes[forward->vnode].term;
+        key.session ^=
+            hash_mix64(term->number ^ term->epoch << 40 ^ (uint64_t)forward->vnode << 20);
+    }
+    return key;
+}
+
 /* Looks the group up in the retry memory (D1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
-    item->retry = forward->retry;
+    item->retry = retry_key_of(shard, forward);
     item->recalled = forward->operation != OPERATION_PEEK &&
-                     retry_recall(&shard->retries, &forward->retry, shard->now_ns, &item->memory);
+                     retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
         return;
-    struct retry_key undone = forward->retry;
+    struct retry_key undone = item->retry;
     undone.part &= (uint8_t)~RETRY_UNDO;
     item->kept = retry_release(&shard->retries, &undone, shard->now_ns);
 }
@@ -88,6 +111,15 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
     run_before_repeated(shard, &part->forward, effects);
+    if (decide_only_once(shard, &part->forward)) {
+        const struct retry_key key = retry_key_of(shard, &part->forward);
+        const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+        struct retry_memory_entry first;
+        if (!retry_recall(&shard->retries, &key, shard->now_ns, &first)) { /* D7 */
+            parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
+            return;
+        }
+    }
     struct batch_item *item = decide_group(shard, part->forward.limit_count, effects);
     item->part = index;
     recall(shard, item, &part->forward);
@@ -258,9 +290,26 @@ static bool stands(const struct batch *batch, const struct batch_item *item, boo
     return true;
 }
 
+/* D8: in the plane of quorum a term may have ended since the part joined the batch. */
+static void revoke(struct shard *shard)
+{
+    struct batch *batch = &shard->batch;
+    for (uint32_t i = 0; i < batch->item_count; i++) {
+        struct batch_item *item = &batch->items[i];
+        item->revoked = vnodes_quorum(shard, item->vnodes[0]) &&
+                        shard->vnodes[item->vnodes[0]].role != ROLE_DECIDING;
+        for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++)
+            batch->operations[row] = OPERATION_PEEK;
+    }
+}
+
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
 {
     const struct batch *batch = &shard->batch;
+    if (item->revoked) {
+        parts_dispatch(shard, item->part, effects);
+        return;
+    }
     if (batch->status[item->first] == LIMIT_ABSENT) {
         wait_for_disk(shard, item, effects);
         return;
@@ -273,7 +322,10 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         if (stands(batch, item, answer.allowed))
             remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);
-        if (item->part != POOL_NONE)
+        if (vnodes_quorum(shard, item->vnodes[i]) && answer.status == ANSWER_DECIDED) {
+            quorum_wait(shard, item->part, &answer); /* D6 */
+            quorum_advance(shard, item->vnodes[i], effects);
+        } else if (item->part != POOL_NONE)
             parts_answer(shard, item->part, &answer, shard->options.node_id, effects);
         else if (item->from_peer)
             peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
@@ -313,11 +365,13 @@ void decide_run(struct shard *shard, struct effects *effects)
         .delay_ns = batch->delay_ns,
     };
     const uint32_t items = batch->item_count;
+    revoke(shard);
     if (shard->merge.guarded > 0)
         merge_before(shard); /* M1 of merge.c */
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
     for (uint32_t row = 0; row < batch->count; row++)
-        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK)
+        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK &&
+            !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
             bound_granted(shard, batch->vnodes[row], batch->granted[row]);
     batch->count = 0;
     batch->item_count = 0;

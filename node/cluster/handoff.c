@@ -86,7 +86,7 @@ static int link_of(const struct shard *shard, uint16_t at, uint32_t number)
 static void end_pass(struct shard *shard, uint16_t at)
 {
     struct pass *pass = &shard->peers[at]->pass;
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const int link = link_of(shard, at, number);
         pass->links[number] = 0;
         if (link < 0)

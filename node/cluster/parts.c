@@ -6,6 +6,9 @@
  *         \       |  v         | peer gone, no answer, MOVED         v
  *          +--> WAITING -------+                                  LOADING
  *
+ * In the plane of quorum the engine leads to COMMITTING: the answer is there, and leaves when a
+ * majority holds what it says; who stops deciding before that parks the part (Q6 of quorum.c).
+ *
  * A part keeps everything needed to send it again: forwards are repeated, with the retry flag,
  * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
  * that a repeated one is charged once.
@@ -73,7 +76,6 @@ static uint32_t part_of(const struct shard *shard, uint64_t ticket)
 static void park(struct shard *shard, struct part *part)
 {
     part->status = PART_PARKED;
-    part->forward.flags |= FORWARD_RETRY; /* a copy may be under way, or be decided already */
     part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
 }
 
@@ -86,6 +88,8 @@ static void send(struct shard *shard, uint32_t index, uint16_t at, struct effect
     part->forward.ticket = ticket_of(shard, index);
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &part->forward);
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+    if (part->sends < 2)
+        part->sends++;
     shard->stats.forwarded++;
 }
 
@@ -95,6 +99,13 @@ static void tell_moved(struct shard *shard, uint16_t at, uint64_t ticket, uint32
     shard->stats.moved++;
     peer_put_moved(peers_outbox(shard, at, PEER_RECORD_MAX, effects), ticket, vnode,
                    &shard->vnodes[vnode].term);
+}
+
+static void refuse(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+    shard->stats.quorum_unavailable++;
+    parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
 }
 
 void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
@@ -111,7 +122,9 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         }
         break;
     case ROUTE_PEER:
-        if (part->from_peer) { /* P3 */
+        if (part->from_peer && decide_only_once(shard, &part->forward)) {
+            refuse(shard, index, effects); /* MOVED would say that it was not done here */
+        } else if (part->from_peer) {      /* P3 */
             tell_moved(shard, part->origin_peer, part->origin_ticket, part->forward.vnode, effects);
             parts_free(shard, index);
         } else {
@@ -121,6 +134,9 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
     case ROUTE_WAIT:
         park(shard, part);
         break;
+    case ROUTE_NONE:
+        refuse(shard, index, effects);
+        break;
     }
 }
 
@@ -129,7 +145,8 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
 {
     uint16_t at = PEER_NONE;
     const enum route route = vnodes_route(shard, forward->vnode, &at);
-    if (route == ROUTE_HERE) {
+    const bool quorum = vnodes_quorum(shard, forward->vnode);
+    if (route == ROUTE_HERE && !quorum) {
         decide_forward(shard, from, forward, effects);
         return;
     }
@@ -138,7 +155,7 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
         return;
     }
     const uint32_t index = parts_new(shard, forward, shard->now_ns + SHARD_FORWARD_NS);
-    if (index == POOL_NONE) {
+    if (index == POOL_NONE) { /* Q10 of quorum.c */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.busy++;
         peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
@@ -149,7 +166,10 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
     part->from_peer = true;
     part->origin_peer = from;
     part->origin_ticket = forward->ticket;
-    park(shard, part);
+    if (quorum)
+        parts_dispatch(shard, index, effects);
+    else
+        park(shard, part);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -180,7 +200,10 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
     if (index == POOL_NONE)
         return;
     struct part *part = parts_at(shard, index);
-    if (part->undo && answer->status != ANSWER_DECIDED)
+    const bool final =
+        answer->status == ANSWER_DECIDED ||
+        (answer->status == ANSWER_UNAVAILABLE && decide_only_once(shard, &part->forward));
+    if (part->undo && !final)
         park(shard, part); /* must arrive: try again */
     else
         parts_answer(shard, index, answer, shard->peers[at]->node, effects);
@@ -193,6 +216,11 @@ void parts_moved(struct shard *shard, uint64_t ticket)
         return;
     struct part *part = parts_at(shard, index);
     park(shard, part);
+    if (part->sends == 1 && vnodes_quorum(shard, part->forward.vnode)) {
+        /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */
+        part->forward.flags &= (uint8_t)~FORWARD_RETRY;
+        part->sends = 0;
+    }
     if (vnodes_decider(shard, part->forward.vnode) != shard->peers[part->peer]->node) {
         part->retry_ns = shard->now_ns; /* it told something new */
         shard->reroute_due = true;
@@ -332,6 +360,10 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
         else if (peers_silent(shard, part->peer) ||
                  shard->now_ns - part->sent_ns >= SHARD_RESEND_NS)
             parts_dispatch(shard, index, effects);
+    } else if (part->status == PART_COMMITTING && late) {
+        quorum_forget(shard, index);
+        shard->stats.quorum_in_doubt++;
+        give_up(shard, index, effects);
     } else if (part->status == PART_LOADING && late) {
         leave_load(shard, index);
         give_up(shard, index, effects);

@@ -188,8 +188,8 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
     term_put(writer, &entry->state);
     bytes_put_u64(writer, entry->seq);
     bytes_put_u32(writer, entry->sync);
-    bytes_put_u8(writer,
-                 (uint8_t)((entry->asks ? VNODE_ASKS : 0) | (entry->beyond ? VNODE_BEYOND : 0)));
+    bytes_put_u8(writer, (uint8_t)((entry->asks ? VNODE_ASKS : 0) |
+                                   (entry->beyond ? VNODE_BEYOND : 0) | entry->flags));
 }
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
@@ -311,6 +311,7 @@ static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     const uint8_t flags = bytes_get_u8(reader);
     entry->asks = (flags & VNODE_ASKS) != 0;
     entry->beyond = (flags & VNODE_BEYOND) != 0;
+    entry->flags = (uint8_t)(flags & ~(VNODE_ASKS | VNODE_BEYOND));
     return entry->vnode < vnodes && entry->role < ROLE_END && sane(&entry->term) &&
            sane(&entry->state);
 }

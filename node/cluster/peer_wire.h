@@ -162,6 +162,15 @@ struct peer_vnode {
     uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to */
     bool beyond;       /* REPORT: parts of a newer state are held as well */
     bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
+    uint8_t flags;     /* enum peer_vnode_flag */
+};
+
+/* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c). */
+enum peer_vnode_flag {
+    ENTRY_BALLOT = 4,   /* QUERY: promise `term`, which the sender wants to open */
+    ENTRY_INVITED = 8,  /* QUERY: the decider itself wants it so */
+    ENTRY_BOUND = 16,   /* REPORT: a decider lives, as far as the sender knows */
+    ENTRY_SETTLED = 32, /* MARK: a majority of the newest replicas holds the vnode */
 };
 
 /* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver

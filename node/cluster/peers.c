@@ -54,8 +54,8 @@ static void peer_free(struct shard *shard, struct peer *peer)
 {
     for (uint32_t kind = 0; kind < CHANNELS; kind++)
         if (peer->channels[kind].stamps != NULL)
-            channel_fini(&peer->channels[kind], shard->allocator, shard->options.vnodes);
-    alloc_put(shard->allocator, peer->pass.links, shard->options.vnodes);
+            channel_fini(&peer->channels[kind], shard->allocator, 2 * shard->options.vnodes);
+    alloc_put(shard->allocator, peer->pass.links, 2 * shard->options.vnodes);
     alloc_put(shard->allocator, peer, sizeof *peer);
 }
 
@@ -64,10 +64,10 @@ static struct peer *peer_new(struct shard *shard)
     struct peer *peer = alloc_get(shard->allocator, sizeof *peer);
     if (peer == NULL)
         return NULL;
-    peer->pass.links = alloc_get(shard->allocator, shard->options.vnodes);
+    peer->pass.links = alloc_get(shard->allocator, 2 * shard->options.vnodes);
     bool ok = peer->pass.links != NULL;
     for (uint32_t kind = 0; kind < CHANNELS && ok; kind++)
-        ok = channel_init(&peer->channels[kind], shard->allocator, shard->options.vnodes,
+        ok = channel_init(&peer->channels[kind], shard->allocator, 2 * shard->options.vnodes,
                           shard->now_ns);
     if (ok)
         return peer;
@@ -126,7 +126,7 @@ uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode)
     const struct view_member *member = view_find(shard->view, node);
     if (member == NULL || member->shards == 0)
         return PEER_NONE;
-    return peers_find(shard, node, (uint16_t)(vnode % member->shards));
+    return peers_find(shard, node, (uint16_t)(vnodes_ring(shard, vnode) % member->shards));
 }
 
 /* ---- frames out ------------------------------------------------------------------------------ */

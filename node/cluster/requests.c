@@ -22,6 +22,8 @@
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
 
+#define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
+
 enum { STATUS_OK = 200, STATUS_FORBIDDEN = 403, STATUS_LIMITED = 429, STATUS_UNAVAILABLE = 503 };
 
 void requests_error(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
@@ -210,7 +212,8 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     columns->flags[at] =
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
     columns->source_index[at] = source_of(shard, row, outcome);
-    columns->vnode[at] = row->vnode;
+    columns->vnode[at] =
+        row->vnode == WIRE_VNODE_NONE ? WIRE_VNODE_NONE : vnodes_ring(shard, row->vnode);
     columns->limit[at] = row->limit;
     columns->used[at] = row->used;
     columns->remaining[at] = row->remaining;
@@ -376,6 +379,15 @@ static void start_forward(const struct shard *shard, uint32_t item, uint32_t par
     forward->ticket = 0;
 }
 
+/* A rule with consistency quorum is counted in the other plane, in slots of their own: should the
+ * rule have been one of the other kind before, its old count stays where it is. */
+static void place_in_quorum(const struct shard *shard, struct forward *forward)
+{
+    forward->vnode += shard->options.vnodes;
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        forward->ids[i].hi ^= QUORUM_ID;
+}
+
 /* Names vnode and slots from the identity in shard->identity. */
 static void place(struct shard *shard, const struct limit *limits, uint32_t count,
                   struct forward *forward)
@@ -408,6 +420,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         place(shard, rule->limits, rule->limit_count, &out->parts[i]);
+        if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
+            place_in_quorum(shard, &out->parts[i]);
     }
 }
 
@@ -476,14 +490,16 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
 /* ---- items ----------------------------------------------------------------------------------- */
 
 /* Whether all parts can be decided here, as one group of the engine. A shadow rule among several
- * may not: its denial would keep the engine from charging the enforced ones. */
+ * may not: its denial would keep the engine from charging the enforced ones. In the plane of quorum
+ * every part has to wait, each for its vnode. */
 static bool all_here(struct shard *shard, const struct resolved *resolved)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < resolved->count; i++) {
         uint16_t at;
         rows += resolved->parts[i].limit_count;
-        if (vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE ||
+        if (vnodes_quorum(shard, resolved->parts[i].vnode) ||
+            vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE ||
             (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
     }

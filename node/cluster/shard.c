@@ -32,15 +32,23 @@ static int take_memory(struct shard *shard)
 {
     const struct shard_options *options = &shard->options;
     const struct allocator *allocator = shard->allocator;
-    shard->vnodes = alloc_array(allocator, options->vnodes, sizeof *shard->vnodes);
-    shard->marks = alloc_array(allocator, options->vnodes, sizeof *shard->marks);
-    shard->stirred = alloc_array(allocator, options->vnodes, sizeof *shard->stirred);
+    const size_t vnodes = 2 * (size_t)options->vnodes; /* of both planes */
+    shard->vnodes = alloc_array(allocator, vnodes, sizeof *shard->vnodes);
+    shard->marks = alloc_array(allocator, vnodes, sizeof *shard->marks);
+    shard->stirred = alloc_array(allocator, vnodes, sizeof *shard->stirred);
+    shard->quorums = alloc_array(allocator, options->vnodes, sizeof *shard->quorums);
+    shard->journal_list = alloc_array(allocator, options->vnodes, sizeof *shard->journal_list);
+    shard->journal_batch = alloc_array(allocator, options->vnodes, sizeof *shard->journal_batch);
+    shard->journal_slots =
+        alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journal_slots);
     shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
     if (shard->vnodes == NULL || shard->marks == NULL || shard->stirred == NULL ||
-        shard->written == NULL || shard->copy.ids == NULL)
+        shard->quorums == NULL || shard->journal_list == NULL || shard->journal_batch == NULL ||
+        shard->journal_slots == NULL || shard->written == NULL || shard->copy.ids == NULL)
         return TG_ENOMEM;
-    int error = table_new(&shard->table, allocator, options->memory_bytes, options->vnodes);
+    int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
+                                    2 * options->vnodes, options->vnodes);
     if (error == 0)
         error = pool_init(&shard->parts, allocator, sizeof(struct part), SHARD_PARTS_MAX);
     if (error == 0)
@@ -53,6 +61,29 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = merge_init(shard);
     return error;
+}
+
+static void init_vnodes(struct shard *shard)
+{
+    const uint32_t vnodes = shard->options.vnodes;
+    shard->vnode_end = vnodes;
+    for (uint32_t number = 0; number < 2 * vnodes; number++) {
+        shard->vnodes[number].hint = PEER_NONE;
+        shard->vnodes[number].best = PEER_NONE;
+        shard->vnodes[number].puller = PEER_NONE;
+        shard->vnodes[number].merge.heir = PEER_NONE;
+        shard->vnodes[number].in_from = PEER_NONE;
+        shard->vnodes[number].rank = UINT8_MAX;
+        if (number < vnodes && vnodes_mine(shard, number)) {
+            shard->roles[ROLE_ABSENT]++;
+            shard->unarrived++;
+            vnodes_stir(shard, number);
+        }
+        if (number >= vnodes)
+            quorum_init(&shard->quorums[number - vnodes]);
+        if (number < vnodes && vnodes_mine(shard, number) && !shard->options.ephemeral)
+            table_set_targets(shard->table, number, TABLE_TARGET_BIT(TABLE_DISK));
+    }
 }
 
 int shard_new(const struct allocator *allocator, const struct shard_options *options,
@@ -80,21 +111,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
         shard_free(&shard);
         return error;
     }
-    for (uint32_t number = 0; number < options->vnodes; number++) {
-        shard->vnodes[number].hint = PEER_NONE;
-        shard->vnodes[number].best = PEER_NONE;
-        shard->vnodes[number].puller = PEER_NONE;
-        shard->vnodes[number].merge.heir = PEER_NONE;
-        shard->vnodes[number].in_from = PEER_NONE;
-        shard->vnodes[number].rank = UINT8_MAX;
-        if (vnodes_mine(shard, number)) {
-            shard->roles[ROLE_ABSENT]++;
-            shard->unarrived++;
-            vnodes_stir(shard, number);
-        }
-        if (vnodes_mine(shard, number) && !options->ephemeral)
-            table_set_targets(shard->table, number, TABLE_TARGET_BIT(TABLE_DISK));
-    }
+    init_vnodes(shard);
     *out = shard;
     return 0;
 }
@@ -115,15 +132,20 @@ void shard_free(struct shard **pointer)
     table_free(&shard->table);
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
-    alloc_put(allocator, shard->marks, shard->options.vnodes * sizeof *shard->marks);
-    alloc_put(allocator, shard->stirred, shard->options.vnodes * sizeof *shard->stirred);
-    alloc_put(allocator, shard->vnodes, shard->options.vnodes * sizeof *shard->vnodes);
+    const size_t plane = shard->options.vnodes;
+    alloc_put(allocator, shard->journal_slots, SHARD_JOURNAL_SLOTS * sizeof *shard->journal_slots);
+    alloc_put(allocator, shard->journal_batch, plane * sizeof *shard->journal_batch);
+    alloc_put(allocator, shard->journal_list, plane * sizeof *shard->journal_list);
+    alloc_put(allocator, shard->quorums, plane * sizeof *shard->quorums);
+    alloc_put(allocator, shard->marks, 2 * plane * sizeof *shard->marks);
+    alloc_put(allocator, shard->stirred, 2 * plane * sizeof *shard->stirred);
+    alloc_put(allocator, shard->vnodes, 2 * plane * sizeof *shard->vnodes);
     alloc_put(allocator, shard, sizeof *shard);
 }
 
 /* ---- every event ----------------------------------------------------------------------------- */
 
-static void enter(struct shard *shard, int64_t now_ns)
+void shard_enter(struct shard *shard, int64_t now_ns)
 {
     if (now_ns <= shard->now_ns)
         return;
@@ -136,7 +158,7 @@ static void enter(struct shard *shard, int64_t now_ns)
     shard->stats.stalls++;
 }
 
-static void settle(struct shard *shard, struct effects *effects)
+void shard_settle(struct shard *shard, struct effects *effects)
 {
     decide_run(shard, effects);
     if (shard->reroute_due)
@@ -148,7 +170,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
 {
     char error[WIRE_ERROR_LEN];
     struct wire_envelope envelope;
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     const int result = wire_peek(frame, len, &envelope, error);
     if (result != 0) {
         shard->stats.bad_frames++;
@@ -176,7 +198,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
                        "message type is not one that a node answers", effects);
         break;
     }
-    settle(shard, effects);
+    shard_settle(shard, effects);
 }
 
 /* ---- frames of peers ------------------------------------------------------------------------- */
@@ -210,7 +232,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         peers_opened(shard, at, entry->sync);
         break;
     case PEER_HELD:
-        stream_held(shard, at, entry);
+        stream_held(shard, at, entry, effects);
         break;
     case PEER_LACK:
         vnodes_lack(shard, at, entry, effects);
@@ -225,6 +247,42 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
     default:
         break;
     }
+}
+
+/* The vnode that a record is about; any of the first plane if it is about none. */
+static uint32_t vnode_of(const struct peer_record *record)
+{
+    switch (record->type) {
+    case PEER_FORWARD:
+        return record->forward.vnode;
+    case PEER_MOVED:
+        return record->moved.vnode;
+    case PEER_TERM:
+        return record->term.vnode;
+    case PEER_SLOT:
+    case PEER_DIVERGED:
+        return record->slot.vnode;
+    case PEER_GUARD:
+        return record->guard.vnode;
+    case PEER_SIDE:
+        return record->side.vnode;
+    case PEER_APART:
+        return record->apart.vnode;
+    case PEER_PING:
+    case PEER_ANSWER:
+    case PEER_STREAM:
+    case PEER_ACK:
+    case PEER_TYPE_END:
+        return 0;
+    default:
+        return record->vnode.vnode;
+    }
+}
+
+/* Whether the record is of what only the plane of `one` knows: splits that are merged. */
+static bool merges(const struct peer_record *record)
+{
+    return record->type >= PEER_GUARD && record->type <= PEER_MERGED;
 }
 
 static void take_record(struct shard *shard, uint16_t at, const struct peer_record *record,
@@ -285,7 +343,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     struct bytes_reader reader;
     struct peer_record record;
     struct stream_in in = {.accept = false};
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     if (peer_decode(frame, len, &envelope) != 0) {
         shard->stats.bad_frames++;
         return;
@@ -302,22 +360,30 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
     int result;
-    while ((result = peer_next(&reader, shard->options.vnodes, &record)) > 0)
+    while ((result = peer_next(&reader, 2 * shard->options.vnodes, &record)) > 0) {
+        const bool quorum = vnodes_quorum(shard, vnode_of(&record));
+        if (quorum && merges(&record)) {
+            result = TG_EPROTOCOL;
+            break;
+        }
+        if (quorum)
+            vnodes_use_quorum(shard, effects);
         take_record(shard, at, &record, &in, effects);
+    }
     if (result < 0)
         shard->stats.bad_frames++;
-    settle(shard, effects);
+    shard_settle(shard, effects);
 }
 
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
                        struct effects *effects)
 {
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     const uint16_t at = peers_find(shard, node, peer_shard);
     if (at == PEER_NONE || shard->view == NULL)
         return;
     peers_closed(shard, at, effects);
-    settle(shard, effects);
+    shard_settle(shard, effects);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -325,16 +391,18 @@ void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint1
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects)
 {
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
     if (reconfigured || shard->peer_count != shard->peers_followed)
         vnodes_follow_view(shard, effects);
     shard->peers_followed = shard->peer_count;
+    if (shard->quorum_wanted)
+        vnodes_use_quorum(shard, effects);
     vnodes_stir_all(shard); /* members came or went */
     shard->reroute_due = true;
-    settle(shard, effects);
+    shard_settle(shard, effects);
 }
 
 void shard_policy(struct shard *shard, const struct policy *policy)
@@ -344,6 +412,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
         if (slot->policy == NULL) {
             slot->policy = policy;
             shard->policy = i;
+            shard->quorum_wanted = shard->quorum_wanted || policy_has_quorum(policy);
             return;
         }
     }
@@ -377,10 +446,10 @@ const struct policy *shard_policy_take(struct shard *shard)
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     const bool copied = copy_loaded(shard, id, result, state, len, effects);
     if (copied && !parts_await(shard, id)) {
-        settle(shard, effects);
+        shard_settle(shard, effects);
         return;
     }
     if (result == 0) {
@@ -390,7 +459,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
     }
     merge_loaded(shard, vnode, id, result);
     parts_loaded(shard, vnode, id, result, effects);
-    settle(shard, effects);
+    shard_settle(shard, effects);
 }
 
 static void watch_disk(struct shard *shard)
@@ -405,15 +474,17 @@ static void watch_disk(struct shard *shard)
 
 void shard_unread(struct shard *shard, int64_t now_ns)
 {
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     shard->floor_ns = shard->now_ns;
 }
 
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
-    enter(shard, now_ns);
+    shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
+    if (shard->quorum_wanted)
+        vnodes_use_quorum(shard, effects);
     if (shard->now_ns >= shard->next_watch_ns) {
         shard->next_watch_ns = shard->now_ns + shard->options.keepalive_ns;
         vnodes_tick(shard, effects);
@@ -434,7 +505,12 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         stream_send(shard, effects);
         copy_tick(shard, effects);
     }
-    settle(shard, effects);
+    shard_settle(shard, effects);
+    journal_pretend(shard, effects);
+    if (shard->quorum_due) { /* Q3 of quorum.c: what waits for a majority does not wait for time */
+        shard->quorum_due = false;
+        stream_send(shard, effects);
+    }
     peers_tick(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
         peers_flush(shard, i, effects);
@@ -442,7 +518,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 
 int64_t shard_next_deadline(const struct shard *shard)
 {
-    int64_t next = shard->next_watch_ns;
+    int64_t next = shard->quorum_due ? shard->now_ns : shard->next_watch_ns;
     if (shard->next_ping_ns < next)
         next = shard->next_ping_ns;
     if (shard->active_count > 0 && shard->next_parts_ns < next)
@@ -463,8 +539,8 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         vnodes_stir_all(shard);
     shard->resigning = true;
     shard_tick(shard, now_ns, effects);
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;
@@ -485,8 +561,8 @@ uint64_t shard_settled_epoch(const struct shard *shard)
 static uint64_t unconfirmed_changes(const struct shard *shard)
 {
     uint64_t changes = 0;
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    for (uint32_t number = vnodes_first(shard); number < shard->options.vnodes;
+         number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role != ROLE_DECIDING || vnode->link_count == 0)
             continue;
@@ -499,6 +575,24 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
         changes += lag;
     }
     return changes;
+}
+
+static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
+{
+    const uint32_t *roles = shard->quorum_roles;
+    int64_t oldest_ns = shard->now_ns;
+    for (uint32_t number = shard->options.vnodes; number < shard->vnode_end; number++) {
+        const struct quorum *quorum = quorum_of(shard, number);
+        if (quorum->first_part != POOL_NONE &&
+            parts_at(shard, quorum->first_part)->sent_ns < oldest_ns)
+            oldest_ns = parts_at(shard, quorum->first_part)->sent_ns;
+        if (shard->vnodes[number].role != ROLE_ABSENT && quorum_failing(shard, number))
+            out->quorum_vnodes_undecided++;
+    }
+    out->quorum_lag_ns = (uint64_t)(shard->now_ns - oldest_ns);
+    out->quorum_uncommitted = shard->uncommitted;
+    out->quorum_vnodes_deciding = roles[ROLE_DECIDING] + roles[ROLE_PASSING];
+    out->quorum_vnodes = out->quorum_vnodes_deciding + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
 }
 
 void shard_stats(const struct shard *shard, struct shard_stats *out)
@@ -515,6 +609,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->unconfirmed = unconfirmed_changes(shard);
     bound_stats(shard, out);
     out->guarded = shard->merge.side.entries;
+    stats_of_quorum(shard, out);
     out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
@@ -533,7 +628,7 @@ void shard_check_invariants(const struct shard *shard)
     for (uint32_t i = 0; i < shard->active_count; i++)
         ASSERT(parts_at(shard, shard->active[i])->active_at == i);
     ASSERT(shard->batch.item_count == 0 && shard->current == POOL_NONE);
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
         const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
         if (decides) { /* S2 */
@@ -545,6 +640,8 @@ void shard_check_invariants(const struct shard *shard)
             ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
         if (vnodes_mine(shard, number))
             ASSERT(vnode->stirred || vnodes_calm(shard, number)); /* V8 */
+        if (vnodes_quorum(shard, number))
+            quorum_check(shard, number);
     }
     table_check_invariants(shard->table);
 }

@@ -2,8 +2,9 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split), admin.c (what
- * operators ask), shard.c (events dispatched to all of them).
+ * quorum.c, quorum_ballot.c, journal.c (the plane of quorum), writeback.c, refresh.c, copy.c
+ * (disk), merge*.c, diverge.c (after a split), admin.c (what operators ask), shard.c (events
+ * dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -15,6 +16,8 @@
  * S3  Every part in use is in `active`, and every request in use has pending > 0.
  * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
  *     claims state that it does not hold.
+ *
+ * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *
  * Nothing outside node/cluster includes this header.
  */
@@ -43,7 +46,8 @@ enum {
     SHARD_LOADS_MAX = 1024,
     SHARD_ENDPOINTS_MAX = 2048,
     SHARD_POLICIES_MAX = 8,
-    SHARD_WRITES_MAX = 1 << 15, /* slots of one write-back batch */
+    SHARD_WRITES_MAX = 1 << 15,    /* slots of one write-back batch */
+    SHARD_JOURNAL_SLOTS = 1 << 14, /* of one batch for the journal */
 };
 
 static_assert(SHARD_STATE_MAX + 3 * PEER_RECORD_MAX <= CHANNEL_OUTBOX_LEN - CHANNEL_LIVE_FLUSH,
@@ -62,6 +66,10 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
     (10000 * MS)                  /* no client's message waits longer, whatever it asks for        \
                                    */
 #define SHARD_UNDO_NS (5000 * MS) /* how long an undo is tried */
+#define SHARD_QUORUM_PATIENCE_NS                                                                   \
+    (300 * MS) /* how long a majority is waited for before checks are refused at once */
+#define SHARD_QUORUM_REMIND_NS (50 * MS) /* a mark whose HELD does not come is sent again */
+#define SHARD_JOURNAL_REST_NS  (50 * MS) /* after a batch that could not be written */
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
@@ -132,7 +140,8 @@ struct replica_link {
      * which the newest is never acknowledged yet, it is known how far the peer has come. */
     uint64_t sample_frame;
     uint64_t sample_seq;
-    uint64_t held_seq; /* acknowledged */
+    uint64_t held_seq;    /* acknowledged */
+    uint64_t durable_seq; /* quorum: held in the journal, in the vnode's present term */
     struct link_granted granted;
 };
 
@@ -187,9 +196,65 @@ struct vnode {
     bool sampled;      /* is in shard.bound.samples */
 };
 
+/* ---- the plane of quorum -------------------------------------------------------------------- */
+
+/* The replicas of which a majority is needed. */
+struct quorum_set {
+    uint8_t count;
+    uint64_t ids[VIEW_REPLICATION_MAX];
+};
+
+/* What a vnode of the plane of quorum has beside its struct vnode. */
+struct quorum {
+    /* durable, as known here */
+    struct term promised; /* nothing of a lower term is ever accepted again */
+    struct term held;     /* the journal holds the state of (held, held_seq), or one as good */
+    uint64_t held_seq;
+    /* waiting for the journal, and in the batch that is out */
+    bool listed; /* is in shard.journal_list */
+    bool promise_due;
+    bool header_due;
+    bool report_due; /* when the promise is durable, its writer is told */
+    bool tell_held;  /* when the header is durable, the decider is told */
+    bool in_batch;
+    bool batch_slots;
+    bool batch_promises;
+    bool batch_header;
+    struct term batch_promise;
+    struct term batch_state;
+    uint64_t batch_seq;
+    uint32_t batch_sync;
+    /* becoming the decider */
+    bool campaigning; /* vnode.term is this node's ballot */
+    bool invited;     /* by the decider */
+    uint8_t promises; /* links that promised the ballot */
+    uint8_t free;     /* links that have no decider */
+    int64_t campaign_ns;
+    int64_t pause_ns; /* no campaign before */
+    int64_t lost_ns;  /* since when nobody decides, as far as known here; 0: somebody does */
+    /* being the decider */
+    bool sealed;            /* decides nothing more: another ballot is to follow */
+    bool stalled;           /* decisions were given up for want of a majority */
+    bool settled;           /* the configuration's wish is fulfilled, by the decider's word */
+    struct quorum_set from; /* whose majorities commit: of both */
+    struct quorum_set to;
+    uint64_t marked_seq; /* the newest that any link was told */
+    uint64_t committed_seq;
+    uint32_t first_part; /* decided, not committed; POOL_NONE */
+    uint32_t last_part;
+    int64_t reminded_ns;
+};
+
 /* ---- parts and requests -------------------------------------------------------------------- */
 
-enum part_status { PART_PARKED, PART_DECIDING, PART_WAITING, PART_LOADING, PART_DONE };
+enum part_status {
+    PART_PARKED,
+    PART_DECIDING,
+    PART_WAITING,
+    PART_LOADING,
+    PART_COMMITTING,
+    PART_DONE
+};
 
 /* One rule's limits on one key, of one item; lives while it cannot be decided at once. */
 struct part {
@@ -205,6 +270,10 @@ struct part {
     uint32_t next_load;   /* the next part that waits for the same slot */
     uint32_t sibling;     /* the next part of the same item, POOL_NONE at the end */
     uint8_t loaded;       /* limits for which the disk was asked, a bit each */
+    uint8_t sends;        /* how often it was sent to a peer, as far as that matters: 0, 1, 2 */
+    uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
+    uint32_t commit_next; /* the next and the last one of the vnode that wait so */
+    uint32_t commit_last;
     uint16_t origin_peer; /* of a peer's forward */
     uint64_t origin_ticket;
     int64_t sent_ns;
@@ -332,6 +401,7 @@ struct batch_item {
     uint32_t part;  /* POOL_NONE if it has none */
     bool from_peer; /* without a part: a peer's forward, else item `item` of the message at hand */
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
+    bool revoked;   /* the vnode is not decided here any more */
     bool kept;      /* an undo of what another attempt has claimed: the rows only peek */
     uint8_t parts;
     uint8_t operation;
@@ -405,14 +475,27 @@ struct shard {
     uint16_t peers_followed;                  /* the count when vnodes last followed the view */
     uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
 
-    struct vnode *vnodes;
-    uint32_t *marks; /* [vnodes]: those that owe a MARK */
+    struct vnode *vnodes;   /* [2 x options.vnodes]: the plane of `one`, that of quorum */
+    uint32_t vnode_end;     /* of these in use: options.vnodes, or all */
+    bool quorum_wanted;     /* the plane of quorum is to be used */
+    bool quorum_due;        /* decisions wait for marks to be sent */
+    struct quorum *quorums; /* [options.vnodes]: of vnodes options.vnodes + v */
+    uint32_t uncommitted;   /* parts that are COMMITTING */
+    uint32_t *journal_list; /* [options.vnodes]: vnodes with something due for the journal */
+    uint32_t journal_count;
+    uint32_t *journal_batch; /* [options.vnodes]: vnodes of the batch that is out */
+    uint32_t journal_batch_count;
+    uint32_t *journal_slots; /* [SHARD_JOURNAL_SLOTS]: slots of that batch */
+    uint32_t journal_slot_count;
+    int64_t journal_next_ns; /* no batch before */
+    uint32_t *marks;         /* [vnodes]: those that owe a MARK */
     uint32_t mark_count;
     uint32_t *stirred; /* [vnodes]: those that a tick looks at (V8) */
     uint32_t stirred_count;
-    uint32_t roles[ROLE_END]; /* vnodes of this shard by role */
-    uint32_t unarrived;       /* of these, vnodes that are not `arrived` */
-    bool resume_due;          /* a peer may have room again */
+    uint32_t roles[ROLE_END];        /* vnodes of this shard by role, in the first plane */
+    uint32_t quorum_roles[ROLE_END]; /* and in the second */
+    uint32_t unarrived;              /* of these, vnodes that are not `arrived` */
+    bool resume_due;                 /* a peer may have room again */
     uint64_t settled_epoch;
 
     struct pool parts;
@@ -458,6 +541,12 @@ struct shard {
     uint8_t state[SHARD_STATE_MAX];
 };
 
+/* ---- shard.c --------------------------------------------------------------------------------- */
+
+/* The beginning and the end of every event. */
+void shard_enter(struct shard *shard, int64_t now_ns);
+void shard_settle(struct shard *shard, struct effects *effects);
+
 /* ---- peers.c --------------------------------------------------------------------------------- */
 
 /* The index of shard `shard` of `node`, or PEER_NONE. */
@@ -494,7 +583,31 @@ void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type t
 /* ---- vnodes.c, vnodes_*.c -------------------------------------------------------------------- */
 
 bool vnodes_mine(const struct shard *shard, uint32_t vnode);
+/* The vnodes of this shard in both planes that are in use: from vnodes_first on, below vnode_end.
+ */
+static inline uint32_t vnodes_first(const struct shard *shard)
+{
+    return shard->options.shard;
+}
+static inline uint32_t vnodes_next(const struct shard *shard, uint32_t vnode)
+{
+    const uint32_t plane = shard->options.vnodes;
+    const uint32_t next = vnode + shard->options.shards;
+    return vnode < plane && next >= plane ? plane + shard->options.shard : next;
+}
+/* The vnode of the ring that `vnode` is a plane of. */
+static inline uint32_t vnodes_ring(const struct shard *shard, uint32_t vnode)
+{
+    return vnode & (shard->options.vnodes - 1);
+}
+/* Whether `vnode` is of the plane of quorum. */
+static inline bool vnodes_quorum(const struct shard *shard, uint32_t vnode)
+{
+    return vnode >= shard->options.vnodes;
+}
 void vnodes_follow_view(struct shard *shard, struct effects *effects);
+/* Takes up the plane of quorum, for good. */
+void vnodes_use_quorum(struct shard *shard, struct effects *effects);
 void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer);
@@ -526,11 +639,98 @@ void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects)
 bool vnodes_degraded(const struct shard *shard, uint32_t vnode);
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
 
-enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT };
+/* NONE: nobody can decide it, and waiting would not help soon. */
+enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
 /* Where a check of `vnode` is to go now; `*peer` is set for ROUTE_PEER. */
 enum route vnodes_route(struct shard *shard, uint32_t vnode, uint16_t *peer);
 /* The node that decides `vnode` as far as known, 0 if unknown. */
 uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
+
+/* ---- quorum.c -------------------------------------------------------------------------------- */
+
+struct quorum *quorum_of(const struct shard *shard, uint32_t vnode);
+void quorum_init(struct quorum *quorum);
+/* Whether majorities of both sets are among this node and the links in `links`. */
+bool quorum_majority(const struct shard *shard, uint32_t vnode, const struct quorum_set *from,
+                     const struct quorum_set *to, uint8_t links, bool self);
+/* The sets that the view wants. */
+void quorum_view_sets(const struct shard *shard, uint32_t vnode, struct quorum_set *from,
+                      struct quorum_set *to);
+/* Whether a majority of what decides, or could decide, is within reach. */
+bool quorum_reachable(const struct shard *shard, uint32_t vnode);
+/* A term was opened here. */
+void quorum_opened(struct shard *shard, uint32_t vnode);
+/* The part was decided here: its answer leaves when a majority holds that durably. */
+void quorum_wait(struct shard *shard, uint32_t part, const struct answer *answer);
+/* The part does not wait any more. */
+void quorum_forget(struct shard *shard, uint32_t part);
+/* The replica said that it holds (term, seq) durably. */
+void quorum_link_held(struct shard *shard, uint32_t vnode, uint32_t link,
+                      const struct peer_vnode *entry, struct effects *effects);
+/* Lets go what a majority holds. */
+void quorum_advance(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* This node decides the vnode no more: what was not committed is in doubt. */
+void quorum_doubt(struct shard *shard, uint32_t vnode);
+/* A mark was taken: HELD is told as soon as it is true durably. */
+void quorum_marked(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                   struct effects *effects);
+/* Whether nothing decided here waits for a majority. */
+bool quorum_committed(const struct shard *shard, uint32_t vnode);
+/* Whether the decider's majorities are those that the view wants. */
+bool quorum_current(const struct shard *shard, uint32_t vnode);
+/* What time does to the decider of a vnode. */
+void quorum_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* Whether the configuration's wish for this vnode is fulfilled (Q9). */
+bool quorum_arrived(const struct shard *shard, uint32_t vnode);
+/* Whether a tick would find nothing to do for a decider. */
+bool quorum_calm(const struct shard *shard, uint32_t vnode);
+/* Asserts what quorum.c and journal.c say about the vnode. */
+void quorum_check(const struct shard *shard, uint32_t vnode);
+/* Whether checks are to be refused at once (Q7). */
+bool quorum_failing(const struct shard *shard, uint32_t vnode);
+
+/* ---- quorum_ballot.c ------------------------------------------------------------------------- */
+
+void quorum_query(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                  struct effects *effects);
+void quorum_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                   struct effects *effects);
+void quorum_put_report(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
+/* It begins to recover: nothing is known of the others. */
+void quorum_recovering(struct shard *shard, uint32_t vnode);
+/* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
+void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* Wants to open a term now, as the decider wishes. */
+void quorum_campaign(struct shard *shard, uint32_t vnode, bool invited, struct effects *effects);
+void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* Notes that nobody decides / that somebody does. */
+void quorum_lost(struct shard *shard, uint32_t vnode);
+void quorum_found(struct shard *shard, uint32_t vnode);
+/* Deposed, or in vain: not again at once. */
+void quorum_pause(struct shard *shard, uint32_t vnode);
+/* A higher term was adopted; this node follows another one. */
+void quorum_adopted(struct shard *shard, uint32_t vnode);
+void quorum_deposed(struct shard *shard, uint32_t vnode);
+/* This node is no replica any more. */
+void quorum_dropped(struct shard *shard, uint32_t vnode);
+/* PASS: the decider wants this replica to decide. False if it cannot. */
+bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
+
+/* ---- journal.c ------------------------------------------------------------------------------- */
+
+/* The vnode's promise, or its state up to now, waits for the journal. */
+void journal_promise(struct shard *shard, uint32_t vnode);
+void journal_header(struct shard *shard, uint32_t vnode);
+/* Whether the journal lacks nothing of the vnode's slots. */
+bool journal_clean(const struct shard *shard, uint32_t vnode);
+/* Forgets what waits for the journal: the vnode is dropped. */
+void journal_dropped(struct shard *shard, uint32_t vnode);
+/* A header that the journal held at the start. */
+void journal_restored(struct shard *shard, uint32_t vnode, const struct term *state, uint64_t seq);
+/* Without a disk: ends at once what waits for the journal. */
+void journal_pretend(struct shard *shard, struct effects *effects);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
@@ -538,6 +738,8 @@ uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 void stream_send(struct shard *shard, struct effects *effects);
 /* Lets a link start over: everything of the vnode goes to it again, as a bulk copy. */
 void stream_restart_link(struct shard *shard, uint32_t vnode, uint32_t link);
+/* All links of a vnode of the plane of quorum are to be told its present seq. */
+void stream_owe_marks(struct shard *shard, uint32_t vnode);
 /* Lets a link confirm a new term without sending slots: it holds the same state already. */
 void stream_owe_mark(struct shard *shard, uint32_t vnode, uint32_t link);
 /* The link's replica fell silent: what it held is not believed until it says so again. */
@@ -549,7 +751,8 @@ bool stream_drain(struct shard *shard, uint32_t vnode, uint32_t link, struct eff
 bool stream_synced(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_acked(struct shard *shard, uint16_t peer, const struct peer_record *record);
 /* The replica took a mark / lacks some of a copy. */
-void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
 void stream_lacks(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Puts the mark again, with the same name. */
 void stream_mark_again(struct shard *shard, uint32_t vnode, uint32_t link);
@@ -601,6 +804,9 @@ void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode 
                     struct effects *effects);
 /* The copy that is arriving, if there is one, does not go on. */
 void stream_in_broken(struct shard *shard, uint32_t vnode);
+/* Tells the decider that the mark of `sync` was taken, and how far this replica is. */
+void stream_tell_held(struct shard *shard, uint16_t peer, uint32_t vnode, uint32_t sync,
+                      uint64_t seq, struct effects *effects);
 /* Tells the decider that this replica missed some of its copy. */
 void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
 
@@ -738,6 +944,9 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
 /* Adds one part (rule or inline limit) to the group added last. */
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded);
+/* Whether the forward gives back and may have been decided before, in a vnode of the plane of
+ * quorum: then it is not done if nothing is remembered of it (Q6). */
+bool decide_only_once(const struct shard *shard, const struct forward *forward);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
 void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                     struct effects *effects);

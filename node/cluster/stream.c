@@ -165,6 +165,13 @@ static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     shard->marks[shard->mark_count++] = number;
 }
 
+void stream_owe_marks(struct shard *shard, uint32_t number)
+{
+    for (uint32_t link = 0; link < shard->vnodes[number].link_count; link++)
+        if (receiver_of(&shard->vnodes[number], link) != PEER_NONE)
+            owe_mark(shard, number, link);
+}
+
 void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects)
 {
@@ -211,7 +218,10 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
 static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const unsigned target = target_of(link);
-    return !shard->vnodes[number].links[link].copy_due && table_target_idle(shard->table, target) &&
+    const bool idle = vnodes_quorum(shard, number)
+                          ? table_vnode_dirty(shard->table, number, target) == 0
+                          : table_target_idle(shard->table, target);
+    return idle && !shard->vnodes[number].links[link].copy_due &&
            !table_vnode_marked(shard->table, number, target) &&
            !table_vnode_behind(shard->table, number, target);
 }
@@ -232,13 +242,23 @@ static void take_sample(const struct shard *shard, struct replica_link *link, ui
     link->granted.sample = link->granted.mark;
 }
 
+/* What a mark of the plane of quorum says beside, and that it was said. */
+static void mark_quorum(const struct shard *shard, struct peer_vnode *entry)
+{
+    struct quorum *quorum = quorum_of(shard, entry->vnode);
+    if (quorum->marked_seq < entry->seq)
+        quorum->marked_seq = entry->seq;
+    if (quorum->settled)
+        entry->flags |= ENTRY_SETTLED;
+}
+
 static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
     const bool again = state->phase == LINK_ASKED;
     struct bytes_writer *outbox = begin_record(shard, number, link, 0, effects);
-    const struct peer_vnode entry = {
+    struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
         .term = vnode->term,
@@ -247,7 +267,9 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
         .sync = state->sync,
         .asks = !state->confirmed,
     };
-    if (!is_branch(vnode))
+    if (vnodes_quorum(shard, number))
+        mark_quorum(shard, &entry);
+    else if (!is_branch(vnode))
         merge_put_guard(shard, number, outbox);
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
     take_sample(shard, state, receiver_of(vnode, link));
@@ -272,7 +294,7 @@ static void resume_links(struct shard *shard, const struct effects *effects)
         for (uint32_t kind = 0; kind < CHANNELS; kind++)
             if (channel_has_room(shard, at, (enum channel_kind)kind, effects))
                 shard->peers[at]->channels[kind].out_deferred = false;
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
             if (receiver_of(vnode, link) != PEER_NONE && flows(&vnode->links[link]) &&
@@ -423,7 +445,7 @@ static void forget_frames(struct replica_link *link, uint64_t acked)
 void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
 {
     struct channel *channel = &shard->peers[at]->channels[kind];
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
         struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++) {
             struct replica_link *state = &vnode->links[link];
@@ -458,10 +480,13 @@ static int link_to(const struct vnode *vnode, uint16_t at)
     return -1;
 }
 
-void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                 struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     const int link = link_to(vnode, at);
+    if (link >= 0 && vnodes_quorum(shard, entry->vnode))
+        quorum_link_held(shard, entry->vnode, (uint32_t)link, entry, effects);
     if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
         return;
     bound_confirmed(&vnode->links[link], entry->seq);
@@ -515,6 +540,14 @@ uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t li
     return state->held_seq;
 }
 
+/* There is room again: for what was put off, and for marks, which must not wait for time. */
+static void send_soon(struct shard *shard, const struct channel *channel)
+{
+    const bool quorum = shard->vnode_end > shard->options.vnodes;
+    shard->resume_due = shard->resume_due || channel->out_deferred;
+    shard->quorum_due = shard->quorum_due || (quorum && shard->mark_count > 0);
+}
+
 void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
     const enum channel_kind kind = record->stream.bulk ? CHANNEL_BULK : CHANNEL_LIVE;
@@ -522,7 +555,7 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
     if (record->stream.stream != channel->out_stream || record->stream.seq > channel->out_seq)
         return;
     if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns)) {
-        shard->resume_due = shard->resume_due || channel->out_deferred;
+        send_soon(shard, channel);
         bound_acked(shard);
     }
     if (record->stream.resync)

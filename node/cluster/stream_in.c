@@ -80,9 +80,16 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     if (vnode->role != ROLE_ABSENT && term->writer == shard->peers[at]->node)
         (void)vnodes_adopt(shard, number, term);
     const bool followed = follows(shard, at, number);
+    /* In the plane of quorum nothing is taken of a term below the promised one, whoever wrote it,
+     * and of a state that is pulled only the one that was reported. */
+    const bool outdated =
+        vnodes_quorum(shard, number) && followed &&
+        term_compare(term, vnode->role == ROLE_REPLICA ? &vnode->term : &vnode->best_state) != 0;
     const enum copy_order order = order_of(vnode, at, term, record->term.sync);
     vnode->in_late = order == COPY_LATE;
-    if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
+    if (outdated) {
+        vnode->in_late = true;
+    } else if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
         put_stale(shard, at, number, effects);
         vnode->in_late = true;
     } else if (order == COPY_NEXT && !followed && vnode->in_from != PEER_NONE &&
@@ -118,7 +125,12 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *
     vnode->in_ns = shard->now_ns;
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
-    merge_in_slot(shard, record->slot.vnode, record->slot.id);
+    if (!vnodes_quorum(shard, record->slot.vnode)) {
+        merge_in_slot(shard, record->slot.vnode, record->slot.id);
+    } else if (result != 0) {
+        vnode->whole = false; /* R4: what had no room is not held */
+        vnodes_stir(shard, record->slot.vnode);
+    }
 }
 
 static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,
@@ -127,6 +139,15 @@ static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type typ
     struct peer_vnode entry = vnodes_entry(shard, number);
     entry.sync = sync;
     peers_put_vnode(shard, at, type, &entry, effects);
+}
+
+void stream_tell_held(struct shard *shard, uint16_t at, uint32_t number, uint32_t sync,
+                      uint64_t seq, struct effects *effects)
+{
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.sync = sync;
+    entry.seq = seq;
+    peers_put_vnode(shard, at, PEER_HELD, &entry, effects);
 }
 
 void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
@@ -152,10 +173,13 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         vnode->state = entry->state; /* S4 */
         table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
         vnode->beyond = false;
-        merge_in_mark(shard, entry->vnode, vnode->in_copy);
+        if (!vnodes_quorum(shard, entry->vnode))
+            merge_in_mark(shard, entry->vnode, vnode->in_copy);
         end_copy(shard, entry->vnode);
     }
-    if (entry->asks)
+    if (vnodes_quorum(shard, entry->vnode))
+        quorum_marked(shard, at, entry, effects);
+    else if (entry->asks)
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)
         vnodes_pulled(shard, entry->vnode, effects);

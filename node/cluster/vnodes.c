@@ -41,7 +41,7 @@
 
 bool vnodes_mine(const struct shard *shard, uint32_t number)
 {
-    return number % shard->options.shards == shard->options.shard;
+    return vnodes_ring(shard, number) % shard->options.shards == shard->options.shard;
 }
 
 uint8_t vnodes_disk_mask(const struct shard *shard)
@@ -79,10 +79,12 @@ bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32
 
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role)
 {
-    shard->roles[vnode->role]--;
-    shard->roles[role]++;
+    const uint32_t number = (uint32_t)(vnode - shard->vnodes);
+    uint32_t *roles = vnodes_quorum(shard, number) ? shard->quorum_roles : shard->roles;
+    roles[vnode->role]--;
+    roles[role]++;
     if (role != ROLE_DECIDING && role != ROLE_PASSING)
-        bound_stepped_down(shard, (uint32_t)(vnode - shard->vnodes));
+        bound_stepped_down(shard, number);
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
@@ -91,14 +93,16 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     vnode->since_ns = shard->now_ns;
     vnode->pulling = false;
     shard->reroute_due = true;
-    vnodes_stir(shard, (uint32_t)(vnode - shard->vnodes));
+    vnodes_stir(shard, number);
 }
 
 /* ---- becoming a replica ---------------------------------------------------------------------- */
 
-static void become_replica(struct shard *shard, uint32_t number)
+void vnodes_become_replica(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        quorum_deposed(shard, number);
     if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING)
         shard->stats.stepped_down++;
     vnodes_set_role(shard, vnode, ROLE_REPLICA);
@@ -114,12 +118,17 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
         return false;
     vnode->term = *term;
     vnode->whole = false; /* of the new decider's copy nothing was taken yet */
-    diverge_deposed(shard, number);
-    diverge_stop(shard, number);
+    if (!vnodes_quorum(shard, number)) {
+        diverge_deposed(shard, number);
+        diverge_stop(shard, number);
+    }
     const bool own = term->writer == shard->options.node_id && vnodes_mine(shard, number);
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
-    if (!own && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
-        become_replica(shard, number);
+    const bool quorum = vnodes_quorum(shard, number);
+    if ((quorum || !own) && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
+        vnodes_become_replica(shard, number);
+    if (quorum)
+        quorum_adopted(shard, number);
     shard->reroute_due = true;
     vnodes_stir(shard, number);
     return true;
@@ -148,6 +157,10 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct peer_vnode entry = vnodes_entry(shard, number);
+    if (vnodes_quorum(shard, number)) {
+        quorum_ask(shard, number, effects);
+        return;
+    }
     entry.asks = vnode->yields;
     vnode->asked_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
@@ -160,6 +173,8 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
 void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        quorum_recovering(shard, number);
     vnodes_set_role(shard, vnode, ROLE_RECOVERING);
     vnode->fresh = fresh;
     vnode->reported = 0;
@@ -175,15 +190,23 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnodes_ask(shard, number, effects);
 }
 
+struct term vnodes_term_above(const struct shard *shard, const struct term *term)
+{
+    return term_above(term, shard->view->epoch, shard->options.node_id,
+                      shard->options.incarnation); /* V4 */
+}
+
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const bool replaces = !term_is_none(&vnode->term) && !vnode->fresh;
     vnode->base_state = vnode->state;
     vnode->base_seq = table_vnode_seq(shard->table, number);
-    merge_cut(shard, number);
-    vnode->term = term_above(&vnode->term, shard->view->epoch, shard->options.node_id,
-                             shard->options.incarnation); /* V4 */
+    if (!vnodes_quorum(shard, number)) { /* else it is the ballot that was promised */
+        merge_cut(shard, number);
+        vnode->term = vnodes_term_above(shard, &vnode->term);
+    }
+    ASSERT(vnode->term.writer == shard->options.node_id);
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;
@@ -200,6 +223,8 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
             stream_restart_link(shard, number, i);
     }
     vnode->beyond = false;
+    if (vnodes_quorum(shard, number))
+        quorum_opened(shard, number);
     struct peer_vnode entry = vnodes_entry(shard, number);
     entry.sync = (uint32_t)++shard->opened;
     for (uint16_t i = 0; i < shard->peer_count; i++)
@@ -212,8 +237,8 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
 uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effects)
 {
     uint32_t count = 0;
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number)) {
         if (shard->vnodes[number].role != ROLE_DECIDING)
             continue;
         struct peer_vnode entry = vnodes_entry(shard, number);
@@ -259,6 +284,10 @@ static bool accounted(const struct shard *shard, const struct vnode *vnode, uint
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number)) {
+        quorum_recover(shard, number, effects);
+        return;
+    }
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (!accounted(shard, vnode, i))
             return;
@@ -300,6 +329,10 @@ void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
                   struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
+    if (vnodes_quorum(shard, entry->vnode)) {
+        quorum_query(shard, at, entry, effects);
+        return;
+    }
     (void)vnodes_adopt(shard, entry->vnode, &entry->term);
     note_yield(shard, at, entry);
     const bool leaderless = vnode->hint == at || vnode->hint == PEER_NONE ||
@@ -356,6 +389,10 @@ void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
                    struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
+    if (vnodes_quorum(shard, entry->vnode)) {
+        quorum_report(shard, at, entry, effects);
+        return;
+    }
     (void)vnodes_adopt(shard, entry->vnode, &entry->term);
     if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role) &&
         vnodes_first_alive(shard, entry->vnode))
@@ -365,7 +402,7 @@ void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
         return;
     if (decides(entry->role) && term_compare(&entry->term, &vnode->term) == 0) {
         vnode->hint = at;
-        become_replica(shard, entry->vnode);
+        vnodes_become_replica(shard, entry->vnode);
         return;
     }
     for (uint32_t i = 0; i < vnode->link_count; i++)
@@ -381,6 +418,8 @@ void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         (vnode->role != ROLE_REPLICA && vnode->role != ROLE_RECOVERING))
         return;
     diverge_stop(shard, entry->vnode);
+    if (vnodes_quorum(shard, entry->vnode) && term_compare(&entry->term, &vnode->term) != 0)
+        return; /* a ballot that was outbid */
     vnode->puller = at;
     table_set_targets(shard->table, entry->vnode,
                       (uint8_t)(vnodes_disk_mask(shard) | TABLE_TARGET_BIT(TABLE_REPLICA_1)));
@@ -406,6 +445,8 @@ void vnodes_opened(struct shard *shard, uint16_t at, const struct peer_vnode *en
         return;
     vnode->hint = at;
     if (vnode->role == ROLE_RECOVERING)
-        become_replica(shard, entry->vnode);
+        vnodes_become_replica(shard, entry->vnode);
+    if (vnodes_quorum(shard, entry->vnode))
+        quorum_found(shard, entry->vnode);
     vnode->puller = PEER_NONE;
 }

@@ -40,12 +40,37 @@ int vnodes_successor(const struct shard *shard, uint32_t number)
     return -1;
 }
 
+/* Q8 of quorum.c: the PASS follows when all that was decided is committed. */
+static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed)
+        return false; /* another ballot is due first */
+    vnodes_set_role(shard, vnode, ROLE_PASSING);
+    vnode->passing_to = vnode->links[link].peer;
+    vnode->asked_ns = 0;
+    return true;
+}
+
+static void pass_quorum(struct shard *shard, uint32_t number, uint32_t link,
+                        struct effects *effects)
+{
+    if (!quorum_committed(shard, number))
+        return;
+    if (shard->vnodes[number].links[link].durable_seq == table_vnode_seq(shard->table, number))
+        put_pass(shard, number, link, effects);
+    else
+        stream_mark_again(shard, number, link);
+}
+
 bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const int link = vnodes_successor(shard, number);
     if (link < 0 || !vnode->links[link].confirmed || peers_silent(shard, vnode->links[link].peer))
         return false;
+    if (vnodes_quorum(shard, number))
+        return seal_quorum(shard, number, (uint32_t)link);
     vnodes_set_role(shard, vnode, ROLE_PASSING); /* V3: nothing is decided from here on */
     vnode->passing_to = vnode->links[link].peer;
     if (stream_drain(shard, number, (uint32_t)link, effects)) {
@@ -65,6 +90,11 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
                        term_compare(&vnode->term, &entry->term) == 0 &&
                        term_compare(&vnode->state, &entry->term) == 0 &&
                        table_vnode_seq(shard->table, entry->vnode) == entry->seq;
+    if (whole && vnodes_quorum(shard, entry->vnode)) {
+        if (!quorum_passed(shard, entry->vnode, effects))
+            quorum_put_report(shard, at, entry->vnode, effects);
+        return;
+    }
     if (whole && vnodes_mine(shard, entry->vnode)) {
         vnode->equal = 0;
         for (uint32_t i = 0; i < vnode->link_count; i++)
@@ -92,6 +122,10 @@ void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *eff
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         if (vnode->links[i].peer != vnode->passing_to)
             continue;
+        if (vnodes_quorum(shard, number)) {
+            pass_quorum(shard, number, i, effects);
+            continue;
+        }
         /* What was lost is copied again first: the sealed state does not change meanwhile. */
         if (vnode->links[i].confirmed && stream_drain(shard, number, i, effects))
             put_pass(shard, number, i, effects);

@@ -10,6 +10,8 @@
 bool vnodes_degraded(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        return false; /* S5 */
     uint32_t holders = 1;
     uint32_t replicas = 1;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
@@ -51,9 +53,34 @@ static bool leases_hold(const struct shard *shard, const struct vnode *vnode)
     return true;
 }
 
+/* In the plane of quorum what cannot go anywhere soon is not kept waiting, and what is decided here
+ * needs no leases: it is confirmed by a majority afterwards. */
+static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *peer)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    enum route route = ROUTE_WAIT;
+    const bool here = vnodes_mine(shard, number) &&
+                      (vnode->role == ROLE_DECIDING || vnode->role == ROLE_RECOVERING ||
+                       vnode->role == ROLE_PASSING);
+    if (here) {
+        if (vnode->role == ROLE_DECIDING && !quorum_of(shard, number)->sealed)
+            route = ROUTE_HERE;
+    } else {
+        *peer = vnode->hint;
+        if (!term_is_none(&vnode->term) && *peer != PEER_NONE && !peers_silent(shard, *peer))
+            return ROUTE_PEER;
+        route = route_to_replica(shard, number, peer);
+        if (route == ROUTE_PEER)
+            return route;
+    }
+    return quorum_failing(shard, number) ? ROUTE_NONE : route;
+}
+
 enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        return route_quorum(shard, number, peer);
     if (vnodes_mine(shard, number)) {
         if (vnode->role == ROLE_DECIDING) /* S1 */
             return leases_hold(shard, vnode) ? ROUTE_HERE : ROUTE_WAIT;

@@ -23,12 +23,15 @@ uint8_t vnodes_disk_mask(const struct shard *shard);
 uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode);
 /* Whether place `place` of the vnode's replica set is this node's. */
 bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
+void vnodes_become_replica(struct shard *shard, uint32_t number);
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role);
 /* Begins to recover: asks the other replicas what they hold. `fresh`: not because of a silence. */
 void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct effects *effects);
 void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
 /* Opens a term, or pulls a better state, if everybody who lives was heard. */
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
+/* The term that this node would open above `term`. */
+struct term vnodes_term_above(const struct shard *shard, const struct term *term);
 /* Decides from now on (V1); links in `equal` hold the same state. */
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
 /* V2: whether no replica of higher rank lives, by this shard's own evidence. */

@@ -40,6 +40,8 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
 static bool has_arrived(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        return quorum_arrived(shard, number);
     if (vnode->rank != 0)
         return vnode->role != ROLE_DECIDING || peers_silent_node(shard, vnode->ids[0], number);
     if (vnode->role != ROLE_DECIDING)
@@ -60,6 +62,42 @@ static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
 {
     const int64_t since_ns = vnode->in_ns > vnode->since_ns ? vnode->in_ns : vnode->since_ns;
     return vnode->pulling && shard->now_ns - since_ns > VNODES_PASS_GIVE_UP_MS * MS;
+}
+
+static uint32_t tick_quorum(struct shard *shard, uint32_t number, uint32_t passes,
+                            struct effects *effects)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    switch ((enum peer_role)vnode->role) {
+    case ROLE_REPLICA:
+        if (vnode->rank != UINT8_MAX)
+            quorum_replica_tick(shard, number, effects);
+        else
+            vnodes_drop(shard, number);
+        break;
+    case ROLE_RECOVERING:
+        quorum_recover_tick(shard, number, effects);
+        break;
+    case ROLE_DECIDING:
+        stream_ask_again(shard, number, effects);
+        quorum_tick(shard, number, effects);
+        if (vnode->role == ROLE_DECIDING && passes < VNODES_PASSES_PER_TICK &&
+            vnodes_try_pass(shard, number, effects))
+            passes++;
+        break;
+    case ROLE_PASSING:
+        quorum_tick(shard, number, effects);
+        if (vnode->role == ROLE_PASSING)
+            vnodes_pass_again(shard, number, effects);
+        break;
+    case ROLE_ABSENT:
+        if (vnodes_may_return(shard, number))
+            vnodes_recover(shard, number, true, effects);
+        break;
+    case ROLE_END:
+        break;
+    }
+    return passes;
 }
 
 static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
@@ -106,7 +144,8 @@ static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
                        struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK)
+    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK ||
+        (vnodes_quorum(shard, number) && quorum_of(shard, number)->in_batch)) /* J4 of journal.c */
         return dropped;
     vnode->drop_due = false;
     effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
@@ -124,8 +163,8 @@ void vnodes_stir(struct shard *shard, uint32_t number)
 
 void vnodes_stir_all(struct shard *shard)
 {
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards)
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number))
         vnodes_stir(shard, number);
 }
 
@@ -144,6 +183,8 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->drop_due || !vnode->arrived)
+        return false;
+    if (vnodes_quorum(shard, number) && !quorum_calm(shard, number))
         return false;
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
@@ -173,7 +214,8 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         const uint32_t number = shard->stirred[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
-        passes = tick_one(shard, number, passes, effects);
+        passes = vnodes_quorum(shard, number) ? tick_quorum(shard, number, passes, effects)
+                                              : tick_one(shard, number, passes, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
             vnode->arrived = true;
             shard->unarrived--;
@@ -189,14 +231,16 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
 
 void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effects)
 {
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number)) {
         struct vnode *vnode = &shard->vnodes[number];
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at)
                 stream_unconfirm(shard, number, i);
         vnodes_stir(shard, number);
-        if (vnode->role == ROLE_REPLICA && vnode->hint == at)
+        if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
+            quorum_replica_tick(shard, number, effects);
+        else if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             watch_decider(shard, number, effects);
         else if (vnode->role == ROLE_RECOVERING)
             vnodes_finish_recovery(shard, number, effects);
@@ -205,8 +249,8 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
 
 void vnodes_peer_restarted(struct shard *shard, uint16_t at)
 {
-    for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
-         number += shard->options.shards) {
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number)) {
         struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             vnode->whole = false; /* does it still decide? */

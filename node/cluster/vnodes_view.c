@@ -83,10 +83,13 @@ static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t
 void vnodes_drop(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        quorum_dropped(shard, number);
+    else
+        merge_forget(shard, number);
     vnodes_set_role(shard, vnode, ROLE_ABSENT);
     memset(&vnode->state, 0, sizeof vnode->state);
     diverge_stop(shard, number);
-    merge_forget(shard, number);
     vnode->merge.deposed = false;
     vnode->claim_fell = false;
     vnode->puller = PEER_NONE;
@@ -110,7 +113,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
 {
     struct vnode *vnode = &shard->vnodes[number];
     uint64_t ids[VIEW_REPLICAS_MAX];
-    const uint32_t count = view_replica_set(shard->view, number, ids);
+    const uint32_t count = view_replica_set(shard->view, vnodes_ring(shard, number), ids);
     if (!term_is_none(&vnode->term) && vnode->term.writer != shard->options.node_id)
         vnode->hint = peers_for(shard, vnode->term.writer, number);
     const bool same = same_ids(vnode, ids, count);
@@ -134,11 +137,31 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
 
 void vnodes_follow_view(struct shard *shard, struct effects *effects)
 {
-    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
         if (vnodes_mine(shard, number) && shard->vnodes[number].arrived)
             shard->unarrived++;
         shard->vnodes[number].arrived = false;
+        if (vnodes_quorum(shard, number))
+            quorum_of(shard, number)->settled = false;
         follow_one(shard, number, effects);
     }
     vnodes_stir_all(shard);
+}
+
+void vnodes_use_quorum(struct shard *shard, struct effects *effects)
+{
+    shard->quorum_wanted = false;
+    if (shard->vnode_end > shard->options.vnodes)
+        return;
+    const uint32_t first = shard->options.vnodes;
+    shard->vnode_end = 2 * first;
+    for (uint32_t number = first; number < shard->vnode_end; number++) {
+        if (vnodes_mine(shard, number)) {
+            shard->quorum_roles[ROLE_ABSENT]++;
+            shard->unarrived++;
+            vnodes_stir(shard, number);
+            table_set_targets(shard->table, number, vnodes_disk_mask(shard));
+        }
+        follow_one(shard, number, effects);
+    }
 }

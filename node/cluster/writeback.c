@@ -127,7 +127,8 @@ bool shard_flushed(struct shard *shard)
     if (shard->options.ephemeral)
         return true;
     shard->flush_asked = true;
-    return !shard->write_out && table_target_idle(shard->table, TABLE_DISK);
+    return !shard->write_out && table_target_idle(shard->table, TABLE_DISK) &&
+           !shard->journal_out && !shard_journal_due(shard);
 }
 
 /* ---- back from disk -------------------------------------------------------------------------- */
@@ -136,8 +137,9 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
                        const uint8_t *state, size_t len, int64_t now_ns)
 {
     struct table_stats stats;
-    if (number >= shard->options.vnodes || !vnodes_mine(shard, number))
+    if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return 0;
+    shard->quorum_wanted = shard->quorum_wanted || vnodes_quorum(shard, number);
     table_stats(shard->table, &stats);
     int result = TG_EFULL;
     if (stats.bytes < stats.bytes_max / 10 * 9)
@@ -151,9 +153,12 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
 void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term *state,
                          uint64_t seq)
 {
-    if (number >= shard->options.vnodes || !vnodes_mine(shard, number))
+    if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return;
-    shard->vnodes[number].term = *state;
+    if (vnodes_quorum(shard, number))
+        journal_restored(shard, number, state, seq);
+    else
+        shard->vnodes[number].term = *state;
     shard->vnodes[number].state = *state;
     shard->vnodes[number].merge.guard.blind = true;
     table_set_vnode_seq(shard->table, number, seq);

@@ -91,7 +91,7 @@ static const struct yaml_reader_word mode_words[] = {
 static const struct yaml_reader_word consistency_words[] = {
     {"one", POLICY_CONSISTENCY_ONE, false},
     {"any", POLICY_CONSISTENCY_QUORUM + 1, true},
-    {"quorum", POLICY_CONSISTENCY_QUORUM, true},
+    {"quorum", POLICY_CONSISTENCY_QUORUM, false},
 };
 static const struct yaml_reader_word scope_words[] = {{"region", 0, false}, {"global", 1, true}};
 

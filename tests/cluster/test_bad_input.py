@@ -180,7 +180,7 @@ RULES = {
     "the same name twice": (RULE + RULE[len("rules:\n"):], ":5:11: "),
     "a throttle rule without limits": (HEAD, ":2:5: "),
     "a bad network": (RULE + "    match: {ip: 10.0.0.0/99}\n", ":5:17: "),
-    "what this version cannot do": (RULE + "    consistency: quorum\n",
+    "what this version cannot do": (RULE + "    consistency: any\n",
                                     "not supported"),
 }
 

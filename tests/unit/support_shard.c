@@ -27,6 +27,27 @@ static void *copy_of(const void *bytes, size_t len)
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+static struct lab_journal *journal_new(void)
+{
+    struct lab_journal *journal = calloc(1, sizeof *journal);
+    assert_non_null(journal);
+    journal->batch = (struct shard_journal){
+        .records = journal->records,
+        .capacity = sizeof journal->records / sizeof *journal->records,
+        .bytes = journal->bytes,
+        .bytes_capacity = sizeof journal->bytes,
+    };
+    return journal;
+}
+
+static void journal_free(struct lab_journal *journal)
+{
+    for (size_t i = 0; i < journal->slot_count; i++)
+        free(journal->slots[i].bytes);
+    free(journal->slots);
+    free(journal);
+}
+
 static void describe_member(struct ring_member *member, uint32_t node)
 {
     char name[16];
@@ -69,6 +90,7 @@ struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
         struct shard_options *options = &lab->shards[at].options;
         shard_options_default(options);
         lab->shards[at].node = node_id(at / shards_each);
+        lab->shards[at].journal = journal_new();
         options->node_id = lab->shards[at].node;
         options->shard = (uint16_t)(at % shards_each);
         options->shards = (uint16_t)shards_each;
@@ -87,8 +109,10 @@ struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
 
 void lab_free(struct lab *lab)
 {
-    for (uint32_t at = 0; at < lab->count; at++)
+    for (uint32_t at = 0; at < lab->count; at++) {
         lab_stop(lab, at);
+        journal_free(lab->shards[at].journal);
+    }
     for (size_t i = 0; i < lab->frame_count; i++)
         free(lab->frames[i].bytes);
     for (size_t i = 0; i < lab->reply_count; i++)
@@ -113,6 +137,96 @@ static uint32_t shard_at(const struct lab *lab, uint64_t node, uint16_t shard)
     fail_msg("no shard %u of node %llx", shard, (unsigned long long)node);
     return LAB_NONE;
 }
+
+/* ---- journals -------------------------------------------------------------------------------- */
+
+static void journal_drop(struct lab_journal *journal, uint32_t vnode)
+{
+    memset(&journal->state[vnode], 0, sizeof journal->state[vnode]);
+    journal->seq[vnode] = 0; /* its promise stays */
+    for (size_t i = journal->slot_count; i-- > 0;)
+        if (journal->slots[i].vnode == vnode) {
+            free(journal->slots[i].bytes);
+            journal->slots[i] = journal->slots[--journal->slot_count];
+        }
+}
+
+static void journal_put_slot(struct lab_journal *journal, const struct shard_journal_record *record)
+{
+    size_t i = 0;
+    while (i < journal->slot_count && (journal->slots[i].vnode != record->vnode ||
+                                       !hash128_equal(journal->slots[i].id, record->id)))
+        i++;
+    if (i == journal->slot_count) {
+        journal->slots = realloc(journal->slots, ++journal->slot_count * sizeof *journal->slots);
+        assert_non_null(journal->slots);
+        journal->slots[i] = (struct lab_slot){.vnode = record->vnode, .id = record->id};
+    }
+    free(journal->slots[i].bytes);
+    journal->slots[i].bytes = copy_of(journal->bytes + record->offset, record->len);
+    journal->slots[i].len = record->len;
+}
+
+static void journal_write(struct lab_journal *journal)
+{
+    for (uint32_t i = 0; i < journal->batch.count; i++) {
+        const struct shard_journal_record *record = &journal->records[i];
+        if (record->kind == JOURNAL_SLOT) {
+            journal_put_slot(journal, record);
+        } else if (record->kind == JOURNAL_HEADER) {
+            journal->state[record->vnode] = record->term;
+            journal->seq[record->vnode] = record->seq;
+        } else if (term_compare(&record->term, &journal->promised[record->vnode]) > 0) {
+            journal->promised[record->vnode] = record->term;
+        }
+    }
+}
+
+void lab_journal_end(struct lab *lab, uint32_t at, bool ok)
+{
+    struct lab_journal *journal = lab->shards[at].journal;
+    if (!journal->out)
+        return;
+    journal->out = false;
+    if (ok)
+        journal_write(journal);
+    shard_journaled(lab->shards[at].shard, lab->now_ns, ok, &lab->effects);
+    lab_perform(lab, at);
+}
+
+static void journal_step(struct lab *lab, uint32_t at)
+{
+    struct lab_shard *it = &lab->shards[at];
+    struct lab_journal *journal = it->journal;
+    if (journal->out && it->journal_ns >= 0 && lab->now_ns >= journal->done_ns)
+        lab_journal_end(lab, at, !it->journal_fails);
+    if (journal->out || !shard_journal_due(it->shard))
+        return;
+    shard_journal_gather(it->shard, lab->now_ns, &journal->batch);
+    journal->out = true;
+    journal->done_ns = lab->now_ns + it->journal_ns;
+    if (it->journal_ns == 0)
+        lab_journal_end(lab, at, !it->journal_fails);
+}
+
+static void journal_restore(struct lab *lab, uint32_t at)
+{
+    const struct lab_journal *journal = lab->shards[at].journal;
+    struct shard *shard = lab->shards[at].shard;
+    for (uint32_t vnode = LAB_VNODES; vnode < 2 * LAB_VNODES; vnode++) {
+        if (!term_is_none(&journal->promised[vnode]))
+            shard_restore_promise(shard, vnode, &journal->promised[vnode]);
+        if (!term_is_none(&journal->state[vnode]))
+            shard_restore_vnode(shard, vnode, &journal->state[vnode], journal->seq[vnode]);
+    }
+    for (size_t i = 0; i < journal->slot_count; i++)
+        assert_int_equal(shard_restore_slot(shard, journal->slots[i].vnode, journal->slots[i].id,
+                                            journal->slots[i].bytes, journal->slots[i].len,
+                                            lab->now_ns),
+                         0);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
 
 static void take_effect(struct lab *lab, uint32_t at, const struct effect *effect)
 {
@@ -144,6 +258,8 @@ static void take_effect(struct lab *lab, uint32_t at, const struct effect *effec
         break;
     case EFFECT_DROP_VNODE:
         lab->dropped_vnodes++;
+        if (effect->vnode >= LAB_VNODES)
+            journal_drop(lab->shards[at].journal, effect->vnode);
         break;
     case EFFECT_META:
     case EFFECT_JOINED:
@@ -189,6 +305,7 @@ void lab_create(struct lab *lab, uint32_t at)
     it->options.boot = ++lab->next_boot;
     it->options.incarnation = it->options.boot;
     assert_int_equal(shard_new(alloc_heap(), &it->options, lab->now_ns, &it->shard), 0);
+    journal_restore(lab, at);
 }
 
 static void give_view(struct lab *lab, uint32_t at)
@@ -216,6 +333,7 @@ void lab_start_all(struct lab *lab)
 
 void lab_stop(struct lab *lab, uint32_t at)
 {
+    lab->shards[at].journal->out = false; /* all of a batch or nothing: here nothing */
     shard_free(&lab->shards[at].shard);
     view_free(&lab->shards[at].view);
 }
@@ -258,7 +376,7 @@ static bool holds_type(const struct lab_frame *frame, unsigned type)
     struct peer_record record;
     assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
     bytes_reader_init(&reader, envelope.records, envelope.len);
-    while (peer_next(&reader, LAB_VNODES, &record) > 0)
+    while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0)
         if (record.type == type)
             return true;
     return false;
@@ -293,8 +411,10 @@ static void step(struct lab *lab)
 {
     lab->now_ns += LAB_MS;
     for (uint32_t at = 0; at < lab->count; at++)
-        if (lab->shards[at].shard != NULL)
+        if (lab->shards[at].shard != NULL) {
             lab_tick(lab, at);
+            journal_step(lab, at);
+        }
     lab_deliver(lab);
 }
 
@@ -356,7 +476,7 @@ uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_r
             continue;
         assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
         bytes_reader_init(&reader, envelope.records, envelope.len);
-        while (peer_next(&reader, LAB_VNODES, &record) > 0) {
+        while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0) {
             if (record.type != type)
                 continue;
             found++;

@@ -8,6 +8,9 @@
  * both drop frames and read what was said. A node that is listed in the ring but not started is a
  * ghost: nothing is delivered to it, and a test may speak in its name (lab_speak).
  *
+ * The journals of consistency quorum survive lab_stop, and are given back by lab_create. A batch is
+ * written within a step, or takes as long as a test says.
+ *
  * L1  Nothing happens but by a call of these functions, and only those that run let time pass.
  * L2  After every event the shard that took it has kept its invariants.
  */
@@ -56,8 +59,32 @@ struct lab_load {
     struct hash128 id;
 };
 
+/* What survives the process of a shard: its journal, and the batch on its way there. */
+struct lab_slot {
+    uint32_t vnode;
+    struct hash128 id;
+    size_t len;
+    uint8_t *bytes;
+};
+
+struct lab_journal {
+    struct term promised[2 * LAB_VNODES];
+    struct term state[2 * LAB_VNODES];
+    uint64_t seq[2 * LAB_VNODES];
+    struct lab_slot *slots;
+    size_t slot_count;
+    bool out; /* a batch is being written */
+    int64_t done_ns;
+    struct shard_journal batch;
+    struct shard_journal_record records[SHARD_JOURNAL_RECORDS_MIN * 8];
+    uint8_t bytes[SHARD_JOURNAL_BYTES_MIN];
+};
+
 struct lab_shard {
     uint64_t node;
+    struct lab_journal *journal;
+    int64_t journal_ns; /* how long a batch takes; a negative one never ends */
+    bool journal_fails; /* batches are refused */
     struct shard_options options;
     struct shard *shard; /* NULL: not running */
     struct view *view;
@@ -113,7 +140,7 @@ void lab_create(struct lab *lab, uint32_t at);
 void lab_start(struct lab *lab, uint32_t at);
 /* Starts all, and runs until every vnode is decided and held by all replicas. */
 void lab_start_all(struct lab *lab);
-/* The process ends without a word. */
+/* The process ends without a word; so does the batch that was on its way to its journal. */
 void lab_stop(struct lab *lab, uint32_t at);
 /* Gives every running shard a view of the present configuration. */
 void lab_view_all(struct lab *lab);
@@ -132,6 +159,8 @@ void lab_until(struct lab *lab, bool (*done)(struct lab *lab, void *context), vo
 void lab_settle(struct lab *lab);
 /* Delivers what is under way without letting time pass. */
 void lab_deliver(struct lab *lab);
+/* Ends the batch that shard `at` has out, if it has one: written or not. */
+void lab_journal_end(struct lab *lab, uint32_t at, bool ok);
 /* Lets one shard tick now. */
 void lab_tick(struct lab *lab, uint32_t at);
 /* Time passes, and nobody does anything: a pause of all processes. */

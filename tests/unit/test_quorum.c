@@ -1,0 +1,479 @@
+/* test_quorum.c - consistency quorum: what a majority must hold before an answer, and after. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "tests/unit/support_shard.h"
+
+static const char RULES[] =
+    "rules:\n"
+    "  - {name: kept, match: {api: /kept}, key: [user], consistency: quorum, on_failure: closed,"
+    " limits: [{rate: 10/d, algorithm: fixed_window}]}\n"
+    "  - {name: open, match: {api: /open}, key: [user], consistency: quorum, on_failure: open,"
+    " limits: [{rate: 10/d, algorithm: fixed_window}]}\n"
+    "  - {name: mixed-quorum, match: {api: /mixed}, key: [user], consistency: quorum,"
+    " limits: [{rate: 10/d, algorithm: fixed_window}]}\n"
+    "  - {name: mixed-one, match: {api: /mixed}, key: [user],"
+    " limits: [{rate: 4/d, algorithm: fixed_window}]}\n";
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+static uint32_t vnode_of_user(const struct lab *lab, const char *rule, const char *user)
+{
+    struct identity identity;
+    const struct identity_value value = {user, strlen(user)};
+    assert_int_equal(identity_rule(&identity, rule, strlen(rule), &value, 1), 0);
+    return identity_vnode(&lab->shards[0].options.route_key, &identity, LAB_VNODES);
+}
+
+static uint64_t send(struct lab *lab, uint32_t at, const char *api, const char *user,
+                     uint8_t operation, uint64_t cost, uint32_t timeout_ms)
+{
+    struct wire_text names[2] = {wire_text_of("api"), wire_text_of("user")};
+    struct wire_text values[2] = {wire_text_of(api), wire_text_of(user)};
+    const int index = wire_checks_builder_attributes(&lab->builder, names, 2);
+    assert_true(index >= 0);
+    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, operation, cost, values,
+                                           2) >= 0);
+    return lab_send(lab, at, timeout_ms);
+}
+
+static struct wire_decision check(struct lab *lab, uint32_t at, const char *api, const char *user,
+                                  uint64_t cost)
+{
+    return lab_answer(lab, send(lab, at, api, user, OPERATION_CHECK, cost, 5000), 0);
+}
+
+static uint64_t used(struct lab *lab, uint32_t at, const char *api, const char *user)
+{
+    const struct wire_decision peek =
+        lab_answer(lab, send(lab, at, api, user, OPERATION_PEEK, 0, 5000), 0);
+    assert_int_not_equal(peek.outcome, OUTCOME_ERROR);
+    return peek.used;
+}
+
+/* The shard that decides the vnode in the plane of quorum, LAB_NONE when none or several say so. */
+static uint32_t decider_of(const struct lab *lab, uint32_t vnode)
+{
+    return lab_decider(lab, LAB_VNODES + vnode);
+}
+
+/* Every vnode is decided by the first of its replicas that runs, and held by all that run. */
+static bool all_settled(struct lab *lab, void *context)
+{
+    (void)context;
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++) {
+        uint32_t rank = 0;
+        while (lab->shards[lab_replica(lab, vnode, rank)].shard == NULL)
+            rank++;
+        const uint32_t at = decider_of(lab, vnode);
+        struct inspect_vnode held;
+        if (at == LAB_NONE || at != lab_replica(lab, vnode, rank))
+            return false;
+        inspect_vnode(lab->shards[at].shard, LAB_VNODES + vnode, &held);
+        uint32_t running = 0;
+        for (uint32_t i = 0; i < held.replicas; i++)
+            running += lab->shards[lab_replica(lab, vnode, i)].shard != NULL;
+        if (held.confirmed + 1u < running)
+            return false;
+    }
+    return true;
+}
+
+static void start(struct lab *lab, uint32_t at)
+{
+    lab_start(lab, at);
+    shard_policy(lab->shards[at].shard, lab->policies[0]);
+}
+
+static struct lab *quorum_lab(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
+{
+    struct lab *lab = lab_new(nodes, shards_each, replicas);
+    lab_start_all(lab);
+    lab_rules(lab, RULES);
+    lab_until(lab, all_settled, NULL, 5000 * LAB_MS);
+    return lab;
+}
+
+static int set_up(void **state)
+{
+    *state = quorum_lab(3, 1, 3);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *lab = *state;
+    lab_free(lab);
+    return 0;
+}
+
+static uint32_t rank_of(const struct lab *lab, const char *rule, const char *user, uint32_t rank)
+{
+    return lab_replica(lab, vnode_of_user(lab, rule, user), rank);
+}
+
+/* ---- in order -------------------------------------------------------------------------------- */
+
+/* Without a rule that wants it, the plane of quorum costs and says nothing. */
+static void without_a_rule_nothing_of_the_plane_exists(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start_all(lab);
+    assert_int_equal(lab_stats(lab, 0).quorum_vnodes, 0);
+    assert_false(shard_journal_due(lab->shards[0].shard));
+    assert_int_equal(lab_stats(lab, 0).journal_batches, 0);
+    lab_free(lab);
+}
+
+/* A limit is exact through every node, and no answer is degraded. */
+static void a_limit_is_exact_through_every_node(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t i = 0; i < 15; i++) {
+        const struct wire_decision got = check(lab, i % 3, "/kept", "ada", 1);
+        assert_int_equal(got.allowed, i < 10);
+        assert_false(got.degraded);
+    }
+    assert_int_equal(used(lab, 1, "/kept", "ada"), 10);
+    assert_int_equal(lab_stats(lab, rank_of(lab, "kept", "ada", 0)).quorum_checks, 16);
+}
+
+/* The decider's own journal is not enough: the answer waits for that of one replica more. */
+static void a_decision_waits_for_a_majority_of_journals(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    for (uint32_t rank = 1; rank < 3; rank++)
+        lab->shards[rank_of(lab, "kept", "ada", rank)].journal_ns = -1;
+    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 250);
+    lab_run(lab, 100 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    assert_int_equal(lab_stats(lab, decider).quorum_uncommitted, 1);
+    lab_journal_end(lab, rank_of(lab, "kept", "ada", 2), true);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_answered(lab, seq));
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    lab->shards[rank_of(lab, "kept", "ada", 1)].journal_ns = 0;
+}
+
+/* A replica whose journal refuses says nothing; one that follows says it when it is true. */
+static void a_batch_that_was_not_written_releases_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    for (uint32_t rank = 1; rank < 3; rank++)
+        lab->shards[rank_of(lab, "kept", "ada", rank)].journal_fails = true;
+    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 1000);
+    lab_run(lab, 200 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    assert_true(lab_stats(lab, rank_of(lab, "kept", "ada", 1)).journal_failures > 0);
+    lab->shards[rank_of(lab, "kept", "ada", 1)].journal_fails = false;
+    lab_run(lab, 80 * LAB_MS);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+}
+
+/* A read is confirmed as a change is, or it might show what others have left behind. */
+static void a_peek_waits_for_a_majority_too(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
+    lab_run(lab, 50 * LAB_MS);
+    for (uint32_t rank = 1; rank < 3; rank++)
+        lab->cut[rank_of(lab, "kept", "ada", rank)][decider] = true;
+    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_PEEK, 0, 5000);
+    lab_run(lab, 60 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* What was answered as allowed is known to whoever decides next, whichever node that is. */
+static void a_dead_decider_is_replaced_and_nothing_is_forgotten(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t other = rank_of(lab, "kept", "ada", 1);
+    for (uint32_t i = 0; i < 7; i++)
+        assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
+    lab_stop(lab, decider);
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        allowed += check(lab, other, "/kept", "ada", 1).allowed;
+    assert_int_equal(allowed, 3);
+}
+
+/* Three processes end at once: the journals know what was answered. */
+static void a_whole_restart_forgets_nothing(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t i = 0; i < 7; i++)
+        assert_true(check(lab, 0, "/kept", "ada", 1).allowed);
+    for (uint32_t at = 0; at < 3; at++)
+        lab_stop(lab, at);
+    for (uint32_t at = 0; at < 3; at++)
+        start(lab, at);
+    lab_until(lab, all_settled, NULL, 5000 * LAB_MS);
+    assert_int_equal(used(lab, 2, "/kept", "ada"), 7);
+}
+
+/* Only a majority decides: two of three are gone, and checks are refused fast, as on_failure says.
+ */
+static void without_a_majority_on_failure_answers_fast(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t alone = rank_of(lab, "kept", "ada", 0);
+    assert_true(check(lab, alone, "/kept", "ada", 1).allowed);
+    for (uint32_t at = 0; at < 3; at++)
+        if (at != alone)
+            lab_stop(lab, at);
+    lab_run(lab, 500 * LAB_MS);
+    const int64_t asked_ns = lab->now_ns;
+    const struct wire_decision closed = check(lab, alone, "/kept", "ada", 1);
+    assert_false(closed.allowed);
+    assert_int_equal(closed.outcome, OUTCOME_ERROR);
+    const struct wire_decision open = check(lab, alone, "/open", "ada", 1);
+    assert_true(open.allowed && open.degraded);
+    assert_true(lab->now_ns - asked_ns <= 20 * LAB_MS);
+    assert_true(lab_stats(lab, alone).quorum_unavailable >= 2);
+    assert_true(lab_stats(lab, alone).quorum_vnodes_undecided > 0);
+}
+
+/* A decider that hears nobody cannot answer on its own, and the others go on without it. */
+static void a_cut_off_decider_answers_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t other = rank_of(lab, "kept", "ada", 1);
+    for (uint32_t at = 0; at < 3; at++)
+        lab->cut[at][decider] = lab->cut[decider][at] = at != decider;
+    uint64_t alone[6];
+    for (uint32_t i = 0; i < 6; i++)
+        alone[i] = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 2000);
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 12; i++)
+        allowed += check(lab, other, "/kept", "ada", 1).allowed;
+    assert_int_equal(allowed, 10);
+    memset(lab->cut, 0, sizeof lab->cut);
+    lab_run(lab, 3000 * LAB_MS);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_false(lab_answer(lab, alone[i], 0).allowed);
+    assert_true(lab_stats(lab, decider).quorum_in_doubt >= 1);
+}
+
+/* A decider that is heard but hears nobody gives way as well. */
+static void a_deaf_decider_gives_way(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    for (uint32_t at = 0; at < 3; at++)
+        lab->cut[at][decider] = at != decider;
+    lab_run(lab, 1500 * LAB_MS);
+    assert_true(decider_of(lab, vnode) != LAB_NONE);
+    assert_true(decider_of(lab, vnode) != decider);
+    assert_true(check(lab, lab_replica(lab, vnode, 1), "/kept", "ada", 1).allowed);
+}
+
+/* One replica that alone lost sight of the decider deposes nobody: the other is bound to it. */
+static void who_alone_lost_the_decider_disturbs_nobody(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t blind = lab_replica(lab, vnode, 1);
+    struct term before;
+    struct term after;
+    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &before);
+    lab->cut[decider][blind] = lab->cut[blind][decider] = true;
+    lab_run(lab, 2000 * LAB_MS);
+    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &after);
+    assert_int_equal(term_compare(&before, &after), 0);
+    assert_int_equal(lab_role(lab, decider, LAB_VNODES + vnode), SHARD_DECIDING);
+}
+
+/* ---- ballots --------------------------------------------------------------------------------- */
+
+static void query_of(struct lab *lab, uint32_t from, uint32_t to, uint32_t vnode,
+                     const struct term *ballot)
+{
+    const struct peer_vnode query = {
+        .vnode = LAB_VNODES + vnode,
+        .role = ROLE_RECOVERING,
+        .term = *ballot,
+        .flags = ENTRY_BALLOT | ENTRY_INVITED,
+    };
+    peer_put_vnode(&lab->records, PEER_QUERY, &query);
+    lab_speak(lab, from, to);
+}
+
+/* A promise is spoken of only when it is in the journal. */
+static void a_report_waits_for_the_promise_to_be_durable(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t candidate = lab_replica(lab, vnode, 1);
+    const uint32_t asked = lab_replica(lab, vnode, 2);
+    struct term ballot;
+    struct peer_record last;
+    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &ballot);
+    ballot.number += UINT64_C(100) << TERM_INCARNATION_BITS;
+    ballot.writer = lab->shards[candidate].node;
+    lab_run(lab, 20 * LAB_MS);
+    lab->shards[asked].journal_ns = -1;
+    lab_forget(lab);
+    query_of(lab, candidate, asked, vnode, &ballot);
+    lab_run(lab, 20 * LAB_MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t said = lab_said(lab, asked, candidate, PEER_REPORT, &last);
+        assert_true(said == 0 || term_compare(&last.vnode.term, &ballot) != 0 || i > 0);
+        if (i == 0)
+            lab_journal_end(lab, asked, true);
+        lab_run(lab, 5 * LAB_MS);
+    }
+    assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
+    assert_int_equal(term_compare(&last.vnode.term, &ballot), 0);
+    /* The process ends and another begins: the promise still holds. */
+    lab_stop(lab, asked);
+    start(lab, asked);
+    struct term known;
+    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &known);
+    assert_true(term_compare(&known, &ballot) >= 0);
+    lab->shards[asked].journal_ns = 0;
+}
+
+/* A ballot below the promised one is answered with that one. */
+static void a_lower_ballot_is_refused_with_the_higher_one(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t candidate = lab_replica(lab, vnode, 1);
+    const uint32_t asked = lab_replica(lab, vnode, 2);
+    struct term before;
+    struct peer_record last;
+    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &before);
+    const struct term lower = {before.epoch, 1, lab->shards[candidate].node};
+    lab_forget(lab);
+    query_of(lab, candidate, asked, vnode, &lower);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
+    assert_true(term_compare(&last.vnode.term, &lower) > 0);
+}
+
+/* ---- several rules, undo --------------------------------------------------------------------- */
+
+/* A rule of each kind on one request: a denial by one gives back what the other took. */
+static void a_denial_by_another_rule_gives_back(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(check(lab, i % 3, "/mixed", "ada", 1).allowed);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(check(lab, i % 3, "/mixed", "ada", 1).allowed);
+    lab_run(lab, 200 * LAB_MS);
+    const struct wire_decision peek =
+        lab_answer(lab, send(lab, 0, "/mixed", "ada", OPERATION_PEEK, 0, 5000), 0);
+    assert_int_equal(peek.used, 4);
+    /* Eight times four were not charged to the rule of quorum: six are left of its ten. */
+    struct shard_stats stats = lab_stats(lab, 0);
+    for (uint32_t at = 1; at < 3; at++)
+        stats.undone += lab_stats(lab, at).undone;
+    assert_true(stats.undone >= 3);
+}
+
+/* Refund, reset, hit: each counts once. */
+static void refund_reset_and_hit_count_once(void **state)
+{
+    struct lab *lab = *state;
+    assert_true(check(lab, 0, "/kept", "ada", 6).allowed);
+    (void)lab_answer(lab, send(lab, 1, "/kept", "ada", OPERATION_REFUND, 2, 5000), 0);
+    assert_int_equal(used(lab, 2, "/kept", "ada"), 4);
+    (void)lab_answer(lab, send(lab, 1, "/kept", "ada", OPERATION_HIT, 5, 5000), 0);
+    assert_int_equal(used(lab, 2, "/kept", "ada"), 9);
+    (void)lab_answer(lab, send(lab, 2, "/kept", "ada", OPERATION_RESET, 0, 5000), 0);
+    assert_int_equal(used(lab, 0, "/kept", "ada"), 0);
+}
+
+/* A refund whose outcome is unknown is not done a second time by the next decider. */
+static void a_refund_in_doubt_is_not_repeated(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t asked = rank_of(lab, "kept", "ada", 1);
+    assert_true(check(lab, asked, "/kept", "ada", 8).allowed);
+    lab_run(lab, 50 * LAB_MS);
+    lab->cut[decider][asked] = true; /* the answer is lost, and the decider with it */
+    const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 3000);
+    lab_run(lab, 30 * LAB_MS);
+    lab_stop(lab, decider);
+    memset(lab->cut, 0, sizeof lab->cut);
+    const struct wire_decision refund = lab_answer(lab, seq, 0);
+    const uint64_t left = used(lab, asked, "/kept", "ada");
+    assert_true(left == 8 || left == 5);
+    assert_true(refund.outcome == OUTCOME_ERROR || left == 5);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* Replica sets of one and of two, and nodes of two shards. */
+static void it_works_for_any_number_of_replicas_and_shards(void **state)
+{
+    static const uint32_t shapes[][3] = {{1, 1, 1}, {2, 1, 2}, {3, 1, 1}, {3, 2, 3}};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct lab *lab = quorum_lab(shapes[i][0], shapes[i][1], shapes[i][2]);
+        for (uint32_t n = 0; n < 12; n++)
+            assert_int_equal(check(lab, n % lab->count, "/kept", "ada", 1).allowed, n < 10);
+        lab_free(lab);
+    }
+}
+
+/* Of two replicas both are needed. */
+static void two_replicas_decide_only_together(void **state)
+{
+    (void)state;
+    struct lab *lab = quorum_lab(2, 1, 2);
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    lab_stop(lab, 1 - decider);
+    lab_run(lab, 500 * LAB_MS);
+    assert_false(check(lab, decider, "/kept", "ada", 1).allowed);
+    start(lab, 1 - decider);
+    lab_until(lab, all_settled, NULL, 5000 * LAB_MS);
+    assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
+    lab_free(lab);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_rule_nothing_of_the_plane_exists),
+        TEST(a_limit_is_exact_through_every_node),
+        TEST(a_decision_waits_for_a_majority_of_journals),
+        TEST(a_batch_that_was_not_written_releases_nothing),
+        TEST(a_peek_waits_for_a_majority_too),
+        TEST(a_dead_decider_is_replaced_and_nothing_is_forgotten),
+        TEST(a_whole_restart_forgets_nothing),
+        TEST(without_a_majority_on_failure_answers_fast),
+        TEST(a_cut_off_decider_answers_nothing),
+        TEST(a_deaf_decider_gives_way),
+        TEST(who_alone_lost_the_decider_disturbs_nobody),
+        TEST(a_report_waits_for_the_promise_to_be_durable),
+        TEST(a_lower_ballot_is_refused_with_the_higher_one),
+        TEST(a_denial_by_another_rule_gives_back),
+        TEST(refund_reset_and_hit_count_once),
+        TEST(a_refund_in_doubt_is_not_repeated),
+        cmocka_unit_test(it_works_for_any_number_of_replicas_and_shards),
+        cmocka_unit_test(two_replicas_decide_only_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
