@@ -329,7 +329,6 @@ void control_free(struct control **pointer)
     alloc_put(allocator, control, sizeof *control);
 }
 
-/* After every event: gossip's wishes, then what follows from the new state. */
 /* That this node has settled is news that a change of the ring waits for. */
 static void retell(struct control *control)
 {
@@ -340,6 +339,7 @@ static void retell(struct control *control)
     swim_retell_self(control->swim);
 }
 
+/* After every event: gossip's wishes, then what follows from the new state. */
 static void settle(struct control *control, struct effects *effects)
 {
     (void)take_gossip(control, effects);

@@ -9,14 +9,12 @@
 
 #define CONTROL_MS ((int64_t)1000000)
 /* How long a bootstrapping node that has seeds looks for somebody else's cluster first. */
-#define CONTROL_SEEK_NS (1500 * CONTROL_MS)
-#define CONTROL_ASK_NS  (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
-#define CONTROL_PROPOSE_NS                                                                         \
-    (125 * CONTROL_MS) /* While the ring changes, a member spreads its record again after so long: \
-                        * whoever missed a rumour would else hold the change up until the next     \
-                        * push/pull. */
+#define CONTROL_SEEK_NS    (1500 * CONTROL_MS)
+#define CONTROL_ASK_NS     (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
+#define CONTROL_PROPOSE_NS (125 * CONTROL_MS) /* between changes that one node proposes */
+/* While the ring changes, a member spreads its record again after so long: whoever missed a rumour
+ * would else hold the change up until the next push/pull. */
 #define CONTROL_RETELL_NS (500 * CONTROL_MS)
-/* between changes that one node proposes */
 /* A member must be seen alive this long before it is taken into the ring. */
 #define CONTROL_ADMIT_NS (300 * CONTROL_MS)
 /* A member that has been dead this long is taken out of the ring; coming back, it joins anew. */

@@ -6,6 +6,8 @@
  *     configuration or as what was accepted for it; but for the first of a lineage, which is
  * forced.
  *
+ * K8  What a voter promises or accepts is on its disk before it says so.
+ *
  * A disk of which an old copy was restored breaks its promises: after that K7 is not judged.
  */
 #include <stdlib.h>
@@ -14,28 +16,66 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/mp.h"
+#include "node/cluster/register_wire.h"
 #include "tests/sim/sim.h"
 
 enum { CONFIG_LEN_MAX = 1 << 16, RECORD_TOKENS = 16 };
 
-/* What the accepted value of a record of the register is for; 0 if nothing was accepted. */
-static uint64_t accepted_epoch(const struct disk_meta *record)
+/* What a voter has on disk of the register: all zero if there is nothing. */
+struct record {
+    uint64_t epoch;
+    struct register_ballot promised;
+    struct register_ballot accepted;
+};
+
+static void read_ballot(struct mp_cursor *cursor, struct register_ballot *ballot)
 {
+    ballot->number = mp_get_uint(cursor);
+    ballot->node = mp_get_uint(cursor);
+    ballot->boot = mp_get_uint(cursor);
+}
+
+static struct record read_record(const struct node *node)
+{
+    const struct disk_meta stored = disk_get_meta(&node->disk, "ring.register");
+    struct record record = {.epoch = 0};
     struct mp_token tokens[RECORD_TOKENS];
     struct mp_cursor cursor;
-    if (record->bytes == NULL)
-        return 0;
-    const int count = mp_parse(record->bytes, record->len, tokens, RECORD_TOKENS);
+    if (stored.bytes == NULL)
+        return record;
+    const int count = mp_parse(stored.bytes, stored.len, tokens, RECORD_TOKENS);
     ASSERT(count > 0);
     mp_cursor_init(&cursor, tokens, (size_t)count);
     (void)mp_get_array(&cursor);
     (void)mp_get_uint(&cursor);
-    const uint64_t epoch = mp_get_uint(&cursor);
-    for (uint32_t i = 0; i < 3; i++)
-        (void)mp_get_uint(&cursor); /* promised */
-    const uint64_t accepted = mp_get_uint(&cursor);
+    record.epoch = mp_get_uint(&cursor);
+    read_ballot(&cursor, &record.promised);
+    read_ballot(&cursor, &record.accepted);
     ASSERT(!cursor.failed);
-    return accepted != 0 ? epoch : 0;
+    return record;
+}
+
+/* Whether the node has accepted a value for `epoch`. */
+static bool has_accepted(const struct node *node, uint64_t epoch)
+{
+    const struct record record = read_record(node);
+    return record.epoch == epoch && record.accepted.number != 0;
+}
+
+void check_vote(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len)
+{
+    struct register_frame frame;
+    if (register_wire_decode(bytes, len, &frame) != 0 ||
+        (frame.message.type != REGISTER_PROMISE && frame.message.type != REGISTER_ACCEPTED))
+        return;
+    const bool promises = frame.message.type == REGISTER_PROMISE;
+    const struct record record = read_record(node);
+    const struct register_ballot *kept = promises ? &record.promised : &record.accepted;
+    if (record.epoch != frame.message.epoch ||
+        register_ballot_compare(kept, &frame.message.ballot) < 0)
+        sim_fail(sim, "node %u says that it %s for epoch %llu, and its disk does not know",
+                 node->index, promises ? "promises" : "accepts",
+                 (unsigned long long)frame.message.epoch); /* K8 */
 }
 
 /* The epoch of a stored configuration. */
@@ -76,9 +116,8 @@ static void check_durable(struct sim *sim, const struct node *node,
         if (at < 0)
             continue;
         const struct disk_meta stored = disk_get_meta(&sim->nodes[at].disk, "ring.config");
-        const struct disk_meta record = disk_get_meta(&sim->nodes[at].disk, "ring.register");
         holders +=
-            stored_epoch(&stored) >= config->epoch || accepted_epoch(&record) == config->epoch;
+            stored_epoch(&stored) >= config->epoch || has_accepted(&sim->nodes[at], config->epoch);
     }
     if (holders < config->voters_count / 2 + 1)
         sim_fail(sim, "node %u is at epoch %llu, which %u of its %u voters have on disk",

@@ -97,6 +97,7 @@ static void send_gossip(struct sim *sim, struct node *node, const struct effect 
         sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
         return;
     }
+    check_vote(sim, node, effect->bytes, effect->len);
     net_send(sim, node->index, 0, (uint8_t)(d - 1), EVENT_GOSSIP, 0, false, effect->bytes,
              effect->len);
 }

@@ -553,6 +553,8 @@ void faults_end(struct sim *sim);
 
 /* After an event of the control core: K6 and K7. */
 void check_ring(struct sim *sim, struct node *node);
+/* A frame that the node is about to send to another's control core: K8. */
+void check_vote(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
