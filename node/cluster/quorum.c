@@ -504,7 +504,8 @@ void quorum_check(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
     uint64_t last = 0;
-    ASSERT(vnode->merge.guard.count == 0 && !vnode->merge.deposed);
+    ASSERT(vnode->merge.guard.count == 0 && !vnode->merge.guard.blind);
+    ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
     ASSERT(quorum->first_part == POOL_NONE || decides(vnode)); /* Q6 */
     for (uint32_t at = quorum->first_part; at != POOL_NONE; at = parts_at(shard, at)->commit_next) {
         const struct part *part = parts_at(shard, at);

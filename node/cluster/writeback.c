@@ -155,11 +155,12 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
 {
     if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return;
-    if (vnodes_quorum(shard, number))
+    if (vnodes_quorum(shard, number)) {
         journal_restored(shard, number, state, seq);
-    else
+    } else {
         shard->vnodes[number].term = *state;
+        shard->vnodes[number].merge.guard.blind = true;
+    }
     shard->vnodes[number].state = *state;
-    shard->vnodes[number].merge.guard.blind = true;
     table_set_vnode_seq(shard->table, number, seq);
 }
