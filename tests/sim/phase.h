@@ -27,7 +27,12 @@ struct phase {
     const struct phase_step *steps;      /* the last has no function */
 };
 
-enum { PHASE_HALF = SIM_LIMIT / 4, PHASE_ENOUGH = SIM_LIMIT + SIM_LIMIT / 2, PHASE_KEYS = 2 };
+enum {
+    PHASE_FEW = SIM_LIMIT / 20,
+    PHASE_HALF = SIM_LIMIT / 4,
+    PHASE_ENOUGH = SIM_LIMIT + SIM_LIMIT / 2,
+    PHASE_KEYS = 2
+};
 
 /* All phases; phase_at(0) is the first of a run, phase_at(1) the last. */
 const struct phase *phase_at(uint32_t index);
@@ -51,6 +56,7 @@ bool phase_not_yet(struct sim *sim, const char *why);
 struct random *phase_stream(struct sim *sim);
 
 /* Steps that several phases have. */
+bool step_few(struct sim *sim);     /* a small part of the limits is used */
 bool step_some(struct sim *sim);    /* a part of the limits is used */
 bool step_quiet(struct sim *sim);   /* clients stop, and changes have time to spread */
 bool step_enough(struct sim *sim);  /* more than the limits is asked for */
@@ -70,7 +76,9 @@ bool step_kept(struct sim *sim);    /* judged: as exact, but repeated checks may
 extern const struct phase_step phase_form[];
 extern const struct phase_step phase_end[];
 extern const struct phase_step phase_idle[];
+extern const struct phase_step phase_return[];
 extern const struct phase_step phase_crash[];
+extern const struct phase_step phase_bounce[];
 extern const struct phase_step phase_deaf[];
 extern const struct phase_step phase_rules[];
 extern const struct phase_step phase_roll[];
@@ -83,6 +91,7 @@ extern const struct phase_step phase_dark[];
 extern const struct phase_step phase_flood[];
 extern const struct phase_step phase_full[];
 extern const struct phase_step phase_split[];
+extern const struct phase_step phase_merge[];
 extern const struct phase_step phase_chaos[];
 bool phase_join_fits(const struct sim *sim);
 

@@ -3,7 +3,10 @@
  *   form    nodes start, or join one by one, under load       nothing lost but repeated checks
  *                                                             charged twice
  *   idle    half the limits used, quiet, a node crashes       exactly the limits
+ *   return  as idle, and the node comes back under load       nothing lost but repeated checks
+ *                                                             charged twice
  *   crash   a node crashes under load                         what nobody had acknowledged
+ *   bounce  a node crashes under load and is back at once     the same
  *   deaf    clients and nodes lose each other's messages      exactly the limits
  *   rules   rules are changed under load                      the higher limits, and the old counts
  *   end     everything is as it should be, load again         exactly the limits
@@ -49,6 +52,25 @@ const struct phase_step phase_idle[] = {
     {"judge", step_exact},   {"back", step_back},   {NULL, NULL},
 };
 
+/* The one that crashed comes back under load, and takes its share back. */
+static bool come_back(struct sim *sim)
+{
+    if (phase_first(sim)) {
+        client_load(sim, sim->plan.keys);
+        node_start_later(sim, sim->plan.victim,
+                         (int64_t)random_below(phase_stream(sim), 100 * SIM_MS));
+        phase_wait(sim, 100);
+        return false;
+    }
+    return step_owned(sim);
+}
+
+const struct phase_step phase_return[] = {
+    {"some", step_few},    {"quiet", step_quiet},   {"crash", crash},      {"half", step_some},
+    {"back", come_back},   {"enough", step_enough}, {"drain", step_drain}, {"rest", step_rest},
+    {"audit", step_audit}, {"judge", step_kept},    {NULL, NULL},
+};
+
 static bool judge_crash(struct sim *sim)
 {
     check_bound(sim, sim->plan.keys, sim->plan.bound);
@@ -59,6 +81,21 @@ static bool judge_crash(struct sim *sim)
 const struct phase_step phase_crash[] = {
     {"half", step_some},   {"crash", crash},       {"enough", step_enough}, {"drain", step_drain},
     {"audit", step_audit}, {"judge", judge_crash}, {"back", step_back},     {NULL, NULL},
+};
+
+/* Most times the node is back before all have noticed. */
+static bool bounce(struct sim *sim)
+{
+    (void)crash(sim);
+    sim->plan.changed = true;
+    phase_wait(sim, random_between(phase_stream(sim), 10, 600));
+    return true;
+}
+
+const struct phase_step phase_bounce[] = {
+    {"half", step_some},   {"bounce", bounce},      {"back", come_back},   {"bounce", bounce},
+    {"back", come_back},   {"enough", step_enough}, {"drain", step_drain}, {"rest", step_rest},
+    {"audit", step_audit}, {"judge", judge_crash},  {NULL, NULL},
 };
 
 /* ---- deaf ------------------------------------------------------------------------------------ */

@@ -2,6 +2,9 @@
  *
  *   split   nothing passes between two sides, or from one to the other,   one limit a side; for
  *           under load                                                    sure, what was known
+ *   merge   the same far below the limits, then all is asked for          at rest every count holds
+ *                                                                         what both sides admitted;
+ *                                                                         exactly the limits
  *   chaos   faults of all kinds, one after another, under load            the same
  */
 #include "tests/sim/phase.h"
@@ -45,6 +48,36 @@ const struct phase_step phase_split[] = {
     {"half", step_some},     {"split", split},      {"heal", heal},
     {"enough", step_enough}, {"drain", step_drain}, {"judge", judge},
     {"rest", step_rest},     {"equal", step_equal}, {NULL, NULL},
+};
+
+/* ---- merge ----------------------------------------------------------------------------------- */
+
+/* Load on both sides, far from the limits: what they admit together is still below them. */
+static bool both_sides(struct sim *sim)
+{
+    const struct key_set set = sim->plan.keys;
+    if (phase_first(sim))
+        client_load(sim, set);
+    for (uint32_t i = set.first; i < set.first + set.count; i++)
+        if (sim->keys[i].attempts >= PHASE_HALF)
+            return true;
+    return phase_not_yet(sim, "clients got too few answers");
+}
+
+/* Nothing that one side admitted may be missing from the count, nor be in it twice. */
+static bool judge_merge(struct sim *sim)
+{
+    sim->plan.changed = true;
+    check_charged(sim, sim->plan.keys, 0);
+    return true;
+}
+
+const struct phase_step phase_merge[] = {
+    {"few", step_few},      {"drain", step_drain},   {"split", split},
+    {"both", both_sides},   {"drain", step_drain},   {"heal", heal},
+    {"rest", step_rest},    {"equal", step_equal},   {"audit", step_audit},
+    {"judge", judge_merge}, {"enough", step_enough}, {"drain", step_drain},
+    {"audit", step_audit},  {"judge", step_kept},    {NULL, NULL},
 };
 
 /* ---- chaos ----------------------------------------------------------------------------------- */

@@ -16,6 +16,11 @@ static bool asked(struct sim *sim, uint64_t enough)
     return phase_not_yet(sim, "clients got too few answers");
 }
 
+bool step_few(struct sim *sim)
+{
+    return asked(sim, PHASE_FEW);
+}
+
 bool step_some(struct sim *sim)
 {
     return asked(sim, PHASE_HALF);
