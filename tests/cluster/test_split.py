@@ -213,6 +213,7 @@ def judge_merge(apart, limits, measured, what):
 
 
 # What both sides admitted counts after the heal: the sum of it, for every algorithm.
+@pytest.mark.slow
 def test_what_both_sides_used_counts_after_the_heal(apart, measured):
     limits = use_both_sides(apart)
     apart.network.heal()
