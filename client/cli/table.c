@@ -66,6 +66,21 @@ static bool is_rows(const struct mp_token *tokens, size_t at, size_t count)
     return true;
 }
 
+/* A map of maps: rows too, each called by its name. */
+static bool is_named_rows(const struct mp_token *tokens, size_t at, size_t count)
+{
+    if (tokens[at].type != MP_MAP || tokens[at].count == 0)
+        return false;
+    size_t row = at + 1;
+    for (uint32_t i = 0; i < tokens[at].count && row < count; i++) {
+        row = next_value(tokens, row, count);
+        if (row >= count || tokens[row].type != MP_MAP)
+            return false;
+        row = next_value(tokens, row, count);
+    }
+    return true;
+}
+
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* Scalars joined by commas, pairs as "name value"; what lies deeper as JSON. */
@@ -225,6 +240,36 @@ void cli_table_rows(struct cli_text *text, const struct mp_token *tokens, size_t
         add_upright(text, tokens, count, &columns, colour);
 }
 
+/* The fields of the first row, under its name. */
+static void add_named_rows(struct cli_text *text, const struct mp_token *tokens, size_t count,
+                           bool colour)
+{
+    struct columns columns = {.count = 0};
+    add_column(&columns, " ", 1);
+    size_t at = next_value(tokens, 1, count);
+    const uint32_t fields = tokens[at++].count;
+    for (uint32_t i = 0; i < fields && at < count; i++) {
+        if (tokens[at].type == MP_STR)
+            add_column(&columns, (const char *)tokens[at].data, tokens[at].count);
+        at = next_value(tokens, next_value(tokens, at, count), count);
+    }
+    struct cli_grid grid;
+    cli_grid_init(&grid, columns.header_at, columns.count, colour);
+    size_t name = 1;
+    for (uint32_t i = 0; i < tokens[0].count && name < count; i++) {
+        const size_t row = next_value(tokens, name, count);
+        const size_t end = next_value(tokens, row, count);
+        add_cell(&grid, tokens, name, count);
+        for (size_t k = 1; k < columns.count; k++) {
+            const size_t cell = find_field(tokens, row, end, columns.fields[k]);
+            add_cell(&grid, tokens, cell < end ? cell : count, count);
+        }
+        name = end;
+    }
+    cli_grid_write(&grid, text);
+    cli_grid_fini(&grid);
+}
+
 /* ---- a map ----------------------------------------------------------------------------------- */
 
 static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size_t count,
@@ -237,7 +282,8 @@ static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size
     size_t at = 1;
     for (uint32_t i = 0; i < tokens[0].count && at < count; i++) {
         const size_t value = next_value(tokens, at, count);
-        if (value < count && !is_rows(tokens, value, count)) {
+        if (value < count && !is_rows(tokens, value, count) &&
+            !is_named_rows(tokens, value, count)) {
             cli_text_clear(&name);
             cli_plain(&name, &tokens[at]);
             cli_grid_add(&grid, name.data != NULL ? name.data : "");
@@ -267,6 +313,11 @@ void cli_table_map(struct cli_text *text, const struct mp_token *tokens, size_t 
             cli_plain(text, &tokens[at]);
             cli_text_str(text, "\n");
             cli_table_rows(text, tokens + value, end - value, NULL, colour);
+        } else if (value < count && is_named_rows(tokens, value, count)) {
+            cli_text_str(text, "\n");
+            cli_plain(text, &tokens[at]);
+            cli_text_str(text, "\n");
+            add_named_rows(text, tokens + value, end - value, colour);
         }
         at = end;
     }

@@ -6,7 +6,8 @@
  *
  *   array of maps   -> one line each under a header
  *   map             -> "field  value" lines, then a table for each array of maps in it;
- *                      one with very many fields is turned on its side
+ *                      one with very many fields is turned on its side; a map of maps is a
+ *                      table whose rows begin with their names
  */
 #ifndef CLIENT_CLI_TABLE_H
 #define CLIENT_CLI_TABLE_H

@@ -94,6 +94,10 @@ static void look_at_health(const struct answer_context *context, struct health *
     for (uint32_t i = 0; i < context->report->shard_count; i++)
         if (context->report->shards[i].vnodes_recovering > 0)
             complain(health, "vnodes of %s are recovering", control->options.name);
+    for (uint32_t i = 0; i < context->report->shard_count; i++)
+        if (context->report->shards[i].vnodes_incomplete > 0)
+            complain(health, "%s decides vnodes that not every replica holds",
+                     control->options.name);
     if (!context->report->storage_ok)
         complain(health, "%s cannot write to its disk", control->options.name);
 }
@@ -144,6 +148,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"undone", stats->undone},
         {"undo_lost", stats->undo_lost},
         {"unconfirmed", stats->unconfirmed},
+        {"over_tokens", stats->over_tokens},
         {"slots", stats->slots},
         {"slots_max", stats->slots_max},
         {"evicted", stats->evicted},
@@ -151,6 +156,9 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"vnodes_deciding", stats->vnodes_deciding},
         {"vnodes_replica", stats->vnodes_replica},
         {"vnodes_recovering", stats->vnodes_recovering},
+        {"vnodes_cut_off", stats->vnodes_cut_off},
+        {"vnodes_degraded", stats->vnodes_unconfirmed},
+        {"vnodes_incomplete", stats->vnodes_incomplete},
         {"parts_waiting", stats->parts_waiting},
     };
     mp_put_map(writer, sizeof fields / sizeof *fields);
@@ -174,7 +182,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 16);
+    mp_put_map(writer, 18);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -191,6 +199,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_members_count(control, writer);
     control_put_register(control, context->now_ns, writer);
+    control_put_bound(report, writer);
     mp_put_str(writer, "storage");
     mp_put_map(writer, 4);
     put_field_str(writer, "kind", report->storage);

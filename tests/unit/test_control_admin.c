@@ -101,10 +101,10 @@ static void assert_text(struct mp_cursor cursor, const char *expected)
 /* Scripts and dashboards read status by the names that are documented. */
 static void status_has_the_documented_fields(void **state)
 {
-    static const char *const names[] = {"node",         "node_id",  "cluster_id", "version",
-                                        "healthy",      "reasons",  "epoch",      "stable",
-                                        "vnodes_total", "replicas", "uptime_ms",  "members",
-                                        "storage",      "rules",    "shards"};
+    static const char *const names[] = {
+        "node",    "node_id", "cluster_id",   "version",        "healthy",        "reasons",
+        "epoch",   "stable",  "vnodes_total", "replicas",       "uptime_ms",      "members",
+        "storage", "rules",   "shards",       "over_admission", "acknowledgement"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;
@@ -123,6 +123,11 @@ static void status_has_the_documented_fields(void **state)
     assert_int_equal(mp_get_uint(&at), 1500);
     at = field(field(map, "members"), "alive");
     assert_int_equal(mp_get_uint(&at), 2);
+    static const char *const bound[] = {"tokens", "vnodes_cut_off", "vnodes_degraded", "why"};
+    const struct mp_cursor levels = field(map, "over_admission");
+    assert_fields(field(levels, "one"), bound, sizeof bound / sizeof *bound);
+    assert_fields(field(levels, "quorum"), bound, sizeof bound / sizeof *bound);
+    assert_text(field(field(levels, "one"), "why"), "");
     at = field(map, "shards");
     assert_int_equal(mp_get_array(&at), 1);
     at = field(at, "checks");

@@ -392,6 +392,40 @@ static void a_map_becomes_lines_and_tables(void **state)
     cli_text_fini(&text);
 }
 
+/* A map of maps is a table, each row under its name; a field that a row lacks is a dash. */
+static void maps_in_a_map_are_rows_with_names(void **state)
+{
+    struct value value;
+    struct cli_text text;
+    (void)state;
+    start(&value);
+    mp_put_map(&value.writer, 2);
+    mp_put_str(&value.writer, "n");
+    mp_put_uint(&value.writer, 7);
+    mp_put_str(&value.writer, "levels");
+    mp_put_map(&value.writer, 2);
+    mp_put_str(&value.writer, "one");
+    mp_put_map(&value.writer, 2);
+    mp_put_str(&value.writer, "tokens");
+    mp_put_uint(&value.writer, 12);
+    mp_put_str(&value.writer, "why");
+    mp_put_str(&value.writer, "a, b");
+    mp_put_str(&value.writer, "quorum");
+    mp_put_map(&value.writer, 1);
+    mp_put_str(&value.writer, "tokens");
+    mp_put_uint(&value.writer, 0);
+    finish(&value);
+    cli_text_init(&text);
+    cli_table_map(&text, value.tokens, value.count, false);
+    assert_string_equal(text.data, "n  7\n"
+                                   "\n"
+                                   "levels\n"
+                                   "        TOKENS  WHY\n"
+                                   "one         12  a, b\n"
+                                   "quorum       0  -\n");
+    cli_text_fini(&text);
+}
+
 /* Twenty counters a shard fit a screen only on their side. */
 static void rows_with_very_many_fields_are_turned(void **state)
 {
@@ -449,6 +483,7 @@ int main(void)
         cmocka_unit_test(colour_marks_states_and_keeps_columns),
         cmocka_unit_test(a_table_shows_no_control_character),
         cmocka_unit_test(a_map_becomes_lines_and_tables),
+        cmocka_unit_test(maps_in_a_map_are_rows_with_names),
         cmocka_unit_test(rows_with_very_many_fields_are_turned),
         cmocka_unit_test(what_is_no_table_is_shown_as_yaml),
     };

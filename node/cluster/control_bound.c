@@ -1,0 +1,105 @@
+/* control_bound.c - status: how far this node could over-admit at this moment, and why.
+ *
+ * One map per consistency level. Shards keep the figures (bound.c); here they are summed up and
+ * said in a sentence:
+ *
+ *     one      tokens            granted here, and acknowledged by no replica in reach
+ *              vnodes_cut_off    decided here with no other replica in reach: if it is a split,
+ *                                each side may admit up to one limit more for each key
+ *              vnodes_degraded   decided here without a majority: their answers are degraded
+ *     quorum   tokens 0; vnodes_cut_off counts those that nobody decides now (on_failure applies)
+ *
+ * The node's figures are of its own vnodes: the cluster's bound is the sum over its nodes.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cluster/control_answer.h"
+
+enum { WHY_LEN = 320 };
+
+struct bound_sum {
+    uint64_t tokens;
+    uint64_t cut_off;
+    uint64_t degraded;
+    uint64_t undecided;
+    struct lag lag;
+};
+
+static struct bound_sum sum_up(const struct control_report *report)
+{
+    struct bound_sum sum = {.tokens = 0};
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        const struct shard_stats *stats = &report->shards[i];
+        sum.tokens += stats->over_tokens;
+        sum.cut_off += stats->vnodes_cut_off;
+        sum.degraded += stats->vnodes_unconfirmed;
+        sum.undecided += stats->quorum_vnodes_undecided;
+        lag_join(&sum.lag, &stats->lag);
+    }
+    return sum;
+}
+
+__attribute__((format(printf, 2, 3))) static void add_why(char *why, const char *format, ...)
+{
+    const size_t len = strlen(why);
+    if (len > 0)
+        (void)snprintf(why + len, WHY_LEN - len, "; ");
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(why + strlen(why), WHY_LEN - strlen(why), format, arguments);
+    va_end(arguments);
+}
+
+static void put_level(struct mp_writer *writer, const char *name, uint64_t tokens, uint64_t cut_off,
+                      uint64_t degraded, const char *why)
+{
+    mp_put_str(writer, name);
+    mp_put_map(writer, 4);
+    put_field_uint(writer, "tokens", tokens);
+    put_field_uint(writer, "vnodes_cut_off", cut_off);
+    put_field_uint(writer, "vnodes_degraded", degraded);
+    put_field_str(writer, "why", why);
+}
+
+static void put_one(const struct bound_sum *sum, struct mp_writer *writer)
+{
+    char why[WHY_LEN] = "";
+    if (sum->cut_off > 0)
+        add_why(why,
+                "no other replica of %llu vnodes is in reach: if it is a split, each side may "
+                "admit one limit more per key",
+                (unsigned long long)sum->cut_off);
+    if (sum->degraded > sum->cut_off)
+        add_why(why, "no majority stands behind %llu vnodes",
+                (unsigned long long)(sum->degraded - sum->cut_off));
+    if (sum->tokens > 0)
+        add_why(why, "%llu tokens are not yet acknowledged by a replica",
+                (unsigned long long)sum->tokens);
+    put_level(writer, "one", sum->tokens, sum->cut_off, sum->degraded, why);
+}
+
+static void put_quorum(const struct bound_sum *sum, struct mp_writer *writer)
+{
+    char why[WHY_LEN] = "";
+    if (sum->undecided > 0)
+        add_why(why, "unavailable: no majority decides %llu vnodes, on_failure applies",
+                (unsigned long long)sum->undecided);
+    put_level(writer, "quorum", 0, sum->undecided, 0, why);
+}
+
+void control_put_bound(const struct control_report *report, struct mp_writer *writer)
+{
+    const struct bound_sum sum = sum_up(report);
+    mp_put_str(writer, "over_admission");
+    mp_put_map(writer, 2);
+    put_one(&sum, writer);
+    put_quorum(&sum, writer);
+    mp_put_str(writer, "acknowledgement");
+    mp_put_map(writer, 4);
+    put_field_uint(writer, "samples", lag_count(&sum.lag));
+    put_field_uint(writer, "p50_us", (uint64_t)lag_quantile_ns(&sum.lag, 500) / 1000);
+    put_field_uint(writer, "p99_us", (uint64_t)lag_quantile_ns(&sum.lag, 990) / 1000);
+    put_field_uint(writer, "max_us", (uint64_t)lag_max_ns(&sum.lag) / 1000);
+}
