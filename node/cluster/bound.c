@@ -131,8 +131,8 @@ void bound_marked(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->links[link].granted.mark = vnode->granted;
-    if (vnode->links[link].phase != LINK_LIVE)
-        return;
+    if (vnode->links[link].phase != LINK_LIVE || number >= shard->options.vnodes)
+        return; /* nor is anything answered before it is acknowledged on the plane of quorum */
     struct bound_sample *sample = NULL;
     if (vnode->sampled)
         sample = sample_of(shard, number);
