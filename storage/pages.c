@@ -147,8 +147,8 @@ static int push(struct walk *walk, uint64_t page)
 /* A free list's value: a count and as many page numbers. */
 static int claim_free(struct walk *walk, const uint8_t *value, size_t len)
 {
-    const uint64_t count = len >= 8 ? bytes_u64_at(value, 0) : UINT64_MAX;
-    if (len % 8 != 0 || count > len / 8 - 1) {
+    const uint64_t count = len >= 8 ? bytes_u64_at(value, 0) : 0;
+    if (len < 8 || len % 8 != 0 || count > len / 8 - 1) {
         return complain(walk, TG_ECORRUPT, "free list entry of %zu bytes is damaged", len);
     }
     for (uint64_t i = 1; i <= count; i++) {

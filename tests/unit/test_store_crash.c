@@ -370,6 +370,39 @@ static void meta_patch(const struct fixture *f, const void *from, const void *to
     assert_true(found > 0);
 }
 
+/* Where in the file the size of the first entry of LMDB's free list is kept (pages.c draws it). */
+static off_t free_entry_at(int file)
+{
+    uint8_t page[4096];
+    off_t meta = 0;
+    for (off_t at = 0; at <= 4096; at += 4096) {
+        uint64_t txn[2];
+        assert_int_equal(pread(file, &txn[0], 8, meta + 144), 8);
+        assert_int_equal(pread(file, &txn[1], 8, at + 144), 8);
+        meta = txn[1] > txn[0] ? at : meta;
+    }
+    uint64_t root = 0;
+    assert_int_equal(pread(file, &root, 8, meta + 80), 8);
+    assert_int_equal(pread(file, page, sizeof(page), (off_t)root * 4096), (ssize_t)sizeof(page));
+    assert_int_equal(bytes_u16_at(page + 10, 0), 2); /* a leaf */
+    return (off_t)root * 4096 + bytes_u16_at(page + 16, 0);
+}
+
+/* An entry of the free list without even a count is damage; nothing behind its page is read. */
+static void an_empty_free_list_entry_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+    const uint32_t none = 0;
+    damage_prepare(f, path, sizeof(path));
+    const int file = open(path, O_RDWR);
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, &none, 4, free_entry_at(file)), 4);
+    assert_int_equal(close(file), 0);
+    assert_int_equal(store_open(f->dir, NULL, &f->store, f->error), TG_ECORRUPT);
+    assert_non_null(strstr(f->error, "free list entry of 0 bytes"));
+}
+
 /* A damaged identity is refused by name; so is state without any identity. */
 static void a_damaged_or_missing_identity_is_refused(void **state)
 {
@@ -431,6 +464,7 @@ int main(void)
         STORE_TEST(garbage_is_refused),
         STORE_TEST(flipped_bytes_are_never_served),
         STORE_TEST(a_damaged_chunk_names_its_vnode),
+        STORE_TEST(an_empty_free_list_entry_is_refused),
         STORE_TEST(a_damaged_or_missing_identity_is_refused),
         STORE_TEST(another_format_is_refused),
     };
