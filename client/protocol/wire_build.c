@@ -213,18 +213,21 @@ int wire_checks_retry(const void *frame, size_t len, uint32_t timeout_ms, void *
     struct wire_envelope envelope;
     struct mp_writer writer;
     char error[WIRE_ERROR_LEN];
-    uint32_t flags;
+    uint32_t flags = 0;
     size_t at = 1; /* an array of CHECKS_FIELDS has a head of one byte */
 
     static_assert(CHECKS_FIELDS <= 15, "the array's head is one byte");
     if (wire_peek(frame, len, &envelope, error) != 0 || envelope.type != WIRE_CHECKS ||
         bytes[0] != (0x90 | CHECKS_FIELDS) || timeout_ms == 0 || timeout_ms > WIRE_TIMEOUT_MS_MAX)
         return TG_EINVALID;
-    for (int i = 0; i < 4; i++)
-        at += wire_span(bytes + at, len - at); /* version, type, session, seq */
-    flags = bytes[at];                         /* as encode wrote it: below 128 is one byte */
-    at += wire_span(bytes + at, len - at);
-    at += wire_span(bytes + at, len - at); /* timeout_ms */
+    for (int i = 0; i < 6; i++) { /* version, type, session, seq, flags, timeout_ms */
+        const size_t span = wire_span(bytes + at, len - at);
+        if (span == 0)
+            return TG_EINVALID;
+        if (i == 4)
+            flags = bytes[at]; /* as encode wrote it: below 128 is one byte */
+        at += span;
+    }
     mp_writer_init(&writer, out, capacity);
     wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS);
     mp_put_uint(&writer, envelope.session);

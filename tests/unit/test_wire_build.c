@@ -255,6 +255,23 @@ static void bad_fields_are_refused(void **state)
         TG_EINVALID); /* no items */
 }
 
+/* Bytes that end before the message does give no retry, and nothing behind them is read. */
+static void a_message_cut_short_gives_no_retry(void **state)
+{
+    /* [1, 5, 7, 9, 0, 250: an array of CHECKS' length that ends after its time-out, byte by byte.
+     */
+    static const uint8_t head[] = {0x9c, 1, 5, 7, 9, 0, 0xcc, 250};
+    struct bench *b = *state;
+    for (size_t len = 0; len < sizeof head; len++) {
+        uint8_t *cut = malloc(len + 1); /* ends where the message ends, for the sanitizers */
+        assert_non_null(cut);
+        memmove(cut + 1, head, len);
+        assert_int_equal(wire_checks_retry(cut + 1, len, 5, b->again, sizeof b->again),
+                         TG_EINVALID);
+        free(cut);
+    }
+}
+
 /* The same bytes but for flags and time: a node recognises the items by (session, seq). */
 static void a_retry_is_the_same_message_with_its_flag(void **state)
 {
@@ -298,6 +315,7 @@ int main(void)
         with_bench(a_lowered_bound_is_kept),
         with_bench(templates_are_bounded),
         with_bench(bad_fields_are_refused),
+        with_bench(a_message_cut_short_gives_no_retry),
         with_bench(a_retry_is_the_same_message_with_its_flag),
     };
 
