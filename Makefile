@@ -30,7 +30,7 @@ SOAK    ?=
 SOAK_SEEDS ?= 100000
 FIRST   ?= 1
 MUTANT  ?=
-SECONDS ?= 60
+SECONDS ?= 600
 PYTHON  ?= /usr/bin/python3
 JOBS    ?= $(shell nproc)
 V       ?= 0
@@ -162,8 +162,8 @@ bench: ## Measures the promised figures, each beside its yardstick.
 	@deploy/deps all
 	@$(run) bench
 
-fuzz: ## Fuzzes each parser for SECONDS=n (default 60), with clang's libFuzzer.
-	@deploy/deps all
+fuzz: ## Fuzzes every decoder of outside bytes for SECONDS=n each (default 600), with libFuzzer.
+	@deploy/deps test
 	@SECONDS_EACH=$(SECONDS) $(run) fuzz
 
 asan: ## Runs unit and cluster tests under the address and undefined-behaviour sanitizers.
@@ -276,9 +276,11 @@ $(bench_programs): $(out)/tests/bench/%: $(out)/obj/tests/bench/%.o $(core)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $< $(core) -o $@ $(call pkg_libs,tests)
 
-$(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(core)
+$(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o \
+                  $(call objects,$(sources.support)) $(core)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(all_ldflags) -fsanitize=fuzzer $< $(core) -o $@ $(call pkg_libs,tests)
+	$(call say,LD,$@)$(CC) $(all_ldflags) -fsanitize=fuzzer $(filter %.o,$^) $(core) -o $@ \
+	    $(call pkg_libs,tests)
 
 $(sim_program): $(call objects,$(sources.sim)) $(core)
 	@mkdir -p $(@D)

@@ -1,0 +1,265 @@
+/* fuzz_shard.c - a whole shard among arbitrary clients and peers.
+ *
+ *     op = u8 what | ...
+ *       client   u16 length, bytes                    a client's frame
+ *       records  u16 length, bytes                    in a frame of a member
+ *       frame    u16 length, bytes                    a peer's frame
+ *       vnode    u8 from, type, vnode, role, terms    one likely record
+ *       check    u8 key, operation, cost, limit       a client's frame that is right
+ *       load     u8 result, u16 length, bytes         what the disk holds
+ *       time     u8 ms
+ *
+ * Shard 0 runs; the other members of the ring are ghosts in whose name the input speaks. Property:
+ * the shard's invariants hold, every queue is within its bound, and what it sends can be decoded.
+ */
+#include <sanitizer/asan_interface.h>
+#include <sys/mman.h>
+
+#include "base/quantity.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/support_shard.h"
+
+enum {
+    NODES = 3,
+    OPS_MAX = 100,
+    ARENA_LEN = 256 << 20,
+    ARENA_ALIGN = 16,
+    ARENA_GAP = 64,
+};
+
+static const char *const rules =
+    "rules:\n"
+    "- {name: log, match: {api: /a}, key: [user], limits: [{rate: 5/h, algorithm: sliding_log}]}\n"
+    "- {name: two, match: {api: /b*}, key: [user, ip], limits: [{rate: 3/s}, {rate: 9/m}]}\n"
+    "- {name: no, match: {api: /c}, action: block}\n";
+
+static void tell_client(struct lab *lab, const uint8_t *bytes, size_t len)
+{
+    uint8_t *const frame = fuzz_copy(bytes, len);
+    shard_client(lab->shards[0].shard, lab->now_ns, LAB_CONNECTION, frame, len, &lab->effects);
+    lab_perform(lab, 0);
+    free(frame);
+}
+
+static void tell_peer(struct lab *lab, const uint8_t *bytes, size_t len)
+{
+    uint8_t *const frame = fuzz_copy(bytes, len);
+    shard_peer(lab->shards[0].shard, lab->now_ns, frame, len, &lab->effects);
+    lab_perform(lab, 0);
+    free(frame);
+}
+
+/* The records in a frame of ghost `from`. */
+static void tell_records(struct lab *lab, uint8_t from, const uint8_t *records, size_t len)
+{
+    static uint8_t frame[(1 << 16) + PEER_ENVELOPE_MAX];
+    const struct peer_envelope envelope = {.node = lab->shards[1 + from % (NODES - 1)].node,
+                                           .boot = 1 + from / 128,
+                                           .bulk = (from & 64) != 0,
+                                           .records = records,
+                                           .len = len};
+    const int written = peer_encode(&envelope, frame, sizeof(frame));
+    ASSERT(written > 0);
+    tell_peer(lab, frame, (size_t)written);
+}
+
+static struct term some_term(struct fuzz_input *input, const struct lab *lab)
+{
+    const uint8_t number = fuzz_u8(input);
+    return (struct term){.epoch = lab->config->epoch + (number == 255),
+                         .number = number,
+                         .writer = lab->shards[number % NODES].node};
+}
+
+static void tell_vnode(struct lab *lab, struct fuzz_input *input)
+{
+    uint8_t bytes[PEER_RECORD_MAX];
+    struct bytes_writer writer;
+    const uint8_t from = fuzz_u8(input);
+    const enum peer_record_type types[] = {PEER_MARK,   PEER_HELD,         PEER_LACK,  PEER_STALE,
+                                           PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_PASS,
+                                           PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
+    const enum peer_record_type type = types[fuzz_u8(input) % (sizeof(types) / sizeof(types[0]))];
+    struct peer_vnode entry = {.vnode = fuzz_u8(input) % LAB_VNODES};
+    entry.role = fuzz_u8(input) % ROLE_END;
+    entry.term = some_term(input, lab);
+    entry.state = some_term(input, lab);
+    entry.seq = fuzz_u16(input);
+    entry.sync = fuzz_u8(input);
+    entry.asks = (entry.seq & 1) != 0;
+    entry.beyond = (entry.seq & 2) != 0;
+    bytes_writer_init(&writer, bytes, sizeof(bytes));
+    peer_put_vnode(&writer, type, &entry);
+    ASSERT(!writer.failed);
+    tell_records(lab, from, bytes, writer.len);
+}
+
+static void ask(struct lab *lab, struct fuzz_input *input)
+{
+    const char key[] = {'k', (char)('a' + fuzz_u8(input) % 8), '\0'};
+    const uint8_t operation = fuzz_u8(input);
+    const uint64_t cost = fuzz_u8(input);
+    const uint8_t chosen = fuzz_u8(input);
+    if (chosen % 4 == 0) {
+        const char *const attributes[] = {chosen > 100 ? "api=/a" : "api=/bc", "user=u",
+                                          "ip=10.1.1.1", NULL};
+        lab_ask_attributes(lab, cost, attributes);
+    } else {
+        struct limit limit = lab_limit(1 + chosen);
+        limit.algorithm = (uint8_t)(chosen % 4);
+        char sentence[QUANTITY_ERROR_LEN];
+        if (limit_validate(&limit, sentence) != 0) {
+            return;
+        }
+        const uint8_t plain = operation % (OPERATION_RESET + 1);
+        const bool may_take_less = plain == OPERATION_CHECK || plain == OPERATION_PEEK;
+        lab_ask(lab, &limit, key, may_take_less ? plain | (operation & WIRE_AT_MOST) : plain, cost);
+    }
+    (void)lab_send(lab, 0, 1 + operation);
+}
+
+/* Answers the oldest load with what the input says the disk holds. */
+static void answer_load(struct lab *lab, struct fuzz_input *input)
+{
+    const uint8_t result = fuzz_u8(input);
+    size_t got = 0;
+    const uint8_t *const bytes = fuzz_take(input, fuzz_u16(input), &got);
+    if (lab->load_count == 0) {
+        return;
+    }
+    const struct lab_load load = lab->loads[--lab->load_count];
+    uint8_t *const state = fuzz_copy(bytes, got);
+    shard_loaded(lab->shards[0].shard, lab->now_ns, load.vnode, load.id,
+                 result % 3 == 0   ? 0
+                 : result % 3 == 1 ? TG_ENOTFOUND
+                                   : TG_EIO,
+                 state, got, &lab->effects);
+    lab_perform(lab, 0);
+    free(state);
+}
+
+static void step(struct lab *lab, struct fuzz_input *input)
+{
+    const uint8_t what = fuzz_u8(input);
+    const uint8_t from = what >> 4;
+    size_t got = 0;
+    switch (what % 8) {
+    case 0:
+        tell_client(lab, input->data + input->at, 0);
+        tell_client(lab, fuzz_take(input, fuzz_u16(input), &got), got);
+        break;
+    case 1: {
+        const uint8_t *const records = fuzz_take(input, fuzz_u16(input), &got);
+        tell_records(lab, from, records, got);
+        break;
+    }
+    case 2: {
+        const uint8_t *const frame = fuzz_take(input, fuzz_u16(input), &got);
+        tell_peer(lab, frame, got);
+        break;
+    }
+    case 3:
+        answer_load(lab, input);
+        break;
+    case 4:
+        ask(lab, input);
+        break;
+    case 5:
+        lab->now_ns += fuzz_u8(input) * LAB_MS;
+        lab_tick(lab, 0);
+        break;
+    default:
+        tell_vnode(lab, input);
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* A shard takes some 40 MiB at its start and touches little of it. Blocks of one mapping, which is
+ * emptied at once, cost a hundredth of what the heap of the address sanitizer costs; the gaps
+ * between them are poisoned, so that it still sees who leaves a block. */
+struct arena {
+    uint8_t *base;
+    size_t used;
+};
+
+static void *arena_get(void *context, size_t bytes)
+{
+    struct arena *const arena = context;
+    uint8_t *const block = arena->base + arena->used;
+    const size_t taken = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    ASSERT(arena->used + taken + ARENA_GAP <= ARENA_LEN);
+    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    ASAN_POISON_MEMORY_REGION(block + bytes, taken - bytes + ARENA_GAP);
+    arena->used += taken + ARENA_GAP;
+    return block;
+}
+
+static void arena_put(void *context, void *block, size_t bytes)
+{
+    (void)context, (void)block, (void)bytes; /* all blocks go together */
+}
+
+static void arena_reset(struct arena *arena)
+{
+    if (arena->base == NULL) {
+        arena->base = mmap(NULL, ARENA_LEN, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT(arena->base != MAP_FAILED);
+    }
+    ASSERT(madvise(arena->base, arena->used, MADV_DONTNEED) == 0); /* reads as zeros again */
+    arena->used = 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* The laboratory as it was when it was new. */
+static struct lab *begin(void)
+{
+    static struct lab *lab;
+    static struct policy *policy;
+    static struct arena arena;
+    static const struct allocator allocator = {
+        .get = arena_get, .put = arena_put, .context = &arena};
+    struct policy_error error;
+    if (lab == NULL) {
+        lab = lab_new(NODES, 1, NODES);
+        lab->large = true; /* the invariants are looked at below */
+        ASSERT(policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error) == 0);
+    }
+    lab_stop(lab, 0);
+    arena_reset(&arena);
+    for (size_t i = 0; i < lab->frame_count; i++) {
+        free(lab->frames[i].bytes);
+    }
+    for (size_t i = 0; i < lab->reply_count; i++) {
+        free(lab->replies[i].bytes);
+    }
+    lab->frame_count = lab->frame_next = lab->reply_count = lab->load_count = 0;
+    lab->seq = lab->view_version = 0;
+    lab->now_ns = LAB_START_NS;
+    lab->shards[0].options.boot = 1;
+    ASSERT(shard_new(&allocator, &lab->shards[0].options, lab->now_ns, &lab->shards[0].shard) == 0);
+    lab_view_all(lab);
+    shard_policy(lab->shards[0].shard, policy);
+    return lab;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct fuzz_input input = fuzz_open(data, len);
+    struct lab *const lab = begin();
+    for (int op = 0; op < OPS_MAX && fuzz_more(&input); op++) {
+        step(lab, &input);
+    }
+    lab->now_ns += 2000 * LAB_MS;
+    lab_tick(lab, 0);
+    shard_check_invariants(lab->shards[0].shard); /* once: it takes longer than all the steps */
+    const struct shard_stats stats = lab_stats(lab, 0);
+    ASSERT(stats.parts_waiting <= SHARD_PARTS_MAX && stats.slots <= stats.slots_max);
+    for (size_t i = 0; i < lab->frame_count; i++) {
+        struct peer_envelope envelope;
+        ASSERT(peer_decode(lab->frames[i].bytes, lab->frames[i].len, &envelope) == 0);
+    }
+    return 0;
+}
