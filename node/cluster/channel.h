@@ -67,6 +67,8 @@ struct channel {
     bool outbox_streams; /* holds a STREAM record */
     uint32_t frame;      /* counts frames, for frame_stamp */
     uint32_t *stamps;    /* [vnodes]: the frame in which the vnode's TERM was last put */
+    uint32_t branch;     /* the vnode whose APART was last put, and the frame */
+    uint32_t branch_frame;
 };
 
 /* Takes the channel's memory; false if there is none, and then nothing is taken. */

@@ -121,13 +121,24 @@ static void put_term(const struct shard *shard, uint32_t number, uint32_t link,
                      struct bytes_writer *outbox)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (is_branch(vnode)) {
-        diverge_put_apart(shard, number, outbox);
-        return;
-    }
     peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state,
                   vnode->links[link].sync, vnode->links[link].copy);
     merge_put_guard(shard, number, outbox);
+}
+
+/* Says whose the records that follow are, unless the frame has it: TERM holds for all records of
+ * the vnode in the frame, APART for those up to the next APART. */
+static void put_whose(struct shard *shard, struct channel *channel, uint32_t number, uint32_t link)
+{
+    const bool branch = is_branch(&shard->vnodes[number]);
+    if (branch && (channel->branch != number || channel->branch_frame != channel->frame)) {
+        channel->branch = number;
+        channel->branch_frame = channel->frame;
+        diverge_put_apart(shard, number, &channel->outbox);
+    } else if (!branch && channel->stamps[number] != channel->frame) {
+        channel->stamps[number] = channel->frame;
+        put_term(shard, number, link, &channel->outbox);
+    }
 }
 
 /* The outbox of the link's channel, in which the vnode's TERM was put. */
@@ -139,10 +150,7 @@ static struct bytes_writer *begin_record(struct shard *shard, uint32_t number, u
     const uint16_t at = receiver_of(vnode, link);
     struct bytes_writer *outbox = channel_stream(shard, at, kind_of(state), len, effects);
     struct channel *channel = &shard->peers[at]->channels[kind_of(state)];
-    if (channel->stamps[number] != channel->frame) {
-        channel->stamps[number] = channel->frame;
-        put_term(shard, number, link, outbox);
-    }
+    put_whose(shard, channel, number, link);
     return outbox;
 }
 

@@ -142,6 +142,31 @@ static void a_split_in_three_ends_with_the_sum(void **state)
     }
 }
 
+/* Frames carry slots of many vnodes in turns: each is added to the right one. */
+static void branches_of_many_vnodes_in_one_frame_are_told_apart(void **state)
+{
+    enum { KEYS = 64 };
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_FIXED_WINDOW);
+    char key[LAB_KEY_LEN];
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab_key(lab, i % LAB_VNODES, i, key);
+        take(lab, 0, key, &limit, 100);
+    }
+    lab_run(lab, 50 * LAB_MS);
+    split(lab, "abb");
+    lab_run(lab, 500 * LAB_MS);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab_key(lab, i % LAB_VNODES, i, key);
+        take(lab, 0, key, &limit, 30);
+        take(lab, 1, key, &limit, 7);
+    }
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab_key(lab, i % LAB_VNODES, i, key);
+        heal_and_expect(lab, key, &limit, 137);
+    }
+}
+
 /* ---- who dies, and who returns --------------------------------------------------------------- */
 
 /* What a node has on disk of one key: as if it had just been written. */
@@ -490,6 +515,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_split_in_two_ends_with_the_sum, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_split_in_three_ends_with_the_sum, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(branches_of_many_vnodes_in_one_frame_are_told_apart, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_crashed_deciders_last_counts_return_with_it, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_branch_survives_a_crash_while_it_is_handed_over, set_up,
