@@ -105,6 +105,13 @@ static const struct refusal refusals[] = {
     {RULE("class: vip"), 2, 53, "class: found \"vip\"; expected critical, normal, batch"},
     {RULE("consistency: any"), 2, 59,
      "consistency: \"any\" is not supported by this version; expected one, quorum"},
+    {"rules: [{name: a, action: block, consistency: quorum}]", 1, 47,
+     "consistency: found quorum with action block, which counts nothing; expected it with action "
+     "throttle only"},
+    {"rules: [{name: a, action: allow, consistency: quorum}]", 1, 47,
+     "consistency: found quorum with action allow, which counts nothing; expected it with action "
+     "throttle only"},
+    {RULE("consistency: all"), 2, 59, "consistency: found \"all\"; expected one, quorum"},
     {RULE("scope: global"), 2, 53,
      "scope: \"global\" is not supported by this version; expected region"},
     {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed"},
@@ -374,6 +381,33 @@ static void the_digest_follows_meaning_not_layout(void **state)
     policy_free(&same);
 }
 
+/* A rule keeps its consistency, also written out and compiled again; only rules in force count. */
+static void a_rule_has_its_consistency(void **state)
+{
+    char text[1024] = "rules:\n- ";
+    (void)state;
+    struct policy *one = compile(RULE("consistency: one"));
+    struct policy *plain = compile(RULE("enabled: true"));
+    struct policy *quorum = compile(RULE("consistency: quorum"));
+    struct policy *off = compile(RULE("consistency: quorum, enabled: false"));
+    assert_int_equal(policy_rule_at(plain, 0)->consistency, POLICY_CONSISTENCY_ONE);
+    assert_int_equal(policy_rule_at(quorum, 0)->consistency, POLICY_CONSISTENCY_QUORUM);
+    assert_int_equal(policy_digest(one), policy_digest(plain));
+    assert_int_not_equal(policy_digest(one), policy_digest(quorum));
+    assert_true(policy_has_quorum(quorum));
+    assert_false(policy_has_quorum(one) || policy_has_quorum(off));
+    assert_false(policy_has_quorum(policy_empty()));
+    assert_true(policy_format_rule(policy_rule_at(quorum, 0), text + strlen(text), 1000) > 0);
+    assert_non_null(strstr(text, "\"consistency\":\"quorum\""));
+    struct policy *again = compile(text);
+    assert_int_equal(policy_digest(again), policy_digest(quorum));
+    policy_free(&one);
+    policy_free(&plain);
+    policy_free(&quorum);
+    policy_free(&off);
+    policy_free(&again);
+}
+
 /* The empty policy needs no memory and survives being freed. */
 static void the_empty_policy_allows_everything_as_unmatched(void **state)
 {
@@ -511,6 +545,7 @@ int main(void)
         cmocka_unit_test(absent_fields_have_their_defaults),
         cmocka_unit_test(rules_are_listed_in_acting_order),
         cmocka_unit_test(a_written_rule_compiles_to_the_same_rule),
+        cmocka_unit_test(a_rule_has_its_consistency),
         cmocka_unit_test(the_digest_follows_meaning_not_layout),
         cmocka_unit_test(the_empty_policy_allows_everything_as_unmatched),
         cmocka_unit_test(aliases_that_explode_are_refused),
