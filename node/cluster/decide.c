@@ -97,7 +97,8 @@ static struct retry_key retry_key_of(const struct shard *shard, const struct for
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     item->retry = retry_key_of(shard, forward);
-    item->recalled = forward->operation != OPERATION_PEEK &&
+    item->recalled = (forward->flags & FORWARD_RETRY) != 0 &&
+                     forward->operation != OPERATION_PEEK &&
                      retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)

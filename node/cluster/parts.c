@@ -15,6 +15,8 @@
  *
  * P1  A ticket names a part and its generation, so an answer that comes too late meets nothing.
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
+ * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
+ *     part here, or two for a moment, however often it is repeated.
  * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told
  *     where the vnode has moved. So no forward can go round in circles.
  */
@@ -154,7 +156,7 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
         tell_moved(shard, from, forward->ticket, forward->vnode, effects);
         return;
     }
-    const uint32_t index = parts_new(shard, forward, shard->now_ns + SHARD_FORWARD_NS);
+    const uint32_t index = parts_new(shard, forward, shard->now_ns + SHARD_RESEND_NS);
     if (index == POOL_NONE) { /* Q10 of quorum.c */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.busy++;
@@ -350,7 +352,9 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
     struct part *part = parts_at(shard, index);
     const bool late = shard->now_ns >= part->deadline_ns;
     if (part->status == PART_PARKED) {
-        if (late)
+        if (late && part->from_peer)
+            parts_free(shard, index); /* P4 */
+        else if (late)
             give_up(shard, index, effects);
         else if (reroute || shard->now_ns >= part->retry_ns)
             parts_dispatch(shard, index, effects);

@@ -16,6 +16,13 @@
  * are counted, pings carry the count, and who lacks one asks for an announcement of all. So a lease
  *     can never be renewed by a replica whose take-over got lost on the way.
  * P5  A frame of the bulk channel is no sign of life: it may have waited long on its way.
+ * P6  Who does not hear this node is as good as gone: a peer whose keep-alives have not echoed a
+ *     newer ping for lease_ns (< silence_ns) is *deaf*. It counts as silent, and nothing it says is
+ *     listened to but its keep-alives, until they echo again. So a node that hears nobody deposes
+ *     nobody: the others are deaf to it before it finds them silent.
+ * P7  A connection that was closed is silence only when the lease that this node's last echo gave
+ * is over, for the peer may live: lease_ns after it was last heard. It is at once if the peer's
+ *     host refuses a new connection: then the process is gone.
  */
 #include <string.h>
 
@@ -159,17 +166,24 @@ static int64_t latest(int64_t a, int64_t b)
 bool peers_gone(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    return !peer->in_view || peer->closed || peer->silent;
+    return !peer->in_view || peer->silent;
 }
 
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    if (!peer->in_view || peer->closed)
+    if (!peer->in_view || peer->refused)
         return true;
     if (peer->heard_ns == 0) /* P1 */
         return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
-    return shard->now_ns >= latest(peer->heard_ns, shard->floor_ns) + shard->options.silence_ns;
+    const int64_t patience_ns =
+        peer->closed ? shard->options.lease_ns : shard->options.silence_ns; /* P7 */
+    return peer->deaf || shard->now_ns >= latest(peer->heard_ns, shard->floor_ns) + patience_ns;
+}
+
+bool peers_deaf(const struct shard *shard, uint16_t at)
+{
+    return shard->peers[at]->deaf;
 }
 
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
@@ -187,18 +201,54 @@ bool peers_lease_holds(const struct shard *shard, uint16_t at)
            peers_silent(shard, at);
 }
 
+/* The peer is there, or there again. */
+static void revive(struct shard *shard, struct peer *peer)
+{
+    peer->silent = false;
+    peer->deaf = false;
+    peer->met_ns = shard->now_ns;
+    peer->fresh_ns = 0;
+    shard->reroute_due = true;
+    shard->resume_due = true; /* replication to it was put off */
+    vnodes_stir_all(shard);
+}
+
+/* P6: looks at what a keep-alive of the peer echoes. The peer's silence is counted on its own
+ * clock, by which it will depose this node: its pauses are none; and ours while nothing was sent
+ * are not its deafness. */
+static void take_echo(struct shard *shard, struct peer *peer, const struct peer_ping *ping)
+{
+    const int64_t patience_ns =
+        peer->echo_seen_ns == 0 ? shard->options.grace_ns : shard->options.lease_ns;
+    const int64_t since_ns = latest(latest(peer->echo_seen_ns, peer->met_ns), shard->floor_ns);
+    if (ping->echo_ns <= shard->now_ns && ping->echo_ns > peer->echo_seen_ns) {
+        peer->echo_seen_ns = ping->echo_ns;
+        peer->fresh_ns = ping->sent_ns;
+        if (peer->deaf)
+            revive(shard, peer);
+    } else if (peer->fresh_ns == 0) {
+        peer->fresh_ns = ping->sent_ns;
+    } else if (ping->sent_ns - peer->fresh_ns >= patience_ns &&
+               shard->now_ns - since_ns >= patience_ns) {
+        peer->deaf = true; /* the next tick finds it silent */
+    }
+}
+
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
 {
     struct peer *peer = shard->peers[at];
     const bool restarted = peer->boot != 0 && peer->boot != boot;
-    if (peer->closed || peer->silent || peer->heard_ns == 0) {
-        shard->reroute_due = true;
-        shard->resume_due = true; /* replication to it was put off */
-        vnodes_stir_all(shard);
+    if (restarted) {
+        peer->deaf = false;
+        peer->echo_seen_ns = 0;
+        peer->fresh_ns = 0;
+        peer->met_ns = shard->now_ns;
     }
+    if (!peer->deaf && (peer->silent || peer->heard_ns == 0))
+        revive(shard, peer);
     peer->heard_ns = shard->now_ns;
     peer->closed = false;
-    peer->silent = false;
+    peer->refused = false;
     peer->boot = boot;
     if (restarted) {
         peer->opened = 0;
@@ -218,6 +268,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (peer->resigning != ping->resigning)
         vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
+    take_echo(shard, peer, ping);
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;
     peer->ping_ns = latest(peer->ping_ns, ping->sent_ns);
@@ -252,10 +303,12 @@ static void fall_silent(struct shard *shard, uint16_t at, struct effects *effect
     shard->reroute_due = true;
 }
 
-void peers_closed(struct shard *shard, uint16_t at, struct effects *effects)
+void peers_closed(struct shard *shard, uint16_t at, bool refused, struct effects *effects)
 {
     shard->peers[at]->closed = true;
-    fall_silent(shard, at, effects);
+    shard->peers[at]->refused = refused;
+    if (refused) /* P7 */
+        fall_silent(shard, at, effects);
 }
 
 static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)

@@ -361,6 +361,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     merge_frame_begin(shard);
     int result;
     while ((result = peer_next(&reader, 2 * shard->options.vnodes, &record)) > 0) {
+        if (record.type != PEER_PING && peers_deaf(shard, at))
+            continue;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
         if (quorum && merges(&record)) {
             result = TG_EPROTOCOL;
@@ -376,13 +378,13 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
 }
 
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
-                       struct effects *effects)
+                       bool refused, struct effects *effects)
 {
     shard_enter(shard, now_ns);
     const uint16_t at = peers_find(shard, node, peer_shard);
     if (at == PEER_NONE || shard->view == NULL)
         return;
-    peers_closed(shard, at, effects);
+    peers_closed(shard, at, refused, effects);
     shard_settle(shard, effects);
 }
 

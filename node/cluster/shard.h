@@ -93,9 +93,11 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
 /* A frame from a peer. Malformed ones are counted and dropped. */
 void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t len,
                 struct effects *effects);
-/* The connection to shard `peer_shard` of `node` was closed by the other side: evidence. */
+/* The connection to shard `peer_shard` of `node` was closed by the other side. `refused`: its host
+ * refuses to make a new one, so the process is gone: evidence at once, else only when its lease is
+ * over. */
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
-                       struct effects *effects);
+                       bool refused, struct effects *effects);
 /* A new view; borrowed until the next one is given. */
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects);

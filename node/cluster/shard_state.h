@@ -90,6 +90,8 @@ struct peer {
     uint16_t shard;
     bool in_view;
     bool closed;       /* its connection ended and nothing was heard since */
+    bool refused;      /* and its host takes no new one */
+    bool deaf;         /* it is heard, but does not hear this node (P6) */
     bool silent;       /* as judged at the last look */
     bool resigning;    /* it said that it stops soon */
     bool announce_due; /* it asked which vnodes are decided here */
@@ -98,8 +100,11 @@ struct peer {
     uint32_t told;     /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
-    int64_t ping_ns; /* the newest sent_ns it told, to be echoed */
-    int64_t echo_ns; /* the newest of our own sent_ns that it echoed */
+    int64_t ping_ns;      /* the newest sent_ns it told, to be echoed */
+    int64_t echo_ns;      /* the newest of our own sent_ns that it echoed (P4) */
+    int64_t echo_seen_ns; /* the newest that it echoed at all */
+    int64_t fresh_ns;     /* its own time of the ping that did, 0 = none since it was met */
+    int64_t met_ns;       /* when it was first heard, or heard again */
     struct channel channels[CHANNELS];
     struct pass pass;
 };
@@ -561,7 +566,9 @@ struct bytes_writer *peers_outbox(struct shard *shard, uint16_t peer, size_t len
 void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
 void peers_tick(struct shard *shard, struct effects *effects);
-void peers_closed(struct shard *shard, uint16_t peer, struct effects *effects);
+void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
+/* Whether nothing but keep-alives may be listened to (P6). */
+bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);

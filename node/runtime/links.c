@@ -139,13 +139,14 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
         failure_frame(links->options.failpoints, FAILURE_SENT, data, len);
 }
 
-void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),
+void links_poll(struct links *links,
+                void (*lost)(void *context, uint64_t node, uint16_t shard, bool refused),
                 void *context)
 {
     for (uint32_t i = 0; i < links->count; i++) {
         struct link *link = &links->links[i];
         if (link->monitor != NULL && socket_lost(link->monitor))
-            lost(context, link->node, link->shard);
+            lost(context, link->node, link->shard, socket_refused(link->endpoint));
     }
 }
 

@@ -35,8 +35,10 @@ void links_follow(struct links *links, const struct view *view);
 /* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
 void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
                 size_t len);
-/* Calls `lost` for each connection lost since the last call. */
-void links_poll(struct links *links, void (*lost)(void *context, uint64_t node, uint16_t shard),
+/* Calls `lost` for each connection lost since the last call; `refused` if the peer's host takes no
+ * new one: nobody listens there any more. */
+void links_poll(struct links *links,
+                void (*lost)(void *context, uint64_t node, uint16_t shard, bool refused),
                 void *context);
 uint64_t links_dropped(const struct links *links);
 

@@ -161,10 +161,10 @@ static bool read_peers(struct shard_loop *loop)
     return left;
 }
 
-static void lost(void *context, uint64_t node, uint16_t shard)
+static void lost(void *context, uint64_t node, uint16_t shard, bool refused)
 {
     struct shard_loop *loop = context;
-    shard_peer_closed(loop->options.shard, now_of(loop), node, shard, &loop->effects);
+    shard_peer_closed(loop->options.shard, now_of(loop), node, shard, refused, &loop->effects);
     carry_out(loop);
     const struct letter letter = {
         .kind = LETTER_CLOSED, .shard = loop->options.number, .number = node};

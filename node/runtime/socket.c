@@ -7,8 +7,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "base/assert.h"
@@ -159,6 +163,45 @@ bool socket_lost(void *monitor)
         (void)zmq_recv(monitor, address, sizeof address, ZMQ_DONTWAIT);
         lost = true;
     }
+}
+
+/* The numeric address of an endpoint; false for a name, which takes too long to look up. */
+static bool address_of(const char *endpoint, struct sockaddr_storage *address, socklen_t *len)
+{
+    char host[SOCKET_URL_LEN];
+    const char *colon = strrchr(endpoint, ':');
+    const bool v6 = endpoint[0] == '[';
+    if (colon == NULL || (size_t)(colon - endpoint) >= sizeof host || (v6 && colon[-1] != ']'))
+        return false;
+    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - endpoint) - (v6 ? 2 : 0),
+                   endpoint + (v6 ? 1 : 0));
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return false;
+    memcpy(address, found->ai_addr, found->ai_addrlen);
+    *len = found->ai_addrlen;
+    freeaddrinfo(found);
+    return true;
+}
+
+bool socket_refused(const char *endpoint)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    if (!address_of(endpoint, &address, &len))
+        return false;
+    const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    int error = connect(fd, (const struct sockaddr *)&address, len) == 0 ? 0 : errno;
+    struct pollfd waited = {.fd = fd, .events = POLLOUT};
+    socklen_t error_len = sizeof error;
+    if (error == EINPROGRESS && poll(&waited, 1, SOCKET_REFUSED_MS) == 1)
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
+    (void)close(fd);
+    return error == ECONNREFUSED;
 }
 
 void socket_close(void **socket)

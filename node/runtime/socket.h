@@ -42,6 +42,11 @@ MUST_USE int socket_join(void *socket, const char *endpoint);
 MUST_USE int socket_monitor(void *context, void *watched, uint64_t number, void **monitor);
 /* Takes what the monitor has to tell; true if a connection was lost. */
 bool socket_lost(void *monitor);
+/* Whether the host of `endpoint` ("HOST:PORT") refuses connections to it, as it does when the
+ * process that listened there has ended. Waits SOCKET_REFUSED_MS at most; false if it is not known
+ * then. */
+enum { SOCKET_REFUSED_MS = 2 };
+bool socket_refused(const char *endpoint);
 /* Closes without lingering and nulls; NULL is allowed. */
 void socket_close(void **socket);
 

@@ -390,8 +390,10 @@ static void closed_event(struct sim *sim, struct node *node, const struct event 
     shell_control_tick_at(sim, node, sim->now_ns + 1);
     if (event->lane >= node->shard_count || node->shards[event->lane] == NULL)
         return;
+    const bool refused =
+        !sim->nodes[event->from].up && !sim->net.links[node->index][event->from].cut;
     shard_peer_closed(node->shards[event->lane], shell_clock(sim, node), other, event->shard,
-                      &sim->effects);
+                      refused, &sim->effects);
     shell_shard_done(sim, node, event->lane, true);
 }
 

@@ -80,23 +80,80 @@ static void a_common_pause_makes_nobody_take_over(void **state)
     assert_true(lab_check(lab, 1, KEY, &limit, 1).allowed);
 }
 
-/* A connection that was closed by the other side is evidence at once. */
-static void a_closed_connection_is_evidence_at_once(void **state)
+static void tell_closed(struct lab *lab, uint32_t gone, bool refused)
+{
+    for (uint32_t at = 0; at < 3; at++) {
+        if (at == gone)
+            continue;
+        shard_peer_closed(lab->shards[at].shard, lab->now_ns, lab->shards[gone].node, 0, refused,
+                          &lab->effects);
+        lab_perform(lab, at);
+    }
+}
+
+/* P7: a process whose host refuses connections is gone at once. */
+static void a_refused_connection_is_evidence_at_once(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    lab_stop(lab, decider);
+    tell_closed(lab, decider, true);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 1));
+}
+
+/* P7: one whose connection only ended may live: nobody takes over before its lease is over, and
+ * nobody waits for the whole silence. */
+static void a_closed_connection_is_evidence_when_the_lease_is_over(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t decider = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
     lab_stop(lab, decider);
-    for (uint32_t at = 0; at < 3; at++) {
-        if (at == decider)
-            continue;
-        shard_peer_closed(lab->shards[at].shard, lab->now_ns, lab->shards[decider].node, 0,
-                          &lab->effects);
-        lab_perform(lab, at);
-    }
-    lab_run(lab, 20 * LAB_MS);
+    tell_closed(lab, decider, false);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_REPLICA);
+    lab_run(lab, 40 * LAB_MS);
     assert_int_equal(lab_decider(lab, vnode), next);
+}
+
+/* A reset of a connection between two that live deposes nobody. */
+static void a_reset_between_the_living_changes_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    tell_closed(lab, decider, false);
+    lab_run(lab, 300 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), decider);
+    for (uint32_t at = 0; at < 3; at++)
+        assert_int_equal(lab_stats(lab, at).takeovers, 0);
+}
+
+/* P6: who hears nobody finds all others silent and decides everything; the others hear its new
+ * terms and follow none of them. When it hears them again, one decider is left. */
+static void a_node_that_hears_nobody_deposes_nobody(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t deaf = lab_replica(lab, vnode, 2);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t other = lab_replica(lab, vnode, 1);
+    const struct limit limit = lab_limit(10);
+    const uint64_t stepped_down = lab_stats(lab, decider).stepped_down;
+    lab->cut[decider][deaf] = true;
+    lab->cut[other][deaf] = true;
+    lab_run(lab, 500 * LAB_MS);
+    assert_int_equal(lab_role(lab, deaf, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, decider, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, other, vnode), SHARD_REPLICA);
+    assert_int_equal(lab_stats(lab, decider).stepped_down, stepped_down);
+    assert_true(lab_check(lab, other, KEY, &limit, 1).allowed);
+    lab->cut[decider][deaf] = false;
+    lab->cut[other][deaf] = false;
+    lab_settle(lab);
 }
 
 int main(void)
@@ -106,7 +163,13 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_decider_waits_out_an_unheard_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_common_pause_makes_nobody_take_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_closed_connection_is_evidence_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_connection_is_evidence_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_closed_connection_is_evidence_when_the_lease_is_over,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reset_between_the_living_changes_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_hears_nobody_deposes_nobody, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

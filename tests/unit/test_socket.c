@@ -318,12 +318,13 @@ static void a_bind_tells_what_is_wrong(void **state)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-static void note_loss(void *context, uint64_t node, uint16_t shard)
+static void note_loss(void *context, uint64_t node, uint16_t shard, bool refused)
 {
     struct fixture *f = context;
 
     assert_int_equal(node, OTHER);
     assert_int_equal(shard, 0);
+    assert_true(refused); /* nobody listens there any more */
     f->lost++;
 }
 
@@ -387,6 +388,20 @@ static void links_follow_the_view(void **state)
     assert_int_equal(links_dropped(links), dropped + 2);
     links_free(&f->links);
     assert_null(f->links);
+}
+
+/* Only where nobody listens a connection is refused; what cannot be known at once is no refusal. */
+static void only_a_port_without_a_listener_refuses(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(socket_refused(f->endpoint));
+    assert_false(socket_refused("localhost:1")); /* a name is not looked up */
+    assert_false(socket_refused("nonsense"));
+    socket_close(&f->router);
+    for (int waited = 0; !socket_refused(f->endpoint) && waited < WAIT_MS; waited += STEP_MS)
+        (void)zmq_poll(NULL, 0, STEP_MS);
+    assert_true(socket_refused(f->endpoint));
 }
 
 /* A connection that is lost is told with its node; one that is given up is not. */
@@ -503,6 +518,7 @@ int main(void)
         TEST(too_long_a_frame_ends_the_connection),
         TEST(a_bind_tells_what_is_wrong),
         TEST(links_follow_the_view),
+        TEST(only_a_port_without_a_listener_refuses),
         TEST(a_lost_link_is_told_with_its_node),
         TEST(gossip_lines_are_made_once_and_tidied),
         TEST(a_bad_gossip_address_makes_no_line),
