@@ -17,8 +17,9 @@
 #include "base/assert.h"
 #include "node/cluster/control_state.h"
 
-/* Tells the register's random numbers from gossip's. */
+/* Tell random numbers from gossip's. */
 #define REGISTER_SEED UINT64_C(0x7265676973746572)
+#define CONTROL_SEED  UINT64_C(0x636f6e74726f6c)
 
 static_assert(sizeof(struct effect) < 256, "effects stay small: bytes lie in the arena");
 
@@ -289,6 +290,7 @@ int control_new(const struct allocator *allocator, const struct control_options 
         return TG_ENOMEM;
     control->allocator = allocator;
     control->options = *options;
+    random_init(&control->random, options->seed ^ CONTROL_SEED);
     control->identity = options->identity;
     control->joined = options->has_identity;
     control->creating =
@@ -375,8 +377,11 @@ int64_t control_next_deadline(const struct control *control)
     const int64_t gossip_ns = swim_next_deadline(control->swim);
     const int64_t register_ns = register_next_deadline(control->ballots);
     int64_t due_ns = control->now_ns + 100 * CONTROL_MS;
+    const int64_t look_ns = control->looked_ns + CONTROL_LOOK_NS;
+    if (control->look_due && look_ns > control->now_ns && look_ns < due_ns)
+        due_ns = look_ns;
     due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
-    return register_ns < due_ns ? register_ns : due_ns;
+    return register_ns < due_ns && !control->leaving ? register_ns : due_ns;
 }
 
 void control_add_seed(struct control *control, const char *address)

@@ -14,6 +14,9 @@
 #include "node/cluster/control_state.h"
 #include "node/cluster/register_wire.h"
 
+enum { TELL_MAX = 64 };
+
+static_assert(TELL_MAX * JOIN_FRAME_MAX <= EFFECTS_ARENA_LEN, "all that is told at once fits");
 static_assert((int)REGISTER_VALUE_LEN_MAX == (int)CONTROL_CONFIG_LEN_MAX,
               "what is agreed on can be told");
 static_assert((int)JOIN_FRAME_MAX >= (int)REGISTER_RECORD_LEN_MAX, "control->bytes holds a record");
@@ -56,14 +59,19 @@ void control_tell_config(struct control *control, const char *address, struct ef
     control_send_join(&message, address, effects);
 }
 
+/* Tells so many members; in a larger cluster the others hear of the epoch by gossip, and fetch. */
 static void tell_all(struct control *control, struct effects *effects)
 {
     size_t cursor = 0;
+    uint32_t told = 0;
     const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->record.id != control->options.node_id &&
-            control_alive(control, member->record.id))
-            control_tell_config(control, member->record.gossip, effects);
+    while (told < TELL_MAX && (member = swim_next(control->swim, &cursor)) != NULL) {
+        if (member->record.id == control->options.node_id ||
+            !control_alive(control, member->record.id))
+            continue;
+        control_tell_config(control, member->record.gossip, effects);
+        told++;
+    }
 }
 
 bool control_adopt(struct control *control, struct effects *effects)
@@ -107,20 +115,23 @@ static void ask_for_config(struct control *control, const char *address, struct 
     control->asked_ns = control->now_ns;
 }
 
-/* Asks a member whose record names a higher epoch for its configuration. */
+/* Asks a member whose record names a higher epoch for its configuration: any of them, so that not
+ * everybody asks the same. */
 static void fetch(struct control *control, struct effects *effects)
 {
     if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
         return;
     size_t cursor = 0;
+    uint64_t ahead = 0;
     const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL) {
-        if (member->record.ring_epoch <= control->config->epoch ||
-            !control_alive(control, member->record.id))
-            continue;
-        ask_for_config(control, member->record.gossip, effects);
-        return;
-    }
+    const struct swim_member *chosen = NULL;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->record.ring_epoch > control->config->epoch &&
+            control_alive(control, member->record.id) &&
+            random_below(&control->random, ++ahead) == 0)
+            chosen = member;
+    if (chosen != NULL)
+        ask_for_config(control, chosen->record.gossip, effects);
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
@@ -199,9 +210,11 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
 
 static void propose(struct control *control, struct effects *effects)
 {
-    if (control->now_ns - control->proposed_ns < CONTROL_PROPOSE_NS ||
+    control->look_due = control->now_ns - control->looked_ns < CONTROL_LOOK_NS;
+    if (control->look_due || control->now_ns - control->proposed_ns < CONTROL_PROPOSE_NS ||
         register_busy(control->ballots))
         return;
+    control->looked_ns = control->now_ns;
     if (propose_forced(control)) {
         control->proposed_ns = control->now_ns;
         control->wish.force = false;

@@ -12,6 +12,7 @@
 #define CONTROL_SEEK_NS    (1500 * CONTROL_MS)
 #define CONTROL_ASK_NS     (250 * CONTROL_MS) /* between repeated JOINs and FETCHes */
 #define CONTROL_PROPOSE_NS (125 * CONTROL_MS) /* between changes that one node proposes */
+#define CONTROL_LOOK_NS    (20 * CONTROL_MS)  /* between looks for one: it walks all members */
 /* While the ring changes, a member spreads its record again after so long: whoever missed a rumour
  * would else hold the change up until the next push/pull. */
 #define CONTROL_RETELL_NS (500 * CONTROL_MS)
@@ -45,6 +46,7 @@ struct control {
     struct control_identity identity;
     struct swim *swim;
     struct swim_effects gossip;
+    struct random random;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
     struct control_wish wish;
@@ -64,6 +66,8 @@ struct control {
     int64_t asked_ns;
     int64_t retold_ns; /* when this node last spread its record though nothing had changed */
     int64_t proposed_ns;
+    int64_t looked_ns;          /* whether there is something to propose */
+    bool look_due;              /* something happened since that may be a reason to */
     int64_t changed_ns;         /* when the configuration was adopted, 0 = by an earlier process */
     int64_t lower_seen_ns;      /* when a bootstrapping node of lower id was met last */
     struct ring_config *config; /* epoch 0: none yet */

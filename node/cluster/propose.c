@@ -73,27 +73,32 @@ static bool proposes_by_itself(const struct control *control)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
+static bool votes(const struct ring_config *config, uint64_t id)
+{
+    for (uint32_t i = 0; i < config->voters_count; i++)
+        if (config->voters[i] == id)
+            return true;
+    return false;
+}
+
 /* Makes the configuration with the voters that are wanted when `leaving` is about to go. */
 static bool put_voters_right(struct control *control, uint64_t leaving)
 {
     const struct ring_config *config = control->config;
     uint64_t voters[RING_VOTERS_MAX];
     const uint32_t count = voters_choose(control, leaving, voters);
-    if (count == 0 || ring_config_set_voters(control->next, config, voters, count) != 0)
-        return false;
-    return control->next->voters_count != config->voters_count ||
-           memcmp(control->next->voters, config->voters,
-                  config->voters_count * sizeof *config->voters) != 0;
+    bool same = count == config->voters_count;
+    for (uint32_t i = 0; same && i < count; i++)
+        same = votes(config, voters[i]);
+    return count > 0 && !same && ring_config_set_voters(control->next, config, voters, count) == 0;
 }
 
 /* Makes the configuration without member `id`, or the one before that (P3). */
 static bool remove_member(struct control *control, uint64_t id)
 {
-    const struct ring_config *config = control->config;
-    for (uint32_t i = 0; i < config->voters_count; i++)
-        if (config->voters[i] == id)
-            return put_voters_right(control, id);
-    return ring_config_remove(control->next, config, id) == 0;
+    if (votes(control->config, id))
+        return put_voters_right(control, id);
+    return ring_config_remove(control->next, control->config, id) == 0;
 }
 
 /* Takes `member` into the ring. A dead member of the same name is what it was before it lost its

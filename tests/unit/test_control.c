@@ -362,6 +362,24 @@ static void a_member_that_leaves_is_known_as_left(void **state)
     net_free(net);
 }
 
+/* What it was about to propose, or had promised to carry on, it does not wake up for any more: a
+ * deadline in the past would keep its loop from ever sleeping. */
+static void a_member_that_leaves_has_nothing_left_to_propose(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct control *control = net->nodes[2].control;
+    (void)state;
+    net->nodes[2].cut = true;
+    assert_int_equal(ring_config_reweigh(control->next, control->config, 1, 300), 0);
+    assert_true(register_propose(control->ballots, net->now_ns, control->next, &control->wants));
+    (void)control_leave(control, net->now_ns, &net->effects);
+    effects_clear(&net->effects);
+    net_run(net, 2 * NET_SECOND);
+    assert_true(register_next_deadline(control->ballots) < net->now_ns);
+    assert_true(control_next_deadline(control) > net->now_ns);
+    net_free(net);
+}
+
 /* What cannot work is refused at the start, and a broken disk is not mistaken for an empty one. */
 static void impossible_options_are_refused(void **state)
 {
@@ -423,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_transition_ends_when_every_member_has_settled),
         cmocka_unit_test(members_tell_how_far_they_are_until_the_transition_ends),
         cmocka_unit_test(a_member_that_leaves_is_known_as_left),
+        cmocka_unit_test(a_member_that_leaves_has_nothing_left_to_propose),
         cmocka_unit_test(impossible_options_are_refused),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
     };
