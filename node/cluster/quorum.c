@@ -198,7 +198,6 @@ void quorum_opened(struct shard *shard, uint32_t number)
     quorum->campaigning = false;
     quorum->sealed = false;
     quorum->stalled = false;
-    quorum->settled = false;
     quorum->marked_seq = 0;
     quorum->committed_seq = 0;
     shard->quorum_due = true;
@@ -295,7 +294,6 @@ void quorum_doubt(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     quorum->sealed = false;
     quorum->stalled = false;
-    quorum->settled = false;
     while (quorum->first_part != POOL_NONE) { /* Q6 */
         const uint32_t index = quorum->first_part;
         quorum_forget(shard, index);
@@ -320,9 +318,8 @@ void quorum_marked(struct shard *shard, uint16_t at, const struct peer_vnode *en
     if (vnode->role != ROLE_REPLICA)
         return; /* a state that was pulled: nobody counts on it yet */
     quorum_found(shard, number);
-    if ((entry->flags & ENTRY_SETTLED) != 0 && entry->term.epoch == shard->view->epoch &&
-        !quorum->settled) {
-        quorum->settled = true;
+    if ((entry->flags & ENTRY_SETTLED) != 0) { /* it may come before the view that it is about */
+        quorum->settled = entry->term;
         vnodes_stir(shard, number);
     }
     if (journal_clean(shard, number) && term_compare(&quorum->held, &vnode->state) == 0) {
@@ -399,7 +396,8 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     quorum_view_sets(shard, number, &from, &to);
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
-    return quorum->settled;
+    return vnode->term.epoch == shard->view->epoch &&
+           term_compare(&quorum->settled, &vnode->term) == 0;
 }
 
 /* Whether the decider may say that the vnode has arrived. */
@@ -463,8 +461,9 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
     }
     if (vnode->role == ROLE_DECIDING)
         follow_sets(shard, number, effects);
-    if (vnode->role == ROLE_DECIDING && !quorum->settled && settles(shard, number)) {
-        quorum->settled = true;
+    if (vnode->role == ROLE_DECIDING && term_compare(&quorum->settled, &vnode->term) != 0 &&
+        settles(shard, number)) {
+        quorum->settled = vnode->term;
         stream_owe_marks(shard, number);
     }
 }

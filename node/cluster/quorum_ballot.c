@@ -64,7 +64,6 @@ void quorum_pause(struct shard *shard, uint32_t number)
 void quorum_adopted(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    quorum->settled = false;
     quorum->report_due = false;
     quorum->tell_held = false;
     if (shard->vnodes[number].role != ROLE_ABSENT)

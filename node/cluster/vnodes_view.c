@@ -141,8 +141,6 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects)
         if (vnodes_mine(shard, number) && shard->vnodes[number].arrived)
             shard->unarrived++;
         shard->vnodes[number].arrived = false;
-        if (vnodes_quorum(shard, number))
-            quorum_of(shard, number)->settled = false;
         follow_one(shard, number, effects);
     }
     vnodes_stir_all(shard);

@@ -318,6 +318,11 @@ static void give_view(struct lab *lab, uint32_t at)
     view_free(&old);
 }
 
+void lab_view(struct lab *lab, uint32_t at)
+{
+    give_view(lab, at);
+}
+
 void lab_start(struct lab *lab, uint32_t at)
 {
     lab_create(lab, at);

@@ -142,6 +142,8 @@ void lab_start(struct lab *lab, uint32_t at);
 void lab_start_all(struct lab *lab);
 /* The process ends without a word; so does the batch that was on its way to its journal. */
 void lab_stop(struct lab *lab, uint32_t at);
+/* Gives shard `at` a view of the present configuration. */
+void lab_view(struct lab *lab, uint32_t at);
 /* Gives every running shard a view of the present configuration. */
 void lab_view_all(struct lab *lab);
 /* Makes `config_next` the configuration. */
