@@ -14,6 +14,7 @@
  * that a repeated one is charged once.
  *
  * P1  A ticket names a part and its generation, so an answer that comes too late meets nothing.
+ *     Each process counts generations from another number: what it is not asked it is not told.
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
  *     part here, or two for a moment, however often it is repeated.

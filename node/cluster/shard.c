@@ -105,6 +105,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->current = POOL_NONE;
     shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
+    shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32); /* P1 */
     shard->policies[0].policy = policy_empty();
     const int error = take_memory(shard);
     if (error != 0) {
