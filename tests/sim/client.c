@@ -5,6 +5,7 @@
  * checks count as uncertain: they may have been charged.
  *
  *   items of a message    exact keys   cost 1, a limit of SIM_LIMIT per day, one of each algorithm
+ *                         vaults       any operation on keys that majorities keep; see history.c
  *                         rules        attributes that two rules limit, on different vnodes
  *                         noise        any operation, cost and short windows; not counted
  *   of an audit           exact keys   looked at, so that the count itself is told
@@ -79,6 +80,28 @@ static void append_rule(struct sim *sim, struct client *client, uint32_t item)
     sim->keys[ip].attempts++;
 }
 
+/* An operation on a key that majorities keep. */
+static void append_vault(struct sim *sim, struct client *client, uint32_t item)
+{
+    static const uint8_t operations[] = {OPERATION_CHECK, OPERATION_PEEK, OPERATION_REFUND};
+    static const enum linear_kind kinds[] = {LINEAR_CHECK, LINEAR_PEEK, LINEAR_REFUND};
+    const uint32_t vault = (uint32_t)random_below(stream(sim), KEYS_VAULTS);
+    const uint32_t index = sim->load.keys.first + sim->load.keys.count + vault;
+    const uint64_t dice = random_below(stream(sim), 10);
+    const uint32_t kind = dice < 7 ? 0 : dice < 9 ? 1 : 2;
+    const uint32_t cost = kind == 1 ? 0 : 1 + (uint32_t)random_below(stream(sim), 2);
+    const struct wire_text names[] = {wire_text_of("api"), wire_text_of("account")};
+    const struct wire_text values[] = {wire_text_of(vault % 2 == 0 ? "/vault" : "/safe"),
+                                       wire_text_of(sim->keys[index].text)};
+    const bool ok = append(sim, wire_checks_builder_attributes(&sim->builder, names, 2),
+                           operations[kind], cost, values, 2);
+    ASSERT(ok);
+    client->operations[item] = OPERATION_COUNT;
+    client->keys[item][0] = KEY_NONE_INDEX;
+    client->keys[item][1] = KEY_NONE_INDEX;
+    client->histories[item] = history_call(sim, index, kinds[kind], cost);
+}
+
 static void append_noise(struct sim *sim, struct client *client, uint32_t item)
 {
     char name[SIM_TEXT_LEN];
@@ -115,6 +138,7 @@ static void append_audit(struct sim *sim, struct client *client)
                                OPERATION_PEEK, 0, &text, 1);
         ASSERT(ok);
         client->operations[client->item_count] = OPERATION_PEEK;
+        client->histories[client->item_count] = HISTORY_NONE;
         client->keys[client->item_count][0] = index;
         client->keys[client->item_count++][1] = KEY_NONE_INDEX;
     }
@@ -125,10 +149,13 @@ static void append_load(struct sim *sim, struct client *client)
     client->item_count = 1 + (uint32_t)random_below(stream(sim), sim->options.items);
     for (uint32_t item = 0; item < client->item_count; item++) {
         const uint64_t dice = random_below(stream(sim), 100);
-        if (dice < 75)
+        client->histories[item] = HISTORY_NONE;
+        if (dice < 65)
             append_exact(sim, client, item);
-        else if (dice < 85)
+        else if (dice < 75)
             append_rule(sim, client, item);
+        else if (dice < 85 && sim->options.quorum)
+            append_vault(sim, client, item);
         else
             append_noise(sim, client, item);
     }
@@ -176,11 +203,13 @@ static void send(struct sim *sim, struct client *client)
 
 static void send_again(struct sim *sim, struct client *client)
 {
-    for (uint32_t item = 0; item < client->item_count; item++)
+    for (uint32_t item = 0; item < client->item_count; item++) {
+        history_again(sim, client->histories[item]);
         for (uint32_t k = 0; k < 2; k++)
             if (client->keys[item][k] != KEY_NONE_INDEX &&
                 client->operations[item] == OPERATION_CHECK)
                 sim->keys[client->keys[item][k]].repeated++;
+    }
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
     const int len =
@@ -262,6 +291,8 @@ static void take_item(struct sim *sim, struct client *client, uint32_t item,
         not_told(sim, client, item);
         return;
     }
+    if (client->histories[item] != HISTORY_NONE)
+        history_return(sim, client->histories[item], decision->allowed, decision->used);
     if (client->operations[item] == OPERATION_PEEK && client->keys[item][0] != KEY_NONE_INDEX) {
         sim->keys[client->keys[item][0]].used = decision->used;
         sim->keys[client->keys[item][0]].audited = true;
@@ -407,6 +438,7 @@ void client_init(struct sim *sim)
 
 void client_fini(struct sim *sim)
 {
+    history_fini(sim);
     for (uint32_t i = 0; i < sim->client_count; i++)
         free(sim->clients[i].frame);
     for (uint32_t i = 0; i < sim->policy_count; i++)

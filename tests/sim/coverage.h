@@ -57,6 +57,13 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(degraded, "answers degraded", true)                                                          \
     X(forwarded, "forwards", true)                                                                 \
     X(moved, "moved", true)                                                                        \
+    X(quorum_calls, "quorum operations", false)                                                    \
+    X(quorum_answers, "quorum operations answered", false)                                         \
+    X(quorum_terms, "quorum terms opened", false)                                                  \
+    X(quorum_in_doubt, "quorum decisions in doubt", false)                                         \
+    X(quorum_unavailable, "quorum checks refused", false)                                          \
+    X(histories, "histories judged", false)                                                        \
+    X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \
     X(recalled, "retries recalled", true)                                                          \
     X(undone, "undone", true)                                                                      \

@@ -1,8 +1,9 @@
 /* keys.c - what clients ask for: keys with a limit of their own, and attributes that rules limit.
  *
  * Every phase has a set of keys of its own: exact ones of every algorithm with SIM_LIMIT a day,
- * then users and addresses, which two rules limit together, on different vnodes. Windows are a day,
- * so within a run nothing is given back by time.
+ * then users and addresses, which two rules limit together, on different vnodes, and last those
+ * that majorities keep, of which the whole history is judged. Windows are a day, so within a run
+ * nothing is given back by time.
  *
  * Rules come in generations. A later one raises the limits; the keys stay the same, because a
  * changed rate keeps its count.
@@ -13,9 +14,38 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { USER_LIMIT = 15, ADDRESS_LIMIT = 25, GENERATION_STEP = 10 };
+enum { USER_LIMIT = 15, ADDRESS_LIMIT = 25, VAULT_LIMIT = 12, GENERATION_STEP = 10 };
 
 #define DAY_NS (24ull * 3600 * 1000000000)
+
+static const char rules_text[] = "rules:\n"
+                                 "  - name: per-user\n"
+                                 "    match: {api: /pay}\n"
+                                 "    key: [user]\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: %u/24h, algorithm: token_bucket}\n"
+                                 "      - {rate: %u/24h, algorithm: fixed_window}\n"
+                                 "  - name: per-ip\n"
+                                 "    match: {api: /pay}\n"
+                                 "    key: [ip]\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: %u/24h, algorithm: sliding_log}\n"
+                                 "  - name: vault\n"
+                                 "    match: {api: /vault}\n"
+                                 "    key: [account]\n"
+                                 "    consistency: %s\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: %u/24h, algorithm: token_bucket}\n"
+                                 "  - name: safe\n"
+                                 "    match: {api: /safe}\n"
+                                 "    key: [account]\n"
+                                 "    consistency: %s\n"
+                                 "    on_failure: closed\n"
+                                 "    limits:\n"
+                                 "      - {rate: %u/24h, algorithm: sliding_log}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -35,12 +65,13 @@ static struct key *add_key(struct sim *sim, enum key_kind kind, uint8_t algorith
     return key;
 }
 
-static void add_rule_key(struct sim *sim, const char *text, const char *rule, uint8_t algorithm,
-                         uint64_t count)
+static void add_rule_key(struct sim *sim, enum key_kind kind, const char *text, const char *rule,
+                         uint8_t algorithm, uint64_t count)
 {
     struct identity identity;
-    struct key *key =
-        add_key(sim, KEY_RULE, algorithm, count + GENERATION_STEP * (sim->policy_count - 1));
+    struct key *key = add_key(sim, kind, algorithm, count);
+    if (kind == KEY_RULE)
+        key->limit.count += GENERATION_STEP * (sim->policy_count - 1);
     snprintf(key->text, sizeof key->text, "%s", text);
     const struct identity_value value = {key->text, strlen(key->text)};
     const int error = identity_rule(&identity, rule, strlen(rule), &value, 1);
@@ -62,13 +93,19 @@ struct key_set keys_new(struct sim *sim, const char *name, uint32_t each)
     }
     for (uint32_t i = 0; i < KEYS_USERS; i++) {
         snprintf(text, sizeof text, "%s-%u-user-%u", name, first, i);
-        add_rule_key(sim, text, "per-user", ALGORITHM_TOKEN_BUCKET, USER_LIMIT);
+        add_rule_key(sim, KEY_RULE, text, "per-user", ALGORITHM_TOKEN_BUCKET, USER_LIMIT);
     }
     for (uint32_t i = 0; i < KEYS_ADDRESSES; i++) {
         snprintf(text, sizeof text, "%s-%u-ip-%u", name, first, i);
-        add_rule_key(sim, text, "per-ip", ALGORITHM_SLIDING_LOG, ADDRESS_LIMIT);
+        add_rule_key(sim, KEY_RULE, text, "per-ip", ALGORITHM_SLIDING_LOG, ADDRESS_LIMIT);
     }
-    return (struct key_set){first, sim->key_count - first};
+    const uint32_t count = sim->key_count - first;
+    for (uint32_t i = 0; i < KEYS_VAULTS; i++) {
+        snprintf(text, sizeof text, "%s-%u-vault-%u", name, first, i);
+        add_rule_key(sim, KEY_QUORUM, text, i % 2 == 0 ? "vault" : "safe",
+                     i % 2 == 0 ? ALGORITHM_TOKEN_BUCKET : ALGORITHM_SLIDING_LOG, VAULT_LIMIT);
+    }
+    return (struct key_set){first, count};
 }
 
 uint32_t keys_exact(struct key_set set)
@@ -87,26 +124,14 @@ uint64_t keys_attempts(const struct sim *sim, struct key_set set)
 
 void keys_rules(struct sim *sim, uint32_t generation)
 {
-    char text[1024];
+    char text[2048];
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
-    const int len = snprintf(text, sizeof text,
-                             "rules:\n"
-                             "  - name: per-user\n"
-                             "    match: {api: /pay}\n"
-                             "    key: [user]\n"
-                             "    on_failure: closed\n"
-                             "    limits:\n"
-                             "      - {rate: %u/24h, algorithm: token_bucket}\n"
-                             "      - {rate: %u/24h, algorithm: fixed_window}\n"
-                             "  - name: per-ip\n"
-                             "    match: {api: /pay}\n"
-                             "    key: [ip]\n"
-                             "    on_failure: closed\n"
-                             "    limits:\n"
-                             "      - {rate: %u/24h, algorithm: sliding_log}\n",
-                             USER_LIMIT + more, USER_LIMIT + more + 5, ADDRESS_LIMIT + more);
+    const int len =
+        snprintf(text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
+                 ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
+                 sim->options.quorum ? "quorum" : "one", VAULT_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

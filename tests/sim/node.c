@@ -260,6 +260,9 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->merges += stats.merges;
         coverage->merged_slots += stats.merged_slots;
         coverage->handed_over += stats.handed_over;
+        coverage->quorum_terms += stats.quorum_terms;
+        coverage->quorum_in_doubt += stats.quorum_in_doubt;
+        coverage->quorum_unavailable += stats.quorum_unavailable;
         coverage->resyncs += stats.resyncs;
         coverage->disk_copies += stats.disk_copies;
         coverage->forwarded += stats.forwarded;

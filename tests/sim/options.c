@@ -13,6 +13,8 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
+enum { QUORUM_PERMILLE = 0 };
+
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
     [FAULT_REPEAT] = "repeat",
@@ -88,6 +90,7 @@ static void draw(uint64_t seed, struct options *out)
     out->events = 14000 + (uint32_t)random_below(&random, 16000);
     out->formed = random_below(&random, 4) != 0;
     out->far = random_below(&random, 6) == 0;
+    out->quorum = random_below(&random, 1000) + 1 <= QUORUM_PERMILLE;
     draw_phases(&random, out);
 }
 
@@ -109,6 +112,7 @@ static void override(const struct overrides *given, struct options *out)
     out->events = given->events ? values->events : out->events;
     out->formed = given->formed ? values->formed : out->formed;
     out->far = given->far ? values->far : out->far;
+    out->quorum = given->quorum ? values->quorum : out->quorum;
     if (!given->phases)
         return;
     out->phases_given = true;
@@ -214,6 +218,11 @@ static int parse_flag(struct overrides *given, const char *word)
         given->values.far = strcmp(word, "--far") == 0;
         return 1;
     }
+    if (strcmp(word, "--quorum") == 0 || strcmp(word, "--no-quorum") == 0) {
+        given->quorum = true;
+        given->values.quorum = strcmp(word, "--quorum") == 0;
+        return 1;
+    }
     for (uint32_t fault = 0; strncmp(word, "--no-", 5) == 0 && fault < FAULT_END; fault++) {
         if (strcmp(word + 5, fault_names[fault]) != 0)
             continue;
@@ -278,6 +287,8 @@ void options_line(const struct overrides *given, uint64_t seed, char out[OPTIONS
         append(out, values->formed ? " --formed" : " --forming");
     if (given->far)
         append(out, values->far ? " --far" : " --near");
+    if (given->quorum)
+        append(out, values->quorum ? " --quorum" : " --no-quorum");
     if (given->phases)
         append_phases(values, out);
     for (uint32_t fault = 0; fault < FAULT_END; fault++) {

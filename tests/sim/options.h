@@ -55,6 +55,7 @@ struct options {
     uint32_t events;       /* no further phase begins after so many */
     uint32_t until;        /* the run ends after so many, 0 = no; to look at a failure */
     bool formed;           /* begins with a cluster at rest instead of nodes that join */
+    bool quorum;           /* clients use keys that majorities keep */
     bool far;              /* links are those of a wide area */
     uint32_t faults_off;   /* a bit for each kind */
     uint32_t phase_count;
@@ -65,7 +66,7 @@ struct options {
 /* What was given by hand. */
 struct overrides {
     bool nodes, spare, vnodes, replicas, shards, clients, items, keepalive, heartbeat, events;
-    bool formed, far, phases;
+    bool formed, far, quorum, phases;
     struct options values;
 };
 

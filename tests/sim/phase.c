@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEP_MS = 3, PATIENCE_MS = 30000 };
+enum { STEP_MS = 3, PATIENCE_MS = 60000 };
 
 static const struct phase phases[] = {
     {"form", 0, true, NULL, phase_form},       {"end", 0, true, NULL, phase_end},
@@ -84,6 +84,7 @@ static bool more(const struct sim *sim)
 
 static void next_phase(struct sim *sim)
 {
+    history_judge(sim, sim->plan.keys);
     while (more(sim)) {
         const struct phase *phase = phase_at(sim->options.phases[sim->plan.phase_next++]);
         if (phase->fits != NULL && !phase->fits(sim))
@@ -112,10 +113,12 @@ static void step(struct sim *sim)
     enter_step(sim, plan->step + 1);
     if (plan->phase->steps[plan->step].run != NULL)
         return;
-    if (plan->phase == phase_at(1))
+    if (plan->phase == phase_at(1)) {
+        history_judge(sim, plan->keys);
         plan->done = true;
-    else
+    } else {
         next_phase(sim);
+    }
 }
 
 void phase_event(struct sim *sim)

@@ -7,7 +7,7 @@
  */
 #include "tests/sim/phase.h"
 
-enum { FLOOD_FRAMES = 230, FLOOD_MS = 3000, FULL_MS = 700 };
+enum { FLOOD_FRAMES = 130, FLOOD_MS = 1800, FULL_MS = 700 };
 
 /* ---- dark ------------------------------------------------------------------------------------ */
 

@@ -24,6 +24,7 @@
 #include "node/cluster/shard.h"
 #include "node/runtime/clock.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/linear.h"
 #include "tests/sim/options.h"
 
 #define SIM_MS    ((int64_t)1000000)
@@ -254,7 +255,7 @@ struct node {
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
-enum key_kind { KEY_EXACT, KEY_RULE, KEY_NOISE };
+enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_NOISE };
 
 struct key {
     char text[SIM_TEXT_LEN];
@@ -282,11 +283,20 @@ struct client {
     uint32_t item_count;
     uint32_t keys[SIM_ITEMS_MAX][2]; /* what each item counts on; the second for rules */
     uint8_t operations[SIM_ITEMS_MAX];
+    uint32_t histories[SIM_ITEMS_MAX]; /* its place in the history, or HISTORY_NONE */
     uint8_t *frame;
     size_t frame_len;
 };
 
-/* The keys that a phase hammers: [first, first + count). */
+/* Operations on keys that majorities keep. */
+struct history {
+    struct linear_op *ops;
+    uint32_t *keys;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+/* The keys that a phase hammers: [first, first + count), and then those that majorities keep. */
 struct key_set {
     uint32_t first;
     uint32_t count;
@@ -359,6 +369,7 @@ struct sim {
     uint32_t key_count;
     struct key keys[SIM_KEYS_MAX];
     struct load load;
+    struct history history;
     bool flooded;                     /* tables are full of keys that nobody counts */
     bool stepped;                     /* clocks differ by more than they should */
     bool mid_step;                    /* processes may end between two effects */
@@ -520,11 +531,24 @@ struct node *node_some_up(struct sim *sim);
 struct key_set keys_new(struct sim *sim, const char *name, uint32_t each);
 /* How many of a set are exact keys; they come first, then users, then addresses. */
 uint32_t keys_exact(struct key_set set);
-enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2 };
+enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2, KEYS_VAULTS = 2 };
 /* Puts a new set of rules in force: the limits of `generation` are higher by so many. */
 void keys_rules(struct sim *sim, uint32_t generation);
 /* The least number of attempts that an exact key of the set has seen. */
 uint64_t keys_attempts(const struct sim *sim, struct key_set set);
+
+/* ---- history.c ------------------------------------------------------------------------------- */
+
+enum { HISTORY_NONE = UINT32_MAX };
+
+/* An operation on key `key` is sent; gives its place. */
+uint32_t history_call(struct sim *sim, uint32_t key, enum linear_kind kind, uint32_t cost);
+/* It is sent again. */
+void history_again(struct sim *sim, uint32_t at);
+void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used);
+/* Whether what was done to the set's keys of consistency quorum is linearizable. */
+void history_judge(struct sim *sim, struct key_set set);
+void history_fini(struct sim *sim);
 
 /* ---- client.c -------------------------------------------------------------------------------- */
 
