@@ -1,5 +1,7 @@
 """Operators change the ring: voters, drain, leave, remove, and force when most voters are gone."""
 
+import signal
+
 import pytest
 
 from harness import Command, Load, Stopwatch, wait_for
@@ -154,6 +156,29 @@ def test_a_node_goes_under_load_without_a_loss_or_an_error(new_cluster, measured
     going.start()
     cluster.wait_healthy()
     assert ring(staying[0]) == ["n1", "n2", "n3"]
+
+
+# The one that proposes stands still until it is taken for dead, and the others go on without it: a
+# further node joins. Awake again it still believes in what it knew, and must not act on it.
+def test_a_proposer_that_stood_still_catches_up(new_cluster):
+    cluster = new_cluster(3).start()
+    ids = {name: member["id"] for name, member in cluster[0].members().items()}
+    proposer = cluster.node(min(ids, key=ids.get))
+    others = [node for node in cluster if node is not proposer]
+    before = others[0].status()["epoch"]
+    proposer.signal(signal.SIGSTOP)
+    try:
+        wait_known_dead(others[0], proposer.name)
+        wait_known_dead(others[1], proposer.name)
+        joined = cluster.add("--seed", others[0].gossip, "--seed", others[1].gossip)
+        joined.start()
+        wait_for(lambda: ring(others[0]) == ["n1", "n2", "n3", "n4"], 20, "n4 is in the ring")
+    finally:
+        proposer.signal(signal.SIGCONT)
+    cluster.wait_healthy(30)
+    assert others[0].status()["epoch"] > before
+    assert [ring(node) for node in cluster] == [["n1", "n2", "n3", "n4"]] * 4
+    assert len({tuple(voters(node)) for node in cluster}) == 1
 
 
 # There is nobody to take over: said at once, and nothing happens.
