@@ -139,6 +139,8 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"stale_writes", stats->stale_writes},
         {"slots_replicated", stats->slots_replicated},
         {"resyncs", stats->resyncs},
+        {"copies", stats->copies},
+        {"slots_copied", stats->slots_copied},
         {"loads", stats->loads},
         {"loads_missed", stats->loads_missed},
         {"filter_refreshes", stats->filter_refreshes},
@@ -166,6 +168,36 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         put_field_uint(writer, fields[i].name, fields[i].value);
 }
 
+/* How far complete copies are, of all shards; what lasts longest tells when the node is done. */
+static void put_handoff(const struct control_report *report, struct mp_writer *writer)
+{
+    struct shard_stats sum = {.checks = 0};
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        const struct shard_stats *stats = &report->shards[i];
+        sum.handoff_give += stats->handoff_give;
+        sum.handoff_receive += stats->handoff_receive;
+        sum.handoff_sent += stats->handoff_sent;
+        sum.handoff_received += stats->handoff_received;
+        sum.handoff_rate += stats->handoff_rate;
+        if (stats->handoff_left_ns < 0 || sum.handoff_left_ns < 0)
+            sum.handoff_left_ns = -1;
+        else if (stats->handoff_left_ns > sum.handoff_left_ns)
+            sum.handoff_left_ns = stats->handoff_left_ns;
+    }
+    mp_put_str(writer, "handoff");
+    mp_put_map(writer, 6);
+    put_field_uint(writer, "vnodes_to_give", sum.handoff_give);
+    put_field_uint(writer, "vnodes_to_receive", sum.handoff_receive);
+    put_field_uint(writer, "bytes_sent", sum.handoff_sent);
+    put_field_uint(writer, "bytes_received", sum.handoff_received);
+    put_field_uint(writer, "bytes_per_s", sum.handoff_rate);
+    mp_put_str(writer, "left_ms");
+    if (sum.handoff_left_ns < 0)
+        mp_put_nil(writer);
+    else
+        mp_put_uint(writer, (uint64_t)(sum.handoff_left_ns + 999999) / 1000000);
+}
+
 static void put_cluster_id(const struct control *control, struct mp_writer *writer)
 {
     char text[2 * CONTROL_CLUSTER_ID_LEN + 1] = "";
@@ -182,7 +214,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 18);
+    mp_put_map(writer, 19);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -200,6 +232,7 @@ void answer_status(struct answer_context *context)
     put_members_count(control, writer);
     control_put_register(control, context->now_ns, writer);
     control_put_bound(report, writer);
+    put_handoff(report, writer);
     mp_put_str(writer, "storage");
     mp_put_map(writer, 4);
     put_field_str(writer, "kind", report->storage);

@@ -25,7 +25,7 @@
 
 enum {
     HANDOFF_SHARE = 32,       /* of the table: what one pass takes on */
-    HANDOFF_SLOTS_MIN = 4096, /* or that much */
+    HANDOFF_SLOTS_MIN = 512,  /* or that much */
     HANDOFF_STEPS = 1 << 16,  /* slots looked at by one turn, of all passes */
 };
 #define HANDOFF_BURST_NS   (5 * MS) /* more than a turn, so that no turn is wasted */

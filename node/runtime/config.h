@@ -84,6 +84,7 @@ struct config {
     uint32_t shards;
     uint64_t memory_bytes; /* of all shards together */
     int64_t flush_interval_ns;
+    uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
     int64_t drain_timeout_ns;
 
     enum log_level log_level;

@@ -20,14 +20,16 @@
 #include "base/assert.h"
 #include "ring/ring.h"
 
-#define NS_PER_MS   UINT64_C(1000000)
-#define NS_PER_S    (1000 * NS_PER_MS)
-#define MEMORY_MAX  (UINT64_C(1) << 44)
-#define MEMORY_MIN  (UINT64_C(8) << 20)
-#define AT(field)   .offset = offsetof(struct config, field)
-#define SWITCH(f)   .kind = CONFIG_KIND_SWITCH, AT(f)
-#define ENDPOINT(f) .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
-#define GATEWAY(f)  .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
+#define NS_PER_MS        UINT64_C(1000000)
+#define NS_PER_S         (1000 * NS_PER_MS)
+#define MEMORY_MAX       (UINT64_C(1) << 44)
+#define MEMORY_MIN       (UINT64_C(8) << 20)
+#define HANDOFF_RATE_MIN (UINT64_C(64) << 10)
+#define HANDOFF_RATE_MAX (UINT64_C(16) << 30)
+#define AT(field)        .offset = offsetof(struct config, field)
+#define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
+#define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
+#define GATEWAY(f)       .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
 static const struct config_option options[] = {
     {.name = "config",
@@ -167,6 +169,14 @@ static const struct config_option options[] = {
      .min = 10 * NS_PER_MS,
      .max = 60 * NS_PER_S,
      .help = "from one write-back to the next; ms, s"},
+    {.name = "handoff-rate",
+     .value = "SIZE",
+     .initial = "64M",
+     .kind = CONFIG_KIND_SIZE,
+     AT(handoff_rate),
+     .min = HANDOFF_RATE_MIN,
+     .max = HANDOFF_RATE_MAX,
+     .help = "bytes a second that hand-off may send, per shard; K, M, G"},
     {.name = "drain-timeout",
      .value = "TIME",
      .initial = "25s",

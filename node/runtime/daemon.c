@@ -243,6 +243,7 @@ static void shard_options_of(const struct daemon *daemon, uint32_t number,
     copy_text(options->name, sizeof options->name, config->name);
     copy_text(options->version, sizeof options->version, "tidegated " DAEMON_VERSION);
     options->flush_ns = config->flush_interval_ns;
+    options->handoff_rate = config->handoff_rate;
 }
 
 struct restore {

@@ -76,6 +76,7 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_int_equal(config.replicas, 3);
     assert_true(config.memory_bytes == UINT64_C(256) << 20);
     assert_true(config.flush_interval_ns == 500 * INT64_C(1000000));
+    assert_int_equal(config.handoff_rate, 64 << 20);
     assert_true(config.drain_timeout_ns == 25 * INT64_C(1000000000));
     assert_int_equal(config.log_level, LOG_LEVEL_INFO);
     assert_int_equal(config.log_format, CONFIG_LOG_TEXT);
@@ -87,14 +88,15 @@ static void no_argument_is_one_node_on_loopback(void **state)
 static void every_flag_reaches_its_field(void **state)
 {
     (void)state;
-    assert_int_equal(
-        parse("--bind=10.0.0.5", "--base-port", "7700", "--client", "127.0.0.1:9000", "--insecure",
-              "--advertise", "node-1.example.org", "--seed", "10.0.0.1:7602", "--seed=[::1]:7602",
-              "--bootstrap", "--name", "n1", "--region", "eu-1", "--zone", "a", "--weight", "50",
-              "--data", "/srv/tide gate", "--rules=rules.yaml", "--shards", "4", "--memory", "1G",
-              "--vnodes", "64", "--replicas", "2", "--flush-interval", "1s", "--drain-timeout=5s",
-              "--log-level", "debug", "--log-format", "json", "--ephemeral", "--check-config"),
-        0);
+    assert_int_equal(parse("--bind=10.0.0.5", "--base-port", "7700", "--client", "127.0.0.1:9000",
+                           "--insecure", "--advertise", "node-1.example.org", "--seed",
+                           "10.0.0.1:7602", "--seed=[::1]:7602", "--bootstrap", "--name", "n1",
+                           "--region", "eu-1", "--zone", "a", "--weight", "50", "--data",
+                           "/srv/tide gate", "--rules=rules.yaml", "--shards", "4", "--memory",
+                           "1G", "--vnodes", "64", "--replicas", "2", "--flush-interval", "1s",
+                           "--drain-timeout=5s", "--handoff-rate", "2M", "--log-level", "debug",
+                           "--log-format", "json", "--ephemeral", "--check-config"),
+                     0);
     assert_string_equal(config.client_address, "node-1.example.org:9000");
     assert_string_equal(config.peer_address, "node-1.example.org:7701");
     assert_string_equal(config.peer.host, "10.0.0.5");
@@ -114,6 +116,7 @@ static void every_flag_reaches_its_field(void **state)
     assert_int_equal(config.vnodes, 64);
     assert_int_equal(config.replicas, 2);
     assert_true(config.flush_interval_ns == INT64_C(1000000000));
+    assert_int_equal(config.handoff_rate, 2 << 20);
     assert_true(config.drain_timeout_ns == 5 * INT64_C(1000000000));
     assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
     assert_int_equal(config.log_format, CONFIG_LOG_JSON);
@@ -161,6 +164,7 @@ static void values_out_of_range_are_refused(void **state)
     assert_refused(parse("--memory", "7M"), "--memory: found \"7M\"; expected a size from 8M");
     assert_refused(parse("--memory", "8M", "--shards", "16"),
                    "--memory: found 8M for 16 shards; expected at least 4M for each");
+    assert_refused(parse("--handoff-rate", "63K"), "--handoff-rate: ");
     assert_refused(parse("--flush-interval", "9ms"), "expected a time from 10ms to 1m");
     assert_refused(parse("--flush-interval", "61s"), "expected a time from 10ms to 1m");
     assert_refused(parse("--flush-interval", "500"), "--flush-interval: ");
@@ -298,15 +302,17 @@ static void loopback_and_wildcards_are_told_from_the_rest(void **state)
 static void the_file_sets_the_same_options(void **state)
 {
     (void)state;
-    assert_int_equal(read_text("base_port: 7700\nname: n7\nephemeral: true\nmemory: 64M\n"
-                               "flush_interval: 250ms\nseed: [10.0.0.1:7602, \"[::1]:7602\"]\n"
-                               "client: off\nzone: \"\"\nlog_format: json\n"),
-                     0);
+    assert_int_equal(
+        read_text("base_port: 7700\nname: n7\nephemeral: true\nmemory: 64M\n"
+                  "flush_interval: 250ms\nhandoff_rate: 1M\nseed: [10.0.0.1:7602, \"[::1]:7602\"]\n"
+                  "client: off\nzone: \"\"\nlog_format: json\n"),
+        0);
     assert_int_equal(config.base_port, 7700);
     assert_string_equal(config.name, "n7");
     assert_true(config.ephemeral);
     assert_true(config.memory_bytes == UINT64_C(64) << 20);
     assert_true(config.flush_interval_ns == INT64_C(250000000));
+    assert_int_equal(config.handoff_rate, 1 << 20);
     assert_int_equal(config.seed_count, 2);
     assert_string_equal(config.seeds[1].host, "::1");
     assert_true(config.client.off);

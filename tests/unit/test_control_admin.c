@@ -102,9 +102,9 @@ static void assert_text(struct mp_cursor cursor, const char *expected)
 static void status_has_the_documented_fields(void **state)
 {
     static const char *const names[] = {
-        "node",    "node_id", "cluster_id",   "version",        "healthy",        "reasons",
-        "epoch",   "stable",  "vnodes_total", "replicas",       "uptime_ms",      "members",
-        "storage", "rules",   "shards",       "over_admission", "acknowledgement"};
+        "node",    "node_id", "cluster_id",   "version",        "healthy",         "reasons",
+        "epoch",   "stable",  "vnodes_total", "replicas",       "uptime_ms",       "members",
+        "storage", "rules",   "shards",       "over_admission", "acknowledgement", "handoff"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;
@@ -123,6 +123,9 @@ static void status_has_the_documented_fields(void **state)
     assert_int_equal(mp_get_uint(&at), 1500);
     at = field(field(map, "members"), "alive");
     assert_int_equal(mp_get_uint(&at), 2);
+    static const char *const handoff[] = {"vnodes_to_give", "vnodes_to_receive", "bytes_sent",
+                                          "bytes_received", "bytes_per_s",       "left_ms"};
+    assert_fields(field(map, "handoff"), handoff, sizeof handoff / sizeof *handoff);
     static const char *const bound[] = {"tokens", "vnodes_cut_off", "vnodes_degraded", "why"};
     const struct mp_cursor levels = field(map, "over_admission");
     assert_fields(field(levels, "one"), bound, sizeof bound / sizeof *bound);

@@ -1,0 +1,248 @@
+/* test_handoff.c - complete copies: their channel, their rate, and what a break makes void. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/inspect.h"
+#include "tests/unit/support_shard.h"
+
+enum { KEYS = 3000, BATCH = 500, SLOW_RATE = 64 << 10, RATE_BURST = 40 << 10 };
+
+static const char KEY[] = "counted";
+
+/* Records of one type from `from` to `to`, and bytes of the frames that hold them, of one channel.
+ */
+struct said {
+    uint32_t records;
+    uint64_t bytes;
+};
+
+static struct said said_on(const struct lab *lab, uint32_t from, uint32_t to, unsigned type,
+                           bool bulk)
+{
+    struct said said = {.records = 0};
+    for (size_t i = 0; i < lab->frame_count; i++) {
+        const struct lab_frame *frame = &lab->frames[i];
+        struct peer_envelope envelope;
+        struct bytes_reader reader;
+        struct peer_record record;
+        if (frame->from != from || frame->to != to)
+            continue;
+        assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
+        if (envelope.bulk != bulk)
+            continue;
+        bytes_reader_init(&reader, envelope.records, envelope.len);
+        const uint32_t before = said.records;
+        while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0)
+            said.records += record.type == type;
+        said.bytes += said.records > before ? frame->len : 0;
+    }
+    return said;
+}
+
+/* Uses one of each of KEYS keys. */
+static void use_keys(struct lab *lab)
+{
+    const struct limit limit = lab_limit(10);
+    for (uint32_t first = 0; first < KEYS; first += BATCH) {
+        for (uint32_t i = first; i < first + BATCH; i++) {
+            char key[LAB_KEY_LEN];
+            (void)snprintf(key, sizeof key, "key-%u", i);
+            lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
+        }
+        (void)lab_answer(lab, lab_send(lab, 0, 5000), 0);
+    }
+    lab_run(lab, 50 * LAB_MS);
+    lab_forget(lab);
+}
+
+static struct lab *pair(uint64_t rate)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    lab->large = true;
+    for (uint32_t at = 0; at < 2; at++)
+        lab->shards[at].options.handoff_rate = rate;
+    lab_start_all(lab);
+    use_keys(lab);
+    return lab;
+}
+
+static uint64_t copied(const struct lab *lab)
+{
+    return lab_stats(lab, 0).slots_copied;
+}
+
+/* A replica that lost everything is sent it on the channel of copies; a change after that is live.
+ */
+static void a_copy_is_bulk_and_a_change_is_live(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    const struct limit limit = lab_limit(10);
+    (void)state;
+    lab_start_all(lab);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t replica = lab_replica(lab, vnode, 1);
+    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    lab_stop(lab, replica);
+    lab_run(lab, 300 * LAB_MS);
+    lab_forget(lab);
+    lab_start(lab, replica);
+    lab_settle(lab);
+    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, true).records, 1);
+    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, false).records, 0);
+    lab_forget(lab);
+    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, true).records, 0);
+    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, false).records, 1);
+    assert_true(said_on(lab, decider, replica, PEER_PING, false).records > 0);
+    assert_int_equal(said_on(lab, decider, replica, PEER_PING, true).records, 0);
+    lab_free(lab);
+}
+
+/* C1: between the mark of a copy and HELD nothing of the vnode is sent; then what waited goes live.
+ */
+static void changes_wait_from_the_mark_until_it_is_held(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    const struct limit limit = lab_limit(10);
+    (void)state;
+    lab_start_all(lab);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t replica = lab_replica(lab, vnode, 1);
+    lab_stop(lab, replica);
+    lab_run(lab, 300 * LAB_MS);
+    lab->drop_type = PEER_HELD;
+    lab_start(lab, replica);
+    lab_run(lab, 700 * LAB_MS);
+    lab_forget(lab);
+    while (said_on(lab, decider, replica, PEER_MARK, true).records < LAB_VNODES / 4)
+        lab_run(lab, LAB_MS);
+    lab_forget(lab);
+    assert_true(lab_check(lab, decider, KEY, &limit, 4).allowed);
+    lab_run(lab, 100 * LAB_MS); /* the copy begins anew after 250 ms */
+    assert_int_equal(lab_said(lab, decider, replica, PEER_SLOT, NULL), 0);
+    lab->drop_type = 0;
+    lab_settle(lab);
+    assert_true(lab_said(lab, decider, replica, PEER_SLOT, NULL) > 0);
+    lab_stop(lab, decider);
+    lab_run(lab, 400 * LAB_MS);
+    assert_int_equal(lab_used(lab, replica, KEY, &limit), 4);
+    lab_free(lab);
+}
+
+/* Says the slot to `replica` as of copy `sync`, in a new stream of the decider's. */
+static void say_slot(struct lab *lab, uint32_t decider, uint32_t replica, uint32_t sync,
+                     const uint8_t *slot, uint32_t len)
+{
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    struct term term;
+    (void)shard_vnode(lab->shards[decider].shard, vnode, &term);
+    peer_put_stream(&lab->records, UINT64_MAX / 2 + lab->view_version++, 1,
+                    lab->shards[replica].options.boot);
+    peer_put_term(&lab->records, vnode, &term, sync, false);
+    peer_put_slot(&lab->records, vnode, lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW), slot, len);
+    lab_speak(lab, decider, replica);
+}
+
+/* C3: what comes late of an older copy is older than what the replica holds, and is ignored. */
+static void a_late_slot_of_an_older_copy_changes_nothing(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    const struct limit limit = lab_limit(10);
+    uint8_t old[256];
+    uint8_t newer[256];
+    uint8_t held[256];
+    struct peer_record mark;
+    (void)state;
+    lab_start_all(lab);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t replica = lab_replica(lab, vnode, 1);
+    const struct hash128 id = lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW);
+    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    lab_run(lab, 20 * LAB_MS);
+    const int len = inspect_slot(lab->shards[replica].shard, id, old, sizeof old);
+    assert_true(len > 0);
+    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    lab_forget(lab);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_said(lab, decider, replica, PEER_MARK, &mark) > 0);
+    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, newer, sizeof newer), len);
+    assert_memory_not_equal(old, newer, (size_t)len);
+    say_slot(lab, decider, replica, mark.vnode.sync - 1, old, (uint32_t)len);
+    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
+    assert_memory_equal(held, newer, (size_t)len);
+    say_slot(lab, decider, replica, mark.vnode.sync, old, (uint32_t)len); /* but not of this one */
+    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
+    assert_memory_equal(held, old, (size_t)len);
+    lab_free(lab);
+}
+
+/* Copies keep to their rate whatever there is to send; progress is told, and ends at zero. */
+static void a_copy_keeps_to_its_rate(void **state)
+{
+    struct lab *lab = pair(SLOW_RATE);
+    (void)state;
+    lab_stop(lab, 1);
+    lab_run(lab, 300 * LAB_MS);
+    const uint64_t before = copied(lab);
+    lab_start(lab, 1);
+    lab_run(lab, 300 * LAB_MS);
+    lab_forget(lab);
+    lab_run(lab, 1000 * LAB_MS);
+    const struct said said = said_on(lab, 0, 1, PEER_SLOT, true);
+    assert_in_range(said.bytes, SLOW_RATE / 2, SLOW_RATE + RATE_BURST);
+    assert_true(lab_stats(lab, 0).handoff_give > 0 && lab_stats(lab, 1).handoff_receive > 0);
+    assert_in_range(lab_stats(lab, 0).handoff_rate, SLOW_RATE / 2, SLOW_RATE * 2);
+    lab_settle(lab);
+    lab_run(lab, 100 * LAB_MS);
+    assert_int_equal(copied(lab) - before,
+                     lab_stats(lab, 0).slots - (KEYS - lab_stats(lab, 1).slots));
+    for (uint32_t at = 0; at < 2; at++) {
+        const struct shard_stats stats = lab_stats(lab, at);
+        assert_int_equal(stats.handoff_give + stats.handoff_receive, 0);
+        assert_int_equal(stats.handoff_left_ns, 0);
+    }
+    lab_free(lab);
+}
+
+/* A break in the middle of many copies makes void those that were not confirmed, and not more than
+ * a pass of them is under way at a time. */
+static void a_break_repeats_only_what_was_not_confirmed(void **state)
+{
+    struct lab *lab = pair(8 * SLOW_RATE);
+    (void)state;
+    lab_stop(lab, 1);
+    lab_run(lab, 300 * LAB_MS);
+    const uint64_t before = copied(lab);
+    lab_start(lab, 1);
+    while (copied(lab) - before < KEYS / 2)
+        lab_run(lab, 10 * LAB_MS);
+    lab->cut[0][1] = lab->cut[1][0] = true;
+    lab_run(lab, 50 * LAB_MS); /* frames are lost; nobody is silent for long enough */
+    lab->cut[0][1] = lab->cut[1][0] = false;
+    lab_settle(lab);
+    const uint64_t sent = copied(lab) - before;
+    print_message("slots sent in copies: %llu of %u keys\n", (unsigned long long)sent, KEYS);
+    assert_true(sent < KEYS + KEYS / 3); /* a pass is 512 slots and one vnode at most */
+    lab_free(lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_is_bulk_and_a_change_is_live),
+        cmocka_unit_test(changes_wait_from_the_mark_until_it_is_held),
+        cmocka_unit_test(a_late_slot_of_an_older_copy_changes_nothing),
+        cmocka_unit_test(a_copy_keeps_to_its_rate),
+        cmocka_unit_test(a_break_repeats_only_what_was_not_confirmed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
