@@ -82,18 +82,28 @@ static void park(struct shard *shard, struct part *part)
     part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
 }
 
-static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
+void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward *forward,
+                struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
     part->status = PART_WAITING;
     part->peer = at;
     part->sent_ns = shard->now_ns;
-    part->forward.ticket = ticket_of(shard, index);
-    peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &part->forward);
+    forward->ticket = ticket_of(shard, index);
+    peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+    shard->stats.forwarded++;
+}
+
+static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    if (part->stood_in)
+        part->generation = ++shard->generation; /* N3 of stand_in.c */
+    part->stood_in = false;
+    parts_send(shard, index, at, &part->forward, effects);
     if (part->sends < 2)
         part->sends++;
-    shard->stats.forwarded++;
 }
 
 static void tell_moved(struct shard *shard, uint16_t at, uint64_t ticket, uint32_t vnode,
@@ -135,10 +145,16 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         }
         break;
     case ROUTE_WAIT:
-        park(shard, part);
+        if (stand_in_allowed(part) && stand_in_needed(shard, part->forward.vnode))
+            stand_in_dispatch(shard, index, effects);
+        else
+            park(shard, part);
         break;
     case ROUTE_NONE:
-        refuse(shard, index, effects);
+        if (stand_in_allowed(part))
+            stand_in_dispatch(shard, index, effects);
+        else
+            refuse(shard, index, effects);
         break;
     }
 }
@@ -146,6 +162,10 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
 void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
                      struct effects *effects)
 {
+    if ((forward->flags & FORWARD_STAND_IN) != 0) {
+        stand_in_forwarded(shard, from, forward, effects);
+        return;
+    }
     uint16_t at = PEER_NONE;
     const enum route route = vnodes_route(shard, forward->vnode, &at);
     const bool quorum = vnodes_quorum(shard, forward->vnode);
@@ -208,6 +228,8 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
         (answer->status == ANSWER_UNAVAILABLE && decide_only_once(shard, &part->forward));
     if (part->undo && !final)
         park(shard, part); /* must arrive: try again */
+    else if (answer->status == ANSWER_UNAVAILABLE && stand_in_allowed(part) && !part->stood_in)
+        stand_in_dispatch(shard, index, effects);
     else
         parts_answer(shard, index, answer, shard->peers[at]->node, effects);
 }

@@ -320,7 +320,7 @@ static void settle_item(struct shard *shard, struct row *row, struct effects *ef
         const uint32_t next = part->sibling;
         const bool charged = part->answer.status == ANSWER_DECIDED && part->answer.allowed &&
                              part->answer.granted > 0 &&
-                             part->forward.operation == OPERATION_CHECK &&
+                             part->forward.operation == OPERATION_CHECK && !part->stood_in &&
                              (part->forward.flags & FORWARD_COUNT_DENIED) == 0;
         if (charged && !row->allowed)
             parts_undo(shard, index, effects);

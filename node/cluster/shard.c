@@ -60,6 +60,8 @@ static int take_memory(struct shard *shard)
         error = retry_init(&shard->retries, allocator, &options->secret);
     if (error == 0)
         error = merge_init(shard);
+    if (error == 0)
+        error = stand_in_init(shard);
     return error;
 }
 
@@ -127,6 +129,7 @@ void shard_free(struct shard **pointer)
     peers_fini(shard);
     retry_fini(&shard->retries);
     merge_fini(shard);
+    stand_in_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -494,6 +497,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         stream_tick(shard);
         handoff_tick(shard);
         bound_tick(shard);
+        stand_in_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);

@@ -27,11 +27,13 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
+#include "node/cluster/stand_in.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
 
@@ -118,13 +120,6 @@ enum link_phase {
     LINK_COPYING,  /* put off: a pass over the table sends the copy */
     LINK_CATCHING, /* in the bulk stream, behind the copy */
     LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
-};
-
-/* How many of the tokens granted in this term some marks tell of; bound.c. */
-struct link_granted {
-    uint64_t mark;   /* the newest mark */
-    uint64_t sample; /* the sample */
-    uint64_t held;   /* what was acknowledged before */
 };
 
 /* What the decider knows of one other replica. */
@@ -266,6 +261,7 @@ struct part {
     uint8_t status;
     bool from_peer;
     bool undo;       /* gives back what a denied request was granted here */
+    bool stood_in;   /* was sent to a stand-in last; stand_in.c */
     uint8_t loading; /* LOADING: the limit whose slot is fetched */
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
@@ -376,25 +372,6 @@ struct handoff {
     uint64_t rate; /* bytes a second */
 };
 
-enum { BOUND_SAMPLES_MAX = 64 };
-
-/* A grant whose way to the replicas is timed; bound.c. */
-struct bound_sample {
-    uint32_t vnode;
-    int64_t from_ns;
-    uint64_t frame[SHARD_REPLICAS_OTHER]; /* that tells of it, 0 = none yet */
-    uint64_t stream[SHARD_REPLICAS_OTHER];
-};
-
-struct bound {
-    struct lag lag; /* from a grant to the first acknowledgement by a replica */
-    int64_t aged_ns;
-    uint32_t stride; /* one of so many marks is sampled */
-    uint32_t passed; /* marks since the last sample */
-    uint32_t count;
-    struct bound_sample samples[BOUND_SAMPLES_MAX];
-};
-
 struct load {
     uint32_t vnode;
     struct hash128 id;
@@ -456,6 +433,8 @@ struct shard {
     struct shard_stats stats;
     const struct view *view;
     struct table *table;
+    struct table *stand_ins;               /* what this shard counted in place of others */
+    uint16_t ring_order[RING_MEMBERS_MAX]; /* scratch */
     struct random random;
     int64_t now_ns;
     int64_t started_ns;
@@ -901,10 +880,13 @@ void diverge_in_end(struct shard *shard, uint16_t peer, const struct peer_vnode 
 void diverge_merged(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
 
-/* ---- bound.c --------------------------------------------------------------------------------- */
+/* Sends a part, as it is written in `forward`, and waits for the answer. */
+void parts_send(struct shard *shard, uint32_t index, uint16_t peer, struct forward *forward,
+                struct effects *effects);
 
-/* A term was opened: nothing has been granted in it. */
-void bound_opened(struct shard *shard, uint32_t vnode);
+/* ---- bound.c (the rest: bound.h) ---------------------------------------------------------------
+ */
+
 /* Tokens were granted. */
 static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t tokens)
 {
@@ -913,21 +895,6 @@ static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t 
     if (vnode->oldest_ns == 0)
         vnode->oldest_ns = shard->now_ns;
 }
-/* What the replica is known to hold stays known when its marks are forgotten or overwritten. */
-void bound_keep(const struct shard *shard, struct replica_link *link);
-/* A new mark was put into the present frame of the link's stream. */
-void bound_marked(struct shard *shard, uint32_t vnode, uint32_t link);
-/* The replica confirmed its copy up to the mark of that sequence. */
-void bound_confirmed(struct replica_link *link, uint64_t seq);
-/* This shard decides the vnode no more. */
-void bound_stepped_down(struct shard *shard, uint32_t vnode);
-/* What the replica held is not sure any more. */
-void bound_forget(struct replica_link *link);
-/* Some stream was acknowledged further. */
-void bound_acked(struct shard *shard);
-void bound_tick(struct shard *shard);
-void bound_stats(const struct shard *shard, struct shard_stats *out);
-
 /* ---- copy.c ---------------------------------------------------------------------------------- */
 
 /* A complete copy for the link begins. */

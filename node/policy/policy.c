@@ -120,7 +120,7 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->status);
     digest_number(digest, rule->act);
     digest_number(digest, rule->class);
-    digest_number(digest, rule->on_failure);
+    digest_number(digest, rule->on_failure + 256u * rule->local_share);
     digest_number(digest, rule->consistency);
     digest_number(digest, rule->ipv6_prefix);
     digest_number(digest, rule->enabled);

@@ -63,8 +63,9 @@ enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BAT
 /* How many nodes must hold a decision before it is answered: the decider, or a majority of the
  * key's replicas, durably. */
 enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
-/* What a request gets when no node can decide for its key. */
-enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED };
+/* What a request gets when no node can decide for its key: allowed, an error, or the decision of a
+ * stand-in with a share of the limit. */
+enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
 
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
@@ -92,6 +93,7 @@ struct policy_rule {
     uint8_t act;         /* enum policy_act */
     uint8_t class;       /* enum policy_class */
     uint8_t on_failure;  /* enum policy_failure */
+    uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
     uint8_t consistency; /* enum policy_consistency; QUORUM for throttle only */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;

@@ -87,7 +87,10 @@ static void put_throttle(struct writer *writer, const struct policy_rule *rule)
     put_texts(writer, rule->key, rule->key_count);
     put_limits(writer, rule);
     put(writer, ",\"mode\":\"hard\"");
-    put(writer, ",\"on_failure\":\"%s\"", policy_failure_name(rule->on_failure));
+    if (rule->on_failure == POLICY_FAILURE_LOCAL)
+        put(writer, ",\"on_failure\":{\"local\":{\"share\":\"%u%%\"}}", rule->local_share);
+    else
+        put(writer, ",\"on_failure\":\"%s\"", policy_failure_name(rule->on_failure));
     put(writer, ",\"count_denied\":%s,\"missing\":\"%s\"", rule->count_denied ? "true" : "false",
         rule->missing_deny ? "deny" : "skip");
     for (size_t i = 0; i < rule->key_count; i++) {

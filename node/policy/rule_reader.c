@@ -22,7 +22,8 @@ enum {
     STATUS_MAX = 599,
     STATUS_THROTTLE = 429,
     STATUS_BLOCK = 403,
-    PREFIX_MAX = 128
+    PREFIX_MAX = 128,
+    SHARE_MAX = 100
 };
 
 enum rule_field {
@@ -83,7 +84,7 @@ static const struct yaml_reader_word class_words[] = {
 static const struct yaml_reader_word failure_words[] = {
     {"open", POLICY_FAILURE_OPEN, false},
     {"closed", POLICY_FAILURE_CLOSED, false},
-    {"local", POLICY_FAILURE_CLOSED + 1, true},
+    {"local", POLICY_FAILURE_LOCAL, false},
 };
 static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
 static const struct yaml_reader_word mode_words[] = {
@@ -107,7 +108,7 @@ const char *policy_class_name(unsigned class)
 
 const char *policy_failure_name(unsigned failure)
 {
-    return failure <= POLICY_FAILURE_CLOSED ? failure_words[failure].text : NULL;
+    return failure <= POLICY_FAILURE_LOCAL ? failure_words[failure].text : NULL;
 }
 
 const char *policy_consistency_name(unsigned consistency)
@@ -270,12 +271,55 @@ static int read_choice(const struct yaml_reader *reader, const struct yaml_reade
                             number);
 }
 
+/* The share of {local: {share: 50%}}. */
+static int read_share(const struct yaml_reader *reader, uint32_t node, struct policy_rule *rule)
+{
+    struct yaml_reader_field fields[] = {{"share", YAML_READER_REQUIRED, 0}};
+    const char *text = NULL;
+    size_t len = 0;
+    unsigned share = 0;
+
+    int result = yaml_reader_fields(reader, node, "on_failure.local", fields, 1);
+    if (result == TG_OK)
+        result = yaml_reader_text(reader, fields[0].node, "on_failure.local.share", 1,
+                                  QUANTITY_TEXT_LEN, &text, &len);
+    if (result != TG_OK)
+        return result;
+    size_t at = 0;
+    for (; at < len && at < 3 && text[at] >= '0' && text[at] <= '9'; at++)
+        share = share * 10 + (unsigned)(text[at] - '0');
+    if (at == 0 || text[0] == '0' || share > SHARE_MAX || strcmp(text + at, "%") != 0)
+        return yaml_reader_fail(reader, fields[0].node,
+                                "on_failure.local.share: found \"%s\"; expected 1%% to 100%%",
+                                text);
+    rule->local_share = (uint8_t)share;
+    return TG_OK;
+}
+
+static int read_failure(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                        struct policy_rule *rule)
+{
+    int failure = POLICY_FAILURE_CLOSED;
+    const int result = read_choice(reader, field, WORDS(failure_words), &failure);
+    rule->on_failure = (uint8_t)failure;
+    if (result != TG_OK || field->node == YAML_READER_NONE)
+        return result;
+    const struct yaml_reader_node *node = yaml_reader_at(reader, field->node);
+    const bool mapping = node->kind == YAML_READER_MAPPING;
+    if (failure != POLICY_FAILURE_LOCAL && mapping)
+        return yaml_reader_fail(reader, field->node,
+                                "on_failure: found a mapping; expected only local to have one");
+    if (failure != POLICY_FAILURE_LOCAL)
+        return TG_OK;
+    rule->local_share = SHARE_MAX;
+    return mapping ? read_share(reader, yaml_reader_at(reader, node->first)->next, rule) : TG_OK;
+}
+
 static int read_words(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
                       struct policy_rule *rule)
 {
     int act = POLICY_ACT_THROTTLE;
     int class = POLICY_CLASS_NORMAL;
-    int failure = POLICY_FAILURE_CLOSED;
     int consistency = POLICY_CONSISTENCY_ONE;
     int missing = 0;
     int ignored = 0;
@@ -293,10 +337,9 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     if (result == TG_OK)
         result = read_choice(reader, &fields[FIELD_MODE], WORDS(mode_words), &ignored);
     if (result == TG_OK)
-        result = read_choice(reader, &fields[FIELD_ON_FAILURE], WORDS(failure_words), &failure);
+        result = read_failure(reader, &fields[FIELD_ON_FAILURE], rule);
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
-    rule->on_failure = (uint8_t)failure;
     rule->consistency = (uint8_t)consistency;
     rule->missing_deny = missing != 0;
     rule->status = act == POLICY_ACT_BLOCK ? STATUS_BLOCK : STATUS_THROTTLE;

@@ -50,7 +50,9 @@ static const char good_file[] =
     "60s}\n"
     "  - {name: office, priority: 900, match: {ip: 10.1.2.3}, action: allow}\n"
     "  - {name: banned, priority: 900, match: {user: mallory}, action: block}\n"
-    "  - {name: plain, key: [user], limits: *two, on_failure: closed, enabled: false}\n";
+    "  - {name: plain, key: [user], limits: *two, on_failure: closed, enabled: false}\n"
+    "  - {name: lent, key: [user], limits: *two, on_failure: {local: {share: 7%}}}\n"
+    "  - {name: whole, key: [user], limits: *two, on_failure: local}\n";
 
 struct refusal {
     const char *text;
@@ -114,9 +116,21 @@ static const struct refusal refusals[] = {
     {RULE("consistency: all"), 2, 59, "consistency: found \"all\"; expected one, quorum"},
     {RULE("scope: global"), 2, 53,
      "scope: \"global\" is not supported by this version; expected region"},
-    {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed"},
-    {RULE("on_failure: {local: {share: 50%}}"), 2, 59,
-     "on_failure: \"local\" is not supported by this version; expected open, closed"},
+    {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed, local"},
+    {RULE("on_failure: {local: {share: 0%}}"), 2, 74,
+     "on_failure.local.share: found \"0%\"; expected 1% to 100%"},
+    {RULE("on_failure: {local: {share: 101%}}"), 2, 74,
+     "on_failure.local.share: found \"101%\"; expected 1% to 100%"},
+    {RULE("on_failure: {local: {share: 1000%}}"), 2, 74,
+     "on_failure.local.share: found \"1000%\"; expected 1% to 100%"},
+    {RULE("on_failure: {local: {share: 50}}"), 2, 74,
+     "on_failure.local.share: found \"50\"; expected 1% to 100%"},
+    {RULE("on_failure: {local: {part: 50%}}"), 2, 67,
+     "on_failure.local: found unknown key \"part\"; expected share"},
+    {RULE("on_failure: {local: half}"), 2, 66,
+     "on_failure.local: found \"half\"; expected a mapping"},
+    {RULE("on_failure: {open: {share: 50%}}"), 2, 58,
+     "on_failure: found a mapping; expected only local to have one"},
     {RULE("missing: ignore"), 2, 55, "missing: found \"ignore\"; expected skip, deny"},
     {RULE("action: drop"), 2, 54, "action: found \"drop\"; expected throttle, allow, block"},
     {RULE("ipv6_prefix: 48"), 2, 59,
@@ -258,8 +272,14 @@ static void a_rule_keeps_what_the_file_says(void **state)
 
     (void)state;
     assert_true(policy_unmatched_deny(policy));
-    assert_int_equal(policy_rule_count(policy), 4);
-    const struct policy_rule *rule = policy_rule_find(policy, "signup-per-phone", 16);
+    assert_int_equal(policy_rule_count(policy), 6);
+    const struct policy_rule *rule = policy_rule_find(policy, "lent", 4);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
+    assert_int_equal(rule->local_share, 7);
+    rule = policy_rule_find(policy, "whole", 5);
+    assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
+    assert_int_equal(rule->local_share, 100);
+    rule = policy_rule_find(policy, "signup-per-phone", 16);
     assert_non_null(rule);
     assert_ptr_equal(rule, policy_rule_at(policy, 2));
     assert_string_equal(rule->group.data, "signup");
@@ -364,11 +384,14 @@ static void the_digest_follows_meaning_not_layout(void **state)
         "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/d}]}]",
         "rules: []",
         "{unmatched: deny, rules: []}",
+        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: local}]",
+        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: {local: {share: 99%}}}]",
+        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: open}]",
     };
-    uint64_t digests[7];
+    uint64_t digests[10];
 
     (void)state;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 10; i++) {
         struct policy *policy = compile(different[i]);
         digests[i] = policy_digest(policy);
         for (size_t j = 0; j < i; j++)

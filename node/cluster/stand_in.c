@@ -1,0 +1,196 @@
+/* stand_in.c - `on_failure: local`: who decides when neither the decider nor a replica answers.
+ *
+ * A rule may prefer a guess to an error. When all who could decide a vnode are silent, by this
+ * node's own evidence, the first member that lives in the vnode's whole rendezvous order decides
+ * with a share of the limit. The order is the same everywhere, so that on each side of a split
+ * there is one stand-in for a key, not one per node.
+ *
+ *     order of vnode v:   n4     n1     n7     n2     n5    ...
+ *                       (replica, silent)  (silent)  ^ lives: the stand-in
+ *
+ *     part --limits scaled, FORWARD_STAND_IN--> stand-in's own table --answer, degraded--> part
+ *
+ * What a stand-in counts is in a table of its own: never replicated, never on disk, not merged when
+ * the decider is back, forgotten when it expires. As soon as some decider or replica is heard,
+ * parts go there again.
+ *
+ * N1  A part goes to a stand-in only if its rule says so and nobody who may decide is heard.
+ * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
+ * N3  A part that changes between stand-in and decider gets a new ticket: it is answered by whom it
+ *     was sent to last, and what it says was granted is given back to nobody else.
+ * N4  What a stand-in granted is not given back when another part of the item is denied; it drains.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/sat.h"
+#include "node/cluster/shard_state.h"
+#include "node/limit/engine.h"
+
+enum { STAND_IN_VNODE = 0, PERCENT = 100 };
+
+int stand_in_init(struct shard *shard)
+{
+    return table_new(&shard->stand_ins, shard->allocator, TABLE_MEMORY_MIN, 1);
+}
+
+void stand_in_fini(struct shard *shard)
+{
+    table_free(&shard->stand_ins);
+}
+
+void stand_in_tick(struct shard *shard)
+{
+    (void)table_step(shard->stand_ins, shard->now_ns);
+}
+
+/* ---- when, and to whom ----------------------------------------------------------------------- */
+
+bool stand_in_allowed(const struct part *part)
+{
+    return part->request != POOL_NONE && !part->undo && part->rule != NULL &&
+           part->rule->on_failure == POLICY_FAILURE_LOCAL;
+}
+
+bool stand_in_needed(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->id_count; i++)
+        if (!peers_silent_node(shard, vnode->ids[i], number))
+            return false;
+    return vnode->id_count > 0 && (vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint));
+}
+
+/* The peer that stands in for the vnode, PEER_NONE if it is this shard. */
+static uint16_t choose(struct shard *shard, uint32_t number)
+{
+    const struct ring_table *ring = &shard->view->to;
+    const uint32_t count =
+        ring_order(ring, vnodes_ring(shard, number), shard->ring_order, RING_MEMBERS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t node = ring_member_id(ring, shard->ring_order[i]);
+        const uint16_t at = peers_for(shard, node, number);
+        if (at == PEER_NONE && node == shard->options.node_id)
+            return PEER_NONE;
+        if (at != PEER_NONE && !peers_silent(shard, at))
+            return at;
+    }
+    return PEER_NONE;
+}
+
+static uint64_t share_of(uint64_t count, unsigned percent)
+{
+    const uint64_t share = sat_muldiv(count, percent, PERCENT);
+    return share > 0 || count == 0 ? share : 1;
+}
+
+static struct forward scaled(const struct part *part)
+{
+    struct forward forward = part->forward;
+    const unsigned percent = part->rule->local_share;
+    for (uint32_t i = 0; i < forward.limit_count; i++) {
+        forward.limits[i].count = share_of(forward.limits[i].count, percent);
+        forward.limits[i].burst = share_of(forward.limits[i].burst, percent);
+    }
+    forward.flags |= FORWARD_STAND_IN;
+    return forward;
+}
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
+/* The row that says most: one that denies, else the one with the least left. */
+static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        if (rows[i].allowed != rows[best].allowed)
+            best = rows[i].allowed ? best : i;
+        else if (rows[i].allowed ? rows[i].remaining < rows[best].remaining
+                                 : rows[i].retry_after_ns > rows[best].retry_after_ns)
+            best = i;
+    }
+    return best;
+}
+
+/* All or nothing: looked at first, taken only if every row allows. One thread, so nothing comes
+ * between. False if there was no room. */
+static bool decide_rows_of(struct shard *shard, const struct forward *forward,
+                           struct limit_decision *rows)
+{
+    bool allowed = true;
+    const unsigned flags = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | LIMIT_LOADED;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        const bool look = pass == 0 && forward->limit_count > 1;
+        if (pass == 0 && !look)
+            continue;
+        const bool peek = look || !allowed || forward->operation == OPERATION_PEEK;
+        for (uint32_t i = 0; i < forward->limit_count; i++) {
+            engine_one(shard->stand_ins, forward->ids[i], STAND_IN_VNODE, &forward->limits[i],
+                       forward->cost, peek ? OPERATION_PEEK : (enum operation)forward->operation,
+                       flags, shard->now_ns, &rows[i]);
+            if (rows[i].status != LIMIT_DECIDED)
+                return false;
+            allowed = allowed && rows[i].allowed;
+        }
+    }
+    return true;
+}
+
+static void decide(struct shard *shard, const struct forward *forward, struct answer *answer)
+{
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct retry_memory_entry memory;
+    struct forward looked = *forward;
+    memset(answer, 0, sizeof *answer);
+    const bool takes = forward->operation != OPERATION_PEEK;
+    const bool recalled = takes && (forward->flags & FORWARD_RETRY) != 0 &&
+                          retry_recall(&shard->retries, &forward->retry, shard->now_ns, &memory);
+    if (recalled)
+        looked.operation = OPERATION_PEEK, looked.cost = memory.allowed ? 0 : forward->cost;
+    if (!decide_rows_of(shard, &looked, rows)) {
+        answer->status = ANSWER_BUSY;
+        shard->stats.busy++;
+        return;
+    }
+    const uint32_t told = row_told(rows, forward->limit_count);
+    answer->status = ANSWER_DECIDED;
+    answer->degraded = true;
+    answer->allowed = recalled ? memory.allowed : rows[told].allowed != 0;
+    answer->limit_index = (uint8_t)told;
+    answer->limit = rows[told].limit;
+    answer->used = rows[told].used;
+    answer->remaining = rows[told].remaining;
+    answer->granted = recalled ? memory.granted : answer->allowed ? rows[told].granted : 0;
+    answer->reset_after_ns = rows[told].reset_after_ns;
+    answer->retry_after_ns = answer->allowed ? 0 : rows[told].retry_after_ns;
+    if (takes && !recalled)
+        retry_remember(&shard->retries, &forward->retry, answer->allowed, answer->limit_index,
+                       answer->granted, shard->now_ns);
+    shard->stats.stand_ins++;
+}
+
+void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
+                        struct effects *effects)
+{
+    struct answer answer;
+    decide(shard, forward, &answer);
+    peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
+}
+
+void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    ASSERT(stand_in_allowed(part)); /* N1 */
+    if (!part->stood_in)
+        part->generation = ++shard->generation; /* N3 */
+    part->stood_in = true;
+    struct forward forward = scaled(part);
+    const uint16_t at = choose(shard, part->forward.vnode);
+    if (at != PEER_NONE) {
+        parts_send(shard, index, at, &forward, effects);
+        return;
+    }
+    struct answer answer;
+    decide(shard, &forward, &answer);
+    parts_answer(shard, index, &answer, shard->options.node_id, effects);
+}

@@ -1,0 +1,293 @@
+/* test_stand_in.c - on_failure: local, when all who could decide a key are gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/shard_state.h"
+#include "tests/unit/support_shard.h"
+
+enum { NODES = 5, REPLICAS = 3 };
+
+static const char rules[] =
+    "rules:\n"
+    "- {name: lent, match: {kind: lent}, key: [user], on_failure: {local: {share: 50%}},\n"
+    "   limits: [{rate: 10/h, algorithm: fixed_window}]}\n"
+    "- {name: twice, match: {kind: twice}, key: [user], on_failure: local,\n"
+    "   limits: [{rate: 4/h, algorithm: fixed_window}, {rate: 6/d, algorithm: fixed_window}]}\n"
+    "- {name: tiny, match: {kind: tiny}, key: [user], on_failure: {local: {share: 1%}},\n"
+    "   limits: [{rate: 3/h, algorithm: fixed_window}]}\n"
+    "- {name: kept, match: {kind: kept}, key: [user], on_failure: local, consistency: quorum,\n"
+    "   limits: [{rate: 8/h, algorithm: fixed_window}]}\n"
+    "- {name: firm, match: {kind: firm}, key: [user],\n"
+    "   limits: [{rate: 10/h, algorithm: fixed_window}]}\n";
+
+struct scene {
+    struct lab *lab;
+    uint32_t vnode;
+    uint32_t left[NODES]; /* shards that are no replica of the vnode */
+    uint32_t left_count;
+    char user[LAB_KEY_LEN];
+};
+
+static int set_up(void **state)
+{
+    struct lab *lab = lab_new(NODES, 1, REPLICAS);
+    lab->large = true;
+    lab_start_all(lab);
+    (void)lab_rules(lab, rules);
+    *state = lab;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *lab = *state;
+    lab_free(lab);
+    return 0;
+}
+
+static struct wire_decision ask(struct lab *lab, uint32_t at, const char *kind, const char *user,
+                                uint32_t timeout_ms)
+{
+    char attribute[32];
+    (void)snprintf(attribute, sizeof attribute, "kind=%s", kind);
+    const char *const attributes[] = {attribute, user, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    return lab_answer(lab, lab_send(lab, at, timeout_ms), 0);
+}
+
+/* A user whose counter under `rule` has all its replicas among the nodes 0 .. 2, which then stop.
+ */
+static struct scene scene_without_replicas(struct lab *lab, const char *rule)
+{
+    struct scene scene = {.lab = lab};
+    lab_attribute(lab, rule, "user", 0, scene.user);
+    const struct wire_decision first = ask(lab, 3, rule, scene.user, 1000);
+    assert_true(first.allowed && !first.degraded);
+    scene.vnode = first.vnode;
+    for (uint32_t at = 0; at < NODES; at++) {
+        bool replica = false;
+        for (uint32_t rank = 0; rank < REPLICAS; rank++)
+            replica = replica || lab_replica(lab, scene.vnode, rank) == at;
+        if (!replica)
+            scene.left[scene.left_count++] = at;
+    }
+    assert_int_equal(scene.left_count, NODES - REPLICAS);
+    for (uint32_t rank = 0; rank < REPLICAS; rank++)
+        lab_stop(lab, lab_replica(lab, scene.vnode, rank));
+    lab_run(lab, 300 * LAB_MS);
+    return scene;
+}
+
+/* Asked through all nodes that are left, in turn, a key gets its share once: they agree on one
+ * stand-in. Nobody waits for it, and its answers are degraded. */
+static void one_stand_in_gives_a_share_of_the_limit(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "lent");
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 12; i++) {
+        const int64_t before_ns = lab->now_ns;
+        const struct wire_decision got =
+            ask(lab, scene.left[i % scene.left_count], "lent", scene.user, 1000);
+        assert_true(got.degraded);
+        assert_int_equal(got.limit, 5);
+        assert_true(lab->now_ns - before_ns < 20 * LAB_MS);
+        allowed += got.allowed;
+        assert_int_equal(got.allowed, i < 5);
+        assert_int_equal(got.outcome, got.allowed ? OUTCOME_ALLOW : OUTCOME_DENY);
+    }
+    assert_int_equal(allowed, 5);
+    uint64_t decided = 0;
+    uint32_t stand_ins = 0;
+    for (uint32_t i = 0; i < scene.left_count; i++) {
+        decided += lab_stats(lab, scene.left[i]).stand_ins;
+        stand_ins += lab_stats(lab, scene.left[i]).stand_ins > 0;
+    }
+    assert_int_equal(decided, 12);
+    assert_int_equal(stand_ins, 1);
+}
+
+/* What a stand-in counts is its own: not replicated, not written, and gone when it expires. */
+static void a_stand_in_keeps_its_counts_to_itself(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "lent");
+    uint64_t slots = 0;
+    for (uint32_t i = 0; i < scene.left_count; i++)
+        slots += lab_stats(lab, scene.left[i]).slots;
+    lab_forget(lab);
+    assert_true(ask(lab, scene.left[0], "lent", scene.user, 1000).allowed);
+    lab_run(lab, 1000 * LAB_MS);
+    struct table_stats stats;
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < scene.left_count; i++) {
+        const struct shard *shard = lab->shards[scene.left[i]].shard;
+        slots -= lab_stats(lab, scene.left[i]).slots;
+        table_stats(shard->stand_ins, &stats);
+        held += stats.used;
+        assert_false(shard_write_due(shard, lab->now_ns));
+    }
+    assert_int_equal(slots, 0);
+    assert_int_equal(held, 1);
+    assert_int_equal(lab_said(lab, LAB_NONE, LAB_NONE, PEER_SLOT, NULL), 0);
+    for (uint32_t i = 0; i < 5; i++) { /* the clock goes on by more than an hour */
+        lab_pause(lab, INT64_C(1800) * 1000 * LAB_MS);
+        lab_run(lab, 100 * LAB_MS);
+    }
+    held = 0;
+    for (uint32_t i = 0; i < scene.left_count; i++) {
+        table_stats(lab->shards[scene.left[i]].shard->stand_ins, &stats);
+        held += stats.used;
+    }
+    assert_int_equal(held, 0);
+}
+
+/* When somebody is back who may decide, checks go there again, and only there. */
+static void the_decider_decides_again_when_it_is_back(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "lent");
+    for (uint32_t i = 0; i < 6; i++)
+        (void)ask(lab, scene.left[0], "lent", scene.user, 1000);
+    const uint32_t back = lab_replica(lab, scene.vnode, 1);
+    lab_start(lab, back);
+    lab_run(lab, 3000 * LAB_MS);
+    const struct wire_decision got = ask(lab, scene.left[0], "lent", scene.user, 1000);
+    assert_true(got.allowed);
+    assert_int_equal(got.limit, 10);
+    assert_int_equal(got.used, 1); /* it lost its state; a stand-in's counts are not merged */
+}
+
+/* While a replica lives nobody stands in: the check waits until it has taken over. */
+static void a_take_over_needs_no_stand_in(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    lab_attribute(lab, "lent", "user", 0, user);
+    const struct wire_decision first = ask(lab, 3, "lent", user, 1000);
+    lab_run(lab, 50 * LAB_MS);
+    lab_stop(lab, lab_replica(lab, first.vnode, 0));
+    for (uint32_t i = 0; i < 9; i++) {
+        uint32_t at = i == 0 ? lab_replica(lab, first.vnode, 1) : i % NODES;
+        while (lab->shards[at].shard == NULL)
+            at = (at + 1) % NODES;
+        const struct wire_decision got = ask(lab, at, "lent", user, 2000);
+        assert_true(got.allowed);
+        assert_int_equal(got.limit, 10);
+        assert_int_equal(got.used, i + 2);
+    }
+    for (uint32_t at = 0; at < NODES; at++)
+        if (lab->shards[at].shard != NULL)
+            assert_int_equal(lab_stats(lab, at).stand_ins, 0);
+}
+
+/* Other rules wait for the deadline as ever, and so do limits without a rule. */
+static void only_rules_that_say_local_have_stand_ins(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "firm");
+    const int64_t before_ns = lab->now_ns;
+    const struct wire_decision got = ask(lab, scene.left[0], "firm", scene.user, 400);
+    assert_false(got.allowed);
+    assert_int_equal(got.outcome, OUTCOME_ERROR);
+    assert_true(got.degraded);
+    assert_true(lab->now_ns - before_ns >= 400 * LAB_MS);
+    char key[LAB_KEY_LEN];
+    lab_key(lab, scene.vnode, 0, key);
+    const struct limit limit = lab_limit(5);
+    lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
+    assert_int_equal(lab_answer(lab, lab_send(lab, scene.left[0], 300), 0).outcome, OUTCOME_ERROR);
+    for (uint32_t i = 0; i < scene.left_count; i++)
+        assert_int_equal(lab_stats(lab, scene.left[i]).stand_ins, 0);
+}
+
+/* Several limits are charged all or none by a stand-in as well: after the 4 of an hour the day has
+ * 2 left, and an hour later gives them. */
+static void a_stand_in_charges_all_limits_or_none(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "twice");
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 9; i++)
+        allowed += ask(lab, scene.left[i % 2], "twice", scene.user, 1000).allowed;
+    assert_int_equal(allowed, 4);
+    lab_pause(lab, INT64_C(3600) * 1000 * LAB_MS);
+    lab_run(lab, 1000 * LAB_MS);
+    for (uint32_t i = 0; i < 9; i++)
+        allowed += ask(lab, scene.left[i % 2], "twice", scene.user, 1000).allowed;
+    assert_int_equal(allowed, 6);
+}
+
+/* The smallest share of the smallest limit is one, not none. */
+static void a_share_is_never_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "tiny");
+    assert_true(ask(lab, scene.left[0], "tiny", scene.user, 1000).allowed);
+    assert_false(ask(lab, scene.left[1], "tiny", scene.user, 1000).allowed);
+}
+
+/* A message that is asked again gets the first answer from the stand-in too. */
+static void a_repeated_check_is_charged_once_by_a_stand_in(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "lent");
+    const char *const attributes[] = {"kind=lent", scene.user, NULL};
+    for (uint32_t i = 0; i < 2; i++) {
+        lab_ask_attributes(lab, 1, attributes);
+        const uint64_t seq = lab_send(lab, scene.left[i], 1000);
+        assert_int_equal(lab_answer(lab, seq, 0).used, i + 1);
+        lab_ask_attributes(lab, 1, attributes);
+        lab_send_again(lab, scene.left[i], seq, 1000);
+        lab_run(lab, 50 * LAB_MS);
+        assert_int_equal(lab_answers(lab, seq), 2);
+        assert_int_equal(lab_answer(lab, seq, 0).used, i + 1);
+    }
+}
+
+/* Without a majority a quorum rule has a stand-in too, though a replica is left. */
+static void a_quorum_rule_has_a_stand_in_without_a_majority(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    lab_attribute(lab, "kept", "user", 0, user);
+    lab_run(lab, 3000 * LAB_MS); /* the plane of quorum begins with the first such rule */
+    const struct wire_decision first = ask(lab, 3, "kept", user, 1000);
+    assert_true(first.allowed && !first.degraded);
+    lab_stop(lab, lab_replica(lab, first.vnode, 0));
+    lab_stop(lab, lab_replica(lab, first.vnode, 1));
+    lab_run(lab, 1000 * LAB_MS);
+    const uint32_t last = lab_replica(lab, first.vnode, 2);
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t at = i % NODES;
+        while (lab->shards[at].shard == NULL)
+            at = (at + 1) % NODES;
+        const struct wire_decision got = ask(lab, i % 3 == 0 ? last : at, "kept", user, 1000);
+        assert_true(got.degraded);
+        allowed += got.allowed;
+    }
+    assert_int_equal(allowed, 8);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(one_stand_in_gives_a_share_of_the_limit),
+        TEST(a_stand_in_keeps_its_counts_to_itself),
+        TEST(the_decider_decides_again_when_it_is_back),
+        TEST(a_take_over_needs_no_stand_in),
+        TEST(only_rules_that_say_local_have_stand_ins),
+        TEST(a_stand_in_charges_all_limits_or_none),
+        TEST(a_share_is_never_nothing),
+        TEST(a_repeated_check_is_charged_once_by_a_stand_in),
+        TEST(a_quorum_rule_has_a_stand_in_without_a_majority),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
