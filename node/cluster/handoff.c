@@ -24,9 +24,9 @@
 #include "node/cluster/vnodes_state.h"
 
 enum {
-    HANDOFF_SHARE = 32,       /* of the table: what one pass takes on */
-    HANDOFF_SLOTS_MIN = 512,  /* or that much */
-    HANDOFF_STEPS = 1 << 16,  /* slots looked at by one turn, of all passes */
+    HANDOFF_SHARE = 32,      /* of the table: what one pass takes on */
+    HANDOFF_SLOTS_MIN = 512, /* or that much */
+    HANDOFF_STEPS = 1 << 16, /* slots looked at by one turn, of all passes */
 };
 #define HANDOFF_BURST_NS   (5 * MS) /* more than a turn, so that no turn is wasted */
 #define HANDOFF_MEASURE_NS (500 * MS)
