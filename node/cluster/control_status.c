@@ -124,6 +124,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"allowed", stats->allowed},
         {"denied", stats->denied},
         {"forwarded", stats->forwarded},
+        {"resent", stats->resent},
         {"moved", stats->moved},
         {"busy", stats->busy},
         {"expired", stats->expired},

@@ -91,6 +91,7 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     part->sent_ns = shard->now_ns;
     forward->ticket = ticket_of(shard, index);
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
+    shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */
     shard->stats.forwarded++;
 }

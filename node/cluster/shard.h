@@ -225,6 +225,7 @@ struct shard_stats {
     uint64_t allowed;
     uint64_t denied;
     uint64_t forwarded;       /* parts sent to a peer */
+    uint64_t resent;          /* of those, again: after a term change it may be charged twice */
     uint64_t moved;           /* forwards that came to the wrong node */
     uint64_t busy;            /* refused for want of room */
     uint64_t expired;         /* not decided within the client's deadline */

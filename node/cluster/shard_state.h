@@ -182,7 +182,9 @@ struct vnode {
     uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
     /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
-    uint16_t in_from; /* peer index, PEER_NONE = none yet */
+    uint16_t in_from;      /* peer index, PEER_NONE = none yet */
+    uint16_t skipped_from; /* who sent a copy of which something was passed over, and which */
+    uint32_t skipped_sync;
     struct term in_term;
     uint32_t in_sync;
     bool in_late;           /* what the frame at hand brings is of an older one */

@@ -56,6 +56,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(admitted, "checks admitted", true)                                                           \
     X(degraded, "answers degraded", true)                                                          \
     X(forwarded, "forwards", true)                                                                 \
+    X(resent, "forwards sent again", true)                                                         \
     X(moved, "moved", true)                                                                        \
     X(quorum_calls, "quorum operations", false)                                                    \
     X(quorum_answers, "quorum operations answered", false)                                         \

@@ -266,6 +266,7 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->resyncs += stats.resyncs;
         coverage->disk_copies += stats.disk_copies;
         coverage->forwarded += stats.forwarded;
+        coverage->resent += stats.resent;
         coverage->moved += stats.moved;
         coverage->recalled += stats.retries_recalled;
         coverage->undone += stats.undone;
@@ -329,6 +330,19 @@ void node_fini(struct sim *sim, struct node *node)
     if (node->up)
         end_process(sim, node);
     disk_fini(&node->disk);
+}
+
+uint64_t nodes_resent(const struct sim *sim)
+{
+    uint64_t resent = sim->coverage.resent;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        for (uint8_t s = 0; s < sim->nodes[i].shard_count; s++) {
+            struct shard_stats stats = {.resent = 0};
+            if (sim->nodes[i].shards[s] != NULL)
+                shard_stats(sim->nodes[i].shards[s], &stats);
+            resent += stats.resent;
+        }
+    return resent;
 }
 
 uint64_t node_unconfirmed(const struct node *node)

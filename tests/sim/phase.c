@@ -65,6 +65,7 @@ static void enter_phase(struct sim *sim, const struct phase *phase)
     plan->changed = false;
     plan->bound = 0;
     plan->splits = 0;
+    plan->resent = nodes_resent(sim);
     plan->next_ns = sim->now_ns;
     plan->keys = keys_new(sim, phase->name, PHASE_KEYS);
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)

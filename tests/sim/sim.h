@@ -340,6 +340,7 @@ struct plan {
     uint32_t left;   /* of what the phase does several times */
     uint64_t bound;  /* what may be admitted above the limits */
     uint64_t splits; /* times at which two deciders may have come to be */
+    uint64_t resent; /* nodes_resent when the phase began */
     bool strict;     /* at most one node decides a vnode */
     bool changed;    /* deciders may have changed since the phase began */
     bool done;
@@ -519,6 +520,8 @@ bool node_event(struct sim *sim, const struct event *event);
 void node_fini(struct sim *sim, struct node *node);
 /* The unconfirmed changes of all its shards. */
 uint64_t node_unconfirmed(const struct node *node);
+/* Forwards that nodes sent more than once, since the run began. */
+uint64_t nodes_resent(const struct sim *sim);
 int node_by_id(const struct sim *sim, uint64_t id);
 uint32_t node_up_count(const struct sim *sim);
 uint32_t node_members(const struct sim *sim);
