@@ -40,6 +40,9 @@ enum {
     REGISTER_SENDS_MAX = 2 * RING_VOTERS_MAX, /* of one call */
 };
 
+/* No ballot is numbered higher on the wire, so that the next number never wraps around. */
+#define REGISTER_NUMBER_MAX (UINT64_C(1) << 62)
+
 struct register_ballot {
     uint64_t number; /* 0: none */
     uint64_t node;

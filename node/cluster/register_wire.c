@@ -71,7 +71,8 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     message->value = mp_get_bin(&cursor, &message->value_len);
     if (cursor.failed || cluster_id == NULL || type <= JOIN_CONFIG ||
         type >= JOIN_CONFIG + REGISTER_TYPE_END || message->sender == 0 ||
-        message->ballot.number == 0 || message->value_len > REGISTER_VALUE_LEN_MAX)
+        message->ballot.number == 0 || message->ballot.number > REGISTER_NUMBER_MAX ||
+        message->other.number > REGISTER_NUMBER_MAX || message->value_len > REGISTER_VALUE_LEN_MAX)
         return TG_EPROTOCOL;
     memcpy(frame->cluster_id, cluster_id, CONTROL_CLUSTER_ID_LEN);
     message->type = (enum register_type)(type - JOIN_CONFIG);

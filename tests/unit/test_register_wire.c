@@ -73,7 +73,8 @@ static void frames_of_joining_are_told_apart(void **state)
     assert_int_equal(join_decode(bytes, (size_t)len, &message), TG_EPROTOCOL);
 }
 
-/* What nobody may send: no ballot, no sender, no such type, a value beyond all bounds. */
+/* What nobody may send: no ballot or one beyond all bounds, no sender, no such type, too large a
+ * value. */
 static void impossible_messages_are_refused(void **state)
 {
     uint8_t *bytes = malloc(JOIN_FRAME_MAX);
@@ -81,7 +82,7 @@ static void impossible_messages_are_refused(void **state)
     struct register_frame got;
     (void)state;
     assert_true(bytes != NULL && value != NULL);
-    for (int wrong = 0; wrong < 4; wrong++) {
+    for (int wrong = 0; wrong < 6; wrong++) {
         struct register_frame frame = make(REGISTER_PROMISE);
         if (wrong == 0)
             frame.message.ballot.number = 0;
@@ -89,6 +90,10 @@ static void impossible_messages_are_refused(void **state)
             frame.message.sender = 0;
         else if (wrong == 2)
             frame.message.type = REGISTER_TYPE_END;
+        else if (wrong == 3)
+            frame.message.ballot.number = UINT64_MAX; /* the next one would be 0: none */
+        else if (wrong == 4)
+            frame.message.other.number = REGISTER_NUMBER_MAX + 1;
         else
             frame.message.value = value, frame.message.value_len = REGISTER_VALUE_LEN_MAX + 1;
         const int len = register_wire_encode(&frame, bytes, JOIN_FRAME_MAX);
