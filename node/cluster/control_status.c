@@ -95,6 +95,10 @@ static void look_at_health(const struct answer_context *context, struct health *
         if (context->report->shards[i].vnodes_recovering > 0)
             complain(health, "vnodes of %s are recovering", control->options.name);
     for (uint32_t i = 0; i < context->report->shard_count; i++)
+        if (context->report->shards[i].quorum_vnodes_undecided > 0)
+            complain(health, "%s sees no majority for keys of consistency quorum",
+                     control->options.name);
+    for (uint32_t i = 0; i < context->report->shard_count; i++)
         if (context->report->shards[i].vnodes_incomplete > 0)
             complain(health, "%s decides vnodes that not every replica holds",
                      control->options.name);
@@ -135,6 +139,17 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"merge_fallbacks", stats->merge_fallbacks},
         {"handed_over", stats->handed_over},
         {"guarded", stats->guarded},
+        {"quorum_checks", stats->quorum_checks},
+        {"quorum_unavailable", stats->quorum_unavailable},
+        {"quorum_in_doubt", stats->quorum_in_doubt},
+        {"quorum_terms", stats->quorum_terms},
+        {"quorum_uncommitted", stats->quorum_uncommitted},
+        {"quorum_vnodes", stats->quorum_vnodes},
+        {"quorum_vnodes_deciding", stats->quorum_vnodes_deciding},
+        {"quorum_vnodes_undecided", stats->quorum_vnodes_undecided},
+        {"journal_batches", stats->journal_batches},
+        {"journal_records", stats->journal_records},
+        {"journal_failures", stats->journal_failures},
         {"terms_opened", stats->terms_opened},
         {"stepped_down", stats->stepped_down},
         {"stale_writes", stats->stale_writes},

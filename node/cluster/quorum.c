@@ -319,7 +319,7 @@ void quorum_marked(struct shard *shard, uint16_t at, const struct peer_vnode *en
         return; /* a state that was pulled: nobody counts on it yet */
     quorum_found(shard, number);
     if ((entry->flags & ENTRY_SETTLED) != 0) { /* it may come before the view that it is about */
-        quorum->settled = entry->term;
+        quorum->settled_epoch = entry->term.epoch;
         vnodes_stir(shard, number);
     }
     if (journal_clean(shard, number) && term_compare(&quorum->held, &vnode->state) == 0) {
@@ -396,8 +396,7 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     quorum_view_sets(shard, number, &from, &to);
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
-    return vnode->term.epoch == shard->view->epoch &&
-           term_compare(&quorum->settled, &vnode->term) == 0;
+    return quorum->settled_epoch == shard->view->epoch;
 }
 
 /* Whether the decider may say that the vnode has arrived. */
@@ -405,8 +404,7 @@ static bool settles(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
-    return vnode->term.epoch == shard->view->epoch && quorum_current(shard, number) &&
-           set_holds(&quorum->to, shard->options.node_id) &&
+    return quorum_current(shard, number) && set_holds(&quorum->to, shard->options.node_id) &&
            set_confirmed(shard, number, &quorum->to) &&
            (vnode->rank == 0 || peers_silent_node(shard, vnode->ids[0], number));
 }
@@ -461,9 +459,9 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
     }
     if (vnode->role == ROLE_DECIDING)
         follow_sets(shard, number, effects);
-    if (vnode->role == ROLE_DECIDING && term_compare(&quorum->settled, &vnode->term) != 0 &&
+    if (vnode->role == ROLE_DECIDING && quorum->settled_epoch != shard->view->epoch &&
         settles(shard, number)) {
-        quorum->settled = vnode->term;
+        quorum->settled_epoch = shard->view->epoch;
         stream_owe_marks(shard, number);
     }
 }

@@ -593,7 +593,8 @@ static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
         if (quorum->first_part != POOL_NONE &&
             parts_at(shard, quorum->first_part)->sent_ns < oldest_ns)
             oldest_ns = parts_at(shard, quorum->first_part)->sent_ns;
-        if (shard->vnodes[number].role != ROLE_ABSENT && quorum_failing(shard, number))
+        if (shard->vnodes[number].role != ROLE_ABSENT &&
+            (quorum->lost_ns != 0 || quorum_failing(shard, number)))
             out->quorum_vnodes_undecided++;
     }
     out->quorum_lag_ns = (uint64_t)(shard->now_ns - oldest_ns);

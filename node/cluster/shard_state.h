@@ -237,7 +237,7 @@ struct quorum {
     /* being the decider */
     bool sealed;            /* decides nothing more: another ballot is to follow */
     bool stalled;           /* decisions were given up for want of a majority */
-    struct term settled;    /* with which the vnode arrived where its epoch wants it (Q9) */
+    uint64_t settled_epoch; /* of the configuration that wants the vnode where it is (Q9) */
     struct quorum_set from; /* whose majorities commit: of both */
     struct quorum_set to;
     uint64_t marked_seq; /* the newest that any link was told */

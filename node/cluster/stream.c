@@ -256,7 +256,8 @@ static void mark_quorum(const struct shard *shard, struct peer_vnode *entry)
     struct quorum *quorum = quorum_of(shard, entry->vnode);
     if (quorum->marked_seq < entry->seq)
         quorum->marked_seq = entry->seq;
-    if (term_compare(&quorum->settled, &entry->term) == 0)
+    entry->term.epoch = shard->view->epoch;
+    if (quorum->settled_epoch == shard->view->epoch)
         entry->flags |= ENTRY_SETTLED;
 }
 

@@ -452,6 +452,67 @@ static void two_replicas_decide_only_together(void **state)
     lab_free(lab);
 }
 
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+static void settle_config(struct lab *lab)
+{
+    assert_int_equal(ring_config_settle(lab->config_next, lab->config), 0);
+    lab_adopt(lab);
+}
+
+static bool all_arrived(struct lab *lab, void *context)
+{
+    (void)context;
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (shard_settled_epoch(lab->shards[at].shard) < lab->config->epoch)
+            return false;
+    return true;
+}
+
+static bool owner_decides_all(struct lab *lab, void *context)
+{
+    (void)context;
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
+        if (decider_of(lab, vnode) != lab_replica(lab, vnode, 0))
+            return false;
+    return true;
+}
+
+/* A cluster grows from one node to three under rules of quorum: each transition ends, and what was
+ * counted by the one node is known to the three. */
+static void a_ring_that_grows_from_one_node_arrives(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(3, 1, 3);
+    for (uint32_t node = 2; node > 0; node--) {
+        assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[node].node),
+                         0);
+        struct ring_config *settled = lab->config;
+        assert_int_equal(ring_config_settle(settled, lab->config_next), 0);
+    }
+    for (uint32_t at = 0; at < 3; at++)
+        lab_start(lab, at);
+    lab_rules(lab, RULES);
+    lab_until(lab, owner_decides_all, NULL, 5000 * LAB_MS);
+    assert_true(check(lab, 1, "/kept", "ada", 7).allowed);
+    for (uint32_t node = 1; node < 3; node++) {
+        struct ring_member member;
+        char name[8];
+        char zone[8];
+        (void)snprintf(name, sizeof name, "n%u", node);
+        (void)snprintf(zone, sizeof zone, "z%u", node);
+        assert_int_equal(
+            ring_member_init(&member, lab->shards[node].node, name, zone, RING_WEIGHT_DEFAULT), 0);
+        assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
+        lab_adopt(lab);
+        lab_until(lab, all_arrived, NULL, 5000 * LAB_MS);
+        settle_config(lab);
+        assert_int_equal(used(lab, 2, "/kept", "ada"), 7);
+    }
+    lab_until(lab, all_settled, NULL, 5000 * LAB_MS);
+    lab_free(lab);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -474,6 +535,7 @@ int main(void)
         TEST(a_refund_in_doubt_is_not_repeated),
         cmocka_unit_test(it_works_for_any_number_of_replicas_and_shards),
         cmocka_unit_test(two_replicas_decide_only_together),
+        cmocka_unit_test(a_ring_that_grows_from_one_node_arrives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
