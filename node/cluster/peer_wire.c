@@ -233,7 +233,8 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
                                                                                      : 0;
 }
 
-static void get_ping(struct bytes_reader *reader, struct peer_ping *ping)
+/* Times before 1970 are nobody's; without them the difference of two never overflows. */
+static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
 {
     ping->sent_ns = bytes_get_i64(reader);
     ping->echo_ns = bytes_get_i64(reader);
@@ -243,6 +244,7 @@ static void get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->resigning = (flags & PING_RESIGNING) != 0;
     ping->announces = (flags & PING_ANNOUNCES) != 0;
     ping->asks = (flags & PING_ASKS) != 0;
+    return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 
 static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)
@@ -398,8 +400,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
 {
     switch (record->type) {
     case PEER_PING:
-        get_ping(reader, &record->ping);
-        return true;
+        return get_ping(reader, &record->ping);
     case PEER_FORWARD:
         return get_forward(reader, vnodes, &record->forward);
     case PEER_ANSWER:

@@ -8,7 +8,7 @@
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
  *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u8 flags
- *                                           keep-alive; echo of the last one received
+ *                                           keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here

@@ -34,7 +34,7 @@ static const struct term older = OLDER;
 
 static const struct peer_ping ping = {
     .sent_ns = INT64_MAX,
-    .echo_ns = -5,
+    .echo_ns = 5,
     .opened = 0x1122334455667788,
     .announced = 0x99aabbcc,
     .announces = true,
@@ -209,7 +209,7 @@ static void a_ping_reads_back_as_written(void **state)
     assert_int_equal(next_of(data, len, &record), 1);
     assert_int_equal(record.type, PEER_PING);
     assert_true(record.ping.sent_ns == INT64_MAX);
-    assert_true(record.ping.echo_ns == -5);
+    assert_true(record.ping.echo_ns == 5);
     assert_true(record.ping.opened == ping.opened);
     assert_int_equal(record.ping.announced, ping.announced);
     for (uint32_t flags = 0; flags < 8; flags++) {
@@ -222,6 +222,22 @@ static void a_ping_reads_back_as_written(void **state)
         assert_int_equal(record.ping.resigning, each.resigning);
         assert_int_equal(record.ping.announces, each.announces);
         assert_int_equal(record.ping.asks, each.asks);
+    }
+}
+
+/* Times before 1970 are refused: their difference from another one might not be a number. */
+static void a_ping_of_an_impossible_time_is_refused(void **state)
+{
+    const struct peer_ping bad[] = {{.sent_ns = -1}, {.echo_ns = -1}, {.sent_ns = INT64_MIN}};
+    uint8_t data[BUFFER_LEN];
+    struct peer_record record;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct bytes_writer writer;
+        bytes_writer_init(&writer, data, sizeof data);
+        peer_put_ping(&writer, &bad[i]);
+        assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
     }
 }
 
@@ -853,6 +869,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ping_reads_back_as_written),
+        cmocka_unit_test(a_ping_of_an_impossible_time_is_refused),
         cmocka_unit_test(a_forward_reads_back_as_written_with_any_number_of_limits),
         cmocka_unit_test(an_answer_reads_back_as_written),
         cmocka_unit_test(moved_stream_ack_and_term_read_back_as_written),
