@@ -7,6 +7,7 @@
  *       vnode    u8 from, type, vnode, role, terms    one likely record
  *       check    u8 key, operation, cost, limit       a client's frame that is right
  *       load     u8 result, u16 length, bytes         what the disk holds
+ *       answer                                        what peers that work would say now
  *       time     u8 ms
  *
  * Shard 0 runs; the other members of the ring are ghosts in whose name the input speaks. Property:
@@ -31,7 +32,8 @@ static const char *const rules =
     "rules:\n"
     "- {name: log, match: {api: /a}, key: [user], limits: [{rate: 5/h, algorithm: sliding_log}]}\n"
     "- {name: two, match: {api: /b*}, key: [user, ip], limits: [{rate: 3/s}, {rate: 9/m}]}\n"
-    "- {name: no, match: {api: /c}, action: block}\n";
+    "- {name: no, match: {api: /c}, action: block}\n"
+    "- {name: all, match: {api: /q}, key: [user], limits: [{rate: 9/h}], consistency: quorum}\n";
 
 static void tell_client(struct lab *lab, const uint8_t *bytes, size_t len)
 {
@@ -80,7 +82,7 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
                                            PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_PASS,
                                            PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
     const enum peer_record_type type = types[fuzz_u8(input) % (sizeof(types) / sizeof(types[0]))];
-    struct peer_vnode entry = {.vnode = fuzz_u8(input) % LAB_VNODES};
+    struct peer_vnode entry = {.vnode = fuzz_u8(input) % (2 * LAB_VNODES)}; /* both planes */
     entry.role = fuzz_u8(input) % ROLE_END;
     entry.term = some_term(input, lab);
     entry.state = some_term(input, lab);
@@ -101,8 +103,8 @@ static void ask(struct lab *lab, struct fuzz_input *input)
     const uint64_t cost = fuzz_u8(input);
     const uint8_t chosen = fuzz_u8(input);
     if (chosen % 4 == 0) {
-        const char *const attributes[] = {chosen > 100 ? "api=/a" : "api=/bc", "user=u",
-                                          "ip=10.1.1.1", NULL};
+        static const char *const apis[] = {"api=/a", "api=/bc", "api=/q", "api=/q"};
+        const char *const attributes[] = {apis[chosen / 4 % 4], "user=u", "ip=10.1.1.1", NULL};
         lab_ask_attributes(lab, cost, attributes);
     } else {
         struct limit limit = lab_limit(1 + chosen);
@@ -138,6 +140,61 @@ static void answer_load(struct lab *lab, struct fuzz_input *input)
     free(state);
 }
 
+/* What a peer that works says to one record. */
+static void put_reply(struct bytes_writer *writer, const struct lab *lab,
+                      const struct peer_record *record)
+{
+    struct peer_vnode entry = record->vnode;
+    if (record->type == PEER_PING) {
+        const struct peer_ping ping = {.sent_ns = lab->now_ns, .echo_ns = record->ping.sent_ns};
+        peer_put_ping(writer, &ping);
+    } else if (record->type == PEER_QUERY) {
+        entry.role = ROLE_REPLICA;
+        peer_put_vnode(writer, PEER_REPORT, &entry);
+    } else if (record->type == PEER_MARK && entry.asks) {
+        peer_put_vnode(writer, PEER_HELD, &entry);
+    }
+}
+
+/* Every peer answers what it was sent, as one that works: else no term would be opened and nothing
+ * of consistency quorum decided. */
+static void answer_as_peers(struct lab *lab)
+{
+    static uint8_t replies[1 << 16];
+    for (; lab->frame_next < lab->frame_count; lab->frame_next++) {
+        const struct lab_frame *const frame = &lab->frames[lab->frame_next];
+        struct peer_envelope envelope;
+        struct peer_record record;
+        struct bytes_reader reader;
+        struct bytes_writer writer;
+        ASSERT(peer_decode(frame->bytes, frame->len, &envelope) == 0);
+        bytes_reader_init(&reader, envelope.records, envelope.len);
+        bytes_writer_init(&writer, replies, sizeof(replies));
+        while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0) {
+            put_reply(&writer, lab, &record);
+        }
+        if (writer.len > 0 && !writer.failed) {
+            tell_records(lab, (uint8_t)(frame->to - 1), replies, writer.len);
+        }
+    }
+}
+
+/* Time passes; the journal takes 0 to 3 ms for a batch, and refuses one in so many. */
+static void pass_time(struct lab *lab, uint8_t ms)
+{
+    struct lab_journal *const journal = lab->shards[0].journal;
+    lab->now_ns += ms * LAB_MS;
+    if (journal->out && lab->now_ns >= journal->done_ns) {
+        lab_journal_end(lab, 0, ms % 16 != 15);
+    }
+    lab_tick(lab, 0);
+    if (!journal->out && shard_journal_due(lab->shards[0].shard)) {
+        shard_journal_gather(lab->shards[0].shard, lab->now_ns, &journal->batch);
+        journal->out = true;
+        journal->done_ns = lab->now_ns + ms % 4 * LAB_MS;
+    }
+}
+
 static void step(struct lab *lab, struct fuzz_input *input)
 {
     const uint8_t what = fuzz_u8(input);
@@ -164,9 +221,11 @@ static void step(struct lab *lab, struct fuzz_input *input)
     case 4:
         ask(lab, input);
         break;
+    case 7:
+        answer_as_peers(lab);
+        break;
     case 5:
-        lab->now_ns += fuzz_u8(input) * LAB_MS;
-        lab_tick(lab, 0);
+        pass_time(lab, fuzz_u8(input));
         break;
     default:
         tell_vnode(lab, input);
@@ -213,6 +272,18 @@ static void arena_reset(struct arena *arena)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void empty_journal(struct lab_journal *journal)
+{
+    for (size_t i = 0; i < journal->slot_count; i++) {
+        free(journal->slots[i].bytes);
+    }
+    journal->slot_count = 0;
+    journal->out = false;
+    memset(journal->promised, 0, sizeof(journal->promised));
+    memset(journal->state, 0, sizeof(journal->state));
+    memset(journal->seq, 0, sizeof(journal->seq));
+}
+
 /* The laboratory as it was when it was new. */
 static struct lab *begin(void)
 {
@@ -228,6 +299,7 @@ static struct lab *begin(void)
         ASSERT(policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error) == 0);
     }
     lab_stop(lab, 0);
+    empty_journal(lab->shards[0].journal);
     arena_reset(&arena);
     for (size_t i = 0; i < lab->frame_count; i++) {
         free(lab->frames[i].bytes);

@@ -1,0 +1,134 @@
+"""Bytes that somebody made to do harm, on the ports that nodes have for each other.
+
+Noise hardly gets past the first check of a parser. So these are frames that a node really sent, with
+bytes changed, cut and doubled, and frames that are right up to what is written in them. A node has
+to live, to answer, and to need no more memory for them however long it goes on (promise R9).
+"""
+
+import random
+import struct
+
+import msgpack
+import zmq
+
+from harness import Limit, wait_for
+from harness.client import context, dealer
+from harness.ports import take_block
+from harness.waiting import scaled
+
+ROUNDS = 3
+FRAMES = 12000  # of a round
+LARGE_EACH = 400  # one frame in so many is as long as a frame may be
+LARGE = (1 << 20) - 200
+MEMORY_MAX = 96 << 20  # what libzmq may hold of frames under way, and buffers that are made once
+GROWTH_MAX = 16 << 20  # from round to round, when all of that is there
+
+
+def mutated(frame, noise):
+    """The frame with some bytes changed, its end cut off, or a piece of it repeated."""
+    frame = bytearray(frame)
+    for _ in range(noise.choice((1, 1, 1, 2, 4, 16))):
+        if frame:
+            frame[noise.randrange(len(frame))] = noise.choice((0, 1, 0x7f, 0x80, 0xc1, 0xff, noise.randrange(256)))
+    if noise.random() < 0.2:
+        del frame[noise.randrange(len(frame) + 1):]
+    if noise.random() < 0.2:
+        at = noise.randrange(len(frame) + 1)
+        frame[at:at] = frame[at // 2:at]
+    return bytes(frame)
+
+
+def flood(endpoint, make, noise):
+    """Sends FRAMES frames from several connections, as fast as the node takes them."""
+    socks = [dealer(endpoint) for _ in range(4)]
+    try:
+        for sock in socks:
+            assert sock.poll(int(scaled(5) * 1000), zmq.POLLOUT), "no connection"
+        for number in range(FRAMES):
+            sock = socks[number % len(socks)]
+            assert sock.poll(int(scaled(20) * 1000), zmq.POLLOUT), "the node takes nothing more"
+            sock.send(make() if number % LARGE_EACH else noise.randbytes(8) + bytes(LARGE))
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def assert_bounded(node, endpoint, make, noise, measured):
+    """Rounds of frames leave the node alive, serving, and no bigger than one round did."""
+    before = node.anonymous_memory()
+    sizes = []
+    for _ in range(ROUNDS):
+        flood(endpoint, make, noise)
+        with node.client() as client:
+            assert client.check(f"serves-{random.getrandbits(40)}", Limit(5)).allowed
+        sizes.append(node.anonymous_memory())
+    assert node.is_running
+    measured("memory before and after each round", f"{before >> 20} MiB, {[size >> 20 for size in sizes]}")
+    assert sizes[0] - before < MEMORY_MAX
+    assert sizes[-1] - sizes[0] < GROWTH_MAX
+
+
+# Gossip: what a member says to a seed, changed in every way; and the messages of joining and of the register.
+def test_changed_gossip_harms_nothing(new_cluster, measured):
+    noise = random.Random(9)
+    block = take_block()
+    port = block.first
+    seed = context.socket(zmq.ROUTER)
+    seed.linger = 0
+    seed.bind(f"tcp://127.0.0.1:{port}")
+    try:
+        node = new_cluster(1, "--bootstrap", "--seed", f"127.0.0.1:{port}").start()[0]
+        heard = []
+
+        def listen():
+            while seed.poll(0):
+                heard.append(seed.recv_multipart()[-1])
+            return len(heard) >= 3
+        wait_for(listen, 15, "the node asks its seed")
+    finally:
+        seed.close()
+        block.close()
+    cluster_id = bytes.fromhex(node.status()["cluster_id"])
+    config = msgpack.packb([1, 7, 4096, 3, [5], [[5, 100, [0], "x", ""]], None])
+    joins = [[1, kind, cluster_id, 5, "127.0.0.1:1", bytes(16), bytes(16), 4096, 3, config] for kind in range(1, 5)]
+    register = [[1, 4 + kind, cluster_id, 5, "127.0.0.1:1", noise.randrange(4), 9, 5, 1, 8, 5, 1, config]
+                for kind in range(1, 6)]
+    models = [frame for frame in heard if frame] + [b"\xc1" + msgpack.packb(whole) for whole in joins + register]
+    assert_bounded(node, node.gossip, lambda: mutated(noise.choice(models), noise), noise, measured)
+
+
+def forged(noise, ids):
+    """A frame in the name of a member, whose records are of known types with arbitrary content."""
+    records = b""
+    for _ in range(noise.randrange(1, 6)):
+        body = noise.randbytes(noise.choice((12, 24, 40, 69, 70, 90, 160)))
+        vnode = struct.pack("<I", noise.randrange(4096))
+        records += bytes([noise.randrange(1, 26)]) + (vnode + body if noise.random() < 0.8 else body)
+    whole = [1, noise.choice(ids), 0, noise.randrange(1, 4), records]
+    return msgpack.packb(whole + [1] if noise.random() < 0.2 else whole)
+
+
+# Peers: frames in the name of another member, of every type of record, and those with bytes changed.
+def test_forged_frames_of_a_member_harm_no_process(new_cluster, measured):
+    noise = random.Random(10)
+    cluster = new_cluster(2).start()
+    node = cluster[0]
+    ids = [int(member["id"], 16) for member in node.members().values()] + [0, 1, (1 << 64) - 1]
+
+    def make():
+        frame = forged(noise, ids)
+        return frame if noise.random() < 0.6 else mutated(frame, noise)
+    before = node.anonymous_memory()
+    for _ in range(ROUNDS):
+        flood(f"{node.host}:{node.port + 1}", make, noise)
+    wait_for(lambda: node.admin("status")["node"] == node.name, 10, "the node answers")
+    assert all(one.is_running for one in cluster)
+    grown = node.anonymous_memory() - before
+    measured("memory more after forged frames", f"{grown >> 20} MiB")
+    assert grown < MEMORY_MAX
+    # A process that nobody harms any more finds its way back, whatever it was made to believe.
+    for one in cluster:
+        one.kill()
+    for one in cluster:
+        one.start()
+    cluster.wait_healthy(30)
