@@ -339,6 +339,8 @@ bool quorum_current(const struct shard *shard, uint32_t number)
     struct quorum_set from;
     struct quorum_set to;
     quorum_view_sets(shard, number, &from, &to);
+    if (!set_equal(&from, &to) && shard->vnodes[number].term.epoch != shard->view->epoch)
+        return false; /* Q9: the epoch may rise within a transition, when voters change */
     return set_equal(&quorum->from, &from) && set_equal(&quorum->to, &to);
 }
 
@@ -366,7 +368,7 @@ static void follow_sets(struct shard *shard, uint32_t number, struct effects *ef
     struct quorum_set from;
     struct quorum_set to;
     quorum_view_sets(shard, number, &from, &to);
-    if (set_equal(&quorum->from, &from) && set_equal(&quorum->to, &to)) {
+    if (quorum_current(shard, number)) {
         quorum->sealed = false;
         return;
     }
