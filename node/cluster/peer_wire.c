@@ -25,6 +25,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->ordinal);
 }
 
+enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4 };
@@ -100,13 +101,13 @@ void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bo
 }
 
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
-                   uint32_t sync, bool copy)
+                   uint32_t sync, bool copy, bool begins)
 {
     bytes_put_u8(writer, PEER_TERM);
     bytes_put_u32(writer, vnode);
     term_put(writer, term);
     bytes_put_u32(writer, sync);
-    bytes_put_u8(writer, copy ? 1 : 0);
+    bytes_put_u8(writer, (uint8_t)((copy ? TERM_COPY : 0) | (begins ? TERM_BEGINS : 0)));
 }
 
 static void put_state(struct bytes_writer *writer, enum peer_record_type type, uint32_t vnode,
@@ -396,6 +397,13 @@ static void get_ack(struct bytes_reader *reader, struct peer_record *record)
     record->stream.bulk = (flags & ACK_BULK) != 0;
 }
 
+static void get_term_flags(struct bytes_reader *reader, struct peer_record *record)
+{
+    const uint8_t flags = bytes_get_u8(reader);
+    record->term.copy = (flags & TERM_COPY) != 0;
+    record->term.begins = (flags & TERM_BEGINS) != 0;
+}
+
 static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
 {
     switch (record->type) {
@@ -422,7 +430,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->term.vnode = bytes_get_u32(reader);
         record->term.term = term_get(reader);
         record->term.sync = bytes_get_u32(reader);
-        record->term.copy = bytes_get_u8(reader) != 0;
+        get_term_flags(reader, record);
         return record->term.vnode < vnodes && sane(&record->term.term);
     case PEER_SLOT:
     case PEER_DIVERGED:

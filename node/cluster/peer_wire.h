@@ -13,7 +13,7 @@
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
- *   TERM      u32 vnode | term | u32 sync | u8 copy     what follows of it was written in that term
+ *   TERM      u32 vnode | term | u32 sync | u8 flags    what follows of it was written in that term
  *   GUARD     u32 vnode | guard             the cuts of the line that the sender's state is on
  *   SIDE      u32 vnode | id | u8 count | count x (u8 kind | term | u64 seq | u32 event |
  *                                           u32 len | bytes):
@@ -231,7 +231,8 @@ struct peer_record {
             uint32_t vnode;
             struct term term;
             uint32_t sync;
-            bool copy; /* the sync is a complete copy: what is not in it is no more */
+            bool copy;   /* the sync is a complete copy: what is not in it is no more */
+            bool begins; /* nothing of the sync was sent before */
         } term;
         struct {
             uint32_t vnode;
@@ -261,7 +262,7 @@ void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq,
 void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bool resync,
                   bool bulk);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
-                   uint32_t sync, bool copy);
+                   uint32_t sync, bool copy, bool begins);
 void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard);
 void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart);
 /* A SIDE record is begun, and its blobs follow one by one: `count` of them. */

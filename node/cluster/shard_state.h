@@ -131,6 +131,7 @@ struct replica_link {
     bool mark_due;       /* changed since the last mark */
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
     bool copy;           /* the sync is a complete copy, not a mark on what is held already */
+    bool begun;          /* something of the sync was sent */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
@@ -182,9 +183,7 @@ struct vnode {
     uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
     /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
-    uint16_t in_from;      /* peer index, PEER_NONE = none yet */
-    uint16_t skipped_from; /* who sent a copy of which something was passed over, and which */
-    uint32_t skipped_sync;
+    uint16_t in_from; /* peer index, PEER_NONE = none yet */
     struct term in_term;
     uint32_t in_sync;
     bool in_late;           /* what the frame at hand brings is of an older one */

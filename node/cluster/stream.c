@@ -117,12 +117,14 @@ bool stream_copying(const struct shard *shard, uint32_t number, uint32_t link)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void put_term(const struct shard *shard, uint32_t number, uint32_t link,
+static void put_term(struct shard *shard, uint32_t number, uint32_t link,
                      struct bytes_writer *outbox)
 {
-    const struct vnode *vnode = &shard->vnodes[number];
-    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state,
-                  vnode->links[link].sync, vnode->links[link].copy);
+    struct vnode *vnode = &shard->vnodes[number];
+    struct replica_link *state = &vnode->links[link];
+    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state, state->sync,
+                  state->copy, !state->begun);
+    state->begun = true;
     merge_put_guard(shard, number, outbox);
 }
 
@@ -406,9 +408,9 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
     state->mark_frame = 0;
     state->sample_frame = 0;
     state->held_seq = 0;
-    state->copy = false;
     state->sync = new_sync(shard);
     state->copy = false;
+    state->begun = false;
     vnodes_stir(shard, number);
     owe_mark(shard, number, link);
 }

@@ -95,17 +95,14 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     } else if (order == COPY_NEXT && !followed && vnode->in_from != PEER_NONE &&
                follows(shard, vnode->in_from, number)) {
         vnode->in_late = true; /* the copy of the one it follows goes on */
-        vnode->skipped_from = at;
-        vnode->skipped_sync = record->term.sync;
     } else if (order == COPY_NEXT) {
         vnode->in_from = at;
         vnode->in_term = *term;
         vnode->in_sync = record->term.sync;
-        /* What was passed over before, while another was followed, is missing from it (R4). */
-        vnode->whole =
-            followed && !(vnode->skipped_from == at && vnode->skipped_sync == record->term.sync);
+        /* R4: of one that is not seen from its beginning, a part was passed over. */
+        vnode->whole = followed && record->term.begins;
         stream_in_broken(shard, number);
-        if (followed && record->term.copy) {
+        if (vnode->whole && record->term.copy) {
             table_copy_begin(shard->table, number);
             vnode->in_copy = true;
         }

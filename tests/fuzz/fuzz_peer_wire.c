@@ -53,7 +53,7 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
         return true;
     case PEER_TERM:
         peer_put_term(writer, record->term.vnode, &record->term.term, record->term.sync,
-                      record->term.copy);
+                      record->term.copy, record->term.begins);
         return true;
     case PEER_SLOT:
         peer_put_slot(writer, record->slot.vnode, record->slot.id, record->slot.state,

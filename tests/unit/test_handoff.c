@@ -146,7 +146,7 @@ static void say_slot(struct lab *lab, uint32_t decider, uint32_t replica, uint32
     (void)shard_vnode(lab->shards[decider].shard, vnode, &term);
     peer_put_stream(&lab->records, UINT64_MAX / 2 + lab->view_version++, 1,
                     lab->shards[replica].options.boot);
-    peer_put_term(&lab->records, vnode, &term, sync, false);
+    peer_put_term(&lab->records, vnode, &term, sync, false, true);
     peer_put_slot(&lab->records, vnode, lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW), slot, len);
     lab_speak(lab, decider, replica);
 }

@@ -132,7 +132,7 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_ack(writer, 26, 27, true, true);
         break;
     case PEER_TERM:
-        peer_put_term(writer, VNODE, &newest, 28, true);
+        peer_put_term(writer, VNODE, &newest, 28, true, true);
         break;
     case PEER_SLOT:
         peer_put_slot(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
@@ -334,7 +334,7 @@ static void moved_stream_ack_and_term_read_back_as_written(void **state)
     assert_int_equal(record.term.vnode, VNODE);
     assert_int_equal(record.term.sync, 28);
     assert_term_equal(record.term.term, newest);
-    assert_true(record.term.copy);
+    assert_true(record.term.copy && record.term.begins);
 }
 
 static void assert_guard_equal(const struct guard *a, const struct guard *b)
@@ -528,7 +528,7 @@ static int next_of_term(const struct term *term)
         if (i == 0) {
             peer_put_moved(&writer, 1, VNODE, term);
         } else if (i == 1) {
-            peer_put_term(&writer, VNODE, term, 1, false);
+            peer_put_term(&writer, VNODE, term, 1, false, false);
         } else {
             *(i == 2 ? &vnode.term : &vnode.state) = *term;
             peer_put_vnode(&writer, PEER_OPENED, &vnode);

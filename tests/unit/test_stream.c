@@ -119,7 +119,7 @@ static void ghost_sends(struct lab *lab, uint64_t frame, uint32_t sync, bool cop
     const size_t len = state_of(lab, frame, state);
     const struct peer_vnode mark = ghost_entry(lab, frame, sync);
     peer_put_stream(&lab->records, 1, frame, lab->shards[REPLICA].options.boot);
-    peer_put_term(&lab->records, VNODE, &mark.term, sync, copy);
+    peer_put_term(&lab->records, VNODE, &mark.term, sync, copy, true);
     for (uint64_t key = 0; key < 2; key++)
         if ((keys & 1u << key) != 0)
             peer_put_slot(&lab->records, VNODE, (struct hash128){key, key}, state, (uint32_t)len);
@@ -161,6 +161,26 @@ static void a_complete_copy_leaves_nothing_over(void **state)
     lab_free(lab);
 }
 
+/* R4: a copy that is not seen from its beginning is not whole: it is refused, and nothing goes. */
+static void a_copy_without_its_beginning_is_refused(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct peer_vnode second = ghost_entry(lab, 2, 2);
+    struct peer_record lack;
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    lab_forget(lab);
+    peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, false);
+    peer_put_vnode(&lab->records, PEER_MARK, &second);
+    lab_speak(lab, GHOST, REPLICA);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_said(lab, REPLICA, GHOST, PEER_LACK, &lack) >= 1);
+    assert_int_equal(lack.vnode.sync, 2);
+    assert_true(holds(lab, 0) && holds(lab, 1));
+    lab_free(lab);
+}
+
 /* R5: after a copy that was broken off among old slots, the replica asks for another one. */
 static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
 {
@@ -170,7 +190,7 @@ static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **s
     (void)state;
     ghost_sends(lab, 1, 1, true, 3);
     peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
-    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true);
+    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, true);
     lab_speak(lab, GHOST, REPLICA);
     lab_run(lab, 20 * LAB_MS);
     lab_forget(lab);
@@ -195,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_are_degraded_until_a_majority_confirms, set_up,
                                         tear_down),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
+        cmocka_unit_test(a_copy_without_its_beginning_is_refused),
         cmocka_unit_test(a_copy_that_may_have_left_something_over_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
