@@ -146,7 +146,7 @@ conformance: ## Checks the protocols against independent implementations of them
 cluster: ## Runs the tests that start real clusters of processes.
 	@$(run) cluster
 
-soak: ## Runs SOAK_SEEDS=n simulations from FIRST=f on (100000, 1), then KILLS=n random kills (1000) and every failpoint; SOAK=sim or SOAK=cluster for one.
+soak: ## Runs SOAK_SEEDS=n simulations from FIRST=f on (100000, 1), then KILLS=n random kills (1000) and every failpoint; SOAK=gossip, SOAK=sim or SOAK=cluster for one.
 	@deploy/deps test
 	@SOAK=$(SOAK) SOAK_SEEDS=$(SOAK_SEEDS) FIRST=$(FIRST) $(run) soak
 
@@ -272,9 +272,10 @@ $(unit_programs): $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o \
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) $(core) -o $@ $(call pkg_libs,tests)
 
-$(bench_programs): $(out)/tests/bench/%: $(out)/obj/tests/bench/%.o $(core)
+$(bench_programs): $(out)/tests/bench/%: $(out)/obj/tests/bench/%.o \
+                  $(call objects,$(sources.support)) $(core)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(all_ldflags) $< $(core) -o $@ $(call pkg_libs,tests)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) $(core) -o $@ $(call pkg_libs,tests)
 
 $(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o \
                   $(call objects,$(sources.support)) $(core)
