@@ -172,6 +172,9 @@ struct vnode {
     bool stirred;     /* is in shard.stirred */
     uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
     uint16_t best;    /* RECOVERING: who holds the best state, PEER_NONE = this node */
+    uint64_t
+        granted; /* tokens, in this term; bound.c; near the role, for each decision writes it */
+    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
     struct term best_state;
     uint64_t best_seq;
     int64_t since_ns; /* of the role */
@@ -192,9 +195,7 @@ struct vnode {
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
     struct merge_vnode merge;
-    uint64_t granted;  /* tokens, in this term; bound.c */
-    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
-    bool sampled;      /* is in shard.bound.samples */
+    bool sampled; /* is in shard.bound.samples */
 };
 
 /* ---- the plane of quorum -------------------------------------------------------------------- */

@@ -12,14 +12,15 @@ bool vnodes_degraded(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
         return false; /* S5 */
-    uint32_t holders = 1;
     uint32_t replicas = 1;
-    for (uint32_t i = 0; i < vnode->link_count; i++) {
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        replicas += vnode->links[i].node != 0;
+    const uint32_t majority = replicas / 2 + 1;
+    uint32_t holders = 1;
+    for (uint32_t i = 0; i < vnode->link_count && holders < majority; i++)
         holders += vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
                    !peers_silent(shard, vnode->links[i].peer);
-        replicas += vnode->links[i].node != 0;
-    }
-    return holders < replicas / 2 + 1;
+    return holders < majority;
 }
 
 uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
