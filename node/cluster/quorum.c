@@ -198,6 +198,7 @@ void quorum_opened(struct shard *shard, uint32_t number)
     quorum->campaigning = false;
     quorum->sealed = false;
     quorum->stalled = false;
+    quorum->cut_ns = 0;
     quorum->marked_seq = 0;
     quorum->committed_seq = 0;
     shard->quorum_due = true;
@@ -419,6 +420,13 @@ bool quorum_committed(const struct shard *shard, uint32_t number)
     return quorum->first_part == POOL_NONE && !quorum->stalled;
 }
 
+/* Whether the decider has lost its majority: connections that broke and come back are no loss, and
+ * to give way would leave what waits in doubt. */
+static bool cut_off(const struct shard *shard, const struct quorum *quorum)
+{
+    return quorum->cut_ns != 0 && shard->now_ns - quorum->cut_ns > shard->options.silence_ns;
+}
+
 /* What could not be committed for too long is answered, though its outcome is unknown (Q7). */
 static void give_up_old(struct shard *shard, uint32_t number, struct effects *effects)
 {
@@ -455,7 +463,11 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
     struct quorum *quorum = quorum_of(shard, number);
     give_up_old(shard, number, effects);
     remind(shard, number);
-    if (!quorum_reachable(shard, number)) {
+    if (quorum_reachable(shard, number))
+        quorum->cut_ns = 0;
+    else if (quorum->cut_ns == 0)
+        quorum->cut_ns = shard->now_ns;
+    if (cut_off(shard, quorum)) {
         vnodes_recover(shard, number, false, effects);
         return;
     }
@@ -474,7 +486,8 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
     const struct quorum *quorum = quorum_of(shard, number);
     switch ((enum peer_role)vnode->role) {
     case ROLE_DECIDING:
-        return quorum_committed(shard, number) && quorum_current(shard, number) && !quorum->sealed;
+        return quorum_committed(shard, number) && quorum_current(shard, number) &&
+               !quorum->sealed && quorum->cut_ns == 0;
     case ROLE_REPLICA:
         return quorum->lost_ns == 0;
     case ROLE_ABSENT:
@@ -490,10 +503,10 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
 bool quorum_failing(const struct shard *shard, uint32_t number)
 {
     const struct quorum *quorum = quorum_of(shard, number);
+    if (shard->vnodes[number].role == ROLE_DECIDING)
+        return quorum->stalled || cut_off(shard, quorum);
     if (!quorum_reachable(shard, number))
         return true;
-    if (shard->vnodes[number].role == ROLE_DECIDING)
-        return quorum->stalled;
     return shard->vnodes[number].role != ROLE_ABSENT && quorum->lost_ns != 0 &&
            shard->now_ns - quorum->lost_ns > SHARD_QUORUM_PATIENCE_NS;
 }

@@ -237,6 +237,7 @@ struct quorum {
     /* being the decider */
     bool sealed;            /* decides nothing more: another ballot is to follow */
     bool stalled;           /* decisions were given up for want of a majority */
+    int64_t cut_ns;         /* since when no majority is within reach, 0: one is */
     uint64_t settled_epoch; /* of the configuration that wants the vnode where it is (Q9) */
     struct quorum_set from; /* whose majorities commit: of both */
     struct quorum_set to;
