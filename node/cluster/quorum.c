@@ -319,7 +319,8 @@ void quorum_marked(struct shard *shard, uint16_t at, const struct peer_vnode *en
     if (vnode->role != ROLE_REPLICA)
         return; /* a state that was pulled: nobody counts on it yet */
     quorum_found(shard, number);
-    if ((entry->flags & ENTRY_SETTLED) != 0) { /* it may come before the view that it is about */
+    /* It may come before the view that it is about, and an older one behind it (stream_in.c). */
+    if ((entry->flags & ENTRY_SETTLED) != 0 && entry->term.epoch > quorum->settled_epoch) {
         quorum->settled_epoch = entry->term.epoch;
         vnodes_stir(shard, number);
     }
