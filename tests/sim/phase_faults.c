@@ -9,7 +9,7 @@
  */
 #include "tests/sim/phase.h"
 
-enum { SPLIT_MIN_MS = 50, SPLIT_MAX_MS = 900, CHAOS_MIN = 4, CHAOS_MORE = 8 };
+enum { SPLIT_MIN_MS = 50, SPLIT_MAX_MS = 900, HEALED_MS = 1500, CHAOS_MIN = 4, CHAOS_MORE = 8 };
 
 /* ---- split ----------------------------------------------------------------------------------- */
 
@@ -72,9 +72,17 @@ static bool judge_merge(struct sim *sim)
     return true;
 }
 
+/* The split heals, and what was held up passes again everywhere: a connection may take as long to
+ * notice. */
+static bool heal_for_good(struct sim *sim)
+{
+    phase_wait(sim, HEALED_MS);
+    return heal(sim);
+}
+
 const struct phase_step phase_merge[] = {
     {"few", step_few},      {"drain", step_drain},   {"split", split},
-    {"both", both_sides},   {"drain", step_drain},   {"heal", heal},
+    {"both", both_sides},   {"drain", step_drain},   {"heal", heal_for_good},
     {"rest", step_rest},    {"equal", step_equal},   {"audit", step_audit},
     {"judge", judge_merge}, {"enough", step_enough}, {"drain", step_drain},
     {"audit", step_audit},  {"judge", step_kept},    {NULL, NULL},
