@@ -86,7 +86,9 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
         vnodes_quorum(shard, number) && followed &&
         term_compare(term, vnode->role == ROLE_REPLICA ? &vnode->term : &vnode->best_state) != 0;
     const enum copy_order order = order_of(vnode, at, term, record->term.sync);
-    vnode->in_late = order == COPY_LATE;
+    /* What a decider sent in an earlier term may come behind its opening of the newest. */
+    const bool earlier = vnode->role == ROLE_REPLICA && term_compare(term, &vnode->term) < 0;
+    vnode->in_late = order == COPY_LATE || (followed && earlier);
     if (outdated) {
         vnode->in_late = true;
     } else if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
@@ -95,7 +97,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     } else if (order == COPY_NEXT && !followed && vnode->in_from != PEER_NONE &&
                follows(shard, vnode->in_from, number)) {
         vnode->in_late = true; /* the copy of the one it follows goes on */
-    } else if (order == COPY_NEXT) {
+    } else if (order == COPY_NEXT && !vnode->in_late) {
         vnode->in_from = at;
         vnode->in_term = *term;
         vnode->in_sync = record->term.sync;
@@ -120,6 +122,8 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *
         vnodes_stir(shard, record->slot.vnode);
         return;
     }
+    if (!vnode->whole)
+        return; /* no mark of it will be taken: what is held stays what it is (B1 of diverge.c) */
     vnode->beyond = true;
     const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
                                     record->slot.state, record->slot.len, shard->now_ns, 0);

@@ -181,6 +181,27 @@ static void a_copy_without_its_beginning_is_refused(void **state)
     lab_free(lab);
 }
 
+/* B1 of diverge.c: what comes late of a decider's earlier term does not touch what is held. */
+static void a_slot_of_an_earlier_term_is_not_taken(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct peer_vnode opened = ghost_entry(lab, 1, 0);
+    uint8_t before[STATE_MAX];
+    uint8_t after[STATE_MAX];
+    const struct hash128 id = {1, 1};
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    const int len = inspect_slot(lab->shards[REPLICA].shard, id, before, sizeof before);
+    assert_true(len > 0);
+    opened.term.number = 6;
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, REPLICA);
+    ghost_sends(lab, 2, 1, true, 3);
+    assert_int_equal(inspect_slot(lab->shards[REPLICA].shard, id, after, sizeof after), len);
+    assert_memory_equal(after, before, (size_t)len);
+    lab_free(lab);
+}
+
 /* R5: after a copy that was broken off among old slots, the replica asks for another one. */
 static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
 {
@@ -216,6 +237,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
         cmocka_unit_test(a_copy_without_its_beginning_is_refused),
+        cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),
         cmocka_unit_test(a_copy_that_may_have_left_something_over_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
