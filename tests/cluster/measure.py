@@ -20,10 +20,16 @@ import tempfile
 import time
 
 from harness import Cluster, Command, History, Load, Stopwatch, wait_for
-from harness.client import long_limit
+from harness.client import RuleLimit, long_limit
 from harness.network import Network, why_not
 
 LAST_MOMENTS_S = 0.025
+STRICT = RuleLimit(300, "strict")
+RULES = f"""
+rules:
+  - {{name: strict, match: {{plan: strict}}, key: [user], consistency: quorum, on_failure: closed,
+     limits: [{{rate: {STRICT.count}/25h, algorithm: fixed_window}}]}}
+"""
 WRITE_BACK_S = 0.5 + 0.35  # a period, one write, and the loop's round until then
 TABLE = ["| promise | measured on | promised | found | |", "|---|---|---|---|---|"]
 
@@ -59,9 +65,15 @@ def spread(values):
 class Scene:
     """A fresh cluster in a folder that goes away."""
 
-    def __init__(self, nodes, network=None):
+    def __init__(self, nodes, network=None, rules=None):
         self.folder = tempfile.mkdtemp(prefix="tidegate-measure-")
-        self.cluster = Cluster(self.folder, nodes, network=network)
+        arguments = ()
+        if rules:
+            path = os.path.join(self.folder, "rules.yaml")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(rules)
+            arguments = ("--rules", path)
+        self.cluster = Cluster(self.folder, nodes, *arguments, network=network)
 
     def __enter__(self):
         return self.cluster.start()
@@ -243,6 +255,39 @@ def measure_r3(report, options):
                    all(within for _, _, within in found))
 
 
+def strict_load(cluster, keys, endpoints=None):
+    return Load(endpoints or list(cluster.endpoints), keys, STRICT, threads=3, batch=2, window=2)
+
+
+def strict_kill(cluster, number, victim):
+    """One kill of a node under load of consistency quorum: excess and lost items, and the pause."""
+    keys = [f"strict-{number}-{at}" for at in range(12)]
+    with strict_load(cluster, keys) as load:
+        wait_for(lambda: load.allowed() > STRICT.count * 3, 30, "a quarter is used")
+        killed, _ = victim.kill()
+        wait_for(lambda: load.count() > 1.5 * STRICT.count * len(keys), 60, "all was asked for")
+        pause = load.longest_pause_ms(killed, killed + 3)
+    victim.start()
+    cluster.wait_healthy(30)
+    history = History(load)
+    with cluster.client(attempt_s=3, deadline_s=10) as client:
+        used = {key: client.peek(key, STRICT, cost=0).used for key in keys}
+    return sum(key.excess for key in history.keys.values()), \
+        sum(max(0, history.keys[key].admitted - used[key]) for key in keys), pause
+
+
+def measure_r3_quorum(report, options):
+    for nodes in options.nodes:
+        with Scene(nodes, rules=RULES) as cluster:
+            found = [strict_kill(cluster, number, victim)
+                     for number, victim in victims_of(cluster, options.kills)]
+        excess, lost = sum(row[0] for row in found), sum(row[1] for row in found)
+        report.add("R3 `quorum`: admitted again after a crash",
+                   f"{nodes} nodes, {options.kills} kills under load", "0",
+                   f"{excess} admitted again, {lost} forgotten; longest pause p50 "
+                   f"{percentile([row[2] for row in found], 0.5):.0f} ms", excess == 0 and lost == 0)
+
+
 # --- R4: a split ------------------------------------------------------------------------------
 
 
@@ -290,6 +335,30 @@ def measure_r4(report, options):
                    "<= one limit (100) a side, none after the heal",
                    f"most {most} a side, {again} after; healthy again in "
                    f"{max(row[3] for row in found):.0f} ms", most <= 100 and again == 0)
+
+
+def measure_r4_quorum(report, options):
+    missing = why_not()
+    if missing:
+        return
+    splits = max(3, options.kills // 3)
+    most = alone = 0
+    with Network(3) as network, Scene(3, network, RULES) as cluster:
+        for number in range(splits):
+            keys = [f"apart-{number}-{at}" for at in range(12)]
+            network.split([0, 1], [2])
+            few = strict_load(cluster, keys, [cluster[2].endpoint])
+            with strict_load(cluster, keys, [node.endpoint for node in cluster.nodes[:2]]) as many, few:
+                wait_for(lambda many=many: many.count() > 1.2 * STRICT.count * len(keys), 60,
+                         "the majority was asked for more than there is")
+                healed = time.monotonic()
+                network.heal()
+                cluster.wait_healthy(60)
+            alone += sum(answer.allowed for answer in few.all() if answer.at < healed)
+            most = max(most, *(key.admitted for key in History(many, few).keys.values()))
+    report.add("R4 `quorum`: a split of 2 and 1", f"3 nodes in namespaces, {splits} splits, 12 keys",
+               f"0 above the limit ({STRICT.count})", f"most {most} on both sides together, {alone} "
+               f"by the side without a majority", most <= STRICT.count and alone == 0)
 
 
 # --- R5: all nodes ----------------------------------------------------------------------------
@@ -343,7 +412,8 @@ def measure_r5(report, options):
                    all(row[3] for row in found))
 
 
-MEASURES = {"R1": measure_r1, "R2": measure_r2, "R3": measure_r3, "R4": measure_r4, "R5": measure_r5}
+MEASURES = {"R1": [measure_r1], "R2": [measure_r2], "R3": [measure_r3, measure_r3_quorum],
+            "R4": [measure_r4, measure_r4_quorum], "R5": [measure_r5]}
 
 
 def machine():
@@ -363,7 +433,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     report = Report()
     for name in options.only.split(","):
-        MEASURES[name](report, options)
+        for measure in MEASURES[name]:
+            measure(report, options)
     print(f"Measured on {datetime.date.today()}, {machine()}, nodes and clients on the one machine, "
           f"write-back every 0.5 s:\n")
     print("\n".join(TABLE + report.rows))

@@ -37,4 +37,4 @@ def test_checks_of_a_healthy_cluster_are_linearizable(trio, measured):
     history = History(load)
     verdicts, text = history.linearizable()
     measured("single checks judged", f"{history.summary()}; {sorted(set(verdicts.values()))}")
-    assert set(verdicts.values()) == {"ok"}, text
+    assert set(verdicts.values()) == {"ok"}, text[:4000]

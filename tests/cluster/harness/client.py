@@ -59,6 +59,26 @@ class Limit:
     def template(self):
         return [0, ALGORITHMS[self.algorithm], self.count, self.window_ns, self.burst]
 
+    @staticmethod
+    def item(key):
+        """What is sent for a key."""
+        return key
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleLimit:
+    """A limit that a rule has: its count, and how a check asks for it."""
+
+    count: int
+    plan: str  # the value of the attribute `plan` that the rule matches; the key is a `user`
+
+    @staticmethod
+    def template():
+        return [1, "plan", "user"]
+
+    def item(self, key):
+        return (self.plan, key)
+
 
 def long_limit(count, algorithm="token_bucket"):
     """`count` per 24 hours, or per 25 if a window aligned to the day would end during the test."""
@@ -207,7 +227,11 @@ class Client:
     def ask(self, values, template, operation="check", cost=1, at_most=False, seq=None, flags=0):
         """Decisions on `values` (keys of an inline Limit, or tuples for attribute names)."""
         seq = seq or self.next_seq()
-        template = template.template() if isinstance(template, Limit) else [1, *template]
+        if isinstance(template, (Limit, RuleLimit)):
+            values = [template.item(value) for value in values]
+            template = template.template()
+        else:
+            template = [1, *template]
         timeout_ms = max(int(self.deadline_s * 1000), 1)
         answer = self.talk(lambda more: encode_checks(self.session, seq, flags | more, timeout_ms,
                                                       template, values, operation, cost, at_most),

@@ -20,6 +20,9 @@ from .node import program
 # What no replica had acknowledged when a decider died is no older than this: a decider ships its
 # dirty slots every 5 ms, and marks answers degraded when replicas fall behind.
 LAST_MOMENTS_S = 0.025
+# A node asks a second decider when the first one dies, and that may charge again. Such an answer has
+# taken longer than this.
+ASKED_AGAIN_S = 0.008
 
 
 def judge_program():
@@ -144,7 +147,8 @@ class History:
         """Each key's verdict by judge.c: ok, unknown, or broken at a line; and the text judged.
 
         Only for loads of one item a batch. An answer that was degraded, busy or an error says
-        nothing of what was charged, so it counts as none.
+        nothing of what was charged, so it counts as none. Who asked again gets the first answer
+        with the count of the moment, so that count says nothing either.
         """
         lines = []
         for name, key in self.keys.items():
@@ -166,8 +170,16 @@ class History:
         assert answer.items == 1, "only single checks can be judged one by one"
         decided = not answer.degraded and not answer.undecided
         returned = f"{answer.at * 1e9:.0f}" if decided else "-"
-        return f"op {answer.sent * 1e9:.0f} {returned} 1 {answer.allowed if decided else 0} " \
-               f"{answer.used if decided else '-'} {answer.tries - 1}"
+        used = answer.used if decided and answer.tries == 1 else "-"
+        again = answer.tries - 1 + (answer.at - answer.sent > ASKED_AGAIN_S)
+        return f"op {answer.sent * 1e9:.0f} {returned} 1 {answer.allowed if decided else 0} {used} " \
+               f"{again}"
+
+    @staticmethod
+    def around(key, text, verdict):
+        """The lines of a history about the place where it is broken."""
+        at = int(verdict.split()[-1])
+        return "\n".join([f"{key} {verdict}:", *text.splitlines()[max(at - 12, 0):at + 8]])
 
     # --- judgement ---------------------------------------------------------------------------
 

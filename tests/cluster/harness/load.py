@@ -114,7 +114,7 @@ class Load:
 
     def send(self, socket, session, seq, key, flags):
         frame = encode_checks(session, seq, flags, 2000, self.limit.template(),
-                              [key] * self.batch)
+                              [self.limit.item(key)] * self.batch)
         try:
             socket.send(frame, zmq.DONTWAIT)
         except zmq.Again:
