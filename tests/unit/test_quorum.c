@@ -478,33 +478,93 @@ static bool owner_decides_all(struct lab *lab, void *context)
     return true;
 }
 
+static void take_out(struct lab *lab, uint32_t node)
+{
+    assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[node].node), 0);
+    assert_int_equal(ring_config_settle(lab->config, lab->config_next), 0);
+}
+
+static void bring_in(struct lab *lab, uint32_t node)
+{
+    struct ring_member member;
+    char name[8];
+    char zone[8];
+    (void)snprintf(name, sizeof name, "n%u", node);
+    (void)snprintf(zone, sizeof zone, "z%u", node);
+    assert_int_equal(
+        ring_member_init(&member, lab->shards[node].node, name, zone, RING_WEIGHT_DEFAULT), 0);
+    assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
+    lab_adopt(lab);
+}
+
+/* A user of a vnode in whose new replica set `newcomer` is, behind the owner that it had before;
+ * gives that owner, and the replicas that stay and go. */
+static void find_moving_user(const struct lab *lab, uint32_t newcomer, char user[16],
+                             uint32_t *owner, uint32_t *stays, uint32_t *goes)
+{
+    for (uint32_t i = 0; i < 1000; i++) {
+        (void)snprintf(user, 16, "user-%u", i);
+        uint64_t ids[VIEW_REPLICAS_MAX];
+        const uint32_t vnode = vnode_of_user(lab, "kept", user);
+        if (view_replica_set(lab->shards[0].view, vnode, ids) != 4)
+            continue;
+        *owner = lab_replica(lab, vnode, 0);
+        *goes = lab_replica(lab, vnode, 3); /* of `from` alone */
+        const bool second = lab_replica(lab, vnode, 1) == newcomer;
+        *stays = lab_replica(lab, vnode, second ? 2 : 1);
+        if (*owner != newcomer && *goes != newcomer && *stays != newcomer)
+            return;
+    }
+    fail_msg("no vnode moves as wanted");
+}
+
+/* While the ring changes the old majority is not enough: the newcomer's set must hold it too. */
+static void in_a_transition_both_majorities_are_needed(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(4, 1, 3);
+    char user[16];
+    uint32_t owner = 0;
+    uint32_t stays = 0;
+    uint32_t goes = 0;
+    take_out(lab, 3);
+    for (uint32_t at = 0; at < 4; at++)
+        lab_start(lab, at);
+    lab_rules(lab, RULES);
+    lab_until(lab, owner_decides_all, NULL, 5000 * LAB_MS);
+    bring_in(lab, 3);
+    lab_until(lab, all_arrived, NULL, 5000 * LAB_MS); /* and the transition is left open */
+    find_moving_user(lab, 3, user, &owner, &stays, &goes);
+    assert_true(check(lab, owner, "/kept", user, 1).allowed);
+    lab_run(lab, 50 * LAB_MS);
+    lab->shards[3].journal_ns = -1;
+    lab->shards[stays].journal_ns = -1;
+    const uint64_t seq = send(lab, owner, "/kept", user, OPERATION_CHECK, 1, 2000);
+    lab_run(lab, 100 * LAB_MS); /* the owner and the one that goes hold it */
+    assert_false(lab_answered(lab, seq));
+    lab->shards[3].journal_ns = 0;
+    lab_journal_end(lab, 3, true);
+    lab_run(lab, 50 * LAB_MS);
+    assert_true(lab_answered(lab, seq));
+    lab->shards[stays].journal_ns = 0;
+    lab_free(lab);
+}
+
 /* A cluster grows from one node to three under rules of quorum: each transition ends, and what was
  * counted by the one node is known to the three. */
 static void a_ring_that_grows_from_one_node_arrives(void **state)
 {
     (void)state;
     struct lab *lab = lab_new(3, 1, 3);
-    for (uint32_t node = 2; node > 0; node--) {
-        assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[node].node),
-                         0);
-        struct ring_config *settled = lab->config;
-        assert_int_equal(ring_config_settle(settled, lab->config_next), 0);
-    }
+    take_out(lab, 2);
+    take_out(lab, 1);
     for (uint32_t at = 0; at < 3; at++)
         lab_start(lab, at);
     lab_rules(lab, RULES);
     lab_until(lab, owner_decides_all, NULL, 5000 * LAB_MS);
     assert_true(check(lab, 1, "/kept", "ada", 7).allowed);
     for (uint32_t node = 1; node < 3; node++) {
-        struct ring_member member;
-        char name[8];
-        char zone[8];
-        (void)snprintf(name, sizeof name, "n%u", node);
-        (void)snprintf(zone, sizeof zone, "z%u", node);
-        assert_int_equal(
-            ring_member_init(&member, lab->shards[node].node, name, zone, RING_WEIGHT_DEFAULT), 0);
-        assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
-        lab_adopt(lab);
+        bring_in(lab, node);
         lab_until(lab, all_arrived, NULL, 5000 * LAB_MS);
         settle_config(lab);
         assert_int_equal(used(lab, 2, "/kept", "ada"), 7);
@@ -535,6 +595,7 @@ int main(void)
         TEST(a_refund_in_doubt_is_not_repeated),
         cmocka_unit_test(it_works_for_any_number_of_replicas_and_shards),
         cmocka_unit_test(two_replicas_decide_only_together),
+        cmocka_unit_test(in_a_transition_both_majorities_are_needed),
         cmocka_unit_test(a_ring_that_grows_from_one_node_arrives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
