@@ -58,12 +58,12 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(forwarded, "forwards", true)                                                                 \
     X(resent, "forwards sent again", true)                                                         \
     X(moved, "moved", true)                                                                        \
-    X(quorum_calls, "quorum operations", false)                                                    \
-    X(quorum_answers, "quorum operations answered", false)                                         \
-    X(quorum_terms, "quorum terms opened", false)                                                  \
-    X(quorum_in_doubt, "quorum decisions in doubt", false)                                         \
-    X(quorum_unavailable, "quorum checks refused", false)                                          \
-    X(histories, "histories judged", false)                                                        \
+    X(quorum_calls, "quorum operations", true)                                                     \
+    X(quorum_answers, "quorum operations answered", true)                                          \
+    X(quorum_terms, "quorum terms opened", true)                                                   \
+    X(quorum_in_doubt, "quorum decisions in doubt", true)                                          \
+    X(quorum_unavailable, "quorum checks refused", true)                                           \
+    X(histories, "histories judged", true)                                                         \
     X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \
     X(recalled, "retries recalled", true)                                                          \

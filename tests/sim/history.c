@@ -5,12 +5,20 @@
  * tells of the count is not used: it is read when the first answer is recalled, not when it was
  * given.
  *
+ * Nodes ask again, too: what a decider that was deposed had decided but not committed is asked for
+ * anew, and may then be charged twice. Nobody is told, but it takes time; so an operation that took
+ * long may have been charged more often than it was sent. That can explain a denial, never an
+ * admission too many.
+ *
  * K9  The history of each key of consistency quorum is linearizable, whatever went wrong.
  */
 #include <stdlib.h>
 
 #include "base/assert.h"
 #include "tests/sim/sim.h"
+
+#define DOUBT_NS  (25 * SIM_MS) /* no answer without a change of decider takes longer */
+#define RESEND_NS (50 * SIM_MS) /* nodes do not ask more often */
 
 uint32_t history_call(struct sim *sim, uint32_t key, enum linear_kind kind, uint32_t cost)
 {
@@ -37,8 +45,11 @@ void history_again(struct sim *sim, uint32_t at)
 void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used)
 {
     struct linear_op *op = &sim->history.ops[at];
+    const int64_t took_ns = sim->now_ns - op->call_ns;
     op->return_ns = sim->now_ns;
     op->allowed = allowed;
+    if (took_ns > DOUBT_NS)
+        op->extra += 1 + (uint32_t)(took_ns / RESEND_NS);
     op->used = op->extra > 0 ? -1 : (int64_t)used;
     sim->coverage.quorum_answers++;
 }

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 0 };
+enum { QUORUM_PERMILLE = 400 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -90,7 +90,7 @@ static void draw(uint64_t seed, struct options *out)
     out->events = 14000 + (uint32_t)random_below(&random, 16000);
     out->formed = random_below(&random, 4) != 0;
     out->far = random_below(&random, 6) == 0;
-    out->quorum = random_below(&random, 1000) + 1 <= QUORUM_PERMILLE;
+    out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
 }
 
@@ -124,6 +124,8 @@ void options_draw(uint64_t seed, const struct overrides *given, struct options *
 {
     draw(seed, out);
     override(given, out);
+    if (out->quorum && !given->replicas)
+        out->replicas = VIEW_REPLICATION_MAX; /* two have no majority without either */
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */

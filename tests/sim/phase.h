@@ -94,5 +94,6 @@ extern const struct phase_step phase_split[];
 extern const struct phase_step phase_merge[];
 extern const struct phase_step phase_chaos[];
 bool phase_join_fits(const struct sim *sim);
+bool phase_force_fits(const struct sim *sim);
 
 #endif

@@ -30,9 +30,8 @@ static bool start_all(struct sim *sim)
 }
 
 const struct phase_step phase_form[] = {
-    {"start", start_all},  {"rest", step_rest},   {"enough", step_enough},
-    {"drain", step_drain}, {"audit", step_audit}, {"judge", step_kept},
-    {NULL, NULL},
+    {"start", start_all}, {"owned", step_owned}, {"enough", step_enough}, {"drain", step_drain},
+    {"rest", step_rest},  {"audit", step_audit}, {"judge", step_kept},    {NULL, NULL},
 };
 
 /* ---- idle, crash ----------------------------------------------------------------------------- */

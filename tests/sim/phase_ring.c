@@ -171,6 +171,12 @@ static bool go_on_alone(struct sim *sim)
     return true;
 }
 
+/* Keys that majorities keep wait for the dead ones, whatever an operator forces. */
+bool phase_force_fits(const struct sim *sim)
+{
+    return !sim->options.quorum;
+}
+
 const struct phase_step phase_force[] = {
     {"quiet", step_quiet}, {"flushed", step_flushed}, {"kill", kill_voters}, {"force", go_on_alone},
     {"back", step_back},   {"equal", step_equal},     {NULL, NULL},
