@@ -42,10 +42,23 @@ def granted_by(load):
 def test_what_a_killed_node_forgets_is_within_the_bound_it_reported(new_cluster, measured):
     """kill -9 of a node whose grants under load reach nobody: what its successors do not know, and so
     admit again, is at most what its status said, and not much less."""
-    cluster = new_cluster(3).start()
+    for _ in range(ATTEMPTS):  # a starved node is deposed, and what others grant is not its to tell
+        said, forgotten, deposed = kill_a_lone_node(new_cluster(3).start())
+        measured("tokens that status said / that were forgotten", f"{said} / {forgotten}, {deposed}")
+        if not deposed:
+            break
+    else:
+        raise AssertionError(f"the node was deposed {ATTEMPTS} times")
+    assert forgotten <= said
+    assert forgotten > 1000  # else nothing was shown
+
+
+def kill_a_lone_node(cluster):
+    """What it said, what was forgotten, and how many vnodes it was deposed from meanwhile."""
     victim, *others = cluster
+    stepped_down = victim.counter("stepped_down")
     keys = cluster.keys_decided_by(victim.name, 20)
-    limit = long_limit(10_000_000)
+    limit = long_limit(10_000_000, "fixed_window")  # nothing drains while it is looked at
     with Load([victim.endpoint], keys, limit, silence_s=5) as load:
         wait_for(lambda: sum(granted_by(load).values()) > 1000, 10, "there is load")
         signal_all(others, signal.SIGSTOP)
@@ -54,16 +67,15 @@ def test_what_a_killed_node_forgets_is_within_the_bound_it_reported(new_cluster,
         wait_for(lambda: time.monotonic() - start > LOAD_S, 5, "more is granted")
     granted = granted_by(load)
     said = wait_for(lambda: steady(victim), 5, "the figure of the moment is published")
+    deposed = victim.counter("stepped_down") - stepped_down
     victim.kill()
     signal_all(others, signal.SIGCONT)
     forgotten = 0
     with others[0].client(attempt_s=2, deadline_s=20) as client:
         for key in keys:
             forgotten += max(0, granted[key] - client.peek(key, limit).used)
-    measured("tokens that status said / that were forgotten", f"{said} / {forgotten}")
-    assert forgotten <= said
-    assert forgotten > 1000  # else nothing was shown
     victim.start()
+    return said, forgotten, deposed
 
 
 def steady(node):
