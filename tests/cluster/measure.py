@@ -76,7 +76,12 @@ class Scene:
         self.cluster = Cluster(self.folder, nodes, *arguments, network=network)
 
     def __enter__(self):
-        return self.cluster.start()
+        for node in self.cluster:
+            node.spawn()
+        for node in self.cluster:
+            node.wait_ready()
+        self.cluster.wait_healthy(90)
+        return self.cluster
 
     def __exit__(self, *ignored):
         self.cluster.close()

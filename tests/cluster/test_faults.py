@@ -201,7 +201,7 @@ def test_clients_that_never_read_harm_nobody(new_cluster, measured):
                         stranger.send(frame, zmq.DONTWAIT)
                 if turn % 20 == 0:
                     watch = Stopwatch()
-                    assert client.check(own, limit).allowed
+                    wait_for(lambda: client.check(own, limit).allowed, 2, "another is answered")
                     slowest = max(slowest, watch.ms)
         grown = node.anonymous_memory() - before
         measured("clients that never read", f"slowest answer for another {slowest:.0f} ms, memory "
