@@ -121,6 +121,11 @@ static void answer_question(struct shard *shard, uint16_t at, const struct peer_
         vnode->whole = false;
         quorum_lost(shard, entry->vnode);
     }
+    /* A replica that asks may have missed the mark with which the vnode arrived (Q9). */
+    const int link = vnodes_link_to(vnode, shard->peers[at]->node);
+    if (vnode->role == ROLE_DECIDING && link >= 0 && entry->role == ROLE_REPLICA &&
+        quorum_of(shard, entry->vnode)->settled_epoch == shard->view->epoch)
+        stream_mark_again(shard, entry->vnode, (uint32_t)link);
     quorum_put_report(shard, at, entry->vnode, effects);
 }
 
@@ -357,11 +362,12 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
                            : lost_ns > OTHER_PATIENCE_NS + rank_ns;
     if (own || turn) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && (!vnode->whole || lost_ns >= 0) &&
-               shard->now_ns - vnode->asked_ns > ASK_AGAIN_NS) {
+    } else if (!gone && (!vnode->whole || lost_ns >= 0 || !quorum_arrived(shard, number)) &&
+               shard->now_ns - vnode->asked_ns >
+                   (vnode->whole && lost_ns < 0 ? ASK_DEAF_NS : ASK_AGAIN_NS)) {
         const struct peer_vnode question = vnodes_entry(shard, number);
         vnode->asked_ns = shard->now_ns;
-        if (lost_ns >= 0) /* does it decide? */
+        if (lost_ns >= 0 || vnode->whole) /* does it decide? did the vnode arrive? */
             peers_put_vnode(shard, vnode->hint, PEER_QUERY, &question, effects);
         if (!vnode->whole)
             stream_tell_lack(shard, vnode->hint, number, effects);

@@ -33,6 +33,9 @@ class ByRules:
     def template(self):
         return [1, "api", "user"]
 
+    def item(self, key):
+        return key
+
 
 @pytest.fixture
 def quorum(new_cluster, tmp_path):
