@@ -86,6 +86,9 @@ static void add_quoted(struct cli_text *text, const char *data, size_t len)
             cli_text_format(text, "\\u%04x", (unsigned)*at);
         else if (step == 2 && (uint8_t)at[0] == 0xc2 && (uint8_t)at[1] < 0xa0)
             cli_text_format(text, "\\u%04x", (unsigned)(uint8_t)at[1]);
+        else if (step == 3 && (uint8_t)at[0] == 0xef && (uint8_t)at[1] == 0xbf &&
+                 (uint8_t)at[2] >= 0xbe) /* YAML does not have them as they are */
+            cli_text_format(text, "\\uff%02x", (unsigned)(uint8_t)at[2] + 0x40);
         else
             cli_text_add(text, at, step);
     }

@@ -190,6 +190,20 @@ static void unusual_values_stay_valid_json(void **state)
         "\"most\":18446744073709551615}");
 }
 
+/* U+FFFE and U+FFFF, which YAML does not allow as they are, are escaped; what is beside them is
+ * not.
+ */
+static void noncharacters_are_escaped(void **state)
+{
+    struct value value;
+    (void)state;
+    start(&value);
+    mp_put_str(&value.writer, "a\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd");
+    finish(&value);
+    json_is(&value, "\"a\\ufffe\\uffff\xef\xbf\xbd\"");
+    yaml_is(&value, false, "\"a\\ufffe\\uffff\xef\xbf\xbd\"\n");
+}
+
 /* ---- against independent readers --------------------------------------------------------------
  */
 
@@ -478,6 +492,7 @@ int main(void)
         cmocka_unit_test(an_item_of_yaml_is_indented_behind_its_dash),
         cmocka_unit_test(yaml_quotes_what_could_be_something_else),
         cmocka_unit_test(unusual_values_stay_valid_json),
+        cmocka_unit_test(noncharacters_are_escaped),
         cmocka_unit_test(other_readers_understand_random_trees),
         cmocka_unit_test(rows_become_aligned_columns),
         cmocka_unit_test(colour_marks_states_and_keeps_columns),
