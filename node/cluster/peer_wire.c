@@ -28,7 +28,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
 enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
-enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4 };
+enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {
@@ -37,9 +37,11 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
     bytes_put_i64(writer, ping->echo_ns);
     bytes_put_u64(writer, ping->opened);
     bytes_put_u32(writer, ping->announced);
-    bytes_put_u8(writer,
-                 (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
-                           (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0)));
+    bytes_put_u32(writer, ping->patience_ms);
+    bytes_put_u64(writer, ping->process);
+    bytes_put_u8(writer, (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
+                                   (ping->announces ? PING_ANNOUNCES : 0) |
+                                   (ping->asks ? PING_ASKS : 0) | (ping->deaf ? PING_DEAF : 0)));
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -241,10 +243,13 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->echo_ns = bytes_get_i64(reader);
     ping->opened = bytes_get_u64(reader);
     ping->announced = bytes_get_u32(reader);
+    ping->patience_ms = bytes_get_u32(reader);
+    ping->process = bytes_get_u64(reader);
     const uint8_t flags = bytes_get_u8(reader);
     ping->resigning = (flags & PING_RESIGNING) != 0;
     ping->announces = (flags & PING_ANNOUNCES) != 0;
     ping->asks = (flags & PING_ASKS) != 0;
+    ping->deaf = (flags & PING_DEAF) != 0;
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 

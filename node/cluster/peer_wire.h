@@ -7,8 +7,8 @@
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
- *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u8 flags
- *                                           keep-alive; echo of the last one; both >= 0
+ *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u32 patience_ms |
+ *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
@@ -181,11 +181,14 @@ enum peer_vnode_flag {
 struct peer_ping {
     int64_t sent_ns;
     int64_t echo_ns;
-    uint64_t opened;    /* terms opened by the sender since its start */
-    uint32_t announced; /* OPENED records of the announcement that this ping ends */
-    bool announces;     /* ends an announcement of all vnodes that the sender decides */
-    bool asks;          /* wants one: it lacks some */
-    bool resigning;     /* stops soon: pass it nothing */
+    uint64_t opened;      /* terms opened by the sender since its start */
+    uint32_t announced;   /* OPENED records of the announcement that this ping ends */
+    bool announces;       /* ends an announcement of all vnodes that the sender decides */
+    bool asks;            /* wants one: it lacks some */
+    uint32_t patience_ms; /* its sender does not depose the receiver within this after an echo */
+    bool resigning;       /* stops soon: pass it nothing */
+    uint64_t process;     /* a name of the process that it is for, as far as its sender knows */
+    bool deaf;            /* has not heard that process for nearly so long */
 };
 
 /* A branch that is handed over: whose it is, and how it descends. */

@@ -16,20 +16,28 @@
  * are counted, pings carry the count, and who lacks one asks for an announcement of all. So a lease
  *     can never be renewed by a replica whose take-over got lost on the way.
  * P5  A frame of the bulk channel is no sign of life: it may have waited long on its way.
- * P6  Who does not hear this node is as good as gone: a peer whose keep-alives have not echoed a
- *     newer ping for lease_ns (< silence_ns) is *deaf*. It counts as silent, and nothing it says is
- *     listened to but its keep-alives, until they echo again. So a node that hears nobody deposes
- *     nobody: the others are deaf to it before it finds them silent.
+ * P6  Who does not hear this node is as good as gone: a peer that says in its keep-alives that it
+ * has nearly run out of patience is *deaf*. It counts as silent, and nothing it says is listened to
+ *     but its keep-alives, until they say otherwise. So a node that hears nobody deposes nobody:
+ *     the others are deaf to it before it finds them silent.
  * P7  A connection that was closed is silence only when the lease that this node's last echo gave
  * is over, for the peer may live: lease_ns after it was last heard. It is at once if the peer's
  *     host refuses a new connection: then the process is gone.
+ * P8  Where the way to a peer and back is long, patience with it is longer than silence_ns. A node
+ *     tells its patience with each echo, and leases follow what the replica told; patience falls
+ *     only after it was kept once more for as long as it was told before.
  */
 #include <string.h>
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 
-enum { PEER_INDEX_LEN = SHARD_PEERS_MAX * 2 };
+enum {
+    PEER_INDEX_LEN = SHARD_PEERS_MAX * 2,
+    PEERS_AGE_DECAY = 64, /* a second or so until a slow moment of the way is forgotten */
+};
+#define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */
+#define PEERS_PATIENCE_MAX_NS (1000 * MS) /* slower ways than half of it serve no decider */
 
 static uint32_t home_of(uint64_t node, uint16_t peer_shard)
 {
@@ -169,6 +177,19 @@ bool peers_gone(const struct shard *shard, uint16_t at)
     return !peer->in_view || peer->silent;
 }
 
+/* By how much a lease is shorter than the patience of who gave it. */
+static int64_t margin(const struct shard *shard)
+{
+    return shard->options.silence_ns - shard->options.lease_ns;
+}
+
+int64_t peers_patience_ns(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    const bool keeps = shard->now_ns < peer->kept_until_ns && peer->kept_ns > peer->told_ns;
+    return latest(keeps ? peer->kept_ns : peer->told_ns, shard->options.silence_ns);
+}
+
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
@@ -176,9 +197,23 @@ bool peers_silent(const struct shard *shard, uint16_t at)
         return true;
     if (peer->heard_ns == 0) /* P1 */
         return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
-    const int64_t patience_ns =
-        peer->closed ? shard->options.lease_ns : shard->options.silence_ns; /* P7 */
-    return peer->deaf || shard->now_ns >= latest(peer->heard_ns, shard->floor_ns) + patience_ns;
+    if (peer->deaf)
+        return true;
+    const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
+    return shard->now_ns >=
+           latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - early_ns;
+}
+
+/* Whether this node will find the peer silent soon; the peer is told in time (P6). */
+static bool nearly_silent(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    if (peer->refused)
+        return true;
+    if (peer->heard_ns == 0)
+        return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
+    return shard->now_ns >=
+           latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - margin(shard);
 }
 
 bool peers_deaf(const struct shard *shard, uint16_t at)
@@ -197,8 +232,8 @@ bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
 bool peers_lease_holds(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    return shard->now_ns - peer->echo_ns <= shard->options.lease_ns || peer->heard_ns == 0 ||
-           peers_silent(shard, at);
+    return shard->now_ns - peer->echo_ns <= peer->promised_ns - margin(shard) ||
+           peer->heard_ns == 0 || peers_silent(shard, at);
 }
 
 /* The peer is there, or there again. */
@@ -206,42 +241,64 @@ static void revive(struct shard *shard, struct peer *peer)
 {
     peer->silent = false;
     peer->deaf = false;
-    peer->met_ns = shard->now_ns;
-    peer->fresh_ns = 0;
     shard->reroute_due = true;
     shard->resume_due = true; /* replication to it was put off */
     vnodes_stir_all(shard);
 }
 
-/* P6: looks at what a keep-alive of the peer echoes. The peer's silence is counted on its own
- * clock, by which it will depose this node: its pauses are none; and ours while nothing was sent
- * are not its deafness. */
-static void take_echo(struct shard *shard, struct peer *peer, const struct peer_ping *ping)
+/* P8: learns how long the way to the peer and back is, from what its keep-alive echoes. */
+static void measure(struct shard *shard, struct peer *peer, const struct peer_ping *ping)
 {
-    const int64_t patience_ns =
-        peer->echo_seen_ns == 0 ? shard->options.grace_ns : shard->options.lease_ns;
-    const int64_t since_ns = latest(latest(peer->echo_seen_ns, peer->met_ns), shard->floor_ns);
-    if (ping->echo_ns <= shard->now_ns && ping->echo_ns > peer->echo_seen_ns) {
-        peer->echo_seen_ns = ping->echo_ns;
-        peer->fresh_ns = ping->sent_ns;
-        if (peer->deaf)
-            revive(shard, peer);
-    } else if (peer->fresh_ns == 0) {
-        peer->fresh_ns = ping->sent_ns;
-    } else if (ping->sent_ns - peer->fresh_ns >= patience_ns &&
-               shard->now_ns - since_ns >= patience_ns) {
-        peer->deaf = true; /* the next tick finds it silent */
+    if (ping->echo_ns > shard->now_ns || ping->echo_ns <= peer->echo_seen_ns)
+        return;
+    const int64_t age_ns = shard->now_ns - ping->echo_ns;
+    peer->echo_seen_ns = ping->echo_ns;
+    if (age_ns > peer->age_ns)
+        peer->age_ns = age_ns;
+    else
+        peer->age_ns -= (peer->age_ns - age_ns) / PEERS_AGE_DECAY;
+    int64_t wanted_ns = latest(2 * peer->age_ns + PEERS_SPARE_NS, shard->options.silence_ns);
+    if (wanted_ns > PEERS_PATIENCE_MAX_NS)
+        wanted_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
+    if (wanted_ns < peer->told_ns) { /* what was told before is kept for as long as it says */
+        const bool kept = shard->now_ns < peer->kept_until_ns;
+        peer->kept_ns = kept ? latest(peer->kept_ns, peer->told_ns) : peer->told_ns;
+        peer->kept_until_ns = shard->now_ns + peer->kept_ns;
     }
+    peer->told_ns = wanted_ns;
+}
+
+/* Names a process of a node: a ping may come to one that took the address of another. */
+static uint64_t process_of(uint64_t node, uint64_t boot)
+{
+    return node ^ hash_mix64(boot);
+}
+
+/* P6. A peer that has not heard this process yet (what it says may be for one that was here before)
+ * is given the time of one that was never heard; and after a pause of this node it is the pause
+ * that the peer tells of. */
+static void take_deafness(struct shard *shard, uint16_t at, const struct peer_ping *ping)
+{
+    struct peer *peer = shard->peers[at];
+    const bool paused = shard->now_ns < shard->floor_ns + peers_patience_ns(shard, at);
+    const bool for_us = ping->process == process_of(shard->options.node_id, shard->options.boot);
+    peer->hears = peer->hears || for_us;
+    if (for_us && !ping->deaf && peer->deaf)
+        revive(shard, peer);
+    else if (!paused &&
+             (for_us ? ping->deaf
+                     : !peer->hears && shard->now_ns >= peer->met_ns + shard->options.grace_ns))
+        peer->deaf = true; /* the next tick finds it silent */
 }
 
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
 {
     struct peer *peer = shard->peers[at];
     const bool restarted = peer->boot != 0 && peer->boot != boot;
-    if (restarted) {
+    if (restarted || peer->boot == 0) {
         peer->deaf = false;
+        peer->hears = false;
         peer->echo_seen_ns = 0;
-        peer->fresh_ns = 0;
         peer->met_ns = shard->now_ns;
     }
     if (!peer->deaf && (peer->silent || peer->heard_ns == 0))
@@ -268,7 +325,11 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (peer->resigning != ping->resigning)
         vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
-    take_echo(shard, peer, ping);
+    measure(shard, peer, ping);
+    take_deafness(shard, at, ping);
+    peer->promised_ns = ping->patience_ms * MS;
+    if (peer->promised_ns > PEERS_PATIENCE_MAX_NS)
+        peer->promised_ns = PEERS_PATIENCE_MAX_NS;
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;
     peer->ping_ns = latest(peer->ping_ns, ping->sent_ns);
@@ -320,6 +381,9 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .opened = shard->opened,
         .announces = peer->announce_due,
         .asks = peer->known != peer->opened,
+        .patience_ms = (uint32_t)(latest(peer->told_ns, shard->options.silence_ns) / MS),
+        .process = process_of(peer->node, peer->boot),
+        .deaf = nearly_silent(shard, at),
         .resigning = shard->resigning,
     };
     if (peer->announce_due)

@@ -94,6 +94,7 @@ struct peer {
     bool closed;       /* its connection ended and nothing was heard since */
     bool refused;      /* and its host takes no new one */
     bool deaf;         /* it is heard, but does not hear this node (P6) */
+    bool hears;        /* it has heard this process */
     bool silent;       /* as judged at the last look */
     bool resigning;    /* it said that it stops soon */
     bool announce_due; /* it asked which vnodes are decided here */
@@ -105,8 +106,12 @@ struct peer {
     int64_t ping_ns;      /* the newest sent_ns it told, to be echoed */
     int64_t echo_ns;      /* the newest of our own sent_ns that it echoed (P4) */
     int64_t echo_seen_ns; /* the newest that it echoed at all */
-    int64_t fresh_ns;     /* its own time of the ping that did, 0 = none since it was met */
-    int64_t met_ns;       /* when it was first heard, or heard again */
+    int64_t met_ns;       /* when its process was first heard */
+    int64_t age_ns;       /* of echoes when they come: the longest lately */
+    int64_t told_ns;      /* the patience that it was told last (P8) */
+    int64_t kept_ns;      /* a longer one that it was told before, kept until kept_until_ns */
+    int64_t kept_until_ns;
+    int64_t promised_ns; /* the patience that it told */
     struct channel channels[CHANNELS];
     struct pass pass;
 };
@@ -549,6 +554,8 @@ void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
+/* How long the peer may be unheard before it counts as silent (P8). */
+int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
 /* Whether nothing but keep-alives may be listened to (P6). */
 bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);

@@ -277,7 +277,9 @@ static bool accounted(const struct shard *shard, const struct vnode *vnode, uint
     if ((vnode->reported & 1u << link) != 0 || vnode->links[link].node == 0 ||
         (at != PEER_NONE && peers_silent(shard, at)))
         return true;
-    const int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
+    int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
+    if (at != PEER_NONE)
+        patience_ns += peers_patience_ns(shard, at) - shard->options.silence_ns; /* a long way */
     return shard->now_ns - vnode->since_ns > patience_ns;
 }
 

@@ -25,7 +25,7 @@ enum {
     KEEPALIVE_IDLE_S = 30,
     KEEPALIVE_STEP_S = 10,
     KEEPALIVE_STEPS = 3,
-    RECONNECT_MS = 50,
+    RECONNECT_MS = 10, /* a reset between the living is mended before anybody loses patience */
     RECONNECT_MAX_MS = 500,
     BACKLOG = 1024,
     ROUTING_ID_LEN = 5,

@@ -41,13 +41,14 @@ def exhausted(load):
         all(answer.allowed == 0 and answer.undecided == 0 for answer in last.values())
 
 
-def judge(cluster, load, what, measured, before, excess=0):
+def judge(cluster, load, what, measured, before, excess=0, lost=False):
     history = History(load)
     late = history.latencies_ms()
     measured(what, f"answers p50 {late[len(late) // 2]:.0f} ms, p99 {late[len(late) * 99 // 100]:.0f} "
                    f"ms; take-overs {takeovers(cluster) - before}; {history.summary()}")
     history.check(Promise(excess=excess))
-    assert all(key.admitted + key.repeated + key.uncertain >= LIMIT for key in history.keys.values())
+    assert lost or all(key.admitted + key.repeated + key.uncertain >= LIMIT
+                       for key in history.keys.values())
 
 
 # Delay is no death: with all nodes up a limit admits exactly what it says, and is answered all along.
@@ -64,8 +65,9 @@ def test_slow_links_delay_answers_and_admit_no_more(slow_links, measured):
     cluster.wait_healthy()
 
 
-# Links slower than a decider's lease: nobody may decide then. The jump itself is a silence of all,
-# so it is a split for a moment, with at most one limit a side; then it ends.
+# Links slower than a decider's first lease: patience and leases follow the way, so that checks are
+# answered. The jump itself is a silence of all, so it is a split for a moment, with at most one
+# limit a side; a check that is repeated across its terms may be charged twice.
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_ms", [60, 200])
 def test_links_slower_than_a_lease_break_no_limit(slow_links, measured, delay_ms):
@@ -83,7 +85,7 @@ def test_links_slower_than_a_lease_break_no_limit(slow_links, measured, delay_ms
         proxies.delay_s = 0.0
         wait_for(lambda: exhausted(load), 30, "every key is exhausted", 0.05)
     judge(cluster, load, f"links slower by {delay_ms} ms each way for 8 s, {answered} admitted in it",
-          measured, before, excess=2 * LIMIT)
+          measured, before, excess=2 * LIMIT, lost=True)
     cluster.wait_healthy(60)
 
 

@@ -37,6 +37,8 @@ static const struct peer_ping ping = {
     .echo_ns = 5,
     .opened = 0x1122334455667788,
     .announced = 0x99aabbcc,
+    .patience_ms = 0xddeeff01,
+    .process = 0xa1a2a3a4a5a6a7a8,
     .announces = true,
 };
 
@@ -212,9 +214,11 @@ static void a_ping_reads_back_as_written(void **state)
     assert_true(record.ping.echo_ns == 5);
     assert_true(record.ping.opened == ping.opened);
     assert_int_equal(record.ping.announced, ping.announced);
-    for (uint32_t flags = 0; flags < 8; flags++) {
+    assert_int_equal(record.ping.patience_ms, ping.patience_ms);
+    assert_true(record.ping.process == ping.process);
+    for (uint32_t flags = 0; flags < 16; flags++) {
         const struct peer_ping each = {
-            .resigning = flags & 1, .announces = flags & 2, .asks = flags & 4};
+            .resigning = flags & 1, .announces = flags & 2, .asks = flags & 4, .deaf = flags & 8};
         struct bytes_writer writer;
         bytes_writer_init(&writer, data, sizeof data);
         peer_put_ping(&writer, &each);
@@ -222,6 +226,7 @@ static void a_ping_reads_back_as_written(void **state)
         assert_int_equal(record.ping.resigning, each.resigning);
         assert_int_equal(record.ping.announces, each.announces);
         assert_int_equal(record.ping.asks, each.asks);
+        assert_int_equal(record.ping.deaf, each.deaf);
     }
 }
 
