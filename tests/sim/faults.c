@@ -1,5 +1,8 @@
 /* faults.c - what goes wrong in chaos, chosen by the stream of faults.
  *
+ * No single frame comes twice where majorities keep keys: TCP never does that, and what gives back
+ * must not be done twice.
+ *
  * Each act may leave two deciders for a vnode for a while, so each counts as a possible split. A
  * kind of fault that is switched off (--no-NAME) is still drawn, so that all else stays the same.
  */
@@ -32,7 +35,7 @@ static void worsen_net(struct sim *sim)
 {
     sim->net.faults = (struct net_faults){
         .lose_ppm = ppm(sim, FAULT_LOSS, 50000),
-        .repeat_ppm = ppm(sim, FAULT_REPEAT, 20000),
+        .repeat_ppm = ppm(sim, FAULT_REPEAT, sim->options.quorum ? 1 : 20000),
         .late_ppm = ppm(sim, FAULT_LATE, 20000),
         .reorder_ppm = ppm(sim, FAULT_REORDER, 100000),
     };

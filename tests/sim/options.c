@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 400 };
+enum { QUORUM_PERMILLE = 100 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
