@@ -83,9 +83,10 @@ def die_at(cluster, victim, name, visit, trigger):
     finally:
         victim.environment = {}
     if trigger == "stop":
-        victim.wait_ready()
-        cluster.wait_healthy()
-        victim.signal(signal.SIGTERM)
+        # It may get to the place by itself, before it is asked to stop: it hands back what it stood in for.
+        wait_for(lambda: not victim.is_running or cluster.is_healthy(), 15, f"{victim} is back, or dies")
+        if victim.is_running:
+            victim.signal(signal.SIGTERM)
     wait_for(lambda: not victim.is_running, 10, f"{victim} dies at {name}:{visit}")
     died = time.monotonic()
     assert victim.process.returncode == -signal.SIGKILL, (victim.process.returncode, victim.log())
