@@ -15,6 +15,8 @@
  * J3  A batch holds the promises first: they are few, and others wait for them.
  * J4  A vnode is forgotten in the journal only when no batch with records of it is out; the shell
  *     forgets before it writes what was gathered later.
+ * J5  Clean is a vnode whose header in the journal tells of all its slots. A journal that holds the
+ *     slots and an older header is asked after a crash for no more than that header claims.
  *
  * A node without a disk has a new id after each start, and so is a new replica: to what it promised
  * nobody will ever hold it. Its memory is as good as a journal, and a batch is over at once.
@@ -47,8 +49,9 @@ void journal_header(struct shard *shard, uint32_t number)
 
 bool journal_clean(const struct shard *shard, uint32_t number)
 {
-    return table_vnode_dirty(shard->table, number, TABLE_DISK) == 0 &&
-           !quorum_of(shard, number)->batch_slots;
+    const struct quorum *quorum = quorum_of(shard, number);
+    return table_vnode_dirty(shard->table, number, TABLE_DISK) == 0 && !quorum->batch_slots &&
+           !quorum->ahead && !quorum->header_due && !quorum->batch_header; /* J5 */
 }
 
 void journal_dropped(struct shard *shard, uint32_t number)
@@ -112,6 +115,7 @@ static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *
     shard->journal_slots[shard->journal_slot_count++] = slot;
     add_to_batch(shard, number);
     quorum_of(shard, number)->batch_slots = true;
+    quorum_of(shard, number)->ahead = true;
 }
 
 static void take_slots(struct shard *shard, struct shard_journal *out)
@@ -137,6 +141,7 @@ static void take_headers(struct shard *shard, struct shard_journal *out)
         if (!quorum->header_due || table_vnode_dirty(shard->table, number, TABLE_DISK) > 0) /* J2 */
             continue;
         quorum->header_due = false;
+        quorum->ahead = false;
         quorum->batch_header = true;
         quorum->batch_state = vnode->state;
         quorum->batch_seq = table_vnode_seq(shard->table, number);
@@ -243,6 +248,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
     quorum->batch_slots = false;
     quorum->batch_promises = false;
     quorum->batch_header = false;
+    quorum->ahead = quorum->ahead || (header && !ok);
     if (shard->vnodes[number].drop_due)
         vnodes_stir(shard, number); /* J4 */
     if (!ok) {
@@ -317,6 +323,7 @@ void journal_restored(struct shard *shard, uint32_t number, const struct term *s
     shard->quorum_wanted = true;
     quorum->held = *state;
     quorum->held_seq = seq;
+    quorum->ahead = true;
     shard->vnodes[number].beyond = true; /* slots are written before their header */
     raise_term(&quorum->promised, state);
     raise_term(&shard->vnodes[number].term, state);

@@ -17,30 +17,34 @@
  * Q1  Promise. A replica says REPORT for a ballot only when the promise is durable; then it takes
  *     nothing of a lower term. A lower ballot is answered with the higher one.
  * Q2  Open. A ballot is opened only when majorities promised exactly it: of the replica set; while
- * a ring transition is under way, of the old set and of the new one. The highest (state term, seq)
- *     among them is pulled first. No patience and no grace stands for a majority.
+ *     a ring transition is under way, of the old set and of the new one. The highest (state term,
+ *     seq) among them is pulled first. No patience and no grace stands for a majority.
  * Q3  Commit. The answer of a decision, whatever it is, leaves when the same majorities hold a seq
- * at or above it in this term durably, as each said after it was made. A turn that changed nothing
- *     raises the seq as well: so reads are linearizable without any clock.
+ *     at or above it in this term durably, as each said after it was made. A turn that changed
+ *     nothing raises the seq as well: so reads are linearizable without any clock.
  * Q4  A replica says HELD (term, s) only when slots and header are in its journal, or when nothing
- *     but the seq differs from what is. A replica in the middle of a complete copy claims nothing
- * of it (S4 of shard_state.h, R4 of stream.c), so it is not counted. Q5  The decider's own journal
- * counts like that of any other replica, no more and no less. So a decider whose disk is slow or
- * full still decides while both others are well; when it crashes it is asked nothing that it did
- * not journal, and the others know the rest. Q6  In doubt. Who stops deciding does not know what
- * becomes of decisions that were not committed. They are asked for again, as repeated: a check may
- * be charged twice, which is counted. What gives back (refund, reset) is never repeated: done twice
- * it would admit above the limit. First answers are remembered for the term in which they were
- * given (decide.c), for the state of a later one may not contain them. Q7  A vnode that has no
- * decider for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their majority, or that could
- * not commit for that long, refuses checks at once: the rule's on_failure acts. Q8  A PASS makes
- * its receiver a candidate. The passer seals the vnode, waits until all it decided is committed,
- * and only then passes: a planned change leaves nothing in doubt. Q9  The sets of a ballot are
- * those of the configuration whose epoch it carries. Who knows a term of a later epoch than its
- * view's does not campaign, and no ballot of an epoch below one's own view is promised. A
- * transition that changes the sets of a vnode is over only when a ballot of its epoch was opened
- * and a majority of the new set holds the vnode: before the first decision without the old set, a
- * majority of that has promised a term that no stale view can outbid.
+ *     but the seq differs from what that header tells (J5 of journal.c). A replica in the middle
+ *     of a complete copy claims nothing of it (S4 of shard_state.h, R4 of stream.c), so it is not
+ *     counted.
+ * Q5  The decider's own journal counts like that of any other replica, no more and no less. So a
+ *     decider whose disk is slow or full still decides while both others are well; when it crashes
+ *     it is asked nothing that it did not journal, and the others know the rest.
+ * Q6  In doubt. Who stops deciding does not know what becomes of decisions that were not
+ *     committed. They are asked for again, as repeated: a check may be charged twice, which is
+ *     counted. What gives back (refund, reset) is never repeated: done twice it would admit above
+ *     the limit. First answers are remembered for the term in which they were given (decide.c),
+ *     for the state of a later one may not contain them.
+ * Q7  A vnode that has no decider for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
+ *     majority, or that could not commit for that long, refuses checks at once: the rule's
+ *     on_failure acts.
+ * Q8  A PASS makes its receiver a candidate. The passer seals the vnode, waits until all it
+ *     decided is committed, and only then passes: a planned change leaves nothing in doubt.
+ * Q9  The sets of a ballot are those of the configuration whose epoch it carries. Who knows a term
+ *     of a later epoch than its view's does not campaign, and no ballot of an epoch below one's
+ *     own view is promised. A transition that changes the sets of a vnode is over only when a
+ *     ballot of its epoch was opened and a majority of the new set holds the vnode: before the
+ *     first decision without the old set, a majority of that has promised a term that no stale
+ *     view can outbid.
  *
  *     epoch    e: F            e + 1: F and T             e + 2: T
  *     ballots  majority of F   majorities of F and of T   majority of T

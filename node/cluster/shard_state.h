@@ -223,6 +223,7 @@ struct quorum {
     bool header_due;
     bool report_due; /* when the promise is durable, its writer is told */
     bool tell_held;  /* when the header is durable, the decider is told */
+    bool ahead;      /* the journal has slots, or is to have, that its header does not tell of */
     bool in_batch;
     bool batch_slots;
     bool batch_promises;

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/limit/engine.h"
+#include "node/limit/table.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =
@@ -369,6 +371,85 @@ static void a_lower_ballot_is_refused_with_the_higher_one(void **state)
     assert_true(term_compare(&last.vnode.term, &lower) > 0);
 }
 
+/* ---- ghosts ---------------------------------------------------------------------------------- */
+
+enum { ASKED = 0, GHOST = 1, GHOST_VNODE = LAB_VNODES + 3, GHOST_STATE_MAX = 256 };
+
+/* One node of three runs; the test speaks for the others. */
+static struct lab *lab_of_ghosts(void)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start(lab, ASKED);
+    lab_rules(lab, RULES);
+    for (uint32_t at = 1; at < 3; at++)
+        lab->shards[at].options.boot = 1000 + at;
+    return lab;
+}
+
+/* What the ghost holds, or writes. */
+static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t number, uint64_t seq)
+{
+    const struct term term = {1, number, lab->shards[GHOST].node};
+    return (struct peer_vnode){.vnode = GHOST_VNODE,
+                               .role = ROLE_DECIDING,
+                               .term = term,
+                               .state = term,
+                               .seq = seq,
+                               .sync = 1};
+}
+
+/* The ghost sends a frame of its stream: a slot, or a mark, or both. */
+static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mark_seq)
+{
+    const struct hash128 id = {1, 1};
+    const struct limit limit = lab_limit(100);
+    const struct peer_vnode mark = ghost_entry(lab, 5, mark_seq);
+    uint8_t state[GHOST_STATE_MAX];
+    struct limit_decision decision;
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
+    engine_one(table, id, 0, &limit, frame, OPERATION_CHECK, 0, lab->now_ns, &decision);
+    const int len = table_export(table, table_lookup(table, id), state, sizeof state);
+    table_free(&table);
+    assert_true(len > 0);
+    peer_put_stream(&lab->records, 1, frame, lab->shards[ASKED].options.boot);
+    peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, frame == 1);
+    if (slot)
+        peer_put_slot(&lab->records, GHOST_VNODE, id, state, (uint32_t)len);
+    if (mark_seq > 0)
+        peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, ASKED);
+}
+
+/* Slots that reached the journal before their mark came are not said to be held while the header
+ * there is older: after a crash the replica would claim no more than that one does. */
+static void slots_are_held_only_with_their_header(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record held;
+    (void)state;
+    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 10);
+    ghost_sends(lab, 2, true, 0);
+    lab_run(lab, 5 * LAB_MS); /* the slot is in the journal now */
+    lab->shards[ASKED].journal_ns = -1;
+    lab_forget(lab);
+    ghost_sends(lab, 3, false, 20);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, &held), 0);
+    lab_journal_end(lab, ASKED, true);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+    assert_int_equal(held.vnode.seq, 20);
+    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 20);
+    lab_free(lab);
+}
+
 /* ---- several rules, undo --------------------------------------------------------------------- */
 
 /* A rule of each kind on one request: a denial by one gives back what the other took. */
@@ -590,6 +671,7 @@ int main(void)
         TEST(who_alone_lost_the_decider_disturbs_nobody),
         TEST(a_report_waits_for_the_promise_to_be_durable),
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
+        cmocka_unit_test(slots_are_held_only_with_their_header),
         TEST(a_denial_by_another_rule_gives_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
