@@ -44,6 +44,8 @@ uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t d
     part->sibling = POOL_NONE;
     part->next_load = POOL_NONE;
     part->status = PART_PARKED;
+    /* What its caller repeats has other copies than the ones that leave here. */
+    part->sends = (forward->flags & FORWARD_RETRY) != 0 ? 2 : 0;
     part->active_at = shard->active_count;
     shard->active[shard->active_count++] = index;
     return index;
@@ -263,6 +265,7 @@ void parts_undo(struct shard *shard, uint32_t index, struct effects *effects)
     part->forward.operation = OPERATION_REFUND;
     part->forward.cost = part->answer.granted;
     part->forward.flags = 0;
+    part->sends = 0;
     part->forward.retry.part |= RETRY_UNDO; /* its own identity: it is done once as well */
     part->generation = ++shard->generation;
     parts_dispatch(shard, index, effects);

@@ -280,7 +280,7 @@ struct part {
     uint32_t next_load;   /* the next part that waits for the same slot */
     uint32_t sibling;     /* the next part of the same item, POOL_NONE at the end */
     uint8_t loaded;       /* limits for which the disk was asked, a bit each */
-    uint8_t sends;        /* how often it was sent to a peer, as far as that matters: 0, 1, 2 */
+    uint8_t sends;        /* how many copies of it there may be elsewhere: 0, 1, 2 or more */
     uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
     uint32_t commit_next; /* the next and the last one of the vnode that wait so */
     uint32_t commit_last;

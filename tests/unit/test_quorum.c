@@ -35,8 +35,8 @@ static uint32_t vnode_of_user(const struct lab *lab, const char *rule, const cha
     return identity_vnode(&lab->shards[0].options.route_key, &identity, LAB_VNODES);
 }
 
-static uint64_t send(struct lab *lab, uint32_t at, const char *api, const char *user,
-                     uint8_t operation, uint64_t cost, uint32_t timeout_ms)
+static void put_item(struct lab *lab, const char *api, const char *user, uint8_t operation,
+                     uint64_t cost)
 {
     struct wire_text names[2] = {wire_text_of("api"), wire_text_of("user")};
     struct wire_text values[2] = {wire_text_of(api), wire_text_of(user)};
@@ -44,6 +44,12 @@ static uint64_t send(struct lab *lab, uint32_t at, const char *api, const char *
     assert_true(index >= 0);
     assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, operation, cost, values,
                                            2) >= 0);
+}
+
+static uint64_t send(struct lab *lab, uint32_t at, const char *api, const char *user,
+                     uint8_t operation, uint64_t cost, uint32_t timeout_ms)
+{
+    put_item(lab, api, user, operation, cost);
     return lab_send(lab, at, timeout_ms);
 }
 
@@ -503,6 +509,34 @@ static void a_refund_in_doubt_is_not_repeated(void **state)
     assert_true(refund.outcome == OUTCOME_ERROR || left == 5);
 }
 
+/* A refund that its caller repeats is done once, even if the repeated one first meets a node that
+ * says it does not decide: that copy was not done there, but an earlier one was elsewhere. */
+static void a_repeated_refund_that_is_sent_on_is_done_once(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t asked = lab_replica(lab, vnode, 1);
+    struct peer_record forward;
+    struct term term;
+    assert_true(check(lab, asked, "/kept", "ada", 8).allowed);
+    const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 5000);
+    assert_int_not_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ERROR);
+    lab_forget(lab);
+    lab->cut[asked][decider] = true;
+    put_item(lab, "/kept", "ada", OPERATION_REFUND, 3);
+    lab_send_again(lab, asked, seq, 5000);
+    lab_run(lab, 2 * LAB_MS);
+    assert_int_equal(lab_said(lab, asked, decider, PEER_FORWARD, &forward), 1);
+    lab->cut[asked][decider] = false;
+    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &term);
+    peer_put_moved(&lab->records, forward.forward.ticket, LAB_VNODES + vnode, &term);
+    lab_speak(lab, decider, asked);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 2);
+    assert_int_equal(used(lab, asked, "/kept", "ada"), 5);
+}
+
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* Replica sets of one and of two, and nodes of two shards. */
@@ -675,6 +709,7 @@ int main(void)
         TEST(a_denial_by_another_rule_gives_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
+        TEST(a_repeated_refund_that_is_sent_on_is_done_once),
         cmocka_unit_test(it_works_for_any_number_of_replicas_and_shards),
         cmocka_unit_test(two_replicas_decide_only_together),
         cmocka_unit_test(in_a_transition_both_majorities_are_needed),
