@@ -174,6 +174,7 @@ enum peer_vnode_flag {
     /* MARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
      * configuration for which that is true; `state` is the term of what was sent. */
     ENTRY_SETTLED = 32,
+    ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
 };
 
 /* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver

@@ -108,6 +108,9 @@ void quorum_put_report(struct shard *shard, uint16_t at, uint32_t number, struct
 {
     struct peer_vnode report = vnodes_entry(shard, number);
     report.flags = bound(shard, number, at) ? ENTRY_BOUND : 0;
+    /* A term is reported as soon as it is known, a promise only when it is kept for good (Q1). */
+    if (term_compare(&quorum_of(shard, number)->promised, &report.term) == 0)
+        report.flags |= ENTRY_PROMISED;
     peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
 }
 
@@ -292,7 +295,8 @@ static void take_report(struct shard *shard, uint16_t at, const struct peer_vnod
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     struct quorum *quorum = quorum_of(shard, entry->vnode);
-    const bool promise = quorum->campaigning && term_compare(&entry->term, &vnode->term) == 0;
+    const bool promise = quorum->campaigning && (entry->flags & ENTRY_PROMISED) != 0 &&
+                         term_compare(&entry->term, &vnode->term) == 0;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         if (vnode->links[i].peer != at)
             continue;

@@ -384,6 +384,10 @@ void vnodes_lack(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         stream_lacks(shard, at, entry);
         return;
     }
+    if (vnodes_quorum(shard, entry->vnode)) {
+        quorum_put_report(shard, at, entry->vnode, effects);
+        return;
+    }
     merge_put_report(shard, at, entry->vnode, PEER_REPORT, effects);
 }
 

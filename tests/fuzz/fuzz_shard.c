@@ -90,6 +90,7 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     entry.sync = fuzz_u8(input);
     entry.asks = (entry.seq & 1) != 0;
     entry.beyond = (entry.seq & 2) != 0;
+    entry.flags = (entry.seq & 4) != 0 ? ENTRY_PROMISED : 0;
     bytes_writer_init(&writer, bytes, sizeof(bytes));
     peer_put_vnode(&writer, type, &entry);
     ASSERT(!writer.failed);

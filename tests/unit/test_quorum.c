@@ -359,6 +359,36 @@ static void a_report_waits_for_the_promise_to_be_durable(void **state)
     lab->shards[asked].journal_ns = 0;
 }
 
+/* Before the promise is durable a report that was asked for otherwise does not speak of it. */
+static void a_report_before_the_promise_is_durable_is_none_of_it(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    const uint32_t candidate = lab_replica(lab, vnode, 1);
+    const uint32_t asked = lab_replica(lab, vnode, 2);
+    const struct peer_vnode question = {.vnode = LAB_VNODES + vnode, .role = ROLE_RECOVERING};
+    struct term ballot;
+    struct peer_record last;
+    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &ballot);
+    ballot.number += UINT64_C(100) << TERM_INCARNATION_BITS;
+    ballot.writer = lab->shards[candidate].node;
+    lab_run(lab, 20 * LAB_MS);
+    lab->shards[asked].journal_ns = -1;
+    lab->cut[asked][candidate] = true; /* it did not ask, and is not to wonder */
+    query_of(lab, candidate, asked, vnode, &ballot);
+    for (uint32_t i = 0; i < 2; i++) {
+        lab_forget(lab);
+        peer_put_vnode(&lab->records, PEER_QUERY, &question);
+        lab_speak(lab, candidate, asked);
+        lab_run(lab, 2 * LAB_MS);
+        assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
+        assert_int_equal(term_compare(&last.vnode.term, &ballot), 0);
+        assert_int_equal((last.vnode.flags & ENTRY_PROMISED) != 0, i == 1);
+        lab_journal_end(lab, asked, true);
+    }
+    lab->shards[asked].journal_ns = 0;
+}
+
 /* A ballot below the promised one is answered with that one. */
 static void a_lower_ballot_is_refused_with_the_higher_one(void **state)
 {
@@ -453,6 +483,57 @@ static void slots_are_held_only_with_their_header(void **state)
     assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
     assert_int_equal(held.vnode.seq, 20);
     assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 20);
+    lab_free(lab);
+}
+
+/* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
+ * given. Its journal stands still. */
+static struct term ghosts_let_campaign(struct lab *lab)
+{
+    struct term ballot = {0};
+    lab->shards[ASKED].journal_ns = -1;
+    struct peer_record query;
+    for (uint32_t i = 0; i < 400; i++) {
+        lab_run(lab, LAB_MS);
+        for (uint32_t ghost = 1; ghost < 3; ghost++) { /* signs of life */
+            const struct peer_vnode free = {.vnode = GHOST_VNODE, .role = ROLE_REPLICA};
+            peer_put_vnode(&lab->records, PEER_REPORT, &free);
+            lab_speak(lab, ghost, ASKED);
+        }
+        if (lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0 &&
+            query.vnode.vnode == GHOST_VNODE && (query.vnode.flags & ENTRY_BALLOT) != 0)
+            return query.vnode.term;
+    }
+    fail();
+    return ballot;
+}
+
+static void ghost_reports(struct lab *lab, const struct term *ballot, uint64_t seq, uint8_t flags)
+{
+    const struct peer_vnode report = {.vnode = GHOST_VNODE,
+                                      .role = ROLE_REPLICA,
+                                      .term = *ballot,
+                                      .state = {seq > 0, seq > 0, seq > 0},
+                                      .seq = seq,
+                                      .flags = flags};
+    peer_put_vnode(&lab->records, PEER_REPORT, &report);
+    lab_speak(lab, GHOST, ASKED);
+}
+
+/* Who only has heard of a ballot has not promised it: a report of its term does not count. */
+static void a_report_of_a_term_is_no_promise_of_it(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 0, 0);
+    lab_journal_end(lab, ASKED, true);
+    lab->shards[ASKED].journal_ns = 0;
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
     lab_free(lab);
 }
 
@@ -704,8 +785,10 @@ int main(void)
         TEST(a_deaf_decider_gives_way),
         TEST(who_alone_lost_the_decider_disturbs_nobody),
         TEST(a_report_waits_for_the_promise_to_be_durable),
+        TEST(a_report_before_the_promise_is_durable_is_none_of_it),
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
         cmocka_unit_test(slots_are_held_only_with_their_header),
+        cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         TEST(a_denial_by_another_rule_gives_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
