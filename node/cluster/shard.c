@@ -357,7 +357,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
-        vnodes_peer_restarted(shard, at);
+        vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
     shard->handoff.received += in.bulk ? len : 0;

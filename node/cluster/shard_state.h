@@ -607,7 +607,7 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects);
 void vnodes_use_quorum(struct shard *shard, struct effects *effects);
 void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
-void vnodes_peer_restarted(struct shard *shard, uint16_t peer);
+void vnodes_peer_restarted(struct shard *shard, uint16_t peer, struct effects *effects);
 /* The vnode may have something to do at the next tick (V8). */
 void vnodes_stir(struct shard *shard, uint32_t vnode);
 void vnodes_stir_all(struct shard *shard);

@@ -247,7 +247,21 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
     }
 }
 
-void vnodes_peer_restarted(struct shard *shard, uint16_t at)
+/* What a peer reported may have been in its memory alone: a mark without slots is not enough for
+ * it any more, and a state that was to be pulled from it is looked for again. What it promised is
+ * durable, and stands. */
+static void forget_report(struct shard *shard, uint16_t at, uint32_t number,
+                          struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer == at)
+            vnode->equal &= (uint8_t) ~(1u << i);
+    if (vnode->role == ROLE_RECOVERING && vnode->best == at && vnodes_quorum(shard, number))
+        vnodes_recover(shard, number, vnode->fresh, effects);
+}
+
+void vnodes_peer_restarted(struct shard *shard, uint16_t at, struct effects *effects)
 {
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
@@ -256,6 +270,7 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at)
             vnode->whole = false; /* does it still decide? */
         if (vnode->in_from == at)
             vnode->in_from = PEER_NONE; /* the names of its copies begin anew */
+        forget_report(shard, at, number, effects);
         vnodes_stir(shard, number);
         if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
             continue;

@@ -537,6 +537,50 @@ static void a_report_of_a_term_is_no_promise_of_it(void **state)
     lab_free(lab);
 }
 
+/* A replica that restarts between its report and the opening may hold less than it said: it is sent
+ * a complete copy, not just the mark of a term. */
+static void who_restarted_since_its_report_is_sent_all(void **state)
+{
+    (void)state;
+    for (uint32_t restarts = 0; restarts < 2; restarts++) {
+        struct lab *lab = lab_of_ghosts();
+        const struct term ballot = ghosts_let_campaign(lab);
+        struct peer_record term;
+        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        lab->shards[GHOST].options.boot += restarts;
+        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        lab_journal_end(lab, ASKED, true);
+        lab->shards[ASKED].journal_ns = 0;
+        lab_run(lab, 20 * LAB_MS);
+        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_TERM, &term) > 0);
+        assert_int_equal(term.term.vnode, GHOST_VNODE);
+        assert_int_equal(term.term.copy, restarts);
+        lab_free(lab);
+    }
+}
+
+/* A state that was to be pulled from a process that has ended is looked for again. */
+static void who_restarted_is_not_pulled_from_unasked(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record query;
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
+    lab_journal_end(lab, ASKED, true);
+    lab->shards[ASKED].journal_ns = 0;
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    lab_forget(lab);
+    lab->shards[GHOST].options.boot++;
+    ghost_reports(lab, &ballot, 40, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    lab_free(lab);
+}
+
 /* ---- several rules, undo --------------------------------------------------------------------- */
 
 /* A rule of each kind on one request: a denial by one gives back what the other took. */
@@ -789,6 +833,8 @@ int main(void)
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
         cmocka_unit_test(slots_are_held_only_with_their_header),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
+        cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
+        cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         TEST(a_denial_by_another_rule_gives_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
