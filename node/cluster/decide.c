@@ -17,6 +17,8 @@
  *     committed (quorum.c).
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
+ * D9  In the plane of quorum everything is looked up: a first copy may come twice, or behind a
+ *     repeated one.
  */
 #include <string.h>
 
@@ -97,8 +99,9 @@ static struct retry_key retry_key_of(const struct shard *shard, const struct for
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     item->retry = retry_key_of(shard, forward);
-    item->recalled = (forward->flags & FORWARD_RETRY) != 0 &&
-                     forward->operation != OPERATION_PEEK &&
+    const bool repeated =
+        (forward->flags & FORWARD_RETRY) != 0 || vnodes_quorum(shard, forward->vnode); /* D9 */
+    item->recalled = repeated && forward->operation != OPERATION_PEEK &&
                      retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)

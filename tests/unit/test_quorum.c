@@ -662,6 +662,24 @@ static void a_repeated_refund_that_is_sent_on_is_done_once(void **state)
     assert_int_equal(used(lab, asked, "/kept", "ada"), 5);
 }
 
+/* A frame that comes twice holds the first copy of a refund twice: it is done once. */
+static void a_refund_that_comes_twice_is_done_once(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t asked = rank_of(lab, "kept", "ada", 1);
+    struct peer_record copy;
+    assert_true(check(lab, asked, "/kept", "ada", 8).allowed);
+    lab_forget(lab);
+    const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 5000);
+    assert_int_not_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ERROR);
+    assert_int_equal(lab_said(lab, asked, decider, PEER_FORWARD, &copy), 1);
+    peer_put_forward(&lab->records, &copy.forward);
+    lab_speak(lab, asked, decider);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(used(lab, asked, "/kept", "ada"), 5);
+}
+
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* Replica sets of one and of two, and nodes of two shards. */
@@ -839,6 +857,7 @@ int main(void)
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
         TEST(a_repeated_refund_that_is_sent_on_is_done_once),
+        TEST(a_refund_that_comes_twice_is_done_once),
         cmocka_unit_test(it_works_for_any_number_of_replicas_and_shards),
         cmocka_unit_test(two_replicas_decide_only_together),
         cmocka_unit_test(in_a_transition_both_majorities_are_needed),
