@@ -357,6 +357,7 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
     struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
     const bool own = vnode->term.writer == shard->options.node_id;
+    const bool lacks = vnodes_lacks(shard, number);
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
     if (gone)
         quorum_lost(shard, number);
@@ -366,14 +367,14 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
                            : lost_ns > OTHER_PATIENCE_NS + rank_ns;
     if (own || turn) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && (!vnode->whole || lost_ns >= 0 || !quorum_arrived(shard, number)) &&
+    } else if (!gone && (lacks || lost_ns >= 0 || !quorum_arrived(shard, number)) &&
                shard->now_ns - vnode->asked_ns >
-                   (vnode->whole && lost_ns < 0 ? ASK_DEAF_NS : ASK_AGAIN_NS)) {
+                   (!lacks && lost_ns < 0 ? ASK_DEAF_NS : ASK_AGAIN_NS)) {
         const struct peer_vnode question = vnodes_entry(shard, number);
         vnode->asked_ns = shard->now_ns;
-        if (lost_ns >= 0 || vnode->whole) /* does it decide? did the vnode arrive? */
+        if (lost_ns >= 0 || !lacks) /* does it decide? did the vnode arrive? */
             peers_put_vnode(shard, vnode->hint, PEER_QUERY, &question, effects);
-        if (!vnode->whole)
+        if (lacks)
             stream_tell_lack(shard, vnode->hint, number, effects);
     }
 }

@@ -607,6 +607,9 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects);
 void vnodes_use_quorum(struct shard *shard, struct effects *effects);
 void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
+/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
+ */
+bool vnodes_lacks(const struct shard *shard, uint32_t number);
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer, struct effects *effects);
 /* The vnode may have something to do at the next tick (V8). */
 void vnodes_stir(struct shard *shard, uint32_t vnode);

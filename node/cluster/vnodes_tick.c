@@ -12,9 +12,7 @@ enum {
     VNODES_ASK_AGAIN_MS = 100,
 };
 
-/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
- */
-static bool lacks(const struct shard *shard, uint32_t number)
+bool vnodes_lacks(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     return !vnode->whole ||
@@ -29,7 +27,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     /* V6; else only the first may. */
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && lacks(shard, number) && !diverge_busy(vnode) &&
+    } else if (!gone && vnodes_lacks(shard, number) && !diverge_busy(vnode) &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
         vnode->asked_ns = shard->now_ns;
         stream_tell_lack(shard, vnode->hint, number, effects);

@@ -486,6 +486,32 @@ static void slots_are_held_only_with_their_header(void **state)
     lab_free(lab);
 }
 
+/* A copy that began before the one ahead of it was tidied up may leave slots over that the decider
+ * lacks: another one is asked for. */
+static void a_copy_that_may_leave_something_over_is_repeated(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record lack;
+    (void)state;
+    struct peer_vnode mark = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &mark);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+    for (uint32_t sync = 2; sync < 4; sync++) {
+        mark = ghost_entry(lab, 5, 10 + sync);
+        mark.sync = sync;
+        peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
+        peer_put_term(&lab->records, GHOST_VNODE, &mark.term, sync, true, true);
+        peer_put_vnode(&lab->records, PEER_MARK, &mark);
+        lab_speak(lab, GHOST, ASKED);
+    }
+    lab_run(lab, 120 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_LACK, &lack) > 0);
+    assert_int_equal(lack.vnode.sync, 3);
+    lab_free(lab);
+}
+
 /* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
  * given. Its journal stands still. */
 static struct term ghosts_let_campaign(struct lab *lab)
@@ -850,6 +876,7 @@ int main(void)
         TEST(a_report_before_the_promise_is_durable_is_none_of_it),
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
         cmocka_unit_test(slots_are_held_only_with_their_header),
+        cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
