@@ -427,6 +427,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->stream.stream = bytes_get_u64(reader);
         record->stream.seq = bytes_get_u64(reader);
         record->stream.boot = bytes_get_u64(reader);
+        record->stream.resync = false; /* of an ACK alone, as is bulk */
+        record->stream.bulk = false;
         return true;
     case PEER_ACK:
         get_ack(reader, record);
