@@ -9,9 +9,10 @@
 
 #include "base/random.h"
 #include "node/cluster/shard_state.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_shard.h"
 
-enum { KEYS = 12, ROUNDS = 100 };
+enum { KEYS = 12, ROUNDS = EFFORT(100) };
 
 static const char KEY[] = "counted";
 

@@ -9,9 +9,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_limit.h"
 
-enum { MINE = 1, OTHER = 2, VNODE = 5, CASES = 100000, TIMES_MAX = 32 };
+enum { MINE = 1, OTHER = 2, VNODE = 5, CASES = EFFORT(100000), TIMES_MAX = 32 };
 
 static uint8_t mine_bytes[TABLE_EXPORT_MAX];
 static uint8_t other_bytes[TABLE_EXPORT_MAX];

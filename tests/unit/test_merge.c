@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_shard.h"
 
 enum { LIMIT = 1000, HEAL_MS = 10000 };
@@ -485,7 +486,7 @@ static void random_split(struct lab *lab, struct random *random)
 static void any_history_of_splits_ends_with_the_sum(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= EFFORT(12); seed++) {
         struct lab *lab = lab_new(3, 1, 3);
         const struct limit limit = limit_of(algorithms[seed % sizeof algorithms]);
         struct random random;

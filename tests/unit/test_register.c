@@ -21,6 +21,7 @@
 #include "base/mp.h"
 #include "base/random.h"
 #include "node/cluster/register.h"
+#include "tests/unit/support_effort.h"
 
 #define MS INT64_C(1000000)
 
@@ -30,7 +31,7 @@ enum {
     EPOCHS_MAX = 4096,
     VALUE_MAX = 2048,
     STEPS = 4000,
-    SEEDS = 300,
+    SEEDS = EFFORT(300),
     CALM_STEPS = 6000,
 };
 

@@ -15,9 +15,10 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_limit.h"
 
-enum { CASES = 100000, STATE_LEN = 4096, EVENTS_MAX = 8, VNODE = 3 };
+enum { CASES = EFFORT(100000), STATE_LEN = 4096, EVENTS_MAX = 8, VNODE = 3 };
 
 /* The slots of a case. */
 enum key { KEY_BASE, KEY_MINE, KEY_OTHER, KEY_THIRD, KEY_ALL, KEY_SPARE, KEYS };
