@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/random.h"
 
@@ -476,33 +475,6 @@ static void crash_child(const char *dir, uint64_t generation, int out)
     }
 }
 
-/* Runs a child until it was acknowledged `acks` times, kills it at once; the last generation it
- * told. */
-static uint64_t crash_once(const char *dir, uint64_t generation, uint64_t acks)
-{
-    int ends[2];
-    int status = 0;
-    uint64_t told = generation - 1;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)close(ends[0]);
-        crash_child(dir, generation, ends[1]);
-    }
-    (void)close(ends[1]);
-    for (uint64_t i = 0; i < acks; i++) {
-        assert_int_equal(read(ends[0], &told, sizeof(told)), sizeof(told));
-    }
-    assert_int_equal(kill(child, SIGKILL), 0);
-    while (read(ends[0], &told, sizeof(told)) == sizeof(told)) {
-    }
-    (void)close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    return told;
-}
-
 struct crash_seen {
     size_t count;
     uint64_t generation;
@@ -538,7 +510,8 @@ static void a_killed_writer_loses_no_acknowledged_batch(void **state)
     store_close(&f->store);
     for (int round = 0; round < CRASH_KILLS; round++) {
         struct crash_seen seen = {0};
-        const uint64_t told = crash_once(f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX));
+        const uint64_t told = fixture_kill_writer(
+            f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX), crash_child);
         fixture_open(f, NULL);
         assert_int_equal(store_journal_scan(f->store, crash_see, &seen), 0);
         assert_int_equal(seen.count, CRASH_VNODES * (CRASH_SLOTS + 2));

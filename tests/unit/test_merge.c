@@ -69,6 +69,39 @@ static void take(struct lab *lab, uint32_t at, const char *key, const struct lim
     assert_true(lab_check(lab, at, key, limit, cost).allowed);
 }
 
+/* Who has a part in the split of KEY's vnode. */
+struct scene {
+    struct limit limit;
+    uint32_t vnode;
+    uint32_t owner; /* decides before, and then for its own side */
+    uint32_t heir;  /* takes over on the other side */
+    uint32_t third; /* follows the heir */
+};
+
+static struct scene scene_of(const struct lab *lab, uint8_t algorithm)
+{
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    return (struct scene){
+        .limit = limit_of(algorithm),
+        .vnode = vnode,
+        .owner = lab_replica(lab, vnode, 0),
+        .heir = lab_replica(lab, vnode, 1),
+        .third = lab_replica(lab, vnode, 2),
+    };
+}
+
+/* The owner takes `base`, which all replicas learn of, and is split off; then it takes 30 for its
+ * side alone, and the other side takes 7, through shard `other`. */
+static void take_apart(struct lab *lab, const struct scene *scene, uint64_t base, uint32_t other)
+{
+    take(lab, scene->owner, KEY, &scene->limit, base);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, scene->vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, scene->owner, KEY, &scene->limit, 30);
+    take(lab, other, KEY, &scene->limit, 7);
+}
+
 static bool no_guard(struct lab *lab, void *context)
 {
     (void)context;
@@ -113,16 +146,9 @@ static void a_split_in_two_ends_with_the_sum(void **state)
 {
     struct lab *lab = *state;
     for (size_t i = 0; i < sizeof algorithms; i++) {
-        const struct limit limit = limit_of(algorithms[i]);
-        const uint32_t vnode = lab_vnode_of(lab, KEY);
-        const uint32_t owner = lab_replica(lab, vnode, 0);
-        take(lab, owner, KEY, &limit, 100);
-        lab_run(lab, 50 * LAB_MS);
-        split_owner_off(lab, vnode);
-        lab_run(lab, 500 * LAB_MS);
-        take(lab, owner, KEY, &limit, 30);
-        take(lab, lab_replica(lab, vnode, 2), KEY, &limit, 7);
-        heal_and_expect(lab, KEY, &limit, 137);
+        const struct scene scene = scene_of(lab, algorithms[i]);
+        take_apart(lab, &scene, 100, scene.third);
+        heal_and_expect(lab, KEY, &scene.limit, 137);
     }
 }
 
@@ -210,23 +236,21 @@ static void start_from(struct lab *lab, uint32_t at, const struct stored *disk)
 static void a_crashed_deciders_last_counts_return_with_it(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     struct stored disk;
-    take(lab, owner, KEY, &limit, 100);
+    take(lab, scene.owner, KEY, &scene.limit, 100);
     lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
-    take(lab, owner, KEY, &limit, 30);
-    store(lab, owner, KEY, limit.algorithm, &disk);
-    lab_stop(lab, owner);
+    split_owner_off(lab, scene.vnode);
+    take(lab, scene.owner, KEY, &scene.limit, 30);
+    store(lab, scene.owner, KEY, scene.limit.algorithm, &disk);
+    lab_stop(lab, scene.owner);
     heal(lab);
     lab_run(lab, 400 * LAB_MS);
-    take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
-    assert_int_equal(lab_used(lab, lab_replica(lab, vnode, 1), KEY, &limit), 107);
-    start_from(lab, owner, &disk);
-    heal_and_expect(lab, KEY, &limit, 137);
-    assert_true(lab_stats(lab, owner).handed_over >= 1);
+    take(lab, scene.heir, KEY, &scene.limit, 7);
+    assert_int_equal(lab_used(lab, scene.heir, KEY, &scene.limit), 107);
+    start_from(lab, scene.owner, &disk);
+    heal_and_expect(lab, KEY, &scene.limit, 137);
+    assert_true(lab_stats(lab, scene.owner).handed_over >= 1);
 }
 
 static bool has_merged(struct lab *lab, void *context)
@@ -239,54 +263,37 @@ static bool has_merged(struct lab *lab, void *context)
 static void a_branch_survives_a_crash_while_it_is_handed_over(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_SLIDING_LOG);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    uint32_t heir = lab_replica(lab, vnode, 1);
+    struct scene scene = scene_of(lab, ALGORITHM_SLIDING_LOG);
     struct stored disk;
-    take(lab, owner, KEY, &limit, 100);
-    lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
-    lab_run(lab, 500 * LAB_MS);
-    take(lab, owner, KEY, &limit, 30);
-    take(lab, heir, KEY, &limit, 7);
-    store(lab, owner, KEY, limit.algorithm, &disk);
+    take_apart(lab, &scene, 100, scene.heir);
+    store(lab, scene.owner, KEY, scene.limit.algorithm, &disk);
     heal(lab);
     lab->drop_type = PEER_MERGED;
-    lab_until(lab, has_merged, &heir, HEAL_MS * LAB_MS);
+    lab_until(lab, has_merged, &scene.heir, HEAL_MS * LAB_MS);
     lab_run(lab, 30 * LAB_MS);
-    lab_stop(lab, owner);
+    lab_stop(lab, scene.owner);
     lab->drop_type = 0;
     lab_run(lab, 500 * LAB_MS);
-    take(lab, heir, KEY, &limit, 5);
-    start_from(lab, owner, &disk);
-    heal_and_expect(lab, KEY, &limit, 142);
+    take(lab, scene.heir, KEY, &scene.limit, 5);
+    start_from(lab, scene.owner, &disk);
+    heal_and_expect(lab, KEY, &scene.limit, 142);
 }
 
 /* The replica that took over dies before the split heals: who follows it knows the bases. */
 static void the_sum_is_right_though_the_one_that_took_over_is_gone(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_FIXED_WINDOW);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
-    const uint32_t third = lab_replica(lab, vnode, 2);
-    take(lab, owner, KEY, &limit, 100);
+    const struct scene scene = scene_of(lab, ALGORITHM_FIXED_WINDOW);
+    take_apart(lab, &scene, 100, scene.heir);
     lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
+    lab_stop(lab, scene.heir);
     lab_run(lab, 500 * LAB_MS);
-    take(lab, owner, KEY, &limit, 30);
-    take(lab, heir, KEY, &limit, 7);
-    lab_run(lab, 50 * LAB_MS);
-    lab_stop(lab, heir);
-    lab_run(lab, 500 * LAB_MS);
-    take(lab, third, KEY, &limit, 5);
+    take(lab, scene.third, KEY, &scene.limit, 5);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
-    assert_int_equal(lab_used(lab, third, KEY, &limit), 142);
-    lab_start(lab, heir);
-    heal_and_expect(lab, KEY, &limit, 142);
+    assert_int_equal(lab_used(lab, scene.third, KEY, &scene.limit), 142);
+    lab_start(lab, scene.heir);
+    heal_and_expect(lab, KEY, &scene.limit, 142);
 }
 
 /* The split heals at the moment when the one that took over dies: the deposed one does not take the
@@ -294,23 +301,15 @@ static void the_sum_is_right_though_the_one_that_took_over_is_gone(void **state)
 static void a_deposed_decider_yields_to_the_line_that_went_on(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
-    take(lab, owner, KEY, &limit, 100);
+    const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
+    take_apart(lab, &scene, 100, scene.heir);
     lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
-    lab_run(lab, 500 * LAB_MS);
-    take(lab, owner, KEY, &limit, 30);
-    take(lab, heir, KEY, &limit, 7);
-    lab_run(lab, 50 * LAB_MS);
-    lab_stop(lab, heir);
+    lab_stop(lab, scene.heir);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
-    assert_int_equal(lab_used(lab, owner, KEY, &limit), 137);
-    lab_start(lab, heir);
-    heal_and_expect(lab, KEY, &limit, 137);
+    assert_int_equal(lab_used(lab, scene.owner, KEY, &scene.limit), 137);
+    lab_start(lab, scene.heir);
+    heal_and_expect(lab, KEY, &scene.limit, 137);
 }
 
 /* Who took over loses its memory of the cut in a crash, and so do those that followed it: the
@@ -318,54 +317,39 @@ static void a_deposed_decider_yields_to_the_line_that_went_on(void **state)
 static void without_a_memory_of_the_cut_no_side_is_forgotten(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
+    const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     struct stored disk;
-    take(lab, owner, KEY, &limit, 100);
-    lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
-    lab_run(lab, 500 * LAB_MS);
-    take(lab, owner, KEY, &limit, 30);
-    take(lab, heir, KEY, &limit, 7);
-    store(lab, heir, KEY, limit.algorithm, &disk);
-    lab_stop(lab, heir);
-    lab_stop(lab, lab_replica(lab, vnode, 2));
-    start_from(lab, heir, &disk);
-    lab_start(lab, lab_replica(lab, vnode, 2));
-    heal_and_expect(lab, KEY, &limit, 130);
-    assert_true(lab_stats(lab, heir).merge_fallbacks + lab_stats(lab, owner).merge_fallbacks > 0);
+    take_apart(lab, &scene, 100, scene.heir);
+    store(lab, scene.heir, KEY, scene.limit.algorithm, &disk);
+    lab_stop(lab, scene.heir);
+    lab_stop(lab, scene.third);
+    start_from(lab, scene.heir, &disk);
+    lab_start(lab, scene.third);
+    heal_and_expect(lab, KEY, &scene.limit, 130);
+    const uint64_t by_heir = lab_stats(lab, scene.heir).merge_fallbacks;
+    assert_true(by_heir + lab_stats(lab, scene.owner).merge_fallbacks > 0);
 }
 
 /* The one that took over passes deciding on before the split heals: the memory goes along. */
 static void a_pass_right_after_a_take_over_takes_the_memory_along(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_SLIDING_WINDOW);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
-    const uint32_t third = lab_replica(lab, vnode, 2);
-    take(lab, owner, KEY, &limit, 100);
-    lab_run(lab, 50 * LAB_MS);
-    split_owner_off(lab, vnode);
-    lab_run(lab, 500 * LAB_MS);
-    take(lab, owner, KEY, &limit, 30);
-    take(lab, heir, KEY, &limit, 7);
-    for (uint32_t i = 0; i < 100 && lab_role(lab, third, vnode) != SHARD_DECIDING; i++) {
-        (void)shard_resign(lab->shards[heir].shard, lab->now_ns, &lab->effects);
-        lab_perform(lab, heir);
+    const struct scene scene = scene_of(lab, ALGORITHM_SLIDING_WINDOW);
+    take_apart(lab, &scene, 100, scene.heir);
+    for (uint32_t i = 0; i < 100 && lab_role(lab, scene.third, scene.vnode) != SHARD_DECIDING;
+         i++) {
+        (void)shard_resign(lab->shards[scene.heir].shard, lab->now_ns, &lab->effects);
+        lab_perform(lab, scene.heir);
         lab_run(lab, 5 * LAB_MS);
     }
-    assert_int_equal(lab_role(lab, third, vnode), SHARD_DECIDING);
-    lab_stop(lab, heir);
-    take(lab, third, KEY, &limit, 5);
+    assert_int_equal(lab_role(lab, scene.third, scene.vnode), SHARD_DECIDING);
+    lab_stop(lab, scene.heir);
+    take(lab, scene.third, KEY, &scene.limit, 5);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
-    assert_int_equal(lab_used(lab, third, KEY, &limit), 142);
-    lab_start(lab, heir);
-    heal_and_expect(lab, KEY, &limit, 142);
+    assert_int_equal(lab_used(lab, scene.third, KEY, &scene.limit), 142);
+    lab_start(lab, scene.heir);
+    heal_and_expect(lab, KEY, &scene.limit, 142);
 }
 
 /* ---- what is lost on the way ----------------------------------------------------------------- */
@@ -376,23 +360,16 @@ static void a_lost_record_of_a_hand_over_is_told_again(void **state)
     static const uint8_t types[] = {PEER_GUARD,  PEER_APART, PEER_DIVERGED, PEER_DIVERGED_END,
                                     PEER_MERGED, PEER_SIDE,  PEER_ACK};
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     uint64_t used = 0;
     for (size_t i = 0; i < sizeof types; i++) {
-        take(lab, owner, KEY, &limit, 10);
-        lab_run(lab, 50 * LAB_MS);
-        split_owner_off(lab, vnode);
-        lab_run(lab, 500 * LAB_MS);
-        take(lab, owner, KEY, &limit, 30);
-        take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
+        take_apart(lab, &scene, 10, scene.heir);
         heal(lab);
         lab->drop_type = types[i];
         lab_run(lab, 400 * LAB_MS);
         lab->drop_type = 0;
         used += 47;
-        heal_and_expect(lab, KEY, &limit, used);
+        heal_and_expect(lab, KEY, &scene.limit, used);
     }
 }
 
@@ -400,22 +377,15 @@ static void a_lost_record_of_a_hand_over_is_told_again(void **state)
 static void a_split_that_heals_one_way_first_ends_with_the_sum(void **state)
 {
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_FIXED_WINDOW);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
+    const struct scene scene = scene_of(lab, ALGORITHM_FIXED_WINDOW);
     uint64_t used = 0;
     for (uint32_t way = 0; way < 2; way++) {
-        take(lab, owner, KEY, &limit, 10);
-        lab_run(lab, 50 * LAB_MS);
-        split_owner_off(lab, vnode);
-        lab_run(lab, 500 * LAB_MS);
-        take(lab, owner, KEY, &limit, 30);
-        take(lab, lab_replica(lab, vnode, 1), KEY, &limit, 7);
+        take_apart(lab, &scene, 10, scene.heir);
         for (uint32_t at = 0; at < 3; at++)
-            lab->cut[way == 0 ? owner : at][way == 0 ? at : owner] = false;
+            lab->cut[way == 0 ? scene.owner : at][way == 0 ? at : scene.owner] = false;
         lab_run(lab, 1000 * LAB_MS);
         used += 47;
-        heal_and_expect(lab, KEY, &limit, used);
+        heal_and_expect(lab, KEY, &scene.limit, used);
     }
 }
 
@@ -426,32 +396,29 @@ static void beyond_the_side_tables_room_no_side_is_forgotten(void **state)
 {
     enum { KEYS = 3000 };
     struct lab *lab = *state;
-    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t owner = lab_replica(lab, vnode, 0);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
+    const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     char key[LAB_KEY_LEN];
-    split_owner_off(lab, vnode);
+    split_owner_off(lab, scene.vnode);
     lab_run(lab, 500 * LAB_MS);
     for (uint32_t i = 0; i < KEYS; i++) {
-        lab_key(lab, vnode, i, key);
-        take(lab, owner, key, &limit, 30);
-        take(lab, heir, key, &limit, 7);
+        lab_key(lab, scene.vnode, i, key);
+        take(lab, scene.owner, key, &scene.limit, 30);
+        take(lab, scene.heir, key, &scene.limit, 7);
     }
-    assert_true(lab_stats(lab, heir).guarded < KEYS);
+    assert_true(lab_stats(lab, scene.heir).guarded < KEYS);
     heal(lab);
     lab_run(lab, 50 * LAB_MS);
     lab_settle(lab);
     lab_until(lab, no_guard, NULL, HEAL_MS * LAB_MS);
     uint32_t sums = 0;
     for (uint32_t i = 0; i < KEYS; i++) {
-        lab_key(lab, vnode, i, key);
-        const uint64_t used = lab_used(lab, owner, key, &limit);
+        lab_key(lab, scene.vnode, i, key);
+        const uint64_t used = lab_used(lab, scene.owner, key, &scene.limit);
         assert_true(used == 37 || used == 30);
         sums += used == 37;
     }
     assert_in_range(sums, 500, KEYS - 500);
-    assert_true(lab_stats(lab, heir).merge_fallbacks >= KEYS - sums);
+    assert_true(lab_stats(lab, scene.heir).merge_fallbacks >= KEYS - sums);
 }
 
 /* ---- any history ----------------------------------------------------------------------------- */

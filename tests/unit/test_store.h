@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -113,6 +115,37 @@ static inline void fixture_patch_meta(const struct fixture *fixture, const char 
     }
     assert_int_equal(close(file), 0);
     assert_true(found > 0);
+}
+
+/* Runs `writer` in a process of its own until that was acknowledged `acks` times, kills it at once,
+ * and returns the last generation it told. A writer writes generation after generation into the
+ * store in `dir`, from the one it is given on, tells on `out` which one the store acknowledged, and
+ * never returns. */
+static inline uint64_t fixture_kill_writer(const char *dir, uint64_t generation, uint64_t acks,
+                                           void (*writer)(const char *dir, uint64_t generation,
+                                                          int out))
+{
+    int ends[2];
+    int status = 0;
+    uint64_t told = generation - 1;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)close(ends[0]);
+        writer(dir, generation, ends[1]);
+    }
+    (void)close(ends[1]);
+    for (uint64_t i = 0; i < acks; i++) {
+        assert_int_equal(read(ends[0], &told, sizeof(told)), sizeof(told));
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    while (read(ends[0], &told, sizeof(told)) == sizeof(told)) {
+    }
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return told;
 }
 
 #define STORE_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

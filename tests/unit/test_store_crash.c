@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/bytes.h"
 #include "base/random.h"
@@ -73,33 +72,6 @@ static int crash_records(void *context, uint32_t vnode, const struct store_vnode
     return 0;
 }
 
-/* Runs a child until it was acknowledged `acks` times, kills it at once; the last generation it
- * told. */
-static uint64_t crash_once(const char *dir, uint64_t generation, uint64_t acks)
-{
-    int ends[2];
-    int status = 0;
-    uint64_t told = generation - 1;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)close(ends[0]);
-        crash_child(dir, generation, ends[1]);
-    }
-    (void)close(ends[1]);
-    for (uint64_t i = 0; i < acks; i++) {
-        assert_int_equal(read(ends[0], &told, sizeof(told)), sizeof(told));
-    }
-    assert_int_equal(kill(child, SIGKILL), 0);
-    while (read(ends[0], &told, sizeof(told)) == sizeof(told)) {
-    }
-    (void)close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    return told;
-}
-
 /* Whenever a writer is killed, every acknowledged batch is there, whole, and nothing is torn. */
 static void a_killed_writer_loses_nothing_acknowledged(void **state)
 {
@@ -113,7 +85,8 @@ static void a_killed_writer_loses_nothing_acknowledged(void **state)
         struct crash_seen seen = {0};
         uint64_t generation = 0;
         size_t len = 0;
-        const uint64_t told = crash_once(f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX));
+        const uint64_t told = fixture_kill_writer(
+            f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX), crash_child);
         fixture_open(f, NULL);
         assert_int_equal(store_scan(f->store, STORE_VNODE_ALL, crash_records, &seen), 0);
         assert_int_equal(seen.vnodes, CRASH_VNODES);
