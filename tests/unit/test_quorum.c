@@ -1,4 +1,6 @@
-/* test_quorum.c - consistency quorum: what a majority must hold before an answer, and after. */
+/* test_quorum.c - consistency quorum: what a majority must hold before an answer, and after.
+ *
+ * What one node does with words that no other would say in that order: test_quorum_ghost.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +11,6 @@
 
 #include <cmocka.h>
 
-#include "base/random.h"
-#include "node/limit/engine.h"
-#include "node/limit/table.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =
@@ -311,6 +310,31 @@ static void who_alone_lost_the_decider_disturbs_nobody(void **state)
 
 /* ---- ballots --------------------------------------------------------------------------------- */
 
+/* A replica that asks for a ballot, and one that is asked; the ballot is far above all so far, and
+ * what the asked one promises waits in its journal until lab_journal_end. */
+struct candidacy {
+    uint32_t vnode;
+    uint32_t candidate;
+    uint32_t asked;
+    struct term ballot;
+};
+
+static struct candidacy candidacy_of(struct lab *lab)
+{
+    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
+    struct candidacy new = {
+        .vnode = vnode,
+        .candidate = lab_replica(lab, vnode, 1),
+        .asked = lab_replica(lab, vnode, 2),
+    };
+    (void)shard_vnode(lab->shards[new.asked].shard, LAB_VNODES + vnode, &new.ballot);
+    new.ballot.number += UINT64_C(100) << TERM_INCARNATION_BITS;
+    new.ballot.writer = lab->shards[new.candidate].node;
+    lab_run(lab, 20 * LAB_MS);
+    lab->shards[new.asked].journal_ns = -1;
+    return new;
+}
+
 static void query_of(struct lab *lab, uint32_t from, uint32_t to, uint32_t vnode,
                      const struct term *ballot)
 {
@@ -328,65 +352,49 @@ static void query_of(struct lab *lab, uint32_t from, uint32_t to, uint32_t vnode
 static void a_report_waits_for_the_promise_to_be_durable(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
-    const uint32_t candidate = lab_replica(lab, vnode, 1);
-    const uint32_t asked = lab_replica(lab, vnode, 2);
-    struct term ballot;
+    const struct candidacy new = candidacy_of(lab);
     struct peer_record last;
-    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &ballot);
-    ballot.number += UINT64_C(100) << TERM_INCARNATION_BITS;
-    ballot.writer = lab->shards[candidate].node;
-    lab_run(lab, 20 * LAB_MS);
-    lab->shards[asked].journal_ns = -1;
     lab_forget(lab);
-    query_of(lab, candidate, asked, vnode, &ballot);
+    query_of(lab, new.candidate, new.asked, new.vnode, &new.ballot);
     lab_run(lab, 20 * LAB_MS);
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t said = lab_said(lab, asked, candidate, PEER_REPORT, &last);
-        assert_true(said == 0 || term_compare(&last.vnode.term, &ballot) != 0 || i > 0);
+        const uint32_t said = lab_said(lab, new.asked, new.candidate, PEER_REPORT, &last);
+        assert_true(said == 0 || term_compare(&last.vnode.term, &new.ballot) != 0 || i > 0);
         if (i == 0)
-            lab_journal_end(lab, asked, true);
+            lab_journal_end(lab, new.asked, true);
         lab_run(lab, 5 * LAB_MS);
     }
-    assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
-    assert_int_equal(term_compare(&last.vnode.term, &ballot), 0);
+    assert_true(lab_said(lab, new.asked, new.candidate, PEER_REPORT, &last) > 0);
+    assert_int_equal(term_compare(&last.vnode.term, &new.ballot), 0);
     /* The process ends and another begins: the promise still holds. */
-    lab_stop(lab, asked);
-    start(lab, asked);
+    lab_stop(lab, new.asked);
+    start(lab, new.asked);
     struct term known;
-    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &known);
-    assert_true(term_compare(&known, &ballot) >= 0);
-    lab->shards[asked].journal_ns = 0;
+    (void)shard_vnode(lab->shards[new.asked].shard, LAB_VNODES + new.vnode, &known);
+    assert_true(term_compare(&known, &new.ballot) >= 0);
+    lab->shards[new.asked].journal_ns = 0;
 }
 
 /* Before the promise is durable a report that was asked for otherwise does not speak of it. */
 static void a_report_before_the_promise_is_durable_is_none_of_it(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
-    const uint32_t candidate = lab_replica(lab, vnode, 1);
-    const uint32_t asked = lab_replica(lab, vnode, 2);
-    const struct peer_vnode question = {.vnode = LAB_VNODES + vnode, .role = ROLE_RECOVERING};
-    struct term ballot;
+    const struct candidacy new = candidacy_of(lab);
+    const struct peer_vnode question = {.vnode = LAB_VNODES + new.vnode, .role = ROLE_RECOVERING};
     struct peer_record last;
-    (void)shard_vnode(lab->shards[asked].shard, LAB_VNODES + vnode, &ballot);
-    ballot.number += UINT64_C(100) << TERM_INCARNATION_BITS;
-    ballot.writer = lab->shards[candidate].node;
-    lab_run(lab, 20 * LAB_MS);
-    lab->shards[asked].journal_ns = -1;
-    lab->cut[asked][candidate] = true; /* it did not ask, and is not to wonder */
-    query_of(lab, candidate, asked, vnode, &ballot);
+    lab->cut[new.asked][new.candidate] = true; /* it did not ask, and is not to wonder */
+    query_of(lab, new.candidate, new.asked, new.vnode, &new.ballot);
     for (uint32_t i = 0; i < 2; i++) {
         lab_forget(lab);
         peer_put_vnode(&lab->records, PEER_QUERY, &question);
-        lab_speak(lab, candidate, asked);
+        lab_speak(lab, new.candidate, new.asked);
         lab_run(lab, 2 * LAB_MS);
-        assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
-        assert_int_equal(term_compare(&last.vnode.term, &ballot), 0);
+        assert_true(lab_said(lab, new.asked, new.candidate, PEER_REPORT, &last) > 0);
+        assert_int_equal(term_compare(&last.vnode.term, &new.ballot), 0);
         assert_int_equal((last.vnode.flags & ENTRY_PROMISED) != 0, i == 1);
-        lab_journal_end(lab, asked, true);
+        lab_journal_end(lab, new.asked, true);
     }
-    lab->shards[asked].journal_ns = 0;
+    lab->shards[new.asked].journal_ns = 0;
 }
 
 /* A ballot below the promised one is answered with that one. */
@@ -405,206 +413,6 @@ static void a_lower_ballot_is_refused_with_the_higher_one(void **state)
     lab_run(lab, 5 * LAB_MS);
     assert_true(lab_said(lab, asked, candidate, PEER_REPORT, &last) > 0);
     assert_true(term_compare(&last.vnode.term, &lower) > 0);
-}
-
-/* ---- ghosts ---------------------------------------------------------------------------------- */
-
-enum { ASKED = 0, GHOST = 1, GHOST_VNODE = LAB_VNODES + 3, GHOST_STATE_MAX = 256 };
-
-/* One node of three runs; the test speaks for the others. */
-static struct lab *lab_of_ghosts(void)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start(lab, ASKED);
-    lab_rules(lab, RULES);
-    for (uint32_t at = 1; at < 3; at++)
-        lab->shards[at].options.boot = 1000 + at;
-    return lab;
-}
-
-/* What the ghost holds, or writes. */
-static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t number, uint64_t seq)
-{
-    const struct term term = {1, number, lab->shards[GHOST].node};
-    return (struct peer_vnode){.vnode = GHOST_VNODE,
-                               .role = ROLE_DECIDING,
-                               .term = term,
-                               .state = term,
-                               .seq = seq,
-                               .sync = 1};
-}
-
-/* The ghost sends a frame of its stream: a slot, or a mark, or both. */
-static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mark_seq)
-{
-    const struct hash128 id = {1, 1};
-    const struct limit limit = lab_limit(100);
-    const struct peer_vnode mark = ghost_entry(lab, 5, mark_seq);
-    uint8_t state[GHOST_STATE_MAX];
-    struct limit_decision decision;
-    struct table *table;
-    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
-    engine_one(table, id, 0, &limit, frame, OPERATION_CHECK, 0, lab->now_ns, &decision);
-    const int len = table_export(table, table_lookup(table, id), state, sizeof state);
-    table_free(&table);
-    assert_true(len > 0);
-    peer_put_stream(&lab->records, 1, frame, lab->shards[ASKED].options.boot);
-    peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, frame == 1);
-    if (slot)
-        peer_put_slot(&lab->records, GHOST_VNODE, id, state, (uint32_t)len);
-    if (mark_seq > 0)
-        peer_put_vnode(&lab->records, PEER_MARK, &mark);
-    lab_speak(lab, GHOST, ASKED);
-}
-
-/* Slots that reached the journal before their mark came are not said to be held while the header
- * there is older: after a crash the replica would claim no more than that one does. */
-static void slots_are_held_only_with_their_header(void **state)
-{
-    struct lab *lab = lab_of_ghosts();
-    struct peer_record held;
-    (void)state;
-    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
-    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
-    lab_speak(lab, GHOST, ASKED);
-    ghost_sends(lab, 1, true, 10);
-    lab_run(lab, 5 * LAB_MS);
-    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
-    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 10);
-    ghost_sends(lab, 2, true, 0);
-    lab_run(lab, 5 * LAB_MS); /* the slot is in the journal now */
-    lab->shards[ASKED].journal_ns = -1;
-    lab_forget(lab);
-    ghost_sends(lab, 3, false, 20);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, &held), 0);
-    lab_journal_end(lab, ASKED, true);
-    lab_run(lab, 5 * LAB_MS);
-    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
-    assert_int_equal(held.vnode.seq, 20);
-    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 20);
-    lab_free(lab);
-}
-
-/* A copy that began before the one ahead of it was tidied up may leave slots over that the decider
- * lacks: another one is asked for. */
-static void a_copy_that_may_leave_something_over_is_repeated(void **state)
-{
-    struct lab *lab = lab_of_ghosts();
-    struct peer_record lack;
-    (void)state;
-    struct peer_vnode mark = ghost_entry(lab, 5, 1);
-    peer_put_vnode(&lab->records, PEER_OPENED, &mark);
-    lab_speak(lab, GHOST, ASKED);
-    ghost_sends(lab, 1, true, 10);
-    lab_run(lab, 5 * LAB_MS);
-    for (uint32_t sync = 2; sync < 4; sync++) {
-        mark = ghost_entry(lab, 5, 10 + sync);
-        mark.sync = sync;
-        peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
-        peer_put_term(&lab->records, GHOST_VNODE, &mark.term, sync, true, true);
-        peer_put_vnode(&lab->records, PEER_MARK, &mark);
-        lab_speak(lab, GHOST, ASKED);
-    }
-    lab_run(lab, 120 * LAB_MS);
-    assert_true(lab_said(lab, ASKED, GHOST, PEER_LACK, &lack) > 0);
-    assert_int_equal(lack.vnode.sync, 3);
-    lab_free(lab);
-}
-
-/* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
- * given. Its journal stands still. */
-static struct term ghosts_let_campaign(struct lab *lab)
-{
-    struct term ballot = {0};
-    lab->shards[ASKED].journal_ns = -1;
-    struct peer_record query;
-    for (uint32_t i = 0; i < 400; i++) {
-        lab_run(lab, LAB_MS);
-        for (uint32_t ghost = 1; ghost < 3; ghost++) { /* signs of life */
-            const struct peer_vnode free = {.vnode = GHOST_VNODE, .role = ROLE_REPLICA};
-            peer_put_vnode(&lab->records, PEER_REPORT, &free);
-            lab_speak(lab, ghost, ASKED);
-        }
-        if (lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0 &&
-            query.vnode.vnode == GHOST_VNODE && (query.vnode.flags & ENTRY_BALLOT) != 0)
-            return query.vnode.term;
-    }
-    fail();
-    return ballot;
-}
-
-static void ghost_reports(struct lab *lab, const struct term *ballot, uint64_t seq, uint8_t flags)
-{
-    const struct peer_vnode report = {.vnode = GHOST_VNODE,
-                                      .role = ROLE_REPLICA,
-                                      .term = *ballot,
-                                      .state = {seq > 0, seq > 0, seq > 0},
-                                      .seq = seq,
-                                      .flags = flags};
-    peer_put_vnode(&lab->records, PEER_REPORT, &report);
-    lab_speak(lab, GHOST, ASKED);
-}
-
-/* Who only has heard of a ballot has not promised it: a report of its term does not count. */
-static void a_report_of_a_term_is_no_promise_of_it(void **state)
-{
-    struct lab *lab = lab_of_ghosts();
-    (void)state;
-    const struct term ballot = ghosts_let_campaign(lab);
-    ghost_reports(lab, &ballot, 0, 0);
-    lab_journal_end(lab, ASKED, true);
-    lab->shards[ASKED].journal_ns = 0;
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
-    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
-    lab_free(lab);
-}
-
-/* A replica that restarts between its report and the opening may hold less than it said: it is sent
- * a complete copy, not just the mark of a term. */
-static void who_restarted_since_its_report_is_sent_all(void **state)
-{
-    (void)state;
-    for (uint32_t restarts = 0; restarts < 2; restarts++) {
-        struct lab *lab = lab_of_ghosts();
-        const struct term ballot = ghosts_let_campaign(lab);
-        struct peer_record term;
-        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
-        lab->shards[GHOST].options.boot += restarts;
-        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
-        lab_journal_end(lab, ASKED, true);
-        lab->shards[ASKED].journal_ns = 0;
-        lab_run(lab, 20 * LAB_MS);
-        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
-        assert_true(lab_said(lab, ASKED, GHOST, PEER_TERM, &term) > 0);
-        assert_int_equal(term.term.vnode, GHOST_VNODE);
-        assert_int_equal(term.term.copy, restarts);
-        lab_free(lab);
-    }
-}
-
-/* A state that was to be pulled from a process that has ended is looked for again. */
-static void who_restarted_is_not_pulled_from_unasked(void **state)
-{
-    struct lab *lab = lab_of_ghosts();
-    struct peer_record query;
-    (void)state;
-    const struct term ballot = ghosts_let_campaign(lab);
-    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
-    lab_journal_end(lab, ASKED, true);
-    lab->shards[ASKED].journal_ns = 0;
-    lab_run(lab, 2 * LAB_MS);
-    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
-    lab_forget(lab);
-    lab->shards[GHOST].options.boot++;
-    ghost_reports(lab, &ballot, 40, ENTRY_PROMISED);
-    lab_run(lab, 5 * LAB_MS);
-    assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
-    lab_free(lab);
 }
 
 /* ---- several rules, undo --------------------------------------------------------------------- */
@@ -875,11 +683,6 @@ int main(void)
         TEST(a_report_waits_for_the_promise_to_be_durable),
         TEST(a_report_before_the_promise_is_durable_is_none_of_it),
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
-        cmocka_unit_test(slots_are_held_only_with_their_header),
-        cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
-        cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
-        cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
-        cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         TEST(a_denial_by_another_rule_gives_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),

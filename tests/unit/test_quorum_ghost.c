@@ -1,0 +1,231 @@
+/* test_quorum_ghost.c - consistency quorum at one node whose peers are the test: frames that come
+ * late, reports of processes that have ended, ballots that stand still half-way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "node/limit/engine.h"
+#include "node/limit/table.h"
+#include "tests/unit/support_shard.h"
+
+static const char RULES[] =
+    "rules:\n"
+    "  - {name: kept, match: {api: /kept}, key: [user], consistency: quorum, on_failure: closed,"
+    " limits: [{rate: 10/d, algorithm: fixed_window}]}\n";
+
+enum { ASKED = 0, GHOST = 1, GHOST_VNODE = LAB_VNODES + 3, GHOST_STATE_MAX = 256 };
+
+/* One node of three runs; the test speaks for the others. */
+static struct lab *lab_of_ghosts(void)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start(lab, ASKED);
+    lab_rules(lab, RULES);
+    for (uint32_t at = 1; at < 3; at++)
+        lab->shards[at].options.boot = 1000 + at;
+    return lab;
+}
+
+/* What the ghost holds, or writes. */
+static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t number, uint64_t seq)
+{
+    const struct term term = {1, number, lab->shards[GHOST].node};
+    return (struct peer_vnode){.vnode = GHOST_VNODE,
+                               .role = ROLE_DECIDING,
+                               .term = term,
+                               .state = term,
+                               .seq = seq,
+                               .sync = 1};
+}
+
+/* The ghost sends a frame of its stream: a slot, or a mark, or both. */
+static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mark_seq)
+{
+    const struct hash128 id = {1, 1};
+    const struct limit limit = lab_limit(100);
+    const struct peer_vnode mark = ghost_entry(lab, 5, mark_seq);
+    uint8_t state[GHOST_STATE_MAX];
+    struct limit_decision decision;
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
+    engine_one(table, id, 0, &limit, frame, OPERATION_CHECK, 0, lab->now_ns, &decision);
+    const int len = table_export(table, table_lookup(table, id), state, sizeof state);
+    table_free(&table);
+    assert_true(len > 0);
+    peer_put_stream(&lab->records, 1, frame, lab->shards[ASKED].options.boot);
+    peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, frame == 1);
+    if (slot)
+        peer_put_slot(&lab->records, GHOST_VNODE, id, state, (uint32_t)len);
+    if (mark_seq > 0)
+        peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, ASKED);
+}
+
+/* Slots that reached the journal before their mark came are not said to be held while the header
+ * there is older: after a crash the replica would claim no more than that one does. */
+static void slots_are_held_only_with_their_header(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record held;
+    (void)state;
+    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 10);
+    ghost_sends(lab, 2, true, 0);
+    lab_run(lab, 5 * LAB_MS); /* the slot is in the journal now */
+    lab->shards[ASKED].journal_ns = -1;
+    lab_forget(lab);
+    ghost_sends(lab, 3, false, 20);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, &held), 0);
+    lab_journal_end(lab, ASKED, true);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+    assert_int_equal(held.vnode.seq, 20);
+    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 20);
+    lab_free(lab);
+}
+
+/* A copy that began before the one ahead of it was tidied up may leave slots over that the decider
+ * lacks: another one is asked for. */
+static void a_copy_that_may_leave_something_over_is_repeated(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record lack;
+    (void)state;
+    struct peer_vnode mark = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &mark);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+    for (uint32_t sync = 2; sync < 4; sync++) {
+        mark = ghost_entry(lab, 5, 10 + sync);
+        mark.sync = sync;
+        peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
+        peer_put_term(&lab->records, GHOST_VNODE, &mark.term, sync, true, true);
+        peer_put_vnode(&lab->records, PEER_MARK, &mark);
+        lab_speak(lab, GHOST, ASKED);
+    }
+    lab_run(lab, 120 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_LACK, &lack) > 0);
+    assert_int_equal(lack.vnode.sync, 3);
+    lab_free(lab);
+}
+
+/* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
+ * given. Its journal stands still. */
+static struct term ghosts_let_campaign(struct lab *lab)
+{
+    struct term ballot = {0};
+    lab->shards[ASKED].journal_ns = -1;
+    struct peer_record query;
+    for (uint32_t i = 0; i < 400; i++) {
+        lab_run(lab, LAB_MS);
+        for (uint32_t ghost = 1; ghost < 3; ghost++) { /* signs of life */
+            const struct peer_vnode free = {.vnode = GHOST_VNODE, .role = ROLE_REPLICA};
+            peer_put_vnode(&lab->records, PEER_REPORT, &free);
+            lab_speak(lab, ghost, ASKED);
+        }
+        if (lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0 &&
+            query.vnode.vnode == GHOST_VNODE && (query.vnode.flags & ENTRY_BALLOT) != 0)
+            return query.vnode.term;
+    }
+    fail();
+    return ballot;
+}
+
+static void journal_goes_on(struct lab *lab)
+{
+    lab_journal_end(lab, ASKED, true);
+    lab->shards[ASKED].journal_ns = 0;
+}
+
+static void ghost_reports(struct lab *lab, const struct term *ballot, uint64_t seq, uint8_t flags)
+{
+    const struct peer_vnode report = {.vnode = GHOST_VNODE,
+                                      .role = ROLE_REPLICA,
+                                      .term = *ballot,
+                                      .state = {seq > 0, seq > 0, seq > 0},
+                                      .seq = seq,
+                                      .flags = flags};
+    peer_put_vnode(&lab->records, PEER_REPORT, &report);
+    lab_speak(lab, GHOST, ASKED);
+}
+
+/* Who only has heard of a ballot has not promised it: a report of its term does not count. */
+static void a_report_of_a_term_is_no_promise_of_it(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 0, 0);
+    journal_goes_on(lab);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    lab_free(lab);
+}
+
+/* A replica that restarts between its report and the opening may hold less than it said: it is sent
+ * a complete copy, not just the mark of a term. */
+static void who_restarted_since_its_report_is_sent_all(void **state)
+{
+    (void)state;
+    for (uint32_t restarts = 0; restarts < 2; restarts++) {
+        struct lab *lab = lab_of_ghosts();
+        const struct term ballot = ghosts_let_campaign(lab);
+        struct peer_record term;
+        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        lab->shards[GHOST].options.boot += restarts;
+        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        journal_goes_on(lab);
+        lab_run(lab, 20 * LAB_MS);
+        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_TERM, &term) > 0);
+        assert_int_equal(term.term.vnode, GHOST_VNODE);
+        assert_int_equal(term.term.copy, restarts);
+        lab_free(lab);
+    }
+}
+
+/* A state that was to be pulled from a process that has ended is looked for again. */
+static void who_restarted_is_not_pulled_from_unasked(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record query;
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
+    journal_goes_on(lab);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    lab_forget(lab);
+    lab->shards[GHOST].options.boot++;
+    ghost_reports(lab, &ballot, 40, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, &query) > 0);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    lab_free(lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_held_only_with_their_header),
+        cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
+        cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
+        cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
+        cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
