@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from harness import Load, wait_for
+from harness import Load, steady, wait_for
 from harness.client import long_limit
 from harness.waiting import is_slowed
 
@@ -64,9 +64,10 @@ def kill_a_lone_node(cluster):
         signal_all(others, signal.SIGSTOP)
         wait_for(lambda: bound_of(victim)["vnodes_cut_off"] > 0, 5, "the victim knows it is alone")
         start = time.monotonic()
-        wait_for(lambda: time.monotonic() - start > LOAD_S, 5, "more is granted")
+        wait_for(lambda: time.monotonic() - start > LOAD_S, 5, "the load went on for its time")
     granted = granted_by(load)
-    said = wait_for(lambda: steady(victim), 5, "the figure of the moment is published")
+    said = wait_for(steady(lambda: bound_of(victim)["tokens"], PUBLISHED_S), 5,
+                    "the figure of the moment is published")
     deposed = victim.counter("stepped_down") - stepped_down
     victim.kill()
     signal_all(others, signal.SIGCONT)
@@ -76,13 +77,6 @@ def kill_a_lone_node(cluster):
             forgotten += max(0, granted[key] - client.peek(key, limit).used)
     victim.start()
     return said, forgotten, deposed
-
-
-def steady(node):
-    """The bound, once it stays the same over a round of publishing."""
-    said = bound_of(node)["tokens"]
-    time.sleep(PUBLISHED_S)
-    return said if said == bound_of(node)["tokens"] else 0
 
 
 def test_a_lone_node_says_that_it_is(new_cluster):
@@ -132,7 +126,9 @@ def acknowledgement_lag(cluster):
     with cluster.client() as client:
         for number in range(CHECKS):
             client.check(f"k{number % 200}", limit)
-    time.sleep(PUBLISHED_S)
-    lags = [node.status()["acknowledgement"] for node in cluster]
+
+    def look():
+        return [node.status()["acknowledgement"] for node in cluster]
+    lags = wait_for(steady(look, PUBLISHED_S), 5, "the figures of the last checks are published")
     found = {name: max(lag[name] for lag in lags) for name in ("p50_us", "p99_us", "max_us")}
     return {"samples": sum(lag["samples"] for lag in lags), **found}

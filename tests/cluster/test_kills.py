@@ -54,11 +54,11 @@ class Round:
         kills = 1
         while self.rng.random() < 0.25:
             victim.spawn()
-            time.sleep(self.rng.uniform(0, 0.2))
+            time.sleep(self.rng.uniform(0, 0.2))  # the next random moment
             assert victim.is_running, f"{victim} ended with {victim.process.returncode}: {victim.log()}"
             self.deaths.append((victim.name, *victim.kill()))
             kills += 1
-        time.sleep(self.rng.choice((0, self.rng.uniform(0, 0.3))))
+        time.sleep(self.rng.choice((0, self.rng.uniform(0, 0.3))))  # how long it stays away
         victim.start()
         return kills
 

@@ -18,7 +18,7 @@ from .command import Command
 from .history import History, Promise
 from .load import Load
 from .node import Node, program
-from .waiting import Stopwatch, scaled, wait_for
+from .waiting import Stopwatch, scaled, steady, wait_for
 
 __all__ = ["Client", "Cluster", "Command", "Decision", "History", "Limit", "Load", "Node", "Promise",
-           "Refused", "Stopwatch", "Unanswered", "program", "scaled", "wait_for"]
+           "Refused", "Stopwatch", "Unanswered", "program", "scaled", "steady", "wait_for"]

@@ -160,6 +160,10 @@ class Load:
     def count(self):
         return sum(answer.items for answer in self.all())
 
+    def answered_since(self, moment, keys=None):
+        """Whether each of `keys` (or of all) had an answer after that moment of monotonic()."""
+        return set(keys or self.keys) <= {answer.key for answer in self.all() if answer.at > moment}
+
     def longest_pause_ms(self, start, end, keys=None):
         """The longest time without an answer (on `keys`) between two moments of monotonic()."""
         times = sorted([start, end] + [answer.at for answer in self.all() if start < answer.at < end

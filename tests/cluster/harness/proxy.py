@@ -70,7 +70,7 @@ class Proxies:
         async def send():
             while True:
                 due, chunk = await queue.get()
-                await asyncio.sleep(max(0.0, due - self.loop.time()))
+                await asyncio.sleep(max(0.0, due - self.loop.time()))  # the delay that is asked for
                 if not chunk:
                     break
                 writer.write(chunk)

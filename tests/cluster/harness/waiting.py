@@ -39,6 +39,20 @@ def wait_for(condition, within_s, what, poll_s=POLL_S):
         time.sleep(poll_s)
 
 
+def steady(look, for_s):
+    """A condition that holds once `look` has given the same, and not nothing, for `for_s`."""
+    last, since = None, 0.0
+
+    def condition():
+        nonlocal last, since
+        found = look()
+        now = time.monotonic()
+        if found != last:
+            last, since = found, now
+        return found if now - since >= for_s else None
+    return condition
+
+
 class Stopwatch:
     """Milliseconds since it was made."""
 
