@@ -119,21 +119,32 @@ static uint64_t lowered(uint64_t used, uint64_t cost)
     return used > cost ? used - cost : 0;
 }
 
+/* The counter after an answered operation that was allowed or not. */
+static uint64_t after_answer(const struct linear_op *op, uint64_t used)
+{
+    if (op->kind == LINEAR_REFUND)
+        return lowered(used, op->cost);
+    return op->allowed ? used + op->cost : used;
+}
+
+/* Whether a counter at `used` answers so. */
+static bool answers(const struct linear_op *op, uint64_t limit, uint64_t used)
+{
+    const bool fits = op->cost == 0 || used + op->cost <= limit;
+    if (op->kind != LINEAR_REFUND && fits != op->allowed)
+        return false;
+    return op->used < 0 || (uint64_t)op->used == after_answer(op, used);
+}
+
 /* The counter after an answered operation; false if the model would have answered otherwise. */
 static bool answer(const struct linear_op *op, uint64_t limit, uint64_t *used)
 {
-    const bool fits = *used + op->cost <= limit;
-    uint64_t after = *used;
-    if (op->kind == LINEAR_REFUND)
-        after = lowered(*used, op->cost);
-    else if (fits != op->allowed)
-        return false;
-    else if (fits)
-        after = *used + op->cost;
-    if (op->used >= 0 && (uint64_t)op->used != after)
-        return false;
-    *used = op->kind == LINEAR_PEEK ? *used : after;
-    return true;
+    bool possible = false;
+    for (uint64_t more = 0; more <= op->slack && !possible; more++)
+        possible = answers(op, limit, *used + more);
+    if (possible && op->kind != LINEAR_PEEK)
+        *used = after_answer(op, *used);
+    return possible;
 }
 
 /* The class of an operation whose answer nobody got, or -1 if it changes nothing. */

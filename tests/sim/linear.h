@@ -12,6 +12,9 @@
  * An operation that was sent again may have been charged more often than it was answered: `extra`
  * more times, at any moments after its call.
  *
+ * Clocks that differ let one decider count a little less as drained than another: then it finds up
+ * to `slack` more used than the model. So an answer may be that of a fuller counter, by as much.
+ *
  * It follows all possible states of the counter through the calls and returns in the order of time
  * (Wing and Gong's search with memory), so its cost is bounded by how many operations overlap.
  */
@@ -40,6 +43,7 @@ struct linear_op {
     bool allowed;
     int64_t used;   /* as the answer told, -1 if it did not */
     uint32_t extra; /* times that it may have been charged beside its answer */
+    uint32_t slack; /* by how much the counter may have seemed fuller than it was */
 };
 
 enum linear_verdict {

@@ -345,6 +345,19 @@ uint64_t nodes_resent(const struct sim *sim)
     return resent;
 }
 
+uint64_t nodes_repeated(const struct sim *sim)
+{
+    uint64_t repeated = sim->coverage.resent + sim->coverage.quorum_in_doubt;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        for (uint8_t s = 0; s < sim->nodes[i].shard_count; s++) {
+            struct shard_stats stats = {.resent = 0};
+            if (sim->nodes[i].shards[s] != NULL)
+                shard_stats(sim->nodes[i].shards[s], &stats);
+            repeated += stats.resent + stats.quorum_in_doubt;
+        }
+    return repeated;
+}
+
 uint64_t node_unconfirmed(const struct node *node)
 {
     uint64_t unconfirmed = 0;

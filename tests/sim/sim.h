@@ -292,6 +292,7 @@ struct client {
 struct history {
     struct linear_op *ops;
     uint32_t *keys;
+    uint64_t *repeats; /* by nodes, of anything, when it was called */
     uint32_t count;
     uint32_t capacity;
 };
@@ -522,6 +523,8 @@ void node_fini(struct sim *sim, struct node *node);
 uint64_t node_unconfirmed(const struct node *node);
 /* Forwards that nodes sent more than once, since the run began. */
 uint64_t nodes_resent(const struct sim *sim);
+/* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
+uint64_t nodes_repeated(const struct sim *sim);
 int node_by_id(const struct sim *sim, uint64_t id);
 uint32_t node_up_count(const struct sim *sim);
 uint32_t node_members(const struct sim *sim);

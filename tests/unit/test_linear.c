@@ -104,6 +104,32 @@ static void a_repeated_check_may_be_charged_as_often_as_it_was_sent(void **state
     assert_int_equal(judge(ops, 2), LINEAR_OK);
 }
 
+/* Who decides by an earlier clock finds a token used that has drained, and admits less for it. */
+static void with_slack_a_counter_may_seem_fuller_than_it_is_but_never_emptier(void **state)
+{
+    struct linear_op ops[] = {check(0, 1, true), check(2, 3, true), check(4, 5, false),
+                              check(6, 7, true), check(8, 9, false)};
+    (void)state;
+    ops[4].used = LIMIT + 1;
+    assert_int_equal(judge(ops, 5), LINEAR_BROKEN);
+    for (int i = 0; i < 5; i++)
+        ops[i].slack = 1;
+    assert_int_equal(judge(ops, 5), LINEAR_OK);
+    ops[4].kind = LINEAR_PEEK; /* what costs nothing is allowed however full it seems */
+    ops[4].cost = 0;
+    ops[4].allowed = true;
+    assert_int_equal(judge(ops, 5), LINEAR_OK);
+    ops[4] = check(8, 9, false);
+    ops[4].slack = 1;
+    ops[4].used = LIMIT + 2;
+    assert_int_equal(judge(ops, 5), LINEAR_BROKEN);
+    ops[4].used = LIMIT;
+    ops[2].allowed = true; /* three were allowed before: none is free for the fourth */
+    assert_int_equal(judge(ops, 5), LINEAR_BROKEN);
+    ops[3].allowed = false;
+    assert_int_equal(judge(ops, 5), LINEAR_OK);
+}
+
 /* What is given back may be taken again, but not before it was given back. */
 static void a_refund_makes_room_once_it_has_begun(void **state)
 {
@@ -263,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_peek_that_tells_an_old_count_is_rejected),
         cmocka_unit_test(a_check_without_an_answer_may_have_happened_or_not),
         cmocka_unit_test(a_repeated_check_may_be_charged_as_often_as_it_was_sent),
+        cmocka_unit_test(with_slack_a_counter_may_seem_fuller_than_it_is_but_never_emptier),
         cmocka_unit_test(a_refund_makes_room_once_it_has_begun),
         cmocka_unit_test(answers_of_a_counter_are_accepted),
         cmocka_unit_test(the_verdict_is_that_of_a_search_through_all_orders),
