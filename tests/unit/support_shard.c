@@ -48,7 +48,7 @@ static void journal_free(struct lab_journal *journal)
     free(journal);
 }
 
-static void describe_member(struct ring_member *member, uint32_t node)
+void lab_member(struct ring_member *member, uint32_t node)
 {
     char name[16];
     char zone[16];
@@ -60,10 +60,10 @@ static void describe_member(struct ring_member *member, uint32_t node)
 static void make_config(struct lab *lab, uint32_t replicas)
 {
     struct ring_member member;
-    describe_member(&member, 0);
+    lab_member(&member, 0);
     assert_int_equal(ring_config_init(lab->config, &member, LAB_VNODES, replicas), 0);
     for (uint32_t node = 1; node < lab->nodes; node++) {
-        describe_member(&member, node);
+        lab_member(&member, node);
         assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
         assert_int_equal(ring_config_settle(lab->config, lab->config_next), 0);
     }
@@ -334,6 +334,34 @@ void lab_start_all(struct lab *lab)
     for (uint32_t at = 0; at < lab->count; at++)
         lab_start(lab, at);
     lab_settle(lab);
+}
+
+static int set_up(void **state, uint32_t nodes, uint32_t replicas)
+{
+    struct lab *lab = lab_new(nodes, 1, replicas);
+    lab_start_all(lab);
+    *state = lab;
+    return 0;
+}
+
+int lab_set_up_one(void **state)
+{
+    return set_up(state, 1, 1);
+}
+
+int lab_set_up_three(void **state)
+{
+    return set_up(state, 3, 3);
+}
+
+int lab_tear_down(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t at = 0; at < lab->count; at++)
+        if (lab->shards[at].shard != NULL)
+            shard_check_invariants(lab->shards[at].shard);
+    lab_free(lab);
+    return 0;
 }
 
 void lab_stop(struct lab *lab, uint32_t at)

@@ -135,6 +135,15 @@ struct lab {
 struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas);
 void lab_free(struct lab *lab);
 
+/* Fixtures: a lab in *state of one node, or of three that all hold every vnode, started and
+ * settled; the end of a lab checks the invariants of whoever still runs. */
+int lab_set_up_one(void **state);
+int lab_set_up_three(void **state);
+int lab_tear_down(void **state);
+#define LAB_TEST(name, set_up) cmocka_unit_test_setup_teardown(name, set_up, lab_tear_down)
+#define LAB_TEST_ONE(name)     LAB_TEST(name, lab_set_up_one)
+#define LAB_TEST_THREE(name)   LAB_TEST(name, lab_set_up_three)
+
 /* Starts shard `at` as a new process that knows nothing, without a view / with one. */
 void lab_create(struct lab *lab, uint32_t at);
 void lab_start(struct lab *lab, uint32_t at);
@@ -146,6 +155,8 @@ void lab_stop(struct lab *lab, uint32_t at);
 void lab_view(struct lab *lab, uint32_t at);
 /* Gives every running shard a view of the present configuration. */
 void lab_view_all(struct lab *lab);
+/* Node `node` as a member of the ring, which it may have left. */
+void lab_member(struct ring_member *member, uint32_t node);
 /* Makes `config_next` the configuration. */
 void lab_adopt(struct lab *lab);
 

@@ -16,21 +16,6 @@ enum { KEYS = 12, ROUNDS = EFFORT(100) };
 
 static const char KEY[] = "counted";
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 static void cut_off(struct lab *lab, uint32_t at, bool cut)
 {
     for (uint32_t other = 0; other < lab->count; other++)
@@ -267,14 +252,11 @@ static void what_a_crash_loses_is_within_the_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(granted_tokens_count_until_a_replica_knows, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_lone_decider_is_degraded_and_counts_all_it_grants, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_silent_replica_stands_behind_nobody, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_counts_as_held_is_held_by_a_successor, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_lag_of_acknowledgements_is_measured, set_up, tear_down),
+        LAB_TEST_THREE(granted_tokens_count_until_a_replica_knows),
+        LAB_TEST_THREE(a_lone_decider_is_degraded_and_counts_all_it_grants),
+        LAB_TEST_THREE(a_silent_replica_stands_behind_nobody),
+        LAB_TEST_THREE(what_counts_as_held_is_held_by_a_successor),
+        LAB_TEST_THREE(the_lag_of_acknowledgements_is_measured),
         cmocka_unit_test(what_a_crash_loses_is_within_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

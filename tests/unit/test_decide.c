@@ -10,29 +10,6 @@
 
 #include "tests/unit/support_shard.h"
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(1, 1, 1);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int set_up_three(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 static uint64_t send_one(struct lab *lab, const struct limit *limit, uint64_t cost)
 {
     lab_ask(lab, limit, "k", OPERATION_CHECK, cost);
@@ -196,21 +173,15 @@ static void answers_are_degraded_without_a_majority_of_replicas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_retry_gets_its_first_answer_and_is_charged_once, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_retry_of_a_denied_check_stays_denied, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_retry_that_comes_too_late_is_a_new_check, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_retry_of_what_was_never_decided_is_charged, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(items_of_a_repeated_message_are_recalled_one_by_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_repeated_hit_and_refund_act_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_message_larger_than_a_batch_is_decided_in_order, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(groups_at_the_end_of_a_batch_stay_whole, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(answers_are_degraded_without_a_majority_of_replicas,
-                                        set_up_three, tear_down),
+        LAB_TEST_ONE(a_retry_gets_its_first_answer_and_is_charged_once),
+        LAB_TEST_ONE(a_retry_of_a_denied_check_stays_denied),
+        LAB_TEST_ONE(a_retry_that_comes_too_late_is_a_new_check),
+        LAB_TEST_ONE(a_retry_of_what_was_never_decided_is_charged),
+        LAB_TEST_ONE(items_of_a_repeated_message_are_recalled_one_by_one),
+        LAB_TEST_ONE(a_repeated_hit_and_refund_act_once),
+        LAB_TEST_ONE(a_message_larger_than_a_batch_is_decided_in_order),
+        LAB_TEST_ONE(groups_at_the_end_of_a_batch_stay_whole),
+        LAB_TEST_THREE(answers_are_degraded_without_a_majority_of_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

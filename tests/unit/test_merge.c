@@ -17,21 +17,6 @@ static const char KEY[] = "counted";
 static const uint8_t algorithms[] = {ALGORITHM_TOKEN_BUCKET, ALGORITHM_FIXED_WINDOW,
                                      ALGORITHM_SLIDING_WINDOW, ALGORITHM_SLIDING_LOG};
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 /* LIMIT a year: what comes back while a test runs is not a whole token. */
 static struct limit limit_of(uint8_t algorithm)
 {
@@ -481,28 +466,18 @@ static void any_history_of_splits_ends_with_the_sum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_split_in_two_ends_with_the_sum, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_split_in_three_ends_with_the_sum, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(branches_of_many_vnodes_in_one_frame_are_told_apart, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_crashed_deciders_last_counts_return_with_it, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_branch_survives_a_crash_while_it_is_handed_over, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_sum_is_right_though_the_one_that_took_over_is_gone,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_deposed_decider_yields_to_the_line_that_went_on, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(without_a_memory_of_the_cut_no_side_is_forgotten, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_pass_right_after_a_take_over_takes_the_memory_along,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lost_record_of_a_hand_over_is_told_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_split_that_heals_one_way_first_ends_with_the_sum, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(beyond_the_side_tables_room_no_side_is_forgotten, set_up,
-                                        tear_down),
+        LAB_TEST_THREE(a_split_in_two_ends_with_the_sum),
+        LAB_TEST_THREE(a_split_in_three_ends_with_the_sum),
+        LAB_TEST_THREE(branches_of_many_vnodes_in_one_frame_are_told_apart),
+        LAB_TEST_THREE(a_crashed_deciders_last_counts_return_with_it),
+        LAB_TEST_THREE(a_branch_survives_a_crash_while_it_is_handed_over),
+        LAB_TEST_THREE(the_sum_is_right_though_the_one_that_took_over_is_gone),
+        LAB_TEST_THREE(a_deposed_decider_yields_to_the_line_that_went_on),
+        LAB_TEST_THREE(without_a_memory_of_the_cut_no_side_is_forgotten),
+        LAB_TEST_THREE(a_pass_right_after_a_take_over_takes_the_memory_along),
+        LAB_TEST_THREE(a_lost_record_of_a_hand_over_is_told_again),
+        LAB_TEST_THREE(a_split_that_heals_one_way_first_ends_with_the_sum),
+        LAB_TEST_THREE(beyond_the_side_tables_room_no_side_is_forgotten),
         cmocka_unit_test(any_history_of_splits_ends_with_the_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

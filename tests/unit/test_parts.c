@@ -36,15 +36,6 @@ static int set_up_shards(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    if (lab->large)
-        shard_check_invariants(lab->shards[0].shard);
-    lab_free(lab);
-    return 0;
-}
-
 /* A key of a vnode that shard `at` owns. */
 static void key_of(const struct lab *lab, uint32_t at, char out[LAB_KEY_LEN])
 {
@@ -552,41 +543,25 @@ static void an_unasked_answer_of_the_disk_is_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_check_is_forwarded_to_its_decider, set_up_two, tear_down),
-        cmocka_unit_test_setup_teardown(shards_of_one_node_forward_to_each_other, set_up_shards,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_forward_without_an_answer_is_repeated_and_charged_once,
-                                        set_up_two, tear_down),
-        cmocka_unit_test_setup_teardown(a_forward_that_was_lost_is_repeated, set_up_two, tear_down),
-        cmocka_unit_test_setup_teardown(a_forward_to_the_wrong_node_is_answered_moved, set_up_two,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_answer_that_comes_too_late_meets_nothing, set_up_ghosts,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_answer_about_a_limit_that_was_not_asked_is_harmless,
-                                        set_up_ghosts, tear_down),
-        cmocka_unit_test_setup_teardown(a_moved_check_follows_to_the_new_decider, set_up_ghosts,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_moved_that_tells_nothing_new_waits_before_it_is_sent_again, set_up_ghosts, tear_down),
-        cmocka_unit_test_setup_teardown(a_busy_decider_makes_the_answer_busy, set_up_ghosts,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_peers_forward_waits_for_the_term, set_up_recovering,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_peers_forward_that_waited_is_answered_moved,
-                                        set_up_recovering, tear_down),
-        cmocka_unit_test_setup_teardown(a_denial_gives_back_what_other_owners_granted, set_up_two,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_give_back_is_repeated_until_it_is_acknowledged,
-                                        set_up_two, tear_down),
-        cmocka_unit_test_setup_teardown(a_give_back_that_finds_nobody_is_counted_as_lost,
-                                        set_up_two, tear_down),
-        cmocka_unit_test_setup_teardown(a_check_waits_for_its_slot_from_disk, set_up_stored,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_is_not_on_disk_is_new, set_up_stored, tear_down),
-        cmocka_unit_test_setup_teardown(a_disk_that_fails_decides_nothing, set_up_stored,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_unasked_answer_of_the_disk_is_harmless, set_up_stored,
-                                        tear_down),
+        LAB_TEST(a_check_is_forwarded_to_its_decider, set_up_two),
+        LAB_TEST(shards_of_one_node_forward_to_each_other, set_up_shards),
+        LAB_TEST(a_forward_without_an_answer_is_repeated_and_charged_once, set_up_two),
+        LAB_TEST(a_forward_that_was_lost_is_repeated, set_up_two),
+        LAB_TEST(a_forward_to_the_wrong_node_is_answered_moved, set_up_two),
+        LAB_TEST(an_answer_that_comes_too_late_meets_nothing, set_up_ghosts),
+        LAB_TEST(an_answer_about_a_limit_that_was_not_asked_is_harmless, set_up_ghosts),
+        LAB_TEST(a_moved_check_follows_to_the_new_decider, set_up_ghosts),
+        LAB_TEST(a_moved_that_tells_nothing_new_waits_before_it_is_sent_again, set_up_ghosts),
+        LAB_TEST(a_busy_decider_makes_the_answer_busy, set_up_ghosts),
+        LAB_TEST(a_peers_forward_waits_for_the_term, set_up_recovering),
+        LAB_TEST(a_peers_forward_that_waited_is_answered_moved, set_up_recovering),
+        LAB_TEST(a_denial_gives_back_what_other_owners_granted, set_up_two),
+        LAB_TEST(a_give_back_is_repeated_until_it_is_acknowledged, set_up_two),
+        LAB_TEST(a_give_back_that_finds_nobody_is_counted_as_lost, set_up_two),
+        LAB_TEST(a_check_waits_for_its_slot_from_disk, set_up_stored),
+        LAB_TEST(a_key_that_is_not_on_disk_is_new, set_up_stored),
+        LAB_TEST(a_disk_that_fails_decides_nothing, set_up_stored),
+        LAB_TEST(an_unasked_answer_of_the_disk_is_harmless, set_up_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

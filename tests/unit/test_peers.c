@@ -10,21 +10,6 @@
 
 static const char KEY[] = "counted";
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 static void cut(struct lab *lab, uint32_t at, bool cut)
 {
     for (uint32_t other = 0; other < 3; other++) {
@@ -159,17 +144,13 @@ static void a_node_that_hears_nobody_deposes_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_gap_shorter_than_the_silence_changes_nothing, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_decider_waits_out_an_unheard_replica, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_common_pause_makes_nobody_take_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_refused_connection_is_evidence_at_once, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_closed_connection_is_evidence_when_the_lease_is_over,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reset_between_the_living_changes_nothing, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_node_that_hears_nobody_deposes_nobody, set_up, tear_down),
+        LAB_TEST_THREE(a_gap_shorter_than_the_silence_changes_nothing),
+        LAB_TEST_THREE(a_decider_waits_out_an_unheard_replica),
+        LAB_TEST_THREE(a_common_pause_makes_nobody_take_over),
+        LAB_TEST_THREE(a_refused_connection_is_evidence_at_once),
+        LAB_TEST_THREE(a_closed_connection_is_evidence_when_the_lease_is_over),
+        LAB_TEST_THREE(a_reset_between_the_living_changes_nothing),
+        LAB_TEST_THREE(a_node_that_hears_nobody_deposes_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

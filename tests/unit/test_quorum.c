@@ -115,13 +115,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 static uint32_t rank_of(const struct lab *lab, const char *rule, const char *user, uint32_t rank)
 {
     return lab_replica(lab, vnode_of_user(lab, rule, user), rank);
@@ -579,12 +572,7 @@ static void take_out(struct lab *lab, uint32_t node)
 static void bring_in(struct lab *lab, uint32_t node)
 {
     struct ring_member member;
-    char name[8];
-    char zone[8];
-    (void)snprintf(name, sizeof name, "n%u", node);
-    (void)snprintf(zone, sizeof zone, "z%u", node);
-    assert_int_equal(
-        ring_member_init(&member, lab->shards[node].node, name, zone, RING_WEIGHT_DEFAULT), 0);
+    lab_member(&member, node);
     assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
     lab_adopt(lab);
 }
@@ -667,7 +655,7 @@ static void a_ring_that_grows_from_one_node_arrives(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) LAB_TEST(name, set_up)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_rule_nothing_of_the_plane_exists),
         TEST(a_limit_is_exact_through_every_node),

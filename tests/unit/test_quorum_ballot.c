@@ -250,14 +250,9 @@ static void change_ring(struct story *story)
         return;
     for (uint32_t at = 0; at < lab->count; at++) { /* whoever is out comes in again */
         struct ring_member member;
-        char name[16];
-        char zone[16];
         if (ring_config_find(lab->config, lab->shards[at].node) != NULL)
             continue;
-        (void)snprintf(name, sizeof name, "n%u", at);
-        (void)snprintf(zone, sizeof zone, "z%u", at);
-        assert_int_equal(
-            ring_member_init(&member, lab->shards[at].node, name, zone, RING_WEIGHT_DEFAULT), 0);
+        lab_member(&member, at);
         assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
         agree(story);
         return;

@@ -10,14 +10,6 @@
 
 #include "tests/unit/support_shard.h"
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(1, 1, 1);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
 /* A lab of two nodes of which the second is a ghost. */
 static int set_up_ghost(void **state)
 {
@@ -25,13 +17,6 @@ static int set_up_ghost(void **state)
     lab_start(lab, 0);
     lab_run(lab, 50 * LAB_MS);
     *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
     return 0;
 }
 
@@ -452,43 +437,27 @@ static void old_rules_are_kept_until_no_message_waits_for_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_inline_check_is_answered_with_its_numbers, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(items_of_a_message_are_decided_in_their_order, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_operations_do_what_their_names_say, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(at_most_grants_what_is_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_denial_names_the_limit_that_lasts_longest, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rules_that_apply_together_are_charged_all_or_nothing,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_request_that_no_rule_matches_gets_what_unmatched_says,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(block_and_allow_rules_charge_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_missing_attribute_denies_when_the_rule_says_so, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_shadow_rule_records_and_does_not_deny, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_shadow_rule_beside_an_enforced_one_changes_nothing,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(count_denied_charges_denied_requests, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rules_retry_after_replaces_the_computed_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_malformed_message_is_refused_and_charges_nothing, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_message_that_no_node_takes_is_answered_as_unsupported,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_node_without_a_cluster_decides_nothing, set_up_unstarted,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_check_that_nobody_decides_ends_at_its_deadline,
-                                        set_up_ghost, tear_down),
-        cmocka_unit_test_setup_teardown(on_failure_open_admits_what_nobody_could_decide,
-                                        set_up_ghost, tear_down),
-        cmocka_unit_test_setup_teardown(more_than_may_wait_is_answered_busy_at_once, set_up_ghost,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_message_that_waits_in_part_is_answered_once_and_whole,
-                                        set_up_ghost, tear_down),
-        cmocka_unit_test_setup_teardown(old_rules_are_kept_until_no_message_waits_for_them,
-                                        set_up_ghost, tear_down),
+        LAB_TEST_ONE(an_inline_check_is_answered_with_its_numbers),
+        LAB_TEST_ONE(items_of_a_message_are_decided_in_their_order),
+        LAB_TEST_ONE(the_operations_do_what_their_names_say),
+        LAB_TEST_ONE(at_most_grants_what_is_left),
+        LAB_TEST_ONE(a_denial_names_the_limit_that_lasts_longest),
+        LAB_TEST_ONE(rules_that_apply_together_are_charged_all_or_nothing),
+        LAB_TEST_ONE(a_request_that_no_rule_matches_gets_what_unmatched_says),
+        LAB_TEST_ONE(block_and_allow_rules_charge_nothing),
+        LAB_TEST_ONE(a_missing_attribute_denies_when_the_rule_says_so),
+        LAB_TEST_ONE(a_shadow_rule_records_and_does_not_deny),
+        LAB_TEST_ONE(a_shadow_rule_beside_an_enforced_one_changes_nothing),
+        LAB_TEST_ONE(count_denied_charges_denied_requests),
+        LAB_TEST_ONE(a_rules_retry_after_replaces_the_computed_one),
+        LAB_TEST_ONE(a_malformed_message_is_refused_and_charges_nothing),
+        LAB_TEST_ONE(a_message_that_no_node_takes_is_answered_as_unsupported),
+        LAB_TEST(a_node_without_a_cluster_decides_nothing, set_up_unstarted),
+        LAB_TEST(a_check_that_nobody_decides_ends_at_its_deadline, set_up_ghost),
+        LAB_TEST(on_failure_open_admits_what_nobody_could_decide, set_up_ghost),
+        LAB_TEST(more_than_may_wait_is_answered_busy_at_once, set_up_ghost),
+        LAB_TEST(a_message_that_waits_in_part_is_answered_once_and_whole, set_up_ghost),
+        LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

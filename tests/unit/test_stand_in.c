@@ -43,13 +43,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 static struct wire_decision ask(struct lab *lab, uint32_t at, const char *kind, const char *user,
                                 uint32_t timeout_ms)
 {
@@ -277,7 +270,7 @@ static void a_quorum_rule_has_a_stand_in_without_a_majority(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) LAB_TEST(name, set_up)
     const struct CMUnitTest tests[] = {
         TEST(one_stand_in_gives_a_share_of_the_limit),
         TEST(a_stand_in_keeps_its_counts_to_itself),

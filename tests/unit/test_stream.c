@@ -12,21 +12,6 @@
 
 static const char KEY[] = "counted";
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 /* A change reaches both other replicas, as a slot and the mark that stands for it. */
 static void a_change_is_sent_to_both_replicas_and_marked(void **state)
 {
@@ -230,11 +215,9 @@ static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_change_is_sent_to_both_replicas_and_marked, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_lost_frame_costs_work_and_no_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(answers_are_degraded_until_a_majority_confirms, set_up,
-                                        tear_down),
+        LAB_TEST_THREE(a_change_is_sent_to_both_replicas_and_marked),
+        LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
+        LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
         cmocka_unit_test(a_copy_without_its_beginning_is_refused),
         cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),

@@ -10,21 +10,6 @@
 
 static const char KEY[] = "counted";
 
-static int set_up(void **state)
-{
-    struct lab *lab = lab_new(3, 1, 3);
-    lab_start_all(lab);
-    *state = lab;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct lab *lab = *state;
-    lab_free(lab);
-    return 0;
-}
-
 /* Uses 6 of 10 and lets that reach the replicas. */
 static uint32_t use_six(struct lab *lab)
 {
@@ -143,15 +128,11 @@ static void a_whole_restart_ends_with_one_decider_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_next_in_rank_takes_over_with_the_count, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_returned_owner_decides_again_only_with_the_count, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_cut_off_decider_gives_way_to_the_newer_term, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_resigning_node_passes_deciding_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_whole_restart_ends_with_one_decider_each, set_up,
-                                        tear_down),
+        LAB_TEST_THREE(the_next_in_rank_takes_over_with_the_count),
+        LAB_TEST_THREE(a_returned_owner_decides_again_only_with_the_count),
+        LAB_TEST_THREE(a_cut_off_decider_gives_way_to_the_newer_term),
+        LAB_TEST_THREE(a_resigning_node_passes_deciding_on),
+        LAB_TEST_THREE(a_whole_restart_ends_with_one_decider_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
