@@ -3,12 +3,17 @@
  * A DEALER with IMMEDIATE set takes messages only while its connection stands, so nothing piles up
  * for a peer that is gone. The monitor of the live one tells when the connection ends; that of the
  * bulk one is nobody's evidence, as it is missed by the stream on it alone.
+ *
+ * All monitors are behind one descriptor, an epoll set: with a hundred peers a look at each would
+ * cost hundreds of system calls, whenever anything woke the loop.
  */
 #include "node/runtime/links.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "node/runtime/failure.h"
 #include "node/runtime/socket.h"
@@ -27,6 +32,7 @@ struct links {
     struct links_options options;
     struct link links[LINKS_MAX];
     uint32_t count;
+    int monitored; /* epoll set of the monitors' descriptors */
     uint64_t monitors;
     uint64_t dropped;
 };
@@ -37,11 +43,17 @@ int links_new(const struct links_options *options, struct links **out)
     if (*out == NULL)
         return TG_ENOMEM;
     (*out)->options = *options;
-    return 0;
+    (*out)->monitored = epoll_create1(EPOLL_CLOEXEC);
+    if ((*out)->monitored >= 0)
+        return 0;
+    links_free(out);
+    return TG_EIO;
 }
 
-static void disconnect(struct link *link)
+static void disconnect(struct links *links, struct link *link)
 {
+    if (link->monitor != NULL) /* the descriptor is closed later, on another thread */
+        (void)epoll_ctl(links->monitored, EPOLL_CTL_DEL, socket_fd(link->monitor), NULL);
     socket_close(&link->live);
     socket_close(&link->bulk);
     socket_close(&link->monitor);
@@ -52,7 +64,9 @@ void links_free(struct links **links)
     if (*links == NULL)
         return;
     for (uint32_t i = 0; i < (*links)->count; i++)
-        disconnect(&(*links)->links[i]);
+        disconnect(*links, &(*links)->links[i]);
+    if ((*links)->monitored >= 0)
+        (void)close((*links)->monitored);
     free(*links);
     *links = NULL;
 }
@@ -65,15 +79,25 @@ static struct link *find(struct links *links, uint64_t node, uint16_t shard)
     return NULL;
 }
 
-static void connect_link(struct links *links, struct link *link)
+static int watch(struct links *links, struct link *link)
 {
     /* Monitor names must be unique in the process: shard in the high bits, a count below. */
     const uint64_t number = (uint64_t)links->options.shard << 32 | ++links->monitors;
+    const int error = socket_monitor(links->options.context, link->live, number, &link->monitor);
+    if (error != 0)
+        return error;
+    struct epoll_event event = {.events = EPOLLIN};
+    const int fd = socket_fd(link->monitor);
+    return epoll_ctl(links->monitored, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : TG_EIO;
+}
+
+static void connect_link(struct links *links, struct link *link)
+{
     int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->live);
     if (error == 0)
         error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->bulk);
     if (error == 0)
-        error = socket_monitor(links->options.context, link->live, number, &link->monitor);
+        error = watch(links, link);
     if (error == 0)
         error = socket_join(link->live, link->endpoint);
     if (error == 0)
@@ -82,7 +106,7 @@ static void connect_link(struct links *links, struct link *link)
         return;
     log_printf(links->options.log, LOG_LEVEL_ERROR, "cannot connect to peer %s: %s", link->endpoint,
                error_message(error));
-    disconnect(link);
+    disconnect(links, link);
 }
 
 static void want(struct links *links, const struct view_member *member, uint16_t shard)
@@ -102,7 +126,7 @@ static void want(struct links *links, const struct view_member *member, uint16_t
     link->wanted = true;
     if (link->live != NULL && strcmp(link->endpoint, endpoint) == 0)
         return;
-    disconnect(link);
+    disconnect(links, link);
     memcpy(link->endpoint, endpoint, sizeof link->endpoint);
     connect_link(links, link);
 }
@@ -122,7 +146,7 @@ void links_follow(struct links *links, const struct view *view)
             i++;
             continue;
         }
-        disconnect(&links->links[i]);
+        disconnect(links, &links->links[i]);
         links->links[i] = links->links[--links->count];
     }
 }
@@ -137,6 +161,11 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
         links->dropped++;
     else
         failure_frame(links->options.failpoints, FAILURE_SENT, data, len);
+}
+
+int links_descriptor(const struct links *links)
+{
+    return links->monitored;
 }
 
 void links_poll(struct links *links,

@@ -35,6 +35,8 @@ void links_follow(struct links *links, const struct view *view);
 /* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
 void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
                 size_t len);
+/* A descriptor, readable when links_poll may have something to tell. */
+int links_descriptor(const struct links *links);
 /* Calls `lost` for each connection lost since the last call; `refused` if the peer's host takes no
  * new one: nobody listens there any more. */
 void links_poll(struct links *links,

@@ -1,13 +1,14 @@
 /* shard_loop.c - the event loop of one shard; shard_loop.h draws it.
  *
- * ZMQ_FD is edge-triggered and any call on a socket may use up an edge, so readiness is never
- * trusted: whenever anything wakes the loop, both sockets are read until they are empty or the
- * turn's budget is used up; in that case an idle handle makes sure that the loop does not sleep.
- * Every look at a socket is a system call or two, so none is looked at without need: an idle node
- * wakes up some hundred times a second, for keep-alives.
+ * ZMQ_FD tells that a socket has commands, which only a call on the socket takes away. So a socket
+ * is *due* from the moment its descriptor is readable, or something was sent through it (which may
+ * have taken the commands that told of messages), until it was read empty; one that is still due at
+ * the end of a turn (its budget was used up) keeps the loop from sleeping by an idle handle.
+ * Every look at a socket costs several system calls, so one that is not due is left alone: an idle
+ * node wakes up some hundred times a second, for keep-alives.
  *
  * L1  Only this thread touches the shard core, its sockets and its links.
- * L2  After a turn either both sockets are empty or the idle handle is active, or they are closed.
+ * L2  After a turn either no socket is due or the idle handle is active, or they are closed.
  * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
  * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
  *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
@@ -30,14 +31,16 @@ enum {
     BURST_MESSAGES = 256, /* of one socket in one turn */
     BURST_US = 2000,      /* of clients in one turn */
     PEERS_BURST_US = 8000,
-    LINKS_EVERY_MS = 4, /* how often lost connections are looked for */
-    STATS_EVERY_MS = 100,
+    STATS_EVERY_MS = 1000, /* nobody asked */
+    STATS_ASKED_MS = 100,  /* somebody asked not long ago */
+    STATS_LONG_MS = 5000,  /* how long "not long ago" is */
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
 };
 
+static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
 static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
 struct shard_loop {
@@ -55,6 +58,10 @@ struct shard_loop {
     uv_idle_t idle;
     uv_poll_t poll_clients;
     uv_poll_t poll_peers;
+    uv_poll_t poll_links;
+    bool clients_due;
+    bool peers_due;
+    bool links_due;
     struct mailbox mailbox;
     struct socket_holder holder;
     struct shard_writes writes;
@@ -67,9 +74,9 @@ struct shard_loop {
     bool stopping;
     uint64_t settled_told;
     int64_t stats_ns;
-    int64_t links_ns; /* when lost connections were looked for */
-    pthread_mutex_t stats_lock;
+    pthread_mutex_t stats_lock; /* of the two below */
     struct shard_stats stats;
+    int64_t stats_asked_ns;
 };
 
 static int64_t now_of(const struct shard_loop *loop)
@@ -86,12 +93,36 @@ static void load(struct shard_loop *loop, const struct effect *effect)
     ASSERT(error == 0);
 }
 
+static void reply(struct shard_loop *loop, uint64_t connection, const void *data, size_t len)
+{
+    (void)replies_send(loop->replies, loop->options.clients, connection, data, len);
+    loop->clients_due = true; /* L2 */
+}
+
+/* Leaves a copy of the counters where other threads find it. */
+static void tell_stats(struct shard_loop *loop)
+{
+    struct shard_stats stats;
+    loop->stats_ns = now_of(loop);
+    shard_stats(loop->options.shard, &stats);
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->stats = stats;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+/* An operator asks through this shard: what it is answered with is to be new. */
+static void ask_control(struct shard_loop *loop, const struct effect *effect)
+{
+    tell_stats(loop);
+    (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
+                           effect->target, effect->bytes, effect->len);
+}
+
 static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
 {
     switch (effect->kind) {
     case EFFECT_SEND_CLIENT:
-        (void)replies_send(loop->replies, loop->options.clients, effect->target, effect->bytes,
-                           effect->len);
+        reply(loop, effect->target, effect->bytes, effect->len);
         break;
     case EFFECT_SEND_PEER:
         links_send(loop->links, effect->target, effect->shard, effect->bulk, effect->bytes,
@@ -107,8 +138,7 @@ static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
         disk_drop(loop->disk, loop->options.number, effect->vnode);
         break;
     case EFFECT_ADMIN:
-        (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
-                               effect->target, effect->bytes, effect->len);
+        ask_control(loop, effect);
         break;
     case EFFECT_SEND_GOSSIP:
     case EFFECT_META:
@@ -131,34 +161,37 @@ static void carry_out(struct shard_loop *loop)
 static void read_clients(struct shard_loop *loop)
 {
     const int64_t until_ns = now_of(loop) + (int64_t)BURST_US * 1000;
-    uint32_t taken = 0;
     struct socket_message message;
-    while (taken < BURST_MESSAGES && now_of(loop) < until_ns &&
-           socket_receive(loop->options.clients, &loop->holder, &message) > 0) {
+    for (uint32_t taken = 0; taken < BURST_MESSAGES && now_of(loop) < until_ns; taken++) {
+        if (socket_receive(loop->options.clients, &loop->holder, &message) == 0) {
+            loop->clients_due = false;
+            return;
+        }
         const size_t len = message.odd ? 0 : message.len; /* several frames: refused as malformed */
         shard_client(loop->options.shard, now_of(loop), message.connection, message.data, len,
                      &loop->effects);
         carry_out(loop);
-        taken++;
     }
 }
 
-/* Reads what peers sent; true if more is left. Nobody may be judged silent meanwhile. */
-static bool read_peers(struct shard_loop *loop)
+/* Reads what peers sent. If more is left, nobody may be judged silent meanwhile. */
+static void read_peers(struct shard_loop *loop)
 {
     const int64_t until_ns = now_of(loop) + (int64_t)PEERS_BURST_US * 1000;
     struct socket_message message;
-    bool left = false;
-    while (!left && socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
+    while (socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
         shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
                    &loop->effects);
         carry_out(loop);
         failure_frame(loop->options.failpoints, FAILURE_RECEIVED, message.data, message.len);
-        left = now_of(loop) >= until_ns && socket_readable(loop->options.peers);
+        if (now_of(loop) < until_ns)
+            continue;
+        loop->peers_due = socket_readable(loop->options.peers);
+        if (loop->peers_due)
+            shard_unread(loop->options.shard, now_of(loop));
+        return;
     }
-    if (left)
-        shard_unread(loop->options.shard, now_of(loop));
-    return left;
+    loop->peers_due = false;
 }
 
 static void lost(void *context, uint64_t node, uint16_t shard, bool refused)
@@ -236,8 +269,7 @@ static void read_letters(struct shard_loop *loop)
             take_policy(loop, letter.pointer);
             break;
         case LETTER_REPLY:
-            (void)replies_send(loop->replies, loop->options.clients, letter.number, letter.pointer,
-                               letter.len);
+            reply(loop, letter.number, letter.pointer, letter.len);
             free(letter.pointer);
             break;
         case LETTER_RESIGN:
@@ -281,6 +313,19 @@ static void journal(struct shard_loop *loop)
     carry_out(loop);
 }
 
+/* To count everything takes a walk over all vnodes: seldom, while nobody wants to know. */
+static bool stats_due(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    if (now_ns - loop->stats_ns < (int64_t)STATS_ASKED_MS * 1000000)
+        return false;
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    const int64_t asked_ns = loop->stats_asked_ns;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+    return now_ns - asked_ns < (int64_t)STATS_LONG_MS * 1000000 ||
+           now_ns - loop->stats_ns >= (int64_t)STATS_EVERY_MS * 1000000;
+}
+
 static void tell_control(struct shard_loop *loop)
 {
     const uint64_t settled = shard_settled_epoch(loop->options.shard);
@@ -290,15 +335,8 @@ static void tell_control(struct shard_loop *loop)
         if (mailbox_put(loop->options.control, &letter))
             loop->settled_told = settled;
     }
-    const int64_t now_ns = now_of(loop);
-    if (now_ns - loop->stats_ns < (int64_t)STATS_EVERY_MS * 1000000)
-        return;
-    loop->stats_ns = now_ns;
-    struct shard_stats stats;
-    shard_stats(loop->options.shard, &stats);
-    (void)pthread_mutex_lock(&loop->stats_lock);
-    loop->stats = stats;
-    (void)pthread_mutex_unlock(&loop->stats_lock);
+    if (stats_due(loop))
+        tell_stats(loop);
 }
 
 static void resign(struct shard_loop *loop)
@@ -333,44 +371,27 @@ static void on_wake(uv_async_t *wake)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    (void)poll;
+    bool *due = poll->data;
     (void)status;
     (void)events;
+    *due = true;
 }
 
-/* Looks for lost connections, now and then. */
+/* Looks for lost connections, when one of their monitors has something to tell. */
 static void poll_links(struct shard_loop *loop)
 {
-    const int64_t now_ns = now_of(loop);
-    if (now_ns - loop->links_ns < (int64_t)LINKS_EVERY_MS * 1000000)
+    if (!loop->links_due)
         return;
-    loop->links_ns = now_ns;
+    loop->links_due = false;
     links_poll(loop->links, lost, loop);
 }
 
-static void turn(struct shard_loop *loop)
+/* Lets the loop sleep until the core has something to do, or not at all if input is left (L2). */
+static void set_timer(struct shard_loop *loop)
 {
-    read_letters(loop);
-    exchange_policies(loop);
-    read_disk(loop);
-    poll_links(loop);
-    bool unread = false;
-    if (!loop->closed) {
-        unread = read_peers(loop);
-        read_clients(loop);
-    }
-    if (loop->resigning)
-        resign(loop);
-    shard_tick(loop->options.shard, now_of(loop), &loop->effects);
-    carry_out(loop);
-    journal(loop);
-    write_back(loop);
-    tell_control(loop);
-    /* Replies were sent through the clients' socket since it was read; nothing through the peers'.
-     */
-    unread = !loop->closed && (unread || socket_readable(loop->options.clients));
-    if (unread)
-        (void)uv_idle_start(&loop->idle, on_idle); /* L2 */
+    const bool due = !loop->closed && (loop->peers_due || loop->clients_due);
+    if (due)
+        (void)uv_idle_start(&loop->idle, on_idle);
     else
         (void)uv_idle_stop(&loop->idle);
     int64_t wait_ns = shard_next_deadline(loop->options.shard) - now_of(loop);
@@ -381,6 +402,28 @@ static void turn(struct shard_loop *loop)
     uv_update_time(&loop->loop);
     (void)uv_timer_start(&loop->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
                          TIMER_REPEAT_MS);
+}
+
+static void turn(struct shard_loop *loop)
+{
+    read_letters(loop);
+    exchange_policies(loop);
+    read_disk(loop);
+    poll_links(loop);
+    if (!loop->closed && loop->peers_due)
+        read_peers(loop);
+    if (!loop->closed && loop->clients_due)
+        read_clients(loop);
+    if (loop->resigning)
+        resign(loop);
+    shard_tick(loop->options.shard, now_of(loop), &loop->effects);
+    carry_out(loop);
+    journal(loop);
+    write_back(loop);
+    tell_control(loop);
+    if (!loop->closed && loop->clients_due) /* replies were sent since it was read */
+        loop->clients_due = socket_readable(loop->options.clients);
+    set_timer(loop);
 }
 
 static void *run(void *argument)
@@ -400,6 +443,12 @@ static int open_loop(struct shard_loop *loop)
 {
     const int clients_fd = socket_fd(loop->options.clients);
     const int peers_fd = socket_fd(loop->options.peers);
+    const int links_fd = links_descriptor(loop->links);
+    loop->clients_due = true;
+    loop->peers_due = true;
+    loop->poll_clients.data = &loop->clients_due;
+    loop->poll_peers.data = &loop->peers_due;
+    loop->poll_links.data = &loop->links_due;
     if (uv_loop_init(&loop->loop) != 0)
         return TG_EIO;
     const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
@@ -407,8 +456,10 @@ static int open_loop(struct shard_loop *loop)
                     uv_idle_init(&loop->loop, &loop->idle) == 0 &&
                     uv_poll_init(&loop->loop, &loop->poll_clients, clients_fd) == 0 &&
                     uv_poll_init(&loop->loop, &loop->poll_peers, peers_fd) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_links, links_fd) == 0 &&
                     uv_poll_start(&loop->poll_clients, UV_READABLE, on_poll) == 0 &&
-                    uv_poll_start(&loop->poll_peers, UV_READABLE, on_poll) == 0;
+                    uv_poll_start(&loop->poll_peers, UV_READABLE, on_poll) == 0 &&
+                    uv_poll_start(&loop->poll_links, UV_READABLE, on_poll) == 0;
     return ok ? 0 : TG_EIO;
 }
 
@@ -484,8 +535,10 @@ void shard_loop_wake(struct shard_loop *loop)
 
 void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out)
 {
+    const int64_t now_ns = now_of(loop);
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->stats;
+    loop->stats_asked_ns = now_ns;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
