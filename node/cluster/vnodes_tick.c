@@ -62,70 +62,73 @@ static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
     return vnode->pulling && shard->now_ns - since_ns > VNODES_PASS_GIVE_UP_MS * MS;
 }
 
-static uint32_t tick_quorum(struct shard *shard, uint32_t number, uint32_t passes,
-                            struct effects *effects)
+/* A replica watches its decider; one that is not wanted any more leaves when it may. */
+static void tick_replica(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    switch ((enum peer_role)vnode->role) {
-    case ROLE_REPLICA:
-        if (vnode->rank != UINT8_MAX)
-            quorum_replica_tick(shard, number, effects);
-        else
+    const bool quorum = vnodes_quorum(shard, number);
+    if (!quorum)
+        diverge_tick(shard, number);
+    if (vnode->rank == UINT8_MAX) {
+        if (quorum || !diverge_keeps(shard, number, effects))
             vnodes_drop(shard, number);
-        break;
-    case ROLE_RECOVERING:
-        quorum_recover_tick(shard, number, effects);
-        break;
-    case ROLE_DECIDING:
-        stream_ask_again(shard, number, effects);
-        quorum_tick(shard, number, effects);
-        if (vnode->role == ROLE_DECIDING && passes < VNODES_PASSES_PER_TICK &&
-            vnodes_try_pass(shard, number, effects))
-            passes++;
-        break;
-    case ROLE_PASSING:
-        quorum_tick(shard, number, effects);
-        if (vnode->role == ROLE_PASSING)
-            vnodes_pass_again(shard, number, effects);
-        break;
-    case ROLE_ABSENT:
-        if (vnodes_may_return(shard, number))
-            vnodes_recover(shard, number, true, effects);
-        break;
-    case ROLE_END:
-        break;
+    } else if (quorum) {
+        quorum_replica_tick(shard, number, effects);
+    } else {
+        watch_decider(shard, number, effects);
     }
-    return passes;
 }
 
-static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
-                         struct effects *effects)
+static void tick_recovering(struct shard *shard, uint32_t number, struct effects *effects)
 {
-    struct vnode *vnode = &shard->vnodes[number];
-    switch ((enum peer_role)vnode->role) {
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number)) {
+        quorum_recover_tick(shard, number, effects);
+        return;
+    }
+    if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
+        vnodes_ask(shard, number, effects);
+    if (pull_stuck(shard, vnode))
+        vnodes_recover(shard, number, vnode->fresh, effects);
+    else
+        vnodes_finish_recovery(shard, number, effects);
+}
+
+/* Whether it began to pass the vnode to a replica that is preferred. */
+static bool tick_deciding(struct shard *shard, uint32_t number, bool may_pass,
+                          struct effects *effects)
+{
+    stream_ask_again(shard, number, effects);
+    if (vnodes_quorum(shard, number))
+        quorum_tick(shard, number, effects); /* it may give way */
+    else
+        merge_watch(shard, number);
+    return may_pass && shard->vnodes[number].role == ROLE_DECIDING &&
+           vnodes_try_pass(shard, number, effects);
+}
+
+static void tick_passing(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    if (vnodes_quorum(shard, number))
+        quorum_tick(shard, number, effects); /* it may give way */
+    if (shard->vnodes[number].role == ROLE_PASSING)
+        vnodes_pass_again(shard, number, effects);
+}
+
+/* Whether it began to pass the vnode. */
+static bool tick_one(struct shard *shard, uint32_t number, bool may_pass, struct effects *effects)
+{
+    switch ((enum peer_role)shard->vnodes[number].role) {
     case ROLE_REPLICA:
-        diverge_tick(shard, number);
-        if (vnode->rank != UINT8_MAX)
-            watch_decider(shard, number, effects);
-        else if (!diverge_keeps(shard, number, effects))
-            vnodes_drop(shard, number);
+        tick_replica(shard, number, effects);
         break;
     case ROLE_RECOVERING:
-        if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
-            vnodes_ask(shard, number, effects);
-        if (pull_stuck(shard, vnode))
-            vnodes_recover(shard, number, vnode->fresh, effects);
-        else
-            vnodes_finish_recovery(shard, number, effects);
+        tick_recovering(shard, number, effects);
         break;
     case ROLE_DECIDING:
-        stream_ask_again(shard, number, effects);
-        merge_watch(shard, number);
-        if (passes < VNODES_PASSES_PER_TICK && vnodes_try_pass(shard, number, effects))
-            passes++;
-        break;
+        return tick_deciding(shard, number, may_pass, effects);
     case ROLE_PASSING:
-        vnodes_pass_again(shard, number, effects);
+        tick_passing(shard, number, effects);
         break;
     case ROLE_ABSENT:
         if (vnodes_may_return(shard, number))
@@ -134,7 +137,7 @@ static uint32_t tick_one(struct shard *shard, uint32_t number, uint32_t passes,
     case ROLE_END:
         break;
     }
-    return passes;
+    return false;
 }
 
 /* Asks the disk to forget what was dropped, a bounded number of vnodes at a time. */
@@ -212,8 +215,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         const uint32_t number = shard->stirred[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
-        passes = vnodes_quorum(shard, number) ? tick_quorum(shard, number, passes, effects)
-                                              : tick_one(shard, number, passes, effects);
+        passes += tick_one(shard, number, passes < VNODES_PASSES_PER_TICK, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
             vnode->arrived = true;
             shard->unarrived--;
