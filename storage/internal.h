@@ -125,6 +125,23 @@ int state_put_body(MDB_txn *txn, MDB_dbi dbi, struct state_key key, const uint8_
                    size_t body_len, struct state_tally *tally) MUST_USE;
 void state_count(struct store *store, const struct state_tally *tally);
 
+/* read.c: slots that are asked for, and the caller's memory for their states. */
+struct slot_reads {
+    struct store *store;
+    struct store_slot_read *reads;
+    size_t count;
+    uint8_t *buffer;
+    size_t capacity;
+    size_t used;
+};
+/* Copies the state of the record found out of the transaction; TG_ETOOBIG when it has no room. */
+void slot_keep(struct slot_reads *reads, struct store_slot_read *read);
+/* A read of one slot as a call of its own, by `read_slots` of many. */
+int slot_read_one(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
+                  size_t capacity, struct store_record *out,
+                  int (*read_slots)(struct store *store, struct store_slot_read *reads,
+                                    size_t count, void *buffer, size_t capacity)) MUST_USE;
+
 /* read.c: the listing goes on behind the `count` ids found; fewer than `capacity` were the last. */
 void listing_advance(struct store_listing *listing, const struct hash128 *ids, size_t count,
                      size_t capacity);

@@ -434,18 +434,9 @@ int store_journal_expire(struct store *store, uint64_t now_ms, uint32_t records_
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-struct journal_reads {
-    struct store *store;
-    struct store_slot_read *reads;
-    size_t count;
-    uint8_t *buffer;
-    size_t capacity;
-    size_t used;
-};
-
 /* Finds one slot and copies its state. The outcome is read->result; a return value ends the batch.
  */
-static int slot_read(struct journal_reads *reads, MDB_txn *txn, struct store_slot_read *read)
+static int slot_read(struct slot_reads *reads, MDB_txn *txn, struct store_slot_read *read)
 {
     struct journal_key key = key_make(read->vnode, STORE_JOURNAL_SLOT, read->id);
     struct store_journal_record record;
@@ -456,24 +447,16 @@ static int slot_read(struct journal_reads *reads, MDB_txn *txn, struct store_slo
         return result;
     }
     read->result = result == 0 ? record_open(reads->store, &at, &value, &record) : TG_ENOTFOUND;
-    if (read->result != 0) {
-        return 0;
+    if (read->result == 0) {
+        read->record = record.slot;
+        slot_keep(reads, read); /* I4 */
     }
-    read->record = record.slot;
-    read->record.state = NULL;
-    if (record.slot.len > reads->capacity - reads->used) {
-        read->result = TG_ETOOBIG;
-        return 0;
-    }
-    memcpy(reads->buffer + reads->used, record.slot.state, record.slot.len);
-    read->record.state = reads->buffer + reads->used; /* I4 */
-    reads->used += record.slot.len;
     return 0;
 }
 
 static int reads_work(void *context, MDB_txn *txn)
 {
-    struct journal_reads *const reads = context;
+    struct slot_reads *const reads = context;
     int result = 0;
     for (size_t i = 0; i < reads->count && result == 0; i++) {
         result = slot_read(reads, txn, &reads->reads[i]);
@@ -484,7 +467,7 @@ static int reads_work(void *context, MDB_txn *txn)
 int store_journal_read(struct store *store, struct store_slot_read *reads, size_t count,
                        void *buffer, size_t capacity)
 {
-    struct journal_reads context = {
+    struct slot_reads context = {
         .store = store, .reads = reads, .count = count, .buffer = buffer, .capacity = capacity};
     return store_result(store, env_read(&store->meta, reads_work, &context), "read of the journal");
 }
@@ -492,10 +475,7 @@ int store_journal_read(struct store *store, struct store_slot_read *reads, size_
 int store_journal_get(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
                       size_t capacity, struct store_record *out)
 {
-    struct store_slot_read read = {.vnode = vnode, .id = id};
-    const int result = store_journal_read(store, &read, 1, buffer, capacity);
-    *out = read.record;
-    return result != 0 ? result : read.result;
+    return slot_read_one(store, vnode, id, buffer, capacity, out, store_journal_read);
 }
 
 /* A walk from a key on, until `one` returns something else than 0 or the journal ends. */

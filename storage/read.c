@@ -9,18 +9,35 @@
 
 #include "storage/internal.h"
 
-struct slots {
-    struct store *store;
-    struct store_slot_read *reads;
-    size_t count;
-    uint8_t *buffer;
-    size_t capacity;
-    size_t used;
-};
+void slot_keep(struct slot_reads *reads, struct store_slot_read *read)
+{
+    struct store_record *const record = &read->record;
+    if (record->len > reads->capacity - reads->used) {
+        read->result = TG_ETOOBIG;
+        record->state = NULL;
+        return;
+    }
+    if (record->len > 0) {
+        memcpy(reads->buffer + reads->used, record->state, record->len);
+    }
+    record->state = reads->buffer + reads->used; /* I1 */
+    reads->used += record->len;
+}
+
+int slot_read_one(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
+                  size_t capacity, struct store_record *out,
+                  int (*read_slots)(struct store *store, struct store_slot_read *reads,
+                                    size_t count, void *buffer, size_t capacity))
+{
+    struct store_slot_read read = {.vnode = vnode, .id = id};
+    const int result = read_slots(store, &read, 1, buffer, capacity);
+    *out = read.record;
+    return result != 0 ? result : read.result;
+}
 
 /* Finds one slot and copies its state. The outcome is read->result; a return value ends the batch.
  */
-static int slot_fetch(struct slots *slots, MDB_cursor *cursor, struct store_slot_read *read)
+static int slot_fetch(struct slot_reads *slots, MDB_cursor *cursor, struct store_slot_read *read)
 {
     struct state_place place;
     const uint8_t *body = NULL;
@@ -37,26 +54,17 @@ static int slot_fetch(struct slots *slots, MDB_cursor *cursor, struct store_slot
     if (read->result != 0) {
         return 0;
     }
-    if (!chunk_find(body, body_len, read->id, &read->record)) {
+    if (chunk_find(body, body_len, read->id, &read->record)) {
+        slot_keep(slots, read);
+    } else {
         read->result = TG_ENOTFOUND;
-        return 0;
     }
-    if (read->record.len > slots->capacity - slots->used) {
-        read->result = TG_ETOOBIG;
-        read->record.state = NULL;
-        return 0;
-    }
-    if (read->record.len > 0) {
-        memcpy(slots->buffer + slots->used, read->record.state, read->record.len);
-    }
-    read->record.state = slots->buffer + slots->used; /* I1 */
-    slots->used += read->record.len;
     return 0;
 }
 
 static int slots_work(void *context, MDB_txn *txn)
 {
-    struct slots *const slots = context;
+    struct slot_reads *const slots = context;
     MDB_cursor *cursor = NULL;
     int result = mdb_cursor_open(txn, slots->store->state.dbi, &cursor);
     if (result != 0) {
@@ -72,7 +80,7 @@ static int slots_work(void *context, MDB_txn *txn)
 int store_read_slots(struct store *store, struct store_slot_read *reads, size_t count, void *buffer,
                      size_t capacity)
 {
-    struct slots slots = {
+    struct slot_reads slots = {
         .store = store, .reads = reads, .count = count, .buffer = buffer, .capacity = capacity};
     return store_result(store, env_read(&store->state, slots_work, &slots), "read of slots");
 }
@@ -80,10 +88,7 @@ int store_read_slots(struct store *store, struct store_slot_read *reads, size_t 
 int store_read_slot(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
                     size_t capacity, struct store_record *out)
 {
-    struct store_slot_read read = {.vnode = vnode, .id = id};
-    const int result = store_read_slots(store, &read, 1, buffer, capacity);
-    *out = read.record;
-    return result != 0 ? result : read.result;
+    return slot_read_one(store, vnode, id, buffer, capacity, out, store_read_slots);
 }
 
 struct header_read {
