@@ -9,6 +9,7 @@
 #include "client/cli/document.h"
 #include "client/cli/table.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/support_tokens.h"
 
 enum { TOKENS_MAX = 512, BYTES_MAX = 1 << 16, GETTERS = 12 };
 
@@ -16,36 +17,7 @@ enum { TOKENS_MAX = 512, BYTES_MAX = 1 << 16, GETTERS = 12 };
 static bool write_tokens(struct mp_writer *writer, const struct mp_token *tokens, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct mp_token *const token = &tokens[i];
-        switch (token->type) {
-        case MP_NIL:
-            mp_put_nil(writer);
-            break;
-        case MP_BOOL:
-            mp_put_bool(writer, token->uint != 0);
-            break;
-        case MP_UINT:
-            mp_put_uint(writer, token->uint);
-            break;
-        case MP_INT:
-            mp_put_int(writer, token->sint);
-            break;
-        case MP_FLOAT:
-            mp_put_real(writer, token->real);
-            break;
-        case MP_STR:
-            mp_put_strn(writer, (const char *)token->data, token->count);
-            break;
-        case MP_BIN:
-            mp_put_bin(writer, token->data, token->count);
-            break;
-        case MP_ARRAY:
-            mp_put_array(writer, token->count);
-            break;
-        case MP_MAP:
-            mp_put_map(writer, token->count);
-            break;
-        case MP_EXT:
+        if (!tokens_put(writer, &tokens[i])) {
             return false;
         }
     }

@@ -261,3 +261,12 @@ struct net *net_cluster(uint32_t count)
         assert_true(net_has_ring(net, i, (1U << count) - 1));
     return net;
 }
+
+bool net_votes(const struct net *net, uint32_t at, uint64_t id)
+{
+    const struct ring_config *config = net_config(net, at);
+    for (uint32_t i = 0; i < config->voters_count; i++)
+        if (config->voters[i] == id)
+            return true;
+    return false;
+}

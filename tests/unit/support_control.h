@@ -2,7 +2,7 @@
  *
  *     net_run: a tick each step --> control --> effects --> frames, delivered in the next step
  *                                                      +--> the disk: configuration, peers,
- * promises
+ *                                                           promises
  *
  * N1  Nothing happens but by a call of these functions, and only net_run lets time pass.
  * N2  A configuration that a node tells is the one on its disk at that moment (C2 of control.h),
@@ -87,5 +87,7 @@ void net_tell_join(struct net *net, uint32_t at, const struct join_message *mess
 const struct ring_config *net_config(const struct net *net, uint32_t at);
 /* Whether `at` has a stable ring of exactly the members of the numbers in `mask`. */
 bool net_has_ring(const struct net *net, uint32_t at, uint32_t mask);
+/* Whether the node of `id` is a voter, as `at` has the configuration. */
+bool net_votes(const struct net *net, uint32_t at, uint64_t id);
 
 #endif

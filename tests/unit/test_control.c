@@ -58,17 +58,24 @@ static void a_node_without_seeds_creates_a_cluster_at_once(void **state)
     net_free(net);
 }
 
+/* Starts a first node; the options of a second one that has it for its seed. */
+static struct control_options seeded_by_first(struct net *net, uint64_t first, uint64_t second)
+{
+    struct control_options options = net_options(net, first, "n1");
+    (void)net_start(net, &options);
+    options = net_options(net, second, "n2");
+    net_seed(&options, 0);
+    return options;
+}
+
 /* A joiner takes everything from the cluster, although its own options name other values. */
 static void a_joiner_gets_identity_and_configuration(void **state)
 {
     struct net *net = net_new();
-    struct control_options options = net_options(net, 9, "n1");
+    struct control_options options = seeded_by_first(net, 9, 3);
     (void)state;
-    (void)net_start(net, &options);
-    options = net_options(net, 3, "n2");
     options.identity.vnodes = 2 * NET_VNODES;
     options.identity.replicas = 1;
-    net_seed(&options, 0);
     (void)net_start(net, &options);
     net_run(net, 5 * NET_SECOND);
     assert_true(net->told[JOIN_JOIN] >= 1);
@@ -199,11 +206,8 @@ static void frames_of_another_cluster_change_nothing(void **state)
 static void clusters_that_gossip_to_each_other_stay_apart(void **state)
 {
     struct net *net = net_new();
-    struct control_options options = net_options(net, 1, "n1");
+    struct control_options options = seeded_by_first(net, 1, 2);
     (void)state;
-    (void)net_start(net, &options);
-    options = net_options(net, 2, "n2");
-    net_seed(&options, 0);
     options.has_identity = true;
     (void)net_start(net, &options);
     net_run(net, 10 * NET_SECOND);
@@ -284,18 +288,22 @@ static void a_cluster_that_was_stopped_as_a_whole_finds_itself_again(void **stat
     net_free(net);
 }
 
+/* A second node has joined, and the shards of neither have taken over yet. */
+static struct net *changing_pair(void)
+{
+    struct net *net = net_new();
+    net->settles = false;
+    const struct control_options options = seeded_by_first(net, 1, 2);
+    (void)net_start(net, &options);
+    net_run(net, 5 * NET_SECOND);
+    return net;
+}
+
 /* A transition lasts until the shards of every living member have taken over. */
 static void a_transition_ends_when_every_member_has_settled(void **state)
 {
-    struct net *net = net_new();
-    struct control_options options = net_options(net, 1, "n1");
+    struct net *net = changing_pair();
     (void)state;
-    net->settles = false;
-    (void)net_start(net, &options);
-    options = net_options(net, 2, "n2");
-    net_seed(&options, 0);
-    (void)net_start(net, &options);
-    net_run(net, 5 * NET_SECOND);
     assert_int_equal(net_config(net, 0)->epoch, 2);
     assert_int_equal(net_config(net, 1)->epoch, 2);
     assert_false(ring_config_is_stable(net_config(net, 0)));
@@ -326,15 +334,8 @@ static uint32_t sent_in_three_seconds(struct net *net)
  * push/pull because one was missed. */
 static void members_tell_how_far_they_are_until_the_transition_ends(void **state)
 {
-    struct net *net = net_new();
-    struct control_options options = net_options(net, 1, "n1");
+    struct net *net = changing_pair();
     (void)state;
-    net->settles = false;
-    (void)net_start(net, &options);
-    options = net_options(net, 2, "n2");
-    net_seed(&options, 0);
-    (void)net_start(net, &options);
-    net_run(net, 5 * NET_SECOND);
     const uint32_t changing = sent_in_three_seconds(net);
     control_settled(net->nodes[0].control, 2);
     control_settled(net->nodes[1].control, 2);

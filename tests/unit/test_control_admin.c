@@ -10,6 +10,7 @@
 
 #include "client/protocol/wire.h"
 #include "tests/unit/support_control.h"
+#include "tests/unit/support_tokens.h"
 
 enum { SESSION = 77, SEQ = 5, TOKENS_MAX = 1024, FRAME_LEN = 16384 };
 
@@ -64,30 +65,13 @@ static void ask(struct net *net, const char *command, const char *text, struct a
 
 static struct mp_cursor value_of(const struct answer *answer)
 {
-    struct mp_cursor cursor;
-    mp_cursor_init(&cursor, answer->reply.value.tokens, answer->reply.value.token_count);
-    return cursor;
-}
-
-/* The value of `name` in the map at `cursor`; fails the test if there is none. */
-static struct mp_cursor field(struct mp_cursor cursor, const char *name)
-{
-    const uint32_t pairs = mp_get_map(&cursor);
-    for (uint32_t i = 0; i < pairs; i++) {
-        size_t len = 0;
-        const char *found = mp_get_str(&cursor, &len);
-        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
-            return cursor;
-        mp_skip(&cursor);
-    }
-    fail_msg("no field %s", name);
-    return cursor;
+    return tokens_open(answer->reply.value.tokens, answer->reply.value.token_count);
 }
 
 static void assert_fields(struct mp_cursor map, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        (void)field(map, names[i]);
+        (void)tokens_field(map, names[i]);
 }
 
 static void assert_text(struct mp_cursor cursor, const char *expected)
@@ -112,28 +96,28 @@ static void status_has_the_documented_fields(void **state)
     assert_int_equal(answer.reply.code, 0);
     const struct mp_cursor map = value_of(&answer);
     assert_fields(map, names, sizeof names / sizeof *names);
-    assert_text(field(map, "node"), "n1");
-    assert_text(field(map, "node_id"), "0000000000000001");
-    assert_text(field(map, "cluster_id"), "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0");
-    struct mp_cursor at = field(map, "healthy");
+    tokens_assert_text(map, "node", "n1");
+    tokens_assert_text(map, "node_id", "0000000000000001");
+    tokens_assert_text(map, "cluster_id", "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0");
+    struct mp_cursor at = tokens_field(map, "healthy");
     assert_true(mp_get_bool(&at));
-    at = field(map, "reasons");
+    at = tokens_field(map, "reasons");
     assert_int_equal(mp_get_array(&at), 0);
-    at = field(map, "uptime_ms");
+    at = tokens_field(map, "uptime_ms");
     assert_int_equal(mp_get_uint(&at), 1500);
-    at = field(field(map, "members"), "alive");
+    at = tokens_field(tokens_field(map, "members"), "alive");
     assert_int_equal(mp_get_uint(&at), 2);
     static const char *const handoff[] = {"vnodes_to_give", "vnodes_to_receive", "bytes_sent",
                                           "bytes_received", "bytes_per_s",       "left_ms"};
-    assert_fields(field(map, "handoff"), handoff, sizeof handoff / sizeof *handoff);
+    assert_fields(tokens_field(map, "handoff"), handoff, sizeof handoff / sizeof *handoff);
     static const char *const bound[] = {"tokens", "vnodes_cut_off", "vnodes_degraded", "why"};
-    const struct mp_cursor levels = field(map, "over_admission");
-    assert_fields(field(levels, "one"), bound, sizeof bound / sizeof *bound);
-    assert_fields(field(levels, "quorum"), bound, sizeof bound / sizeof *bound);
-    assert_text(field(field(levels, "one"), "why"), "");
-    at = field(map, "shards");
+    const struct mp_cursor levels = tokens_field(map, "over_admission");
+    assert_fields(tokens_field(levels, "one"), bound, sizeof bound / sizeof *bound);
+    assert_fields(tokens_field(levels, "quorum"), bound, sizeof bound / sizeof *bound);
+    tokens_assert_text(tokens_field(levels, "one"), "why", "");
+    at = tokens_field(map, "shards");
     assert_int_equal(mp_get_array(&at), 1);
-    at = field(at, "checks");
+    at = tokens_field(at, "checks");
     assert_int_equal(mp_get_uint(&at), 3);
     net_free(net);
 }
@@ -149,9 +133,9 @@ static void a_newcomer_outside_the_ring_makes_the_cluster_unhealthy(void **state
     (void)net_start(net, &options);
     net_run(net, 5 * NET_SECOND);
     ask(net, "status", NULL, &answer);
-    struct mp_cursor at = field(value_of(&answer), "healthy");
+    struct mp_cursor at = tokens_field(value_of(&answer), "healthy");
     assert_false(mp_get_bool(&at));
-    at = field(value_of(&answer), "reasons");
+    at = tokens_field(value_of(&answer), "reasons");
     assert_int_equal(mp_get_array(&at), 1);
     assert_text(at, "another living node is called n2 too");
     net_free(net);
@@ -173,16 +157,16 @@ static void members_and_ring_list_every_node(void **state)
     assert_fields(at, member, sizeof member / sizeof *member);
     mp_skip(&at);
     assert_fields(at, member, sizeof member / sizeof *member);
-    assert_text(field(at, "name"), "n2");
-    assert_text(field(at, "state"), "alive");
+    tokens_assert_text(at, "name", "n2");
+    tokens_assert_text(at, "state", "alive");
     ask(net, "ring", NULL, &answer);
-    at = field(value_of(&answer), "vnodes");
+    at = tokens_field(value_of(&answer), "vnodes");
     assert_int_equal(mp_get_uint(&at), NET_VNODES);
-    at = field(value_of(&answer), "stable");
+    at = tokens_field(value_of(&answer), "stable");
     assert_true(mp_get_bool(&at));
-    at = field(value_of(&answer), "epoch");
+    at = tokens_field(value_of(&answer), "epoch");
     assert_int_equal(mp_get_uint(&at), net_config(net, 0)->epoch);
-    at = field(value_of(&answer), "members");
+    at = tokens_field(value_of(&answer), "members");
     assert_int_equal(mp_get_array(&at), 2);
     assert_fields(at, ring, sizeof ring / sizeof *ring);
     net_free(net);
@@ -201,7 +185,7 @@ static void a_node_without_a_cluster_says_so(void **state)
     ask(net, "ring", NULL, &answer);
     assert_int_equal(answer.reply.code, TG_EUNAVAILABLE);
     ask(net, "status", NULL, &answer);
-    struct mp_cursor at = field(value_of(&answer), "reasons");
+    struct mp_cursor at = tokens_field(value_of(&answer), "reasons");
     assert_int_equal(mp_get_array(&at), 1);
     assert_text(at, "n1 has not joined a cluster yet");
     net_free(net);
@@ -228,23 +212,23 @@ static void rules_are_listed_and_validated(void **state)
     at = value_of(&answer);
     assert_int_equal(mp_get_array(&at), 1);
     assert_fields(at, names, sizeof names / sizeof *names);
-    assert_text(field(at, "name"), "per-user");
+    tokens_assert_text(at, "name", "per-user");
     policy_free(&policy);
     answer.policy = NULL;
     ask(net, "rules.validate", "rules: 5\n", &answer);
     assert_int_equal(answer.reply.code, 0);
-    at = field(value_of(&answer), "ok");
+    at = tokens_field(value_of(&answer), "ok");
     assert_false(mp_get_bool(&at));
-    at = field(value_of(&answer), "line");
+    at = tokens_field(value_of(&answer), "line");
     assert_int_equal(mp_get_uint(&at), 1);
-    (void)field(value_of(&answer), "column");
-    (void)field(value_of(&answer), "message");
+    (void)tokens_field(value_of(&answer), "column");
+    (void)tokens_field(value_of(&answer), "message");
     ask(net, "rules.validate", RULES, &answer);
-    at = field(value_of(&answer), "ok");
+    at = tokens_field(value_of(&answer), "ok");
     assert_true(mp_get_bool(&at));
-    at = field(value_of(&answer), "rules");
+    at = tokens_field(value_of(&answer), "rules");
     assert_int_equal(mp_get_uint(&at), 1);
-    (void)field(value_of(&answer), "digest");
+    (void)tokens_field(value_of(&answer), "digest");
     ask(net, "rules.validate", NULL, &answer);
     assert_int_equal(answer.reply.code, TG_EINVALID);
     net_free(net);

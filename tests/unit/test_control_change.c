@@ -11,6 +11,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/control_state.h"
 #include "tests/unit/support_control.h"
+#include "tests/unit/support_tokens.h"
 
 enum { TOKENS_MAX = 512, FRAME_LEN = 8192, TEXT_LEN = 512 };
 
@@ -63,49 +64,26 @@ static int ask(struct net *net, uint32_t at, const char *command, const char *no
     return answer->reply.code;
 }
 
-static struct mp_cursor field(const struct answer *answer, const char *name)
+static struct mp_cursor value_of(const struct answer *answer)
 {
-    struct mp_cursor cursor;
-    mp_cursor_init(&cursor, answer->reply.value.tokens, answer->reply.value.token_count);
-    const uint32_t pairs = mp_get_map(&cursor);
-    for (uint32_t i = 0; i < pairs; i++) {
-        size_t len = 0;
-        const char *found = mp_get_str(&cursor, &len);
-        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
-            return cursor;
-        mp_skip(&cursor);
-    }
-    fail_msg("no field %s", name);
-    return cursor;
+    return tokens_open(answer->reply.value.tokens, answer->reply.value.token_count);
 }
 
 static bool done(const struct answer *answer)
 {
-    struct mp_cursor cursor = field(answer, "done");
+    struct mp_cursor cursor = tokens_field(value_of(answer), "done");
     return mp_get_bool(&cursor);
 }
 
 static void assert_text(const struct answer *answer, const char *name, const char *expected)
 {
-    char text[TEXT_LEN];
-    struct mp_cursor cursor = field(answer, name);
-    mp_copy_str(&cursor, text, sizeof text);
-    assert_string_equal(text, expected);
+    tokens_assert_text(value_of(answer), name, expected);
 }
 
 static void assert_said(const struct answer *answer, const char *part)
 {
     if (strstr(answer->said, part) == NULL)
         fail_msg("'%s' does not say '%s'", answer->said, part);
-}
-
-static bool votes(const struct net *net, uint32_t at, uint64_t id)
-{
-    const struct ring_config *config = net_config(net, at);
-    for (uint32_t i = 0; i < config->voters_count; i++)
-        if (config->voters[i] == id)
-            return true;
-    return false;
 }
 
 /* Stops node `at` and lets the others find it dead. */
@@ -124,17 +102,17 @@ static void a_drained_node_leaves_the_ring_and_stays_alive(void **state)
     struct net *net = net_cluster(4);
     struct answer answer;
     (void)state;
-    assert_true(votes(net, 0, 2));
+    assert_true(net_votes(net, 0, 2));
     assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
     assert_text(&answer, "state", "draining");
     assert_text(&answer, "id", "0000000000000002");
-    struct mp_cursor left = field(&answer, "vnodes_left");
+    struct mp_cursor left = tokens_field(value_of(&answer), "vnodes_left");
     assert_int_equal(mp_get_uint(&left), 7);
     assert_false(done(&answer));
     net_run(net, 5 * NET_SECOND);
     for (uint32_t i = 0; i < 4; i++) {
         assert_true(net_has_ring(net, i, 13));
-        assert_false(votes(net, i, 2));
+        assert_false(net_votes(net, i, 2));
         assert_true(control_alive(net->nodes[i].control, 2));
     }
     assert_int_equal(ask(net, 1, "drain", NULL, false, "0000000000000002", 1, &answer), 0);
@@ -210,7 +188,7 @@ static void a_node_that_nobody_could_follow_is_not_drained(void **state)
     net = net_cluster(4);
     uint32_t gone = 0;
     for (uint32_t i = 3; gone < 2; i--) {
-        if (!votes(net, 0, i + 1))
+        if (!net_votes(net, 0, i + 1))
             continue;
         net_stop(net, i);
         gone++;
@@ -268,7 +246,7 @@ static void a_dead_voter_is_replaced_and_removed(void **state)
     struct answer answer;
     uint32_t victim = 3;
     (void)state;
-    while (!votes(net, 0, victim + 1))
+    while (!net_votes(net, 0, victim + 1))
         victim--;
     bury(net, victim);
     char name[] = {'n', (char)('1' + victim), '\0'};
@@ -276,7 +254,7 @@ static void a_dead_voter_is_replaced_and_removed(void **state)
     net_run(net, 5 * NET_SECOND);
     assert_true(net_has_ring(net, 0, 15U & ~(1U << victim)));
     assert_int_equal(net_config(net, 0)->voters_count, 3);
-    assert_false(votes(net, 0, victim + 1));
+    assert_false(net_votes(net, 0, victim + 1));
     net_free(net);
 }
 
@@ -349,7 +327,7 @@ static void a_forced_removal_begins_a_lineage_that_wins(void **state)
     assert_int_equal(net_config(net, 0)->epoch >> 40, 1);
     assert_int_equal(net_config(net, 0)->epoch >> 32 & 0xff, 1); /* made by node 1 */
     assert_true(net_config(net, 0)->epoch > before);
-    assert_true(votes(net, 0, 1));
+    assert_true(net_votes(net, 0, 1));
     assert_false(voters_frozen(net->nodes[0].control));
     net_restart(net, 1);
     net_restart(net, 2);
@@ -416,7 +394,7 @@ static void status_tells_how_the_register_is_doing(void **state)
     net_stop(net, 1);
     bury(net, 2);
     assert_int_equal(ask(net, 0, "status", NULL, false, NULL, 0, &answer), 0);
-    struct mp_cursor at = field(&answer, "register");
+    struct mp_cursor at = tokens_field(value_of(&answer), "register");
     assert_int_equal(mp_get_map(&at), 5);
     mp_skip(&at);
     assert_int_equal(mp_get_array(&at), 3);

@@ -16,6 +16,7 @@
 
 #include "base/mp.h"
 #include "base/random.h"
+#include "tests/unit/support_tokens.h"
 
 enum { TOKENS_MAX = 256, DATA_MAX = 4096 };
 
@@ -115,41 +116,6 @@ static void scalars_are_read_as_python_wrote_them(void **state)
     }
 }
 
-static void put_token(struct mp_writer *writer, const struct mp_token *token)
-{
-    switch (token->type) {
-    case MP_NIL:
-        mp_put_nil(writer);
-        return;
-    case MP_BOOL:
-        mp_put_bool(writer, token->uint != 0);
-        return;
-    case MP_UINT:
-        mp_put_uint(writer, token->uint);
-        return;
-    case MP_INT:
-        mp_put_int(writer, token->sint);
-        return;
-    case MP_FLOAT:
-        mp_put_real(writer, token->real);
-        return;
-    case MP_STR:
-        mp_put_strn(writer, (const char *)token->data, token->count);
-        return;
-    case MP_BIN:
-        mp_put_bin(writer, token->data, token->count);
-        return;
-    case MP_ARRAY:
-        mp_put_array(writer, token->count);
-        return;
-    case MP_MAP:
-        mp_put_map(writer, token->count);
-        return;
-    case MP_EXT:
-        fail_msg("the writer has no ext");
-    }
-}
-
 /* Ours are the same bytes: the shortest form of each scalar. */
 static void scalars_are_written_as_python_writes_them(void **state)
 {
@@ -159,7 +125,7 @@ static void scalars_are_written_as_python_writes_them(void **state)
         struct mp_writer writer;
         const size_t len = from_hex(scalars[i].hex, expected);
         mp_writer_init(&writer, data, sizeof(data));
-        put_token(&writer, &scalars[i].token);
+        assert_true(tokens_put(&writer, &scalars[i].token));
         assert_false(writer.failed);
         assert_int_equal(writer.len, len);
         assert_memory_equal(data, expected, len);
@@ -307,7 +273,7 @@ static void long_lengths_have_pythons_headers(void **state)
                 .type = (enum mp_type[]){MP_STR, MP_BIN, MP_ARRAY, MP_MAP}[kind],
                 .count = (uint32_t)headers[i].len,
                 .data = (const uint8_t *)text};
-            put_token(&writer, &token);
+            assert_true(tokens_put(&writer, &token));
             assert_false(writer.failed);
             assert_int_equal(writer.len, header_len + (kind < 2 ? headers[i].len : 0));
             assert_memory_equal(data, header, header_len);
@@ -436,7 +402,7 @@ static void random_document(struct document *document, struct random *random)
         const bool container = pending + document->put_count < 60 && random_below(random, 3) == 0;
         const struct mp_token token = random_token(random, container);
         struct mp_token *kept = &document->put[document->put_count++];
-        put_token(&document->writer, &token);
+        assert_true(tokens_put(&document->writer, &token));
         *kept = token;
         if (token.type == MP_STR || token.type == MP_BIN) /* keep it where the document is */
             kept->data = document->data + document->writer.len - token.count;
@@ -524,7 +490,7 @@ static void a_writer_stops_at_every_bound(void **state)
         struct mp_writer writer;
         mp_writer_init(&writer, block, capacity);
         for (size_t i = 0; i < document.put_count; i++)
-            put_token(&writer, &document.put[i]);
+            assert_true(tokens_put(&writer, &document.put[i]));
         assert_int_equal(writer.failed, capacity < document.writer.len);
         assert_true(writer.len <= capacity);
         assert_memory_equal(block, document.data, writer.len);

@@ -10,15 +10,6 @@
 #include "node/cluster/control_state.h"
 #include "tests/unit/support_control.h"
 
-static bool votes(const struct net *net, uint32_t at, uint64_t id)
-{
-    const struct ring_config *config = net_config(net, at);
-    for (uint32_t i = 0; i < config->voters_count; i++)
-        if (config->voters[i] == id)
-            return true;
-    return false;
-}
-
 /* Starts a node of `id` in `zone`, which seeds `seed`, or nobody if it is the first. */
 static uint32_t join(struct net *net, uint64_t id, const char *zone)
 {
@@ -62,8 +53,8 @@ static void voters_are_in_distinct_zones_where_there_are_enough(void **state)
     net_run(net, 5 * NET_SECOND);
     assert_true(net_has_ring(net, 0, 15));
     assert_int_equal(net_config(net, 0)->voters_count, 3);
-    assert_true(votes(net, 0, 1) != votes(net, 0, 2));
-    assert_true(votes(net, 0, 3) && votes(net, 0, 4));
+    assert_true(net_votes(net, 0, 1) != net_votes(net, 0, 2));
+    assert_true(net_votes(net, 0, 3) && net_votes(net, 0, 4));
     const uint64_t epoch = net_config(net, 0)->epoch;
     net_run(net, 5 * NET_SECOND);
     assert_int_equal(net_config(net, 0)->epoch, epoch); /* V1: it stays */
@@ -77,18 +68,18 @@ static void a_voter_dead_for_a_minute_is_replaced_and_stays_a_member(void **stat
     (void)state;
     assert_int_equal(net_config(net, 0)->voters_count, 3);
     uint32_t victim = 0;
-    while (!votes(net, 0, victim + 1) || victim == 0)
+    while (!net_votes(net, 0, victim + 1) || victim == 0)
         victim++;
     uint64_t fourth = 1;
-    while (votes(net, 0, fourth))
+    while (net_votes(net, 0, fourth))
         fourth++;
     net_stop(net, victim);
     net->step_ns = 50 * NET_MS;
     net_run(net, 50 * NET_SECOND);
-    assert_true(votes(net, 0, victim + 1));
+    assert_true(net_votes(net, 0, victim + 1));
     net_run(net, 60 * NET_SECOND);
-    assert_false(votes(net, 0, victim + 1));
-    assert_true(votes(net, 0, fourth));
+    assert_false(net_votes(net, 0, victim + 1));
+    assert_true(net_votes(net, 0, fourth));
     assert_int_equal(net_config(net, 0)->voters_count, 3);
     assert_true(net_has_ring(net, 0, 15));
     net_free(net);
@@ -103,7 +94,7 @@ static void a_dead_voter_without_a_living_replacement_stays(void **state)
     net->step_ns = 50 * NET_MS;
     net_run(net, 200 * NET_SECOND);
     assert_int_equal(net_config(net, 0)->voters_count, 3);
-    assert_true(votes(net, 0, 3));
+    assert_true(net_votes(net, 0, 3));
     assert_false(voters_frozen(net->nodes[0].control));
     net_free(net);
 }

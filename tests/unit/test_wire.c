@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/random.h"
+#include "tests/unit/support_tokens.h"
 #include "tests/unit/support_vectors.h"
 
 struct spaces {
@@ -147,40 +148,9 @@ static int use_ring(struct spaces *s, const void *frame, size_t len)
 /* Tokens -> msgpack again, in the shortest form. */
 static void put_value(struct mp_writer *writer, const struct wire_value *value)
 {
-    for (size_t i = 0; i < value->token_count; i++) {
-        const struct mp_token *token = &value->tokens[i];
-
-        switch (token->type) {
-        case MP_UINT:
-            mp_put_uint(writer, token->uint);
-            break;
-        case MP_INT:
-            mp_put_int(writer, token->sint);
-            break;
-        case MP_BOOL:
-            mp_put_bool(writer, token->uint != 0);
-            break;
-        case MP_FLOAT:
-            mp_put_real(writer, token->real);
-            break;
-        case MP_STR:
-            mp_put_strn(writer, (const char *)token->data, token->count);
-            break;
-        case MP_BIN:
-        case MP_EXT:
-            mp_put_bin(writer, token->data, token->count);
-            break;
-        case MP_ARRAY:
-            mp_put_array(writer, token->count);
-            break;
-        case MP_MAP:
-            mp_put_map(writer, token->count);
-            break;
-        case MP_NIL:
-            mp_put_nil(writer);
-            break;
-        }
-    }
+    for (size_t i = 0; i < value->token_count; i++)
+        if (!tokens_put(writer, &value->tokens[i]))
+            mp_put_bin(writer, value->tokens[i].data, value->tokens[i].count);
 }
 
 static int end_value(const struct mp_writer *writer)
