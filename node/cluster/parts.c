@@ -134,6 +134,8 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
             park(shard, part);
             shard->reroute_due = true;
         } else {
+            /* A copy that was sent elsewhere may have been decided there. */
+            shard->stats.resent += part->sends > 0 && !part->from_peer;
             decide_part(shard, index, effects);
         }
         break;

@@ -224,12 +224,12 @@ struct shard_stats {
     uint64_t checks; /* items decided here */
     uint64_t allowed;
     uint64_t denied;
-    uint64_t forwarded;       /* parts sent to a peer */
-    uint64_t resent;          /* of those, again: after a term change it may be charged twice */
-    uint64_t moved;           /* forwards that came to the wrong node */
-    uint64_t busy;            /* refused for want of room */
-    uint64_t expired;         /* not decided within the client's deadline */
-    uint64_t merges;          /* branches of a split that were merged here */
+    uint64_t forwarded; /* parts sent to a peer */
+    uint64_t resent;    /* sent again, or decided here after all: a new term may charge it twice */
+    uint64_t moved;     /* forwards that came to the wrong node */
+    uint64_t busy;      /* refused for want of room */
+    uint64_t expired;   /* not decided within the client's deadline */
+    uint64_t merges;    /* branches of a split that were merged here */
     uint64_t merged_slots;    /* slots that something was added to */
     uint64_t merge_fallbacks; /* of which the larger of both was taken, or less, for want of room */
     uint64_t handed_over;     /* vnodes of which a branch was handed over */
