@@ -499,6 +499,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         bound_tick(shard);
         stand_in_tick(shard);
         (void)table_step(shard->table, shard->now_ns);
+        journal_tick(shard);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);
         watch_disk(shard);

@@ -476,6 +476,7 @@ struct shard {
     uint32_t uncommitted;   /* parts that are COMMITTING */
     uint32_t *journal_list; /* [options.vnodes]: vnodes with something due for the journal */
     uint32_t journal_count;
+    uint32_t journal_held;   /* of these: headers that wait for what copies left over to go */
     uint32_t *journal_batch; /* [options.vnodes]: vnodes of the batch that is out */
     uint32_t journal_batch_count;
     uint32_t *journal_slots; /* [SHARD_JOURNAL_SLOTS]: slots of that batch */
@@ -729,6 +730,8 @@ bool journal_clean(const struct shard *shard, uint32_t vnode);
 void journal_dropped(struct shard *shard, uint32_t vnode);
 /* A header that the journal held at the start. */
 void journal_restored(struct shard *shard, uint32_t vnode, const struct term *state, uint64_t seq);
+/* Takes out sooner what copies left over, if a header waits for that. */
+void journal_tick(struct shard *shard);
 /* Without a disk: ends at once what waits for the journal. */
 void journal_pretend(struct shard *shard, struct effects *effects);
 

@@ -233,6 +233,8 @@ void table_discard(struct table *table, uint32_t number)
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
     struct vnode_state *state = &table->vnodes[slot->vnode];
+    if (slot_old(table, slot))
+        table_old_gone(table, slot->vnode);
     if (--state->count == 0)
         state->removing = 0;
     table->slots_used--;

@@ -37,12 +37,10 @@ static void check_tracked(const struct table *table, uint32_t number)
 static void check_slot(const struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
-    const struct vnode_state *state = &table->vnodes[slot->vnode];
     ASSERT(slot->vnode < table->vnodes_count);
     ASSERT(slot_ops(slot) != NULL);
     ASSERT(table_find(table, slot->id) == number); /* I3 */
     ASSERT(slot_expires_ns(table, slot) >= 0);
-    ASSERT(state->mixed || (slot->kind & KIND_COLOUR) == state->colour); /* table_copy.c, C1 */
     if ((slot->kind & KIND_WIDE) != 0)
         ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
 }
@@ -70,6 +68,7 @@ void table_check_invariants(const struct table *table)
     uint32_t live = 0;
     uint32_t zombies = 0;
     uint32_t tracked = 0;
+    uint64_t of_other_colour = 0;
     for (uint32_t number = 0; number < table->slots_end; number++) {
         const struct slot *slot = &table->slots[number];
         if (!slot_live(slot)) {
@@ -78,6 +77,7 @@ void table_check_invariants(const struct table *table)
             continue;
         }
         live++;
+        of_other_colour += slot_old(table, &table->slots[number]);
         check_slot(table, number);
         if (slot_dirty(table, slot) != 0 && tracked < CHECK_RING_SLOTS) {
             tracked++;
@@ -90,11 +90,15 @@ void table_check_invariants(const struct table *table)
         vacant++;
     }
     uint64_t counted = 0;
+    uint64_t old = 0;
     uint32_t fading = 0;
     for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++) {
         counted += table->vnodes[vnode].count;
         fading += table->vnodes[vnode].fading != FADING_NOT;
+        old += table->vnodes[vnode].old;
+        ASSERT(table->vnodes[vnode].old > 0 || table->vnodes[vnode].fading == FADING_NOT);
     }
+    ASSERT(old == of_other_colour); /* C1 of table_copy.c */
     ASSERT(fading == table->fading);
     ASSERT(live == table->slots_used && counted == live);
     ASSERT(live + zombies + vacant == table->slots_end);

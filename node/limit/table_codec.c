@@ -115,6 +115,8 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     struct limit_cell old = slot_cell(slot);
     ops->release(&table->memory, &old);
     slot_set_cell(slot, &cell);
+    if (slot_old(table, slot))
+        table_old_gone(table, slot->vnode);
     slot->kind = (uint8_t)((slot->kind & ~KIND_COLOUR) | table->vnodes[slot->vnode].colour);
     if (from_disk) {
         slot->dirty |= DIRTY_ON_DISK;

@@ -9,16 +9,19 @@
  *      end: the old colour has faded             x x   x         it reads as new at once;
  *      the pass, in portions of table_step       x x   x         and then it is
  *
- *      settled --begin--> copying --end--> fading --pass done--> settled
+ *      settled --begin--> copying --end--> fading --last old slot gone--> settled
  *         ^                  |  ^------begin------|
  *         |                abort
  *         |                  v
  *         +--------------- mixed --begin--> copying, doubtful
  *
+ * Slots of the old colour are counted. A copy that had them all - most do - is settled when it
+ * ends, and costs no pass; else the pass ends for a vnode with the last of them.
+ *
  * A faded slot that is on disk is not dropped but written as new, as a reset key is, which takes
  * the record away; so a crash at any moment leaves either record or removal, never a wrong state.
  *
- * C1  Unless a vnode is mixed, all its slots are of its colour.
+ * C1  `old` is how many slots of the vnode are of the other colour: none when it is settled.
  * C2  While slots of both colours are about, another beginning does not turn the colour: a slot of
  *     the copy before may then be taken for one of this. Its end says so (TG_EBUSY).
  * C3  A slot of the old colour at the end of a copy was not in it, whatever happened before.
@@ -30,14 +33,12 @@ void table_copy_begin(struct table *table, uint32_t vnode)
 {
     ASSERT(vnode < table->vnodes_count);
     struct vnode_state *state = &table->vnodes[vnode];
-    if (state->count == 0 && state->fading == FADING_NOT)
-        state->mixed = false;
     state->copying = true;
-    state->doubtful = state->mixed; /* C2 */
-    if (state->mixed || state->count == 0)
+    state->doubtful = state->old > 0; /* C2 */
+    if (state->old > 0)
         return;
     state->colour ^= KIND_COLOUR;
-    state->mixed = true;
+    state->old = state->count;
 }
 
 void table_copy_abort(struct table *table, uint32_t vnode)
@@ -54,10 +55,11 @@ int table_copy_end(struct table *table, uint32_t vnode)
         return TG_EBUSY;
     state->copying = false;
     const int rc = state->doubtful ? TG_EBUSY : 0;
-    if (!state->mixed)
+    if (state->old == 0)
         return rc;
+    const bool idle = table->fading == 0 || table->fade.at == table->fade.end;
     table->fading += state->fading == FADING_NOT;
-    if (table->fade.at == table->fade.end) {
+    if (idle) {
         table->fade = (struct sweep){.at = 0, .end = table->slots_end};
         state->fading = FADING_PASS;
     } else if (state->fading == FADING_NOT) {
@@ -69,12 +71,22 @@ int table_copy_end(struct table *table, uint32_t vnode)
 
 bool table_copy_settled(const struct table *table, uint32_t vnode)
 {
-    return !table->vnodes[vnode].mixed;
+    return table->vnodes[vnode].old == 0;
 }
 
 bool table_copy_fading(const struct table *table, uint32_t vnode)
 {
     return table->vnodes[vnode].fading != FADING_NOT;
+}
+
+void table_old_gone(struct table *table, uint32_t vnode)
+{
+    struct vnode_state *state = &table->vnodes[vnode];
+    ASSERT(state->old > 0);
+    if (--state->old > 0 || state->fading == FADING_NOT)
+        return;
+    state->fading = FADING_NOT;
+    table->fading--;
 }
 
 uint32_t table_fade_slot(struct table *table, uint32_t number)
@@ -85,6 +97,7 @@ uint32_t table_fade_slot(struct table *table, uint32_t number)
     struct limit_cell cell = slot_cell(slot);
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
+    table_old_gone(table, slot->vnode);
     slot->kind ^= KIND_COLOUR;
     if ((slot->dirty & (DIRTY_ON_DISK | DIRTY_WRITING)) == 0 &&
         !vnode_maybe(table, slot->vnode, slot->id)) {
@@ -102,13 +115,9 @@ static void fade_finish(struct table *table)
 {
     for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++) {
         struct vnode_state *state = &table->vnodes[vnode];
-        if (state->fading == FADING_PASS) {
-            state->fading = FADING_NOT;
-            state->mixed = false;
-            table->fading--;
-        } else if (state->fading == FADING_NEXT) {
+        ASSERT(state->fading != FADING_PASS); /* it met all slots there were */
+        if (state->fading == FADING_NEXT)
             state->fading = FADING_PASS;
-        }
     }
     table->fade = (struct sweep){.at = 0, .end = table->fade.again ? table->slots_end : 0};
 }

@@ -67,6 +67,7 @@ enum fading {
 struct vnode_state {
     uint64_t seq;
     uint32_t count;
+    uint32_t old; /* of these, slots of the other colour; table_copy.c */
     uint8_t targets;
     uint8_t behind;
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
@@ -76,8 +77,7 @@ struct vnode_state {
     uint8_t colour; /* KIND_COLOUR or 0: that of slots that are imported or made now */
     uint8_t fading; /* enum fading */
     bool copying;   /* a copy arrives */
-    bool mixed;     /* slots of both colours may be live */
-    bool doubtful;  /* the copy began with mixed slots */
+    bool doubtful;  /* the copy began when slots of both colours were about */
 };
 
 /* A pass over the slots 0 .. end - 1. Idle when at == end and not again. */
@@ -214,6 +214,11 @@ static inline bool slot_faded(const struct table *table, const struct slot *slot
     return state->fading != FADING_NOT && (slot->kind & KIND_COLOUR) != state->colour;
 }
 
+static inline bool slot_old(const struct table *table, const struct slot *slot)
+{
+    return (slot->kind & KIND_COLOUR) != table->vnodes[slot->vnode].colour;
+}
+
 /* What the slot means; slot_cell is what it is made of. */
 static inline struct limit_cell slot_state(const struct table *table, const struct slot *slot)
 {
@@ -250,6 +255,8 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns);
 void table_discard(struct table *table, uint32_t slot);
 /* If the slot was left over by a copy, makes it as new: its number, or TABLE_NONE if it is gone. */
 uint32_t table_fade_slot(struct table *table, uint32_t slot);
+/* A slot of the other colour goes, or takes the vnode's. */
+void table_old_gone(struct table *table, uint32_t vnode);
 /* A bounded portion of the pass over slots that copies left over. */
 void table_fade_some(struct table *table);
 /* Notes a change of the slot for all targets of its vnode. */

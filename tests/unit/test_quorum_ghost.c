@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -120,6 +121,44 @@ static void a_copy_that_may_leave_something_over_is_repeated(void **state)
     lab_free(lab);
 }
 
+/* What a complete copy does not have is taken out of the journal before the header that says so: a
+ * restart between the two would find the old slot under the new claim. */
+static void a_header_waits_for_what_a_copy_left_over(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record held;
+    (void)state;
+    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+    const struct lab_journal *journal = lab->shards[ASKED].journal;
+    assert_int_equal(journal->slot_count, 1);
+    uint8_t before[GHOST_STATE_MAX];
+    const size_t len = journal->slots[0].len;
+    assert_true(len <= sizeof before);
+    memcpy(before, journal->slots[0].bytes, len);
+    lab_forget(lab);
+    struct peer_vnode mark = ghost_entry(lab, 5, 20);
+    mark.sync = 2;
+    peer_put_stream(&lab->records, 1, 2, lab->shards[ASKED].options.boot);
+    peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, true);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, ASKED);
+    lab_run(lab, 2 * LAB_MS); /* the table was not looked through since */
+    assert_memory_equal(journal->slots[0].bytes, before, len);
+    assert_int_equal(journal->seq[GHOST_VNODE], 10);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, &held), 0);
+    assert_false(shard_journal_due(lab->shards[ASKED].shard)); /* no batch for it meanwhile */
+    lab_run(lab, 20 * LAB_MS);
+    assert_memory_not_equal(journal->slots[0].bytes, before, len); /* as new */
+    assert_int_equal(journal->seq[GHOST_VNODE], 20);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+    assert_int_equal(held.vnode.seq, 20);
+    lab_free(lab);
+}
+
 /* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
  * given. Its journal stands still. */
 static struct term ghosts_let_campaign(struct lab *lab)
@@ -223,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_held_only_with_their_header),
         cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
+        cmocka_unit_test(a_header_waits_for_what_a_copy_left_over),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),

@@ -360,6 +360,36 @@ static void a_pass_over_many_slots_takes_its_time(void **state)
     table_free(&table);
 }
 
+/* A copy that had every key costs no pass: what is on disk is the copy as soon as it is written.
+ * The same holds from the moment on at which the last key left over goes for whatever reason. */
+static void a_copy_that_had_all_is_settled_when_it_ends(void **state)
+{
+    (void)state;
+    world_init(305);
+    for (uint32_t key = 0; key < KEYS; key++)
+        hit(key, 1);
+    begin(1);
+    for (uint32_t key = 1; key < KEYS; key += VNODES)
+        import(key, 3);
+    assert_true(table_copy_settled(world.table, 1));
+    end(1);
+    assert_false(table_copy_fading(world.table, 1));
+    begin(1);
+    for (uint32_t key = 1 + VNODES; key < KEYS; key += VNODES)
+        import(key, 4);
+    assert_int_equal(table_copy_end(world.table, 1), 0); /* end() looks at each key */
+    world.copying[1] = false;
+    world.used[1] = 0;
+    assert_true(table_copy_fading(world.table, 1));
+    assert_false(table_copy_settled(world.table, 1));
+    hit(1, 1); /* the one that is left over is made new to be counted on */
+    assert_false(table_copy_fading(world.table, 1));
+    assert_true(table_copy_settled(world.table, 1));
+    table_check_invariants(world.table);
+    check_all();
+    world_free();
+}
+
 /* A vnode that is removed in the middle of a copy, or of the pass after it, begins afresh. */
 static void a_removed_vnode_forgets_its_copy(void **state)
 {
@@ -422,6 +452,7 @@ int main(void)
         cmocka_unit_test(copies_leave_nothing_over_in_memory_or_on_disk),
         cmocka_unit_test(a_copy_of_a_settled_vnode_is_exact),
         cmocka_unit_test(a_pass_over_many_slots_takes_its_time),
+        cmocka_unit_test(a_copy_that_had_all_is_settled_when_it_ends),
         cmocka_unit_test(a_removed_vnode_forgets_its_copy),
         cmocka_unit_test(a_record_from_before_goes_with_its_key),
     };
