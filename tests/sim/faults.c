@@ -160,8 +160,8 @@ static void start_all(struct sim *sim)
 void faults_act(struct sim *sim)
 {
     static void (*const acts[])(struct sim * sim) = {
-        worsen_net, cut,  net_heal,  pause,    crash,      crash, start_all,
-        start_all,  slow, fill_disk, snapshot, step_clock, drain, drain,
+        worsen_net, cut,       net_heal, pause,    crash,      crash, start_all, start_all,
+        slow,       fill_disk, snapshot, snapshot, step_clock, drain, drain,
     };
     sim->plan.splits++;
     sim->mid_step = on(sim, FAULT_MID_STEP);

@@ -25,10 +25,10 @@ static const struct phase phases[] = {
     {"drain", 4, true, NULL, phase_drain},
     {"remove", 2, true, NULL, phase_remove},
     {"force", 1, false, phase_force_fits, phase_force},
-    {"flood", 1, true, NULL, phase_flood},
+    {"flood", 2, true, NULL, phase_flood},
     {"full", 2, true, NULL, phase_full},
     {"split", 6, false, NULL, phase_split},
-    {"merge", 0, false, NULL, phase_merge},
+    {"merge", 5, false, NULL, phase_merge},
     {"chaos", 8, false, NULL, phase_chaos},
 };
 
