@@ -277,6 +277,21 @@ static int table_draft(struct ring_table *table, const struct ring_member *membe
     return error;
 }
 
+/* Takes the arrays of a table whose sizes are set; false if there is no memory for them. */
+static bool table_memory(struct ring_table *table)
+{
+    const struct allocator *allocator = table->allocator;
+    const size_t count = table->members_count;
+    const size_t entries = (size_t)table->vnodes * table->replicas;
+
+    table->ids = alloc_array(allocator, count, sizeof *table->ids);
+    table->weights = alloc_array(allocator, count, sizeof *table->weights);
+    table->by_id = alloc_array(allocator, count, sizeof *table->by_id);
+    table->positions = alloc_array(allocator, entries, sizeof *table->positions);
+    return table->ids != NULL && table->weights != NULL && table->by_id != NULL &&
+           table->positions != NULL;
+}
+
 int ring_table_init(struct ring_table *table, const struct allocator *allocator,
                     const struct ring_member *members, uint32_t count, uint32_t vnodes,
                     uint32_t replicas)
@@ -292,19 +307,32 @@ int ring_table_init(struct ring_table *table, const struct allocator *allocator,
     table->vnodes = vnodes;
     table->replicas = replicas < count ? replicas : count;
     table->members_count = count;
-    table->ids = alloc_array(allocator, count, sizeof *table->ids);
-    table->weights = alloc_array(allocator, count, sizeof *table->weights);
-    table->by_id = alloc_array(allocator, count, sizeof *table->by_id);
-    table->positions =
-        alloc_array(allocator, (size_t)vnodes * table->replicas, sizeof *table->positions);
-    if (table->ids != NULL && table->weights != NULL && table->by_id != NULL &&
-        table->positions != NULL) {
+    if (table_memory(table)) {
         error = table_draft(table, members);
     }
     if (error < 0) {
         ring_table_fini(table);
     }
     return error;
+}
+
+int ring_table_copy(struct ring_table *table, const struct allocator *allocator,
+                    const struct ring_table *from)
+{
+    const size_t count = from->members_count;
+    const size_t entries = (size_t)from->vnodes * from->replicas;
+
+    *table = *from;
+    table->allocator = allocator;
+    if (!table_memory(table)) {
+        ring_table_fini(table);
+        return TG_ENOMEM;
+    }
+    memcpy(table->ids, from->ids, count * sizeof *table->ids);
+    memcpy(table->weights, from->weights, count * sizeof *table->weights);
+    memcpy(table->by_id, from->by_id, count * sizeof *table->by_id);
+    memcpy(table->positions, from->positions, entries * sizeof *table->positions);
+    return 0;
 }
 
 void ring_table_fini(struct ring_table *table)

@@ -323,6 +323,7 @@ void control_free(struct control **pointer)
     const struct allocator *allocator = control->allocator;
     swim_free(&control->swim);
     register_free(&control->ballots);
+    view_free(&control->known);
     alloc_put(allocator, control->config, sizeof *control->config);
     alloc_put(allocator, control->next, sizeof *control->next);
     alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);

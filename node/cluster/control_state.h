@@ -75,6 +75,7 @@ struct control {
     struct mp_token *tokens;    /* RING_CONFIG_TOKENS_MAX */
     uint8_t *bytes;             /* JOIN_FRAME_MAX */
     struct view_member *members;
+    struct view *known; /* of the newest configuration that a view was made of, or NULL */
 };
 
 /* Flags of a member record. */

@@ -63,6 +63,17 @@ bool control_view_due(struct control *control)
     return due;
 }
 
+/* Makes sure that there is a view of the present configuration to take the ring from: members come
+ * and go far more often than it changes, and to compute it takes long in a large cluster. */
+static bool ring_known(struct control *control, uint32_t filled)
+{
+    if (control->known != NULL && control->known->epoch == control->config->epoch)
+        return true;
+    view_free(&control->known);
+    return view_new(control->allocator, control->view_version, control->members, filled,
+                    control->options.node_id, control->config, &control->known) == 0;
+}
+
 struct view *control_view(struct control *control)
 {
     if (!control->joined || control->config->epoch == 0)
@@ -75,8 +86,10 @@ struct view *control_view(struct control *control)
     filled = add_unheard(control, control->config->to, control->config->to_count, filled);
     filled = add_unheard(control, control->config->from, control->config->from_count, filled);
     struct view *view;
-    if (view_new(control->allocator, ++control->view_version, control->members, filled,
-                 control->options.node_id, control->config, &view) != 0)
+    const uint64_t version = ++control->view_version;
+    const uint64_t self = control->options.node_id;
+    if (!ring_known(control, filled) || view_again(control->allocator, version, control->members,
+                                                   filled, self, control->known, &view) != 0)
         return NULL;
     return view;
 }

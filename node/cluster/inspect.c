@@ -10,6 +10,22 @@ uint64_t inspect_seq(const struct shard *shard, uint32_t number)
     return table_vnode_seq(shard->table, number);
 }
 
+uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
+                         const struct inspect_brief *known)
+{
+    for (; from < end; from += step) {
+        const struct vnode *vnode = &shard->vnodes[from];
+        const struct inspect_brief *before = &known[from];
+        const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+        if (vnode->role != before->role || vnode->role == ROLE_RECOVERING ||
+            vnode->term.number != before->term.number || vnode->term.epoch != before->term.epoch ||
+            vnode->term.writer != before->term.writer ||
+            (decides && table_vnode_seq(shard->table, from) != before->seq))
+            break;
+    }
+    return from;
+}
+
 void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vnode *out)
 {
     const struct vnode *vnode = &shard->vnodes[number];

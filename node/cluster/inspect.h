@@ -26,6 +26,18 @@ struct inspect_vnode {
     bool synced;       /* DECIDING: every other replica holds everything up to now */
 };
 
+/* What is compared after every event. */
+struct inspect_brief {
+    struct term term;
+    uint64_t seq; /* of a decider */
+    uint8_t role; /* enum shard_role */
+};
+
+/* The first of the vnodes `from`, `from + step` ... below `end` that is recovering, or of which the
+ * role, the term or, of a decider, the seq is not as in `known` (by vnode); `end` or more if there
+ * is none. */
+uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
+                         const struct inspect_brief *known);
 /* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */
 uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);
 void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);

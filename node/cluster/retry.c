@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key *key)
 {
     uint64_t fold;
@@ -20,7 +22,7 @@ static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key
 
 static struct retry_memory_entry *set_of(const struct retry_memory *memory, uint64_t tag)
 {
-    return &memory->entries[(tag & (RETRY_SETS - 1)) * RETRY_WAYS];
+    return &memory->entries[(tag & (memory->sets - 1)) * RETRY_WAYS];
 }
 
 static uint32_t ms_of(int64_t now_ns)
@@ -34,13 +36,14 @@ static bool young(const struct retry_memory_entry *entry, uint32_t now_ms)
 }
 
 int retry_init(struct retry_memory *memory, const struct allocator *allocator,
-               const struct hash_key *key)
+               const struct hash_key *key, uint32_t sets)
 {
+    ASSERT(sets > 0 && (sets & (sets - 1)) == 0);
     memset(memory, 0, sizeof *memory);
     memory->allocator = allocator;
     memory->key = *key;
-    memory->entries =
-        alloc_array(allocator, (size_t)RETRY_SETS * RETRY_WAYS, sizeof *memory->entries);
+    memory->sets = sets;
+    memory->entries = alloc_array(allocator, (size_t)sets * RETRY_WAYS, sizeof *memory->entries);
     return memory->entries == NULL ? TG_ENOMEM : 0;
 }
 
@@ -48,7 +51,7 @@ void retry_fini(struct retry_memory *memory)
 {
     if (memory->entries != NULL)
         alloc_put(memory->allocator, memory->entries,
-                  (size_t)RETRY_SETS * RETRY_WAYS * sizeof *memory->entries);
+                  (size_t)memory->sets * RETRY_WAYS * sizeof *memory->entries);
     memory->entries = NULL;
 }
 

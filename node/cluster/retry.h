@@ -27,7 +27,7 @@
 
 #define RETRY_KEEP_NS INT64_C(2000000000)
 
-enum { RETRY_WAYS = 4, RETRY_SETS = 1 << 15 };
+enum { RETRY_WAYS = 4, RETRY_SETS = 1 << 15 /* unless told otherwise */ };
 
 struct retry_memory_entry {
     uint64_t tag; /* 0 = empty */
@@ -40,13 +40,15 @@ struct retry_memory_entry {
 
 struct retry_memory {
     const struct allocator *allocator;
-    struct retry_memory_entry *entries; /* [RETRY_SETS][RETRY_WAYS] */
+    struct retry_memory_entry *entries; /* [sets][RETRY_WAYS] */
+    uint32_t sets;
     struct hash_key key;
     uint64_t dropped; /* entries that made room while still young */
 };
 
+/* `sets` is a power of two. */
 MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *allocator,
-                        const struct hash_key *key);
+                        const struct hash_key *key, uint32_t sets);
 void retry_fini(struct retry_memory *memory);
 /* Asks the processor for the place of `key`, so that remembering it soon costs no wait. */
 void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);

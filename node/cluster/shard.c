@@ -26,6 +26,7 @@ void shard_options_default(struct shard_options *options)
     options->flush_ns = 500 * MS;
     options->grace_ns = 1000 * MS;
     options->handoff_rate = 64 << 20;
+    options->retry_sets = RETRY_SETS;
 }
 
 static int take_memory(struct shard *shard)
@@ -57,7 +58,7 @@ static int take_memory(struct shard *shard)
         error = pool_init(&shard->blocks, allocator, SHARD_ROW_BLOCK * sizeof(struct row),
                           SHARD_ROW_BLOCKS_MAX);
     if (error == 0)
-        error = retry_init(&shard->retries, allocator, &options->secret);
+        error = retry_init(&shard->retries, allocator, &options->secret, options->retry_sets);
     if (error == 0)
         error = merge_init(shard);
     if (error == 0)
@@ -93,7 +94,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
 {
     *out = NULL;
     if (options->lease_ns >= options->silence_ns || options->shards == 0 ||
-        options->shard >= options->shards || options->node_id == 0 || options->handoff_rate == 0)
+        options->shard >= options->shards || options->node_id == 0 || options->handoff_rate == 0 ||
+        options->retry_sets == 0 || (options->retry_sets & (options->retry_sets - 1)) != 0)
         return TG_EINVALID;
     struct shard *shard = alloc_get(allocator, sizeof *shard);
     if (shard == NULL)

@@ -59,6 +59,7 @@ struct shard_options {
     int64_t flush_ns;      /* write-back interval; default 500 ms */
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
+    uint32_t retry_sets;   /* of the retry memory, a power of two; default RETRY_SETS */
 };
 
 struct shard;

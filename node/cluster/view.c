@@ -58,9 +58,37 @@ int view_new(const struct allocator *allocator, uint64_t version, const struct v
     if (error == 0)
         error = ring_table_init(&view->from, allocator, config->from, config->from_count,
                                 config->vnodes, config->replicas);
-    if (error == 0)
+    if (error == 0 && view->stable)
+        error = ring_table_copy(&view->to, allocator, &view->from);
+    else if (error == 0)
         error = ring_table_init(&view->to, allocator, config->to, config->to_count, config->vnodes,
                                 config->replicas);
+    if (error == 0)
+        *out = view;
+    else
+        view_free(&view);
+    return error;
+}
+
+int view_again(const struct allocator *allocator, uint64_t version,
+               const struct view_member *members, uint32_t member_count, uint64_t self_id,
+               const struct view *like, struct view **out)
+{
+    *out = NULL;
+    struct view *view = alloc_get(allocator, sizeof *view);
+    if (view == NULL)
+        return TG_ENOMEM;
+    view->allocator = allocator;
+    view->version = version;
+    view->epoch = like->epoch;
+    view->vnodes = like->vnodes;
+    view->replicas = like->replicas;
+    view->stable = like->stable;
+    int error = copy_members(view, members, member_count, self_id);
+    if (error == 0)
+        error = ring_table_copy(&view->from, allocator, &like->from);
+    if (error == 0)
+        error = ring_table_copy(&view->to, allocator, &like->to);
     if (error == 0)
         *out = view;
     else

@@ -66,6 +66,11 @@ struct view {
 MUST_USE int view_new(const struct allocator *allocator, uint64_t version,
                       const struct view_member *members, uint32_t member_count, uint64_t self_id,
                       const struct ring_config *config, struct view **out);
+/* A view of other members under the configuration of `like`, whose ring is not computed again.
+ * Errors as above. */
+MUST_USE int view_again(const struct allocator *allocator, uint64_t version,
+                        const struct view_member *members, uint32_t member_count, uint64_t self_id,
+                        const struct view *like, struct view **out);
 void view_free(struct view **view);
 
 /* The member of that id, or NULL. */

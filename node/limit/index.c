@@ -6,8 +6,14 @@
  */
 #include "node/limit/index.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "base/assert.h"
 #include "node/limit/table_private.h"
+
+enum { INDEX_STRIDE = 8 };
+static_assert((int)INDEX_STRIDE == 8, "index_next looks at four pairs");
 
 void index_init(struct index *index, const struct slot *slots, uint32_t *words, uint32_t *scratch,
                 uint32_t size_max, uint32_t slots_max)
@@ -116,14 +122,32 @@ size_t index_bytes(const struct index *index)
     return (size_t)index->size_next * sizeof(uint32_t);
 }
 
+/* The first position from `at` on, below `end`, that is taken; `end` if there is none. Most are
+ * free, so several are looked at together. */
+static uint32_t index_next(const struct index *index, uint32_t at, uint32_t end)
+{
+    for (; at + INDEX_STRIDE <= end; at += INDEX_STRIDE) {
+        uint64_t pairs[INDEX_STRIDE / 2];
+        memcpy(pairs, &index->words[at], sizeof pairs);
+        if ((pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0)
+            break;
+    }
+    while (at < end && index->words[at] == 0)
+        at++;
+    return at;
+}
+
 void index_check(const struct index *index)
 {
+    const uint32_t end = index->size_max + INDEX_PAD;
     uint32_t used = 0;
     uint32_t run = 0; /* the first position of the current cluster */
-    for (uint32_t at = 0; at < index->size_max + INDEX_PAD; at++) {
+    for (uint32_t at = 0; at < end; at++) {
         if (index->words[at] == 0) {
-            run = at + 1;
-            continue;
+            at = index_next(index, at, end);
+            run = at;
+            if (at == end)
+                break;
         }
         const uint64_t hash = hash_in(index, index->words[at]);
         const uint32_t home = index_home(index, hash);

@@ -74,7 +74,8 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
 }
 
 /* How far a decider has come; what one of an older term still decides is lost. */
-static void follow_decider(struct sim *sim, struct held *held, uint32_t vnode, uint64_t seq)
+static void follow_decider(struct sim *sim, struct inspect_brief *held, uint32_t vnode,
+                           uint64_t seq)
 {
     struct front *front = &sim->fronts[vnode];
     if (term_compare(&held->term, &front->term) == 0)
@@ -87,17 +88,16 @@ static void follow_decider(struct sim *sim, struct held *held, uint32_t vnode, u
 static void count_roles(struct sim *sim, struct node *node, const struct shard *shard,
                         uint32_t vnode, enum shard_role role)
 {
-    struct held *held = &node->held[vnode];
-    if (role != held->role) {
+    if (role != node->held[vnode].role) {
         sim->coverage.passes += role == SHARD_PASSING;
         sim->coverage.recoveries += role == SHARD_RECOVERING;
-        held->pulling = false;
+        node->pulling[vnode] = false;
     }
-    if (role != SHARD_RECOVERING || held->pulling)
+    if (role != SHARD_RECOVERING || node->pulling[vnode])
         return;
     struct inspect_vnode at;
     inspect_vnode(shard, vnode, &at);
-    held->pulling = at.pulling;
+    node->pulling[vnode] = at.pulling;
     sim->coverage.pulls += at.pulling;
 }
 
@@ -112,7 +112,7 @@ static void tell_vnode(const struct sim *sim, const struct node *node, uint32_t 
 static void check_vnode(struct sim *sim, struct node *node, const struct shard *shard,
                         uint32_t vnode)
 {
-    struct held *held = &node->held[vnode];
+    struct inspect_brief *held = &node->held[vnode];
     struct term term;
     const enum shard_role role = shard_vnode(shard, vnode, &term);
     const bool decides = role == SHARD_DECIDING || role == SHARD_PASSING;
@@ -138,6 +138,18 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     note_decider(sim, node, vnode, role == SHARD_DECIDING);
 }
 
+/* What K1 to K3 say of a vnode holds as it did after the event before, if neither its role nor its
+ * term nor how far its decider has come is another. */
+static void check_shard(struct sim *sim, struct node *node, const struct shard *shard,
+                        uint32_t number)
+{
+    const uint32_t step = node->shard_count;
+    for (uint32_t vnode = inspect_differs(shard, number, step, sim->vnodes, node->held);
+         vnode < sim->vnodes;
+         vnode = inspect_differs(shard, vnode + step, step, sim->vnodes, node->held))
+        check_vnode(sim, node, shard, vnode);
+}
+
 void check_event(struct sim *sim, struct node *node)
 {
     if (node->view != NULL && node->view->epoch < node->epoch)
@@ -148,8 +160,7 @@ void check_event(struct sim *sim, struct node *node)
     for (uint8_t s = 0; s < node->shard_count; s++) {
         if (node->shards[s] == NULL)
             continue;
-        for (uint32_t vnode = s; vnode < sim->vnodes; vnode += node->shard_count)
-            check_vnode(sim, node, node->shards[s], vnode);
+        check_shard(sim, node, node->shards[s], s);
     }
 }
 

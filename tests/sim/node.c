@@ -10,7 +10,12 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { MEMORY_BYTES = 4 << 20, OFFSET_MAX_MS = 20, DRIFT_MAX_PPB = 100000 };
+enum {
+    MEMORY_BYTES = 4 << 20,
+    RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
+    OFFSET_MAX_MS = 20,
+    DRIFT_MAX_PPB = 100000
+};
 
 static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
 {
@@ -64,6 +69,7 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     options.shards = node->shard_count;
     options.vnodes = node->disk.now.identity.vnodes;
     options.memory_bytes = MEMORY_BYTES;
+    options.retry_sets = RETRY_SETS_HERE;
     options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
     options.silence_ns = 10 * options.keepalive_ns;
     options.lease_ns = 7 * options.keepalive_ns;
@@ -231,6 +237,7 @@ void node_start(struct sim *sim, struct node *node)
     node->settled = 0;
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->held, 0, sizeof node->held);
+    memset(node->pulling, 0, sizeof node->pulling);
     shell_clock_start(sim, node);
     net_started(sim, node->index);
     fill_options(sim, node, options);

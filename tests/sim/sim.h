@@ -21,6 +21,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/control.h"
 #include "node/cluster/effects.h"
+#include "node/cluster/inspect.h"
 #include "node/cluster/shard.h"
 #include "node/runtime/clock.h"
 #include "tests/sim/coverage.h"
@@ -215,14 +216,6 @@ struct disk {
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-/* What a process holds of a vnode, as last seen. */
-struct held {
-    struct term term; /* the newest known */
-    uint64_t seq;     /* of a decider */
-    uint8_t role;     /* enum shard_role */
-    bool pulling;
-};
-
 struct node {
     uint8_t index;
     uint64_t id;
@@ -246,11 +239,12 @@ struct node {
     int64_t control_tick_at_ns;
     uint64_t settled;
     struct disk disk;
-    uint32_t policy;     /* index of the rules in force here */
-    uint64_t epoch;      /* the newest seen, in all its processes */
-    uint64_t ring_epoch; /* of the configuration that was looked at last */
-    bool rewound;        /* an old copy of its disk was restored once */
-    struct held held[SIM_VNODES_MAX];
+    uint32_t policy;                           /* index of the rules in force here */
+    uint64_t epoch;                            /* the newest seen, in all its processes */
+    uint64_t ring_epoch;                       /* of the configuration that was looked at last */
+    bool rewound;                              /* an old copy of its disk was restored once */
+    struct inspect_brief held[SIM_VNODES_MAX]; /* what the process holds, as last seen */
+    bool pulling[SIM_VNODES_MAX];
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */

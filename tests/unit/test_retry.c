@@ -20,7 +20,7 @@ static int set_up(void **state)
     static struct retry_memory memory;
 
     *state = &memory;
-    return retry_init(&memory, alloc_heap(), &hash_key);
+    return retry_init(&memory, alloc_heap(), &hash_key, RETRY_SETS);
 }
 
 static int tear_down(void **state)
@@ -266,9 +266,9 @@ static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
 
     (void)state;
     alloc_failing_init(&failing, 1);
-    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key), TG_ENOMEM);
+    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key, RETRY_SETS), TG_ENOMEM);
     retry_fini(&memory);
-    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key), 0);
+    assert_int_equal(retry_init(&memory, &failing.allocator, &hash_key, RETRY_SETS), 0);
     assert_true(failing.bytes_live > 0);
     retry_fini(&memory);
     retry_fini(&memory);

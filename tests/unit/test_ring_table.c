@@ -581,6 +581,57 @@ static void running_out_of_memory_leaks_nothing(void **state)
     }
 }
 
+/* A copy stands on its own: it is read when what it was copied from is gone. */
+static void a_copy_says_what_its_original_said(void **state)
+{
+    struct ring_table table;
+    struct ring_table copy;
+    struct random random;
+    uint16_t said[64][3];
+    uint64_t ids[5];
+    uint32_t count = 0;
+    size_t fail_at = 0;
+    int error = TG_ENOMEM;
+
+    (void)state;
+    random_init(&random, 15);
+    while (count < 5) {
+        join(&random, &count, 100, 2);
+    }
+    assert_int_equal(ring_table_init(&table, alloc_heap(), members, count, 64, 3), 0);
+    for (uint32_t vnode = 0; vnode < 64; vnode++) {
+        uint32_t replicas;
+        memcpy(said[vnode], ring_replicas(&table, vnode, &replicas), sizeof said[vnode]);
+    }
+    for (uint32_t index = 0; index < count; index++) {
+        ids[index] = ring_member_id(&table, index);
+    }
+    while (error == TG_ENOMEM) {
+        struct alloc_failing failing;
+        alloc_failing_init(&failing, ++fail_at);
+        error = ring_table_copy(&copy, &failing.allocator, &table);
+        if (error == 0) {
+            ring_table_fini(&copy);
+        }
+        assert_int_equal(failing.bytes_live, 0);
+    }
+    assert_int_equal(error, 0);
+    assert_int_equal(fail_at, 5); /* four arrays */
+    assert_int_equal(ring_table_copy(&copy, alloc_heap(), &table), 0);
+    ring_table_fini(&table);
+    for (uint32_t vnode = 0; vnode < 64; vnode++) {
+        uint32_t replicas;
+        assert_memory_equal(ring_replicas(&copy, vnode, &replicas), said[vnode],
+                            sizeof said[vnode]);
+        assert_int_equal(replicas, 3);
+    }
+    for (uint32_t index = 0; index < count; index++) {
+        assert_int_equal(ring_member_id(&copy, index), ids[index]);
+        assert_int_equal(ring_index_of(&copy, ids[index]), index);
+    }
+    ring_table_fini(&copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,6 +650,7 @@ int main(void)
         cmocka_unit_test(a_hundred_members_are_computed_quickly),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(running_out_of_memory_leaks_nothing),
+        cmocka_unit_test(a_copy_says_what_its_original_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

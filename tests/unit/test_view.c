@@ -108,6 +108,44 @@ static void a_view_copies_its_members(void **state)
     view_free(&view);
 }
 
+/* Members come and go under one configuration: the ring of the view before serves again, also when
+ * that one is gone, and in a transition as well. */
+static void a_view_of_other_members_keeps_the_ring(void **state)
+{
+    const struct ring_config *const configs[] = {&stable, &changing};
+    struct view_member members[5];
+
+    (void)state;
+    make_members(members);
+    for (uint32_t c = 0; c < 2; c++) {
+        struct view *before = make_view(configs[c], 10);
+        struct view *same = make_view(configs[c], 10);
+        struct view *view;
+        members[0].state = VIEW_DEAD;
+        assert_int_equal(view_again(alloc_heap(), 8, members, 4, 50, before, &view), 0);
+        view_free(&before);
+        assert_int_equal(view->version, 8);
+        assert_int_equal(view->epoch, configs[c]->epoch);
+        assert_int_equal(view->vnodes, VNODES);
+        assert_int_equal(view->replicas, 3);
+        assert_int_equal(view->stable, same->stable);
+        assert_int_equal(view->member_count, 4);
+        assert_int_equal(view->members[view->self].id, 50);
+        assert_int_equal(view_find(view, 30)->state, VIEW_DEAD);
+        for (uint32_t vnode = 0; vnode < VNODES; vnode++) {
+            uint64_t expected[VIEW_REPLICAS_MAX];
+            uint64_t found[VIEW_REPLICAS_MAX];
+            const uint32_t count = view_replica_set(same, vnode, expected);
+            assert_int_equal(view_replica_set(view, vnode, found), count);
+            assert_memory_equal(found, expected, count * sizeof *found);
+        }
+        view_free(&view);
+        assert_int_equal(view_again(alloc_heap(), 9, members, 4, 99, same, &view), TG_EINVALID);
+        assert_null(view);
+        view_free(&same);
+    }
+}
+
 /* V1: a view without this node would make `self` point at another one. */
 static void a_view_without_this_node_is_refused(void **state)
 {
@@ -264,6 +302,30 @@ static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
     assert_true(fail_at > 10); /* the view, its members, two tables of four arrays, the last */
 }
 
+/* The same of views that take the ring of another. */
+static void lack_of_memory_for_a_view_like_another_leaks_nothing(void **state)
+{
+    struct view *before = make_view(&changing, 10);
+    struct view_member members[5];
+    size_t fail_at = 0;
+    int error = TG_ENOMEM;
+
+    (void)state;
+    make_members(members);
+    while (error == TG_ENOMEM) {
+        struct alloc_failing failing;
+        struct view *view;
+        alloc_failing_init(&failing, ++fail_at);
+        error = view_again(&failing.allocator, 1, members, 5, 10, before, &view);
+        assert_true((view != NULL) == (error == 0));
+        view_free(&view);
+        assert_int_equal(failing.bytes_live, 0);
+    }
+    assert_int_equal(error, 0);
+    assert_int_equal(fail_at, 11); /* the view, its members, two tables of four arrays */
+    view_free(&before);
+}
+
 /* Every shard has a port of its own, computed alike by all nodes; an IPv6 host keeps brackets. */
 static void the_endpoint_of_a_shard_is_some_ports_further_on(void **state)
 {
@@ -315,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_sorted_by_id_and_self_is_this_node),
         cmocka_unit_test(a_view_copies_its_members),
+        cmocka_unit_test(a_view_of_other_members_keeps_the_ring),
         cmocka_unit_test(a_view_without_this_node_is_refused),
         cmocka_unit_test(a_member_is_found_by_its_id_and_no_other_id_is),
         cmocka_unit_test(a_stable_replica_set_is_the_list_of_the_ring),
@@ -322,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_replica_set_of_two_disjoint_rings_is_full),
         cmocka_unit_test(owned_vnodes_add_up_to_all_of_them),
         cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
+        cmocka_unit_test(lack_of_memory_for_a_view_like_another_leaks_nothing),
         cmocka_unit_test(the_endpoint_of_a_shard_is_some_ports_further_on),
         cmocka_unit_test(an_endpoint_without_a_possible_port_is_refused),
         cmocka_unit_test(every_state_has_its_name),
