@@ -172,12 +172,15 @@ static void put_name(const struct shard *shard, uint64_t id, struct mp_writer *w
     mp_put_str(writer, member != NULL ? member->name : "");
 }
 
-/* One row, about the vnode of the identity in shard->identity. */
-static void put_owner(struct shard *shard, const char *rule, const char *window,
+/* One row, about the vnode of the identity in shard->identity; in the plane of quorum, if this
+ * shard has taken that up. */
+static void put_owner(struct shard *shard, const char *rule, const char *window, bool quorum,
                       struct mp_writer *writer)
 {
-    const uint32_t number =
+    const uint32_t ring_vnode =
         identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
+    const bool other_plane = quorum && shard->vnode_end > shard->options.vnodes;
+    const uint32_t number = ring_vnode + (other_plane ? shard->options.vnodes : 0);
     const struct vnode *vnode = &shard->vnodes[number];
     mp_put_map(writer, 8);
     mp_put_str(writer, "rule");
@@ -185,7 +188,7 @@ static void put_owner(struct shard *shard, const char *rule, const char *window,
     mp_put_str(writer, "window");
     mp_put_str(writer, window);
     mp_put_str(writer, "vnode");
-    mp_put_uint(writer, number);
+    mp_put_uint(writer, ring_vnode);
     mp_put_str(writer, "epoch");
     mp_put_uint(writer, vnode->term.epoch);
     mp_put_str(writer, "term");
@@ -221,7 +224,8 @@ static bool put_owners_of_rules(struct shard *shard, const struct owner_question
                           rule->key_count) != 0)
             return false;
         for (uint32_t k = 0; k < rule->limit_count; k++)
-            put_owner(shard, rule->name.data, rule->windows[k], writer);
+            put_owner(shard, rule->name.data, rule->windows[k],
+                      rule->consistency == POLICY_CONSISTENCY_QUORUM, writer);
     }
     return true;
 }
@@ -243,7 +247,7 @@ static void answer_owner(struct shard *shard, uint64_t connection, const struct 
     if (question.key.len > 0) {
         ok = identity_inline(&shard->identity, question.key.data, question.key.len) == 0;
         mp_put_array(&writer, 1);
-        put_owner(shard, "", "", &writer);
+        put_owner(shard, "", "", false, &writer);
     } else {
         ok = put_owners_of_rules(shard, &question, &writer);
     }

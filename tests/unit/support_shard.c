@@ -663,15 +663,20 @@ void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attri
                                            values, count) >= 0);
 }
 
+void lab_client(struct lab *lab, uint32_t at, int len)
+{
+    assert_true(len > 0);
+    shard_client(lab->shards[at].shard, lab->now_ns, LAB_CONNECTION + at, lab->frame, (size_t)len,
+                 &lab->effects);
+    lab_perform(lab, at);
+}
+
 static void send_frame(struct lab *lab, uint32_t at, uint64_t seq, uint32_t flags,
                        uint32_t timeout_ms)
 {
     const int len = wire_checks_builder_encode(&lab->builder, LAB_SESSION, seq, flags, timeout_ms,
                                                lab->frame, sizeof lab->frame);
-    assert_true(len > 0);
-    shard_client(lab->shards[at].shard, lab->now_ns, LAB_CONNECTION + at, lab->frame, (size_t)len,
-                 &lab->effects);
-    lab_perform(lab, at);
+    lab_client(lab, at, len);
 }
 
 uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms)
@@ -729,6 +734,15 @@ const struct lab_reply *lab_last_reply(const struct lab *lab)
 {
     assert_true(lab->reply_count > 0);
     return &lab->replies[lab->reply_count - 1];
+}
+
+struct wire_error lab_last_error(const struct lab *lab)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_error message;
+    const struct lab_reply *reply = lab_last_reply(lab);
+    assert_int_equal(wire_decode_error(reply->bytes, reply->len, &message, error), 0);
+    return message;
 }
 
 struct wire_decision lab_check(struct lab *lab, uint32_t at, const char *key,

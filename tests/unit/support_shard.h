@@ -213,6 +213,8 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
 /* Attributes as "name=value" texts, NULL at the end. */
 void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes);
 uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms);
+/* Gives shard `at` the client's frame that was encoded into lab->frame; `len` is what that gave. */
+void lab_client(struct lab *lab, uint32_t at, int len);
 /* The message sent last (or any, by its seq), as its caller would repeat it. */
 void lab_send_again(struct lab *lab, uint32_t at, uint64_t seq, uint32_t timeout_ms);
 /* Whether a reply to `seq` has come; its decisions are then in lab->decisions. */
@@ -221,8 +223,9 @@ bool lab_answered(struct lab *lab, uint64_t seq);
 uint32_t lab_answers(struct lab *lab, uint64_t seq);
 /* Runs until the reply is there, and gives its item `item`. */
 struct wire_decision lab_answer(struct lab *lab, uint64_t seq, uint32_t item);
-/* The last reply, whatever it is. */
+/* The last reply, whatever it is; or as the ERROR that it must be. */
 const struct lab_reply *lab_last_reply(const struct lab *lab);
+struct wire_error lab_last_error(const struct lab *lab);
 /* All of that for one inline check. */
 struct wire_decision lab_check(struct lab *lab, uint32_t at, const char *key,
                                const struct limit *limit, uint64_t cost);
