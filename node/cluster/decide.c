@@ -17,8 +17,8 @@
  *     committed (quorum.c).
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
- * D9  In the plane of quorum everything is looked up: a first copy may come twice, or behind a
- *     repeated one.
+ * D9  What waited, and all of the plane of quorum, is looked up even if it is a first copy: a
+ *     repeated one may have been decided before it. (Not what gives back: each attempt does.)
  */
 #include <string.h>
 
@@ -68,11 +68,13 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
     item->ends[item->parts++] = item->count;
 }
 
-/* D4: a repeated forward may have its first copy in the very batch. */
-static void run_before_repeated(struct shard *shard, const struct forward *forward,
+/* D4: a repeated forward may have its first copy in the very batch; and a first copy that is looked
+ * up (D9) a repeated one. */
+static void run_before_repeated(struct shard *shard, const struct forward *forward, bool is_part,
                                 struct effects *effects)
 {
-    if ((forward->flags & FORWARD_RETRY) != 0 && shard->batch.item_count > 0)
+    const bool repeated = (forward->flags & FORWARD_RETRY) != 0;
+    if ((repeated && shard->batch.item_count > 0) || (is_part && shard->batch.has_repeated))
         decide_run(shard, effects);
 }
 
@@ -99,8 +101,10 @@ static struct retry_key retry_key_of(const struct shard *shard, const struct for
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     item->retry = retry_key_of(shard, forward);
-    const bool repeated =
-        (forward->flags & FORWARD_RETRY) != 0 || vnodes_quorum(shard, forward->vnode); /* D9 */
+    const bool waited = item->part != POOL_NONE && (forward->retry.part & RETRY_UNDO) == 0;
+    const bool repeated = (forward->flags & FORWARD_RETRY) != 0 || waited ||
+                          vnodes_quorum(shard, forward->vnode); /* D9 */
+    shard->batch.has_repeated = shard->batch.has_repeated || (forward->flags & FORWARD_RETRY) != 0;
     item->recalled = repeated && forward->operation != OPERATION_PEEK &&
                      retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
@@ -114,7 +118,7 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
-    run_before_repeated(shard, &part->forward, effects);
+    run_before_repeated(shard, &part->forward, true, effects);
     if (decide_only_once(shard, &part->forward)) {
         const struct retry_key key = retry_key_of(shard, &part->forward);
         const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
@@ -134,7 +138,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 void decide_forward(struct shard *shard, uint16_t at, const struct forward *forward,
                     struct effects *effects)
 {
-    run_before_repeated(shard, forward, effects);
+    run_before_repeated(shard, forward, false, effects);
     struct batch_item *item = decide_group(shard, forward->limit_count, effects);
     item->from_peer = true;
     item->peer = at;
@@ -379,6 +383,7 @@ void decide_run(struct shard *shard, struct effects *effects)
             bound_granted(shard, batch->vnodes[row], batch->granted[row]);
     batch->count = 0;
     batch->item_count = 0;
+    batch->has_repeated = false;
     batch->delivering = true;
     for (uint32_t i = 0; i < items; i++)
         deliver(shard, &batch->items[i], effects);

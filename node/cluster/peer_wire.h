@@ -84,7 +84,7 @@ enum peer_record_type {
     PEER_TYPE_END
 };
 
-/* Who sent a frame, and since when it runs (`boot` changes with every start of the process). */
+/* Who sent a frame, and since when it runs (`boot` is higher with every start of the process). */
 struct peer_envelope {
     uint64_t node;
     uint16_t shard;

@@ -26,6 +26,9 @@
  * P8  Where the way to a peer and back is long, patience with it is longer than silence_ns. A node
  *     tells its patience with each echo, and leases follow what the replica told; patience falls
  *     only after it was kept once more for as long as it was told before.
+ * P9  The processes of a node are numbered (`boot`), and nobody but the newest speaks for it: what
+ *     an earlier one sent may be on its way for long after the next one is heard. Only when that
+ *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
  */
 #include <string.h>
 
@@ -289,6 +292,13 @@ static void take_deafness(struct shard *shard, uint16_t at, const struct peer_pi
              (for_us ? ping->deaf
                      : !peer->hears && shard->now_ns >= peer->met_ns + shard->options.grace_ns))
         peer->deaf = true; /* the next tick finds it silent */
+}
+
+bool peers_former(const struct shard *shard, uint16_t at, uint64_t boot)
+{
+    const struct peer *peer = shard->peers[at];
+    return boot < peer->boot &&
+           shard->now_ns < latest(peer->heard_ns, shard->floor_ns) + shard->options.grace_ns;
 }
 
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)

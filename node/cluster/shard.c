@@ -357,6 +357,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     const uint16_t at = peers_find(shard, envelope.node, envelope.shard);
     if (at == PEER_NONE || shard->view == NULL) /* not a member as far as this shard knows yet */
         return;
+    if (peers_former(shard, at, envelope.boot))
+        return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);

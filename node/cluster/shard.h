@@ -40,7 +40,7 @@ enum {
 
 struct shard_options {
     uint64_t node_id;
-    uint64_t boot;        /* changes with every start of the process */
+    uint64_t boot;        /* higher with every start of the process, and never twice the same */
     uint64_t incarnation; /* of the node, higher with every start; part of the terms it opens */
     uint16_t shard;
     uint16_t shards;

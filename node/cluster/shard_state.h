@@ -413,7 +413,8 @@ struct batch_item {
 struct batch {
     uint32_t count; /* rows */
     uint32_t item_count;
-    bool delivering; /* the rows are being read: nothing may be added (D3 of decide.c) */
+    bool has_repeated; /* some of it was asked for before (D4 of decide.c) */
+    bool delivering;   /* the rows are being read: nothing may be added (D3 of decide.c) */
     struct hash128 ids[SHARD_BATCH_ROWS];
     uint32_t vnodes[SHARD_BATCH_ROWS];
     struct limit limits[SHARD_BATCH_ROWS];
@@ -563,6 +564,8 @@ bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
+/* Whether `boot` is a process of the peer that a newer one has replaced (P9). */
+bool peers_former(const struct shard *shard, uint16_t peer, uint64_t boot);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
 /* Whether the peer was gone when it was last looked at: unlike peers_silent this changes only at

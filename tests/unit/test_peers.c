@@ -141,6 +141,57 @@ static void a_node_that_hears_nobody_deposes_nobody(void **state)
     lab_settle(lab);
 }
 
+/* P9: what a process said before it ended may arrive behind what its successor says. It does not
+ * speak for the successor: not even its word that it hears nobody. */
+static void a_former_process_does_not_speak_for_its_successor(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    const uint64_t former = lab->shards[decider].options.boot;
+    lab_stop(lab, decider);
+    lab_run(lab, 200 * LAB_MS);
+    lab_start(lab, decider);
+    lab_settle(lab);
+    lab_run(lab, 200 * LAB_MS); /* none of them knows of a pause any more */
+    assert_int_equal(lab_decider(lab, vnode), decider);
+    const uint64_t takeovers = lab_stats(lab, next).takeovers;
+    const uint64_t present = lab->shards[decider].options.boot;
+    for (uint32_t ms = 0; ms < 20; ms++) {
+        const struct peer_ping late = {
+            .sent_ns = lab->now_ns,
+            .deaf = true,
+            .patience_ms = 100,
+            .process = lab->shards[next].node ^ hash_mix64(lab->shards[next].options.boot),
+        };
+        lab->shards[decider].options.boot = former;
+        peer_put_ping(&lab->records, &late);
+        lab_speak(lab, decider, next);
+        lab->shards[decider].options.boot = present;
+        lab_run(lab, LAB_MS);
+    }
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
+}
+
+/* P9: a node whose data were put back to an older state starts with a lower number than before; it
+ * is believed when the process of the higher one has been silent for long. */
+static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    lab_stop(lab, decider);
+    lab_run(lab, 200 * LAB_MS);
+    lab->next_boot = 0;
+    lab_start(lab, decider);
+    assert_int_equal(lab->shards[decider].options.boot, 1);
+    lab_settle(lab);
+    assert_int_equal(lab_decider(lab, vnode), decider);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +202,8 @@ int main(void)
         LAB_TEST_THREE(a_closed_connection_is_evidence_when_the_lease_is_over),
         LAB_TEST_THREE(a_reset_between_the_living_changes_nothing),
         LAB_TEST_THREE(a_node_that_hears_nobody_deposes_nobody),
+        LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
+        LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
