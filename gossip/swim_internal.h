@@ -200,6 +200,7 @@ struct swim {
     bool refuted; /* during the message in hand */
 
     int64_t probe_ns, gossip_ns, push_pull_ns, join_ns, rejoin_ns, reap_ns; /* next turns */
+    int64_t stranger_ns; /* nobody unknown is asked before */
     struct swim_probe probes[SWIM_PROBES_MAX];
     struct swim_relay relays[SWIM_RELAYS_MAX];
     struct swim_job jobs[SWIM_JOBS_MAX];

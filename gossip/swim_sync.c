@@ -20,6 +20,8 @@
  * Y1  Pages that find no room wait in a job and go out with the next ticks.
  * Y2  A DIGEST page names the buckets it covers wholly; what it does not list there, its sender
  *     does not have.
+ * Y3  Who says something and is not known was missed by the rumours about it. It is asked at once,
+ *     not with the next exchange of 30 s: it may hold keys together with this node.
  */
 #include <string.h>
 
@@ -576,8 +578,19 @@ static void receive_hello(struct swim *swim, const struct swim_message *message)
     swim_message_end(swim, &writer, message->address);
 }
 
+/* Y3 */
+static void greet_stranger(struct swim *swim, const struct swim_message *message)
+{
+    if (message->kind > SWIM_GOSSIP || swim->now_ns < swim->stranger_ns ||
+        swim_lookup(swim, message->sender) != SWIM_SLOT_NONE ||
+        sync_start(swim, message->address) == 0)
+        return;
+    swim->stranger_ns = sat_add(swim->now_ns, swim->options.gossip_interval_ns);
+}
+
 void swim_sync_receive(struct swim *swim, const struct swim_message *message)
 {
+    greet_stranger(swim, message);
     switch (message->kind) {
     case SWIM_SYNC:
         receive_sync(swim, message);

@@ -294,6 +294,31 @@ static void a_seed_leads_to_each_other(void **state)
     swim_free(&b);
 }
 
+/* Y3: all rumours about a member missed this node. Its probe is enough to ask it who it is. */
+static void a_member_that_no_rumour_told_of_is_asked(void **state)
+{
+    static struct swim_effects b_out;
+    (void)state;
+    struct swim *a = node_new(1, cluster_a);
+    struct swim *b = node_new(2, cluster_a);
+    swim_tick(a, START_NS, &out);
+    swim_tick(b, START_NS, &b_out);
+    claim(b, START_NS, 1, SWIM_ALIVE, 1, 0, false);
+    swim_rumour_stop(b, SWIM_SELF);
+    for (int i = 1; i < 12; i++) {
+        swim_effects_clear(&b_out);
+        b->deadline_ns = START_NS + i * 100 * MS; /* on time */
+        swim_tick(b, START_NS + i * 100 * MS, &b_out);
+        (void)carry(b, START_NS + i * 100 * MS, &out, &b_out);
+        swim_effects_clear(&out);
+        (void)carry(a, START_NS + i * 100 * MS, &b_out, &out);
+    }
+    assert_non_null(swim_find(a, 2));
+    assert_int_equal(state_of(a, 2), SWIM_ALIVE);
+    swim_free(&a);
+    swim_free(&b);
+}
+
 /* Messages of another cluster change nothing and are counted. */
 static void another_cluster_is_kept_out(void **state)
 {
@@ -541,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_probe_goes_direct_then_indirect_then_accuses),
         cmocka_unit_test(a_late_tick_blames_nobody_else),
         cmocka_unit_test(a_seed_leads_to_each_other),
+        cmocka_unit_test(a_member_that_no_rumour_told_of_is_asked),
         cmocka_unit_test(another_cluster_is_kept_out),
         cmocka_unit_test(a_stranger_learns_the_cluster),
         cmocka_unit_test(tombstones_expire_but_their_addresses_stay),
