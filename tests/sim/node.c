@@ -22,10 +22,18 @@ static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
     snprintf(out, VIEW_TEXT_LEN, "10.0.0.%u:%u", index + 1, port);
 }
 
+static bool was(const struct node *node, uint64_t id)
+{
+    for (uint32_t i = 0; i < node->former_count; i++)
+        if (node->former_ids[i] == id)
+            return true;
+    return false;
+}
+
 int node_by_id(const struct sim *sim, uint64_t id)
 {
     for (uint32_t i = 0; i < sim->node_count; i++)
-        if (sim->nodes[i].id == id || (id != 0 && sim->nodes[i].former_id == id))
+        if (sim->nodes[i].id == id || was(&sim->nodes[i], id))
             return (int)i;
     return -1;
 }
@@ -323,9 +331,9 @@ void node_crash(struct sim *sim, struct node *node, bool told)
 
 void node_replace(struct sim *sim, struct node *node)
 {
-    ASSERT(!node->up);
+    ASSERT(!node->up && node->former_count < SIM_FORMERS_MAX);
     disk_fini(&node->disk);
-    node->former_id = node->id;
+    node->former_ids[node->former_count++] = node->id;
     node->id = random_next(sim_stream(sim, STREAM_FAULTS)) | 1;
     node->bootstrap = false;
     sim->coverage.replacements++;

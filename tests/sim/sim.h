@@ -49,7 +49,8 @@ enum {
     SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
     SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
     SIM_TEXT_LEN = 64,
-    SIM_PAST_MAX = 4096, /* ring configurations of a run */
+    SIM_PAST_MAX = 4096,  /* ring configurations of a run */
+    SIM_FORMERS_MAX = 64, /* disks that a node may lose in one run */
     SIM_WHY_LEN = 4 * SIM_TEXT_LEN,
     SIM_FAILURE_LEN = 512,
 };
@@ -219,8 +220,10 @@ struct disk {
 struct node {
     uint8_t index;
     uint64_t id;
-    uint64_t former_id; /* before its disk was lost; others still send to it */
-    bool member;        /* is to be in the ring */
+    uint64_t
+        former_ids[SIM_FORMERS_MAX]; /* before its disks were lost; others still send to them */
+    uint32_t former_count;
+    bool member; /* is to be in the ring */
     bool up;
     bool drains;   /* an operator wants it out of the ring; its next process does not know */
     bool stopping; /* in order: it passes on what it decides, and writes what it holds */
