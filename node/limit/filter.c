@@ -154,7 +154,8 @@ uint32_t filter_fill_permille(const struct filter *filter, uint32_t vnode)
     uint64_t set = 0;
     for (size_t i = 0; i < slice_words(filter); i++)
         set += (unsigned)__builtin_popcountll(slice[i]);
-    return (uint32_t)(set * 1000 / (slice_words(filter) * 64));
+    const uint64_t bits = slice_words(filter) * 64;
+    return (uint32_t)((set * 1000 + bits - 1) / bits); /* up: only an empty slice is 0 */
 }
 
 int filter_rebuild_begin(struct filter *filter, uint32_t vnode)

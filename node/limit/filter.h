@@ -53,7 +53,8 @@ int filter_maybe(const struct filter *filter, uint32_t vnode, struct hash128 id)
 void filter_reset(struct filter *filter, uint32_t vnode);
 /* Fills the slice: every id is then a maybe (the disk was not listed yet). */
 void filter_saturate(struct filter *filter, uint32_t vnode);
-/* Bits set in the slice, in thousandths: from ~500 on it is time for a rebuild. O(slice). */
+/* Bits set in the slice, in thousandths, rounded up: from ~500 on it is time for a rebuild, and 0
+ * says that every id is a certain no. O(slice). */
 uint32_t filter_fill_permille(const struct filter *filter, uint32_t vnode);
 
 /* A rebuild: begin, then filter_rebuild_add for every id the disk holds, then end, which puts the

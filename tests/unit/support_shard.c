@@ -251,7 +251,8 @@ static void take_effect(struct lab *lab, uint32_t at, const struct effect *effec
         lab->loads[lab->load_count++] = (struct lab_load){at, effect->vnode, effect->id};
         break;
     case EFFECT_LIST:
-        lab->list_count++;
+        assert_true(lab->list_count < sizeof lab->lists / sizeof *lab->lists);
+        lab->lists[lab->list_count++] = (struct lab_load){.at = at, .vnode = effect->vnode};
         break;
     case EFFECT_ADMIN:
         lab->admin_count++;

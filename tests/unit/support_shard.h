@@ -53,6 +53,7 @@ struct lab_reply {
     uint8_t *bytes;
 };
 
+/* What a shard asked of its disk: a slot, or the ids of a vnode. */
 struct lab_load {
     uint32_t at;
     uint32_t vnode;
@@ -113,6 +114,7 @@ struct lab {
     size_t reply_count;
     struct lab_load loads[64];
     size_t load_count;
+    struct lab_load lists[64];
     size_t list_count;
     size_t admin_count;
     size_t dropped_vnodes;

@@ -55,6 +55,9 @@ static void reset_and_saturate_are_the_two_extremes(void **state)
     filter_reset(&filter, 15);
     assert_int_equal(maybes(&filter, 15, 0, 1000), 0);
     assert_int_equal(filter.slices_used, 0);
+    assert_int_equal(filter_fill_permille(&filter, 15), 0);
+    filter_add(&filter, 15, id_of(1)); /* one key is enough to be told from none */
+    assert_int_equal(filter_fill_permille(&filter, 15), 1);
     filter_fini(&filter);
 }
 

@@ -1,0 +1,363 @@
+/* test_copy.c - a replica that lost a vnode is given the keys that its decider has on disk alone.
+ *
+ * Two nodes hold one vnode. The decider's keys are in memory, or "spilled": taken out of its table
+ * and kept by the test, which answers for the disk, piece by piece. Then the replica comes back
+ * without any state.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/shard_state.h"
+#include "tests/unit/support_shard.h"
+
+enum {
+    DECIDER = 0,
+    REPLICA = 1,
+    KEYS = 12,
+    SPILLED = 7, /* the first of them */
+    STATE_LEN = 64,
+    REST_MS = 100, /* COPY_REST_NS of copy.c */
+};
+
+struct stored {
+    char key[LAB_KEY_LEN];
+    struct hash128 id;
+    uint8_t state[STATE_LEN];
+    size_t len;
+};
+
+struct scene {
+    struct lab *lab;
+    struct limit limit;
+    uint32_t vnode;
+    struct stored keys[KEYS]; /* key i has used i + 1 */
+};
+
+static struct scene scene;
+
+static struct table *table_of(uint32_t at)
+{
+    return scene.lab->shards[at].shard->table;
+}
+
+/* ---- the scene ------------------------------------------------------------------------------- */
+
+static size_t state_at(uint32_t at, const struct stored *key, uint8_t out[STATE_LEN])
+{
+    const int len = inspect_slot(scene.lab->shards[at].shard, key->id, out, STATE_LEN);
+    assert_true(len >= 0);
+    return (size_t)len;
+}
+
+/* The key is on the decider's disk and not in its memory any more. */
+static void spill(const struct stored *key)
+{
+    struct table *table = table_of(DECIDER);
+    table_drop(table, table_lookup(table, key->id));
+    table_filter_add(table, scene.vnode, key->id);
+}
+
+/* Uses every key, and ends the replica's process. */
+static void begin(bool ephemeral, uint64_t rate)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    memset(&scene, 0, sizeof scene);
+    scene.lab = lab;
+    scene.limit = lab_limit(1000);
+    lab->shards[DECIDER].options.ephemeral = ephemeral;
+    if (rate > 0)
+        lab->shards[DECIDER].options.handoff_rate = rate;
+    lab_start_all(lab);
+    scene.vnode = lab_vnode_owned(lab, DECIDER);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        struct stored *key = &scene.keys[i];
+        lab_key(lab, scene.vnode, i, key->key);
+        key->id = lab_slot_of(lab, key->key, scene.limit.algorithm);
+        assert_true(lab_check(lab, DECIDER, key->key, &scene.limit, i + 1).allowed);
+        key->len = state_at(DECIDER, key, key->state);
+    }
+    lab_run(lab, 50 * LAB_MS);
+    lab_stop(lab, REPLICA);
+}
+
+static int set_up(void **state)
+{
+    begin(false, 0);
+    for (uint32_t i = 0; i < SPILLED; i++)
+        spill(&scene.keys[i]);
+    *state = scene.lab;
+    return 0;
+}
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+static bool disk_is_asked_for_ids(struct lab *lab, void *context)
+{
+    (void)context;
+    return lab->list_count > 0;
+}
+
+/* Waits for the question, and forgets it. */
+static void expect_listing(struct lab *lab)
+{
+    lab_until(lab, disk_is_asked_for_ids, NULL, 2000 * LAB_MS);
+    assert_int_equal(lab->list_count, 1);
+    assert_int_equal(lab->lists[0].at, DECIDER);
+    assert_int_equal(lab->lists[0].vnode, scene.vnode);
+    lab->list_count = 0;
+}
+
+/* Answers with keys `from` to `to`. */
+static void list(struct lab *lab, uint32_t from, uint32_t to, bool last)
+{
+    struct hash128 ids[KEYS];
+    for (uint32_t i = from; i < to; i++)
+        ids[i - from] = scene.keys[i].id;
+    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, ids, to - from, last, 0);
+}
+
+static const struct stored *find(struct hash128 id)
+{
+    for (uint32_t i = 0; i < KEYS; i++)
+        if (hash128_equal(scene.keys[i].id, id))
+            return &scene.keys[i];
+    fail_msg("a key that was never stored is asked for");
+    return NULL;
+}
+
+static void answer_load(struct lab *lab, struct hash128 id, int result)
+{
+    const struct stored *key = find(id);
+    shard_loaded(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, id, result,
+                 result == 0 ? key->state : NULL, result == 0 ? key->len : 0, &lab->effects);
+    lab_perform(lab, DECIDER);
+}
+
+/* Answers every question for a slot that is out; how many there were. */
+static size_t answer_loads(struct lab *lab, int result)
+{
+    const size_t count = lab->load_count;
+    lab->load_count = 0;
+    for (size_t i = 0; i < count; i++)
+        answer_load(lab, lab->loads[i].id, result);
+    return count;
+}
+
+static bool disk_is_asked_for_slots(struct lab *lab, void *context)
+{
+    (void)context;
+    return lab->load_count > 0;
+}
+
+/* ---- what the replica has -------------------------------------------------------------------- */
+
+/* The replica holds the keys from `from` on, byte by byte as they were stored. */
+static void assert_held(uint32_t from)
+{
+    for (uint32_t i = from; i < KEYS; i++) {
+        uint8_t state[STATE_LEN];
+        assert_int_equal(state_at(REPLICA, &scene.keys[i], state), scene.keys[i].len);
+        assert_memory_equal(state, scene.keys[i].state, scene.keys[i].len);
+    }
+}
+
+static bool replica_is_confirmed(struct lab *lab, void *context)
+{
+    struct inspect_vnode held;
+    (void)context;
+    inspect_vnode(lab->shards[DECIDER].shard, scene.vnode, &held);
+    return held.synced;
+}
+
+/* Answers for the disk until the replica is known to hold everything. */
+static void serve_the_rest(struct lab *lab)
+{
+    for (uint32_t i = 0; i < 2000 && !replica_is_confirmed(lab, NULL); i++) {
+        lab_run(lab, LAB_MS);
+        if (lab->list_count > 0) {
+            expect_listing(lab);
+            list(lab, 0, SPILLED, true);
+        }
+        (void)answer_loads(lab, 0);
+    }
+    assert_true(replica_is_confirmed(lab, NULL));
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* Keys that no memory holds are part of the vnode too: without them a take-over would forget them.
+ */
+static void keys_on_disk_reach_a_replica_that_lost_them(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    assert_false(replica_is_confirmed(lab, NULL));
+    list(lab, 0, SPILLED / 2, false);
+    list(lab, SPILLED / 2, SPILLED, true);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    assert_int_equal(answer_loads(lab, 0), SPILLED);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    assert_held(0);
+    assert_int_equal(lab_stats(lab, DECIDER).disk_copies, 1);
+    lab_stop(lab, DECIDER);
+    lab_settle(lab);
+    for (uint32_t i = 0; i < KEYS; i++)
+        assert_int_equal(lab_used(lab, REPLICA, scene.keys[i].key, &scene.limit), i + 1);
+}
+
+/* The disk is read for what is there alone: with all keys in memory nothing is listed. */
+static void without_spilled_keys_the_disk_is_left_alone(void **state)
+{
+    (void)state;
+    begin(false, 0);
+    lab_start(scene.lab, REPLICA);
+    lab_until(scene.lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    lab_run(scene.lab, 300 * LAB_MS);
+    assert_held(0);
+    assert_int_equal(scene.lab->list_count, 0);
+    assert_int_equal(lab_stats(scene.lab, DECIDER).disk_copies, 0);
+    lab_free(scene.lab);
+}
+
+/* A shard without a disk has nothing to list, whatever its filter says. */
+static void an_ephemeral_shard_lists_nothing(void **state)
+{
+    (void)state;
+    begin(true, 0);
+    table_filter_add(table_of(DECIDER), scene.vnode, scene.keys[0].id);
+    lab_start(scene.lab, REPLICA);
+    lab_until(scene.lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    lab_run(scene.lab, 300 * LAB_MS);
+    assert_int_equal(scene.lab->list_count, 0);
+    lab_free(scene.lab);
+}
+
+/* C1: what is evicted after it was sent needs no disk; what is evicted before is listed, but only
+ * if the listing begins last. */
+static void the_disk_is_listed_after_memory_was_sent(void **state)
+{
+    enum { MORE = 600, RATE = 100000 }; /* bytes a second: the copy of memory takes its time */
+    (void)state;
+    begin(false, RATE);
+    struct lab *lab = scene.lab;
+    char key[LAB_KEY_LEN];
+    for (uint32_t i = 0; i < MORE; i++) {
+        lab_key(lab, scene.vnode, KEYS + i, key);
+        assert_true(lab_check(lab, DECIDER, key, &scene.limit, 1).allowed);
+    }
+    spill(&scene.keys[0]);
+    lab_start(lab, REPLICA);
+    lab_forget(lab);
+    lab_until(lab, disk_is_asked_for_ids, NULL, 5000 * LAB_MS);
+    assert_int_equal(lab_said(lab, DECIDER, REPLICA, PEER_SLOT, NULL), KEYS - 1 + MORE);
+    lab_free(lab);
+}
+
+/* C2: what memory holds is newer than the disk, when the id is listed and when its state comes. */
+static void memory_is_asked_before_the_disk_is_believed(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 0, SPILLED + 1, true); /* the last of these is in memory as well */
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    assert_int_equal(lab->load_count, SPILLED);
+    /* Meanwhile the first key comes to memory with more than its disk told. */
+    struct stored *first = &scene.keys[0];
+    const struct stored newer = scene.keys[KEYS - 1];
+    assert_int_equal(table_import(table_of(DECIDER), scene.vnode, first->id, newer.state, newer.len,
+                                  lab->now_ns, TABLE_FROM_DISK),
+                     0);
+    assert_int_equal(answer_loads(lab, 0), SPILLED);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    memcpy(first->state, newer.state, newer.len);
+    first->len = newer.len;
+    assert_held(0);
+}
+
+/* A disk that cannot list is asked again after a rest, and the replica is not told that it is done.
+ */
+static void a_failed_listing_is_repeated_after_a_rest(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_EIO);
+    lab_run(lab, (REST_MS - 10) * LAB_MS);
+    assert_int_equal(lab->list_count, 0);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab->list_count, 1);
+    assert_false(replica_is_confirmed(lab, NULL));
+    serve_the_rest(lab);
+    assert_held(0);
+}
+
+/* A slot that cannot be read is asked for again; one that expired meanwhile is nothing to send. */
+static void a_failed_read_is_repeated_and_a_vanished_key_is_left_out(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 0, SPILLED, true);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    assert_int_equal(lab->load_count, SPILLED);
+    lab->load_count = 0;
+    answer_load(lab, scene.keys[0].id, TG_ENOTFOUND);
+    for (uint32_t i = 1; i < SPILLED; i++)
+        answer_load(lab, scene.keys[i].id, i == 3 ? TG_EIO : 0);
+    lab_run(lab, (REST_MS - 10) * LAB_MS);
+    assert_int_equal(lab->load_count, 0);
+    assert_false(replica_is_confirmed(lab, NULL));
+    lab_until(lab, disk_is_asked_for_slots, NULL, 50 * LAB_MS);
+    assert_int_equal(lab->load_count, 1);
+    assert_true(hash128_equal(lab->loads[0].id, scene.keys[3].id));
+    (void)answer_loads(lab, 0);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    assert_held(1);
+    uint8_t bytes[STATE_LEN];
+    assert_int_equal(state_at(REPLICA, &scene.keys[0], bytes), 0);
+}
+
+/* C3: who restarts in the middle has lost what it was given, and gets all of it by another round.
+ */
+static void a_replica_that_restarts_in_between_gets_another_round(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 0, SPILLED, true);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    for (uint32_t i = 0; i < 3; i++)
+        answer_load(lab, scene.keys[i].id, 0);
+    lab_run(lab, 5 * LAB_MS);
+    lab_stop(lab, REPLICA);
+    lab_start(lab, REPLICA);
+    lab_run(lab, 20 * LAB_MS);
+    lab->load_count = 0;
+    for (uint32_t i = 3; i < SPILLED; i++) /* the answers that were still to come */
+        answer_load(lab, scene.keys[i].id, 0);
+    serve_the_rest(lab);
+    assert_held(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAB_TEST(keys_on_disk_reach_a_replica_that_lost_them, set_up),
+        cmocka_unit_test(without_spilled_keys_the_disk_is_left_alone),
+        cmocka_unit_test(an_ephemeral_shard_lists_nothing),
+        cmocka_unit_test(the_disk_is_listed_after_memory_was_sent),
+        LAB_TEST(memory_is_asked_before_the_disk_is_believed, set_up),
+        LAB_TEST(a_failed_listing_is_repeated_after_a_rest, set_up),
+        LAB_TEST(a_failed_read_is_repeated_and_a_vanished_key_is_left_out, set_up),
+        LAB_TEST(a_replica_that_restarts_in_between_gets_another_round, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
