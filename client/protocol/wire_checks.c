@@ -199,12 +199,24 @@ static void walk_values(struct wire_reader *reader, const struct wire_checks *ch
                          checks->values_len, at, checks->count);
 }
 
+/* More items than fit are no mistake in the bytes: their sender can split them. */
+static uint32_t read_item_count(struct wire_reader *reader)
+{
+    const uint64_t count = wire_read_uint(reader, "n", 0, UINT64_MAX);
+
+    if (count >= 1 && count <= WIRE_CHECKS_MAX)
+        return (uint32_t)count;
+    wire_reader_fail(reader, count == 0 ? TG_EPROTOCOL : TG_ETOOBIG,
+                     "n: found %" PRIu64 ", expected 1 to %d", count, WIRE_CHECKS_MAX);
+    return 0;
+}
+
 static void read_columns(struct wire_reader *reader, struct wire_checks_space *space,
                          struct wire_checks *checks)
 {
-    checks->count = (uint32_t)wire_read_uint(reader, "n", 1, WIRE_CHECKS_MAX);
+    checks->count = read_item_count(reader);
     if ((checks->flags & WIRE_FLAG_EXPLAIN) != 0 && checks->count > WIRE_EXPLAIN_ITEMS_MAX)
-        wire_reader_fail(reader, TG_EPROTOCOL,
+        wire_reader_fail(reader, TG_ETOOBIG,
                          "n: found %" PRIu32 ", expected at most %d with the explain flag",
                          checks->count, WIRE_EXPLAIN_ITEMS_MAX);
     checks->operations = wire_read_bin(reader, "operations", checks->count);

@@ -70,15 +70,27 @@ static struct view *owners(struct answer_context *context)
     return control_view(context->control);
 }
 
-static void put_member(const struct view *view, const struct view_member *member,
-                       struct mp_writer *writer)
+/* Where the member stands in the ring: who has drained still lives, but nothing is its own. */
+static const char *place_in_ring(const struct control *control, const struct view_member *member)
 {
-    mp_put_map(writer, 13);
+    const bool inside = ring_config_find(control->config, member->id) != NULL;
+    const bool goes = control_alive(control, member->id) &&
+                      (control_flags(control, member->id) & CONTROL_FLAG_DRAINING) != 0;
+    if (inside)
+        return goes ? "draining" : "member";
+    return goes ? "drained" : "outside";
+}
+
+static void put_member(const struct control *control, const struct view *view,
+                       const struct view_member *member, struct mp_writer *writer)
+{
+    mp_put_map(writer, 14);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
     put_field_str(writer, "zone", member->zone);
     put_field_str(writer, "state", view_state_name(member->state));
+    put_field_str(writer, "ring", place_in_ring(control, member));
     put_field_str(writer, "client", member->client);
     put_field_str(writer, "peer", member->peer);
     put_field_str(writer, "gossip", member->gossip);
@@ -99,7 +111,7 @@ static void answer_members(struct answer_context *context)
     answer_begin(context);
     mp_put_array(context->writer, view->member_count);
     for (uint32_t i = 0; i < view->member_count; i++)
-        put_member(view, &view->members[i], context->writer);
+        put_member(context->control, view, &view->members[i], context->writer);
     view_free(&view);
 }
 

@@ -14,7 +14,7 @@ from harness.ports import take_block
 from harness.waiting import scaled
 
 SESSION = 0x1122334455667788
-INVALID, PROTOCOL, VERSION, UNSUPPORTED = -1, -5, -6, -16
+INVALID, PROTOCOL, VERSION, TOOBIG, UNSUPPORTED = -1, -5, -6, -7, -16
 LIMIT = [0, 0, 5, 60_000_000_000, 0]
 
 
@@ -44,7 +44,7 @@ FRAMES = {
     "session 0": (checks(session=0), PROTOCOL, "session"),
     "a negative sequence": (checks(seq=-1), PROTOCOL, "seq"),
     "no items": (checks(count=0), PROTOCOL, "n"),
-    "4097 items": (checks(count=4097), PROTOCOL, "4096"),
+    "4097 items": (checks(count=4097), TOOBIG, "4096"),
     "more items than columns": (checks(n=2), PROTOCOL, "expected"),
     "an operation that is not there": (checks(operations=b"\x09"), UNSUPPORTED, "operation"),
     "reserved bits of an operation": (checks(operations=b"\x10"), UNSUPPORTED, "operation"),
@@ -69,7 +69,7 @@ FRAMES = {
     "the same attribute twice": (checks([1, "ip", "ip"], values=b"\1\0a\1\0b"), PROTOCOL, "distinct"),
     "attributes without a name": (checks([1]), PROTOCOL, ""),
     "no time": (checks(timeout_ms=0), PROTOCOL, "timeout_ms"),
-    "explain of 17 items": (checks(count=17, flags=2), PROTOCOL, "16"),
+    "explain of 17 items": (checks(count=17, flags=2), TOOBIG, "16"),
     "an ADMIN without arguments": (msgpack.packb([1, ADMIN, SESSION, 7, "status"]), PROTOCOL, ""),
     "a HELLO of versions to come": (msgpack.packb([1, HELLO, SESSION, 2, 3, "x"]), VERSION, ""),
     "a GET_RING without sequence": (msgpack.packb([1, GET_RING, SESSION]), PROTOCOL, ""),

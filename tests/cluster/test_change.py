@@ -151,6 +151,7 @@ def test_a_node_goes_under_load_without_a_loss_or_an_error(new_cluster, measured
         wait_for(lambda: state_of(staying[0], going.name) == "left", 10, "it has said good-bye")
         return
     assert vnodes_held(going) == 0
+    assert {node.members()[going.name]["ring"] for node in cluster} == {"drained"}
     with going.client() as client:
         assert not client.check(keys[0], limit).allowed  # forwarded
     going.stop()

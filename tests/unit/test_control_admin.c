@@ -145,8 +145,8 @@ static void a_newcomer_outside_the_ring_makes_the_cluster_unhealthy(void **state
 static void members_and_ring_list_every_node(void **state)
 {
     static const char *const member[] = {
-        "name",   "id",          "region", "zone",       "state",        "client", "peer",
-        "gossip", "incarnation", "vnodes", "ring_epoch", "rules_digest", "version"};
+        "name", "id",     "region",      "zone",   "state",      "ring",         "client",
+        "peer", "gossip", "incarnation", "vnodes", "ring_epoch", "rules_digest", "version"};
     static const char *const ring[] = {"name", "id", "zone", "weight", "vnodes"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
@@ -159,6 +159,7 @@ static void members_and_ring_list_every_node(void **state)
     assert_fields(at, member, sizeof member / sizeof *member);
     tokens_assert_text(at, "name", "n2");
     tokens_assert_text(at, "state", "alive");
+    tokens_assert_text(at, "ring", "member");
     ask(net, "ring", NULL, &answer);
     at = tokens_field(value_of(&answer), "vnodes");
     assert_int_equal(mp_get_uint(&at), NET_VNODES);

@@ -96,6 +96,40 @@ static void bury(struct net *net, uint32_t at)
 
 /* ---- drain and leave ------------------------------------------------------------------------- */
 
+/* What `members` of node 0 says of the ring and the node called `name`. */
+static void assert_place(struct net *net, const char *name, const char *place)
+{
+    struct answer answer;
+    assert_int_equal(ask(net, 0, "members", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor row = value_of(&answer);
+    for (uint32_t rows = mp_get_array(&row); rows > 0; rows--) {
+        struct mp_cursor at = tokens_field(row, "name");
+        char found[TEXT_LEN];
+        mp_copy_str(&at, found, sizeof found);
+        if (strcmp(found, name) == 0) {
+            tokens_assert_text(row, "ring", place);
+            return;
+        }
+        mp_skip(&row);
+    }
+    fail_msg("no member %s", name);
+}
+
+/* Until the transition that takes it out has ended, members tell that a node is going. */
+static void a_node_that_drains_is_told_from_one_that_has(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    net->settles = false;
+    assert_place(net, "n2", "member");
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    assert_place(net, "n2", "draining");
+    net_free(net);
+}
+
 /* Out of the ring, alive, and not taken in again; its vote goes to another first. */
 static void a_drained_node_leaves_the_ring_and_stays_alive(void **state)
 {
@@ -110,6 +144,8 @@ static void a_drained_node_leaves_the_ring_and_stays_alive(void **state)
     assert_int_equal(mp_get_uint(&left), 7);
     assert_false(done(&answer));
     net_run(net, 5 * NET_SECOND);
+    assert_place(net, "n2", "drained");
+    assert_place(net, "n3", "member");
     for (uint32_t i = 0; i < 4; i++) {
         assert_true(net_has_ring(net, i, 13));
         assert_false(net_votes(net, i, 2));
@@ -235,6 +271,7 @@ static void a_dead_member_is_removed_by_name_or_id(void **state)
         assert_int_equal(ask(net, 2, "remove", texts[which], false, NULL, 0, &answer), 0);
         assert_true(done(&answer));
         assert_text(&answer, "state", "removed");
+        assert_place(net, "n4", "outside");
         net_free(net);
     }
 }
@@ -416,6 +453,7 @@ static void status_tells_how_the_register_is_doing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_that_drains_is_told_from_one_that_has),
         cmocka_unit_test(a_drained_node_leaves_the_ring_and_stays_alive),
         cmocka_unit_test(a_drained_node_joins_again_when_it_is_restarted),
         cmocka_unit_test(a_leaving_node_departs_when_it_is_out_of_the_ring),

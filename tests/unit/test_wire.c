@@ -325,6 +325,28 @@ static void every_refused_vector_has_its_sentence(void **state)
     assert_true(seen >= 40);
 }
 
+/* Too many items are told from a malformed message: whoever sent them can send less at once. */
+static void more_items_than_fit_are_too_big_and_none_are_malformed(void **state)
+{
+    const struct {
+        const char *name;
+        int code;
+    } expected[] = {{"refused: n 0", TG_EPROTOCOL},
+                    {"refused: n too high", TG_ETOOBIG},
+                    {"refused: n explained", TG_ETOOBIG}};
+    struct spaces *s = *state;
+    size_t seen = 0;
+
+    for (size_t i = 0; i < vector_count; i++)
+        for (size_t k = 0; k < sizeof expected / sizeof *expected; k++)
+            if (strcmp(vectors[i].name, expected[k].name) == 0) {
+                assert_int_equal(use_exactly(s, vectors[i].frame, vectors[i].len),
+                                 expected[k].code);
+                seen++;
+            }
+    assert_int_equal(seen, sizeof expected / sizeof *expected);
+}
+
 /* A frame cut anywhere is refused, and nothing behind the cut is read. */
 static void every_prefix_of_every_vector_is_refused(void **state)
 {
@@ -498,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_spaces(every_vector_is_accepted_and_encoded_back),
         with_spaces(every_refused_vector_has_its_sentence),
+        with_spaces(more_items_than_fit_are_too_big_and_none_are_malformed),
         with_spaces(every_prefix_of_every_vector_is_refused),
         with_spaces(an_encoder_never_writes_beyond_its_bound),
         with_spaces(a_flipped_bit_never_gives_an_index_out_of_range),
