@@ -462,6 +462,8 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
         shard_settle(shard, effects);
         return;
     }
+    if (result == 0 && shard->vnodes[vnode].role == ROLE_ABSENT)
+        result = TG_ENOTFOUND; /* dropped meanwhile; what it held is being removed */
     if (result == 0) {
         result = table_import(shard->table, vnode, id, state, len, shard->now_ns, TABLE_FROM_DISK);
         if (result == TG_EFULL)

@@ -403,6 +403,8 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
     }
     table->vnodes[vnode].count++;
     table->slots_used++;
+    if (table->vnodes[vnode].removing)
+        table->removal.again = true; /* the sweep may have passed this place already */
     return number;
 }
 

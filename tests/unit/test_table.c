@@ -393,6 +393,32 @@ static void removing_a_vnode_takes_exactly_its_slots(void **state)
     table_free(&world.table);
 }
 
+/* A slot that comes late for a vnode that is being removed goes with it: the removal ends. */
+static void a_removal_ends_though_a_slot_comes_late(void **state)
+{
+    (void)state;
+    world_init(12, 1);
+    for (uint32_t key = 0; key < 20000; key++)
+        hit(key);
+    uint32_t late = 0;
+    while (vnode_of(late) != 5)
+        late++;
+    struct copy copy;
+    export_to(table_lookup(world.table, limit_key(late)), &copy);
+    table_drop(world.table, table_lookup(world.table, limit_key(late)));
+    table_remove_vnode(world.table, 5);
+    assert_true(table_step(world.table, world.now_ns)); /* the place freed above lies behind now */
+    assert_int_equal(table_import(world.table, 5, limit_key(late), copy.bytes, (size_t)copy.len,
+                                  world.now_ns, TABLE_FROM_DISK),
+                     0);
+    while (table_step(world.table, world.now_ns)) {
+    }
+    assert_false(table_vnode_removing(world.table, 5));
+    assert_int_equal(table_count(world.table, 5), 0);
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
 /* A state that came from the disk is clean and loses against memory; one from a stream wins. */
 static void imports_know_where_they_come_from(void **state)
 {
@@ -613,6 +639,7 @@ int main(void)
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
         cmocka_unit_test(expired_slots_vanish_unless_a_refund_is_unshipped),
         cmocka_unit_test(removing_a_vnode_takes_exactly_its_slots),
+        cmocka_unit_test(a_removal_ends_though_a_slot_comes_late),
         cmocka_unit_test(imports_know_where_they_come_from),
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(every_failed_allocation_is_survived),
