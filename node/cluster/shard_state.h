@@ -61,7 +61,7 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 #define SHARD_RESEND_NS     (100 * MS) /* a forward without an answer is sent again */
 #define SHARD_REROUTE_NS    (5 * MS)   /* a part without a route looks for one */
 #define SHARD_RESYNC_NS     (250 * MS) /* an unacknowledged stream is begun anew */
-#define SHARD_RECOVER_NS    (150 * MS) /* a live replica that does not report is not waited for */
+#define SHARD_RECOVER_NS    (150 * MS) /* a replica that nobody knows yet is waited for */
 #define SHARD_PASS_RETRY_NS (50 * MS)
 #define SHARD_FORWARD_NS    (1000 * MS) /* how long a peer's forward may wait here */
 #define SHARD_DEADLINE_NS                                                                          \

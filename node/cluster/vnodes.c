@@ -270,16 +270,17 @@ bool vnodes_first_alive(const struct shard *shard, uint32_t number)
     return false;
 }
 
-/* Whether `link` need not be waited for any more. */
+/* Whether `link` need not be waited for any more. A replica that is heard is waited for as long as it
+ * takes: it may hold a lease that this node's echoes renew, and decide (P3). Only one that was never
+ * heard, because nothing tells yet that it exists, has but the time it takes to start. */
 static bool accounted(const struct shard *shard, const struct vnode *vnode, uint32_t link)
 {
     const uint16_t at = vnode->links[link].peer;
-    if ((vnode->reported & 1u << link) != 0 || vnode->links[link].node == 0 ||
-        (at != PEER_NONE && peers_silent(shard, at)))
+    if ((vnode->reported & 1u << link) != 0 || vnode->links[link].node == 0)
         return true;
-    int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
     if (at != PEER_NONE)
-        patience_ns += peers_patience_ns(shard, at) - shard->options.silence_ns; /* a long way */
+        return peers_silent(shard, at);
+    const int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
     return shard->now_ns - vnode->since_ns > patience_ns;
 }
 

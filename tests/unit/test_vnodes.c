@@ -88,6 +88,38 @@ static void a_cut_off_decider_gives_way_to_the_newer_term(void **state)
     assert_int_equal(lab_used(lab, next, KEY, &limit), 6);
 }
 
+/* A decider that stood still is heard again before anybody took over, and echoes renew its lease:
+ * it is waited for, though it is lower in rank and what all report is lost for long. */
+static void whoever_is_heard_is_waited_for(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = use_six(lab);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    lab_stop(lab, owner);
+    lab_run(lab, 400 * LAB_MS);
+    lab->drop_type = PEER_HELD; /* so that nothing is passed back */
+    lab_start(lab, owner);
+    lab_run(lab, 500 * LAB_MS);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_DECIDING);
+    struct shard *still = lab->shards[next].shard;
+    lab->shards[next].shard = NULL;
+    lab->drop_type = PEER_REPORT;
+    for (int i = 0; i < 300 && lab_role(lab, owner, vnode) != SHARD_RECOVERING; i++)
+        lab_run(lab, LAB_MS);
+    lab->shards[next].shard = still;
+    assert_int_equal(lab_role(lab, owner, vnode), SHARD_RECOVERING);
+    for (int i = 0; i < 600; i++) {
+        lab_run(lab, LAB_MS);
+        assert_int_not_equal(lab_role(lab, owner, vnode), SHARD_DECIDING);
+    }
+    lab->drop_type = 0;
+    lab_settle(lab);
+    assert_int_equal(lab_decider(lab, vnode), owner);
+    assert_int_equal(lab_used(lab, next, KEY, &limit), 6);
+}
+
 /* A node that stops in order passes every vnode on, with the count, and takes none back. */
 static void a_resigning_node_passes_deciding_on(void **state)
 {
@@ -131,6 +163,7 @@ int main(void)
         LAB_TEST_THREE(the_next_in_rank_takes_over_with_the_count),
         LAB_TEST_THREE(a_returned_owner_decides_again_only_with_the_count),
         LAB_TEST_THREE(a_cut_off_decider_gives_way_to_the_newer_term),
+        LAB_TEST_THREE(whoever_is_heard_is_waited_for),
         LAB_TEST_THREE(a_resigning_node_passes_deciding_on),
         LAB_TEST_THREE(a_whole_restart_ends_with_one_decider_each),
     };
