@@ -231,9 +231,10 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
     const bool final =
         answer->status == ANSWER_DECIDED ||
         (answer->status == ANSWER_UNAVAILABLE && decide_only_once(shard, &part->forward));
-    if (part->undo && !final)
-        park(shard, part); /* must arrive: try again */
-    else if (answer->status == ANSWER_UNAVAILABLE && stand_in_allowed(part) && !part->stood_in)
+    const bool refused = answer->status == ANSWER_UNAVAILABLE && part->stood_in;
+    if (refused || (part->undo && !final))
+        park(shard, part); /* N4 of stand_in.c; what is given back must arrive: try again */
+    else if (answer->status == ANSWER_UNAVAILABLE && stand_in_allowed(part))
         stand_in_dispatch(shard, index, effects);
     else
         parts_answer(shard, index, answer, shard->peers[at]->node, effects);

@@ -18,7 +18,10 @@
  * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
  * N3  A part that changes between stand-in and decider gets a new ticket: it is answered by whom it
  *     was sent to last, and what it says was granted is given back to nobody else.
- * N4  What a stand-in granted is not given back when another part of the item is denied; it drains.
+ * N4  Who is asked to stand in and hears somebody who may decide refuses, and the part is tried
+ * again: it waits until that one is heard where it waits, too. Else, when a split begins or heals
+ * link by link, a key would get a share from one node after another. N5  What a stand-in granted is
+ * not given back when another part of the item is denied; it drains.
  */
 #include <string.h>
 
@@ -172,8 +175,9 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
 void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
                         struct effects *effects)
 {
-    struct answer answer;
-    decide(shard, forward, &answer);
+    struct answer answer = {.status = ANSWER_UNAVAILABLE};
+    if (vnodes_quorum(shard, forward->vnode) || stand_in_needed(shard, forward->vnode))
+        decide(shard, forward, &answer); /* N4: a majority is not in sight of one node */
     peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
 }
 

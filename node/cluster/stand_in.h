@@ -21,7 +21,7 @@ bool stand_in_allowed(const struct part *part);
 bool stand_in_needed(const struct shard *shard, uint32_t vnode);
 /* Lets the stand-in of its vnode decide the part. */
 void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects);
-/* Decides in place of others, as a peer asks. */
+/* Decides in place of others, as a peer asks, or refuses: unavailable. */
 void stand_in_forwarded(struct shard *shard, uint16_t peer, const struct forward *forward,
                         struct effects *effects);
 

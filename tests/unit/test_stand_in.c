@@ -268,6 +268,46 @@ static void a_quorum_rule_has_a_stand_in_without_a_majority(void **state)
     assert_int_equal(allowed, 8);
 }
 
+/* Who hears a replica stands in for nobody, though others hear none and ask for it: they would get
+ * a share from each in turn while a split heals. */
+static void who_hears_a_replica_stands_in_for_nobody(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    uint32_t left[NODES];
+    uint32_t left_count = 0;
+    lab_attribute(lab, "lent", "user", 0, user);
+    const struct wire_decision first = ask(lab, 3, "lent", user, 1000);
+    for (uint32_t at = 0; at < NODES; at++) {
+        bool replica = false;
+        for (uint32_t rank = 0; rank < REPLICAS; rank++)
+            replica = replica || lab_replica(lab, first.vnode, rank) == at;
+        if (!replica)
+            left[left_count++] = at;
+    }
+    assert_int_equal(left_count, 2);
+    uint32_t waited = 0;
+    for (uint32_t i = 0; i < 2; i++) { /* one of them is the first in the order */
+        for (uint32_t cut = 0; cut < 2; cut++) {
+            for (uint32_t rank = 0; rank < REPLICAS; rank++) {
+                const uint32_t replica = lab_replica(lab, first.vnode, rank);
+                lab->cut[left[i]][replica] = cut == 0;
+                lab->cut[replica][left[i]] = cut == 0;
+            }
+            lab_run(lab, 500 * LAB_MS);
+            const struct wire_decision got = ask(lab, left[i], "lent", user, 400);
+            if (cut == 1)
+                assert_int_equal(got.limit, 10);
+            waited += got.outcome == OUTCOME_ERROR;
+        }
+        assert_int_equal(lab_stats(lab, left[1 - i]).stand_ins, 0);
+        lab_stop(lab, left[i]); /* and forgets what it counted */
+        lab_start(lab, left[i]);
+        lab_run(lab, 500 * LAB_MS);
+    }
+    assert_int_equal(waited, 1);
+}
+
 int main(void)
 {
 #define TEST(name) LAB_TEST(name, set_up)
@@ -281,6 +321,7 @@ int main(void)
         TEST(a_share_is_never_nothing),
         TEST(a_repeated_check_is_charged_once_by_a_stand_in),
         TEST(a_quorum_rule_has_a_stand_in_without_a_majority),
+        TEST(who_hears_a_replica_stands_in_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
