@@ -6,6 +6,9 @@
  *     newer deciders did not know of; all answers no more than one limit on each side of a split.
  * K8  What was admitted was charged: the count that a decider tells is no less. Nor is it more
  *     than was asked for, but for forwards that a node sent again to another decider.
+ * K11 When nobody who holds a key can be reached, its rule decides: nothing is admitted (closed), a
+ *     share of the limit on each side of a split (local), or anything (open); the latter two are
+ *     marked as degraded.
  */
 #include <stdio.h>
 
@@ -67,6 +70,35 @@ void check_splits(struct sim *sim, struct key_set set, uint64_t splits)
         if (excess[key->vnode] > sim->fronts[key->vnode].lost)
             too_many(sim, key, key->sure, key->limit.count + sim->fronts[key->vnode].lost,
                      " for sure");
+    }
+}
+
+/* Whether a replica of the vnode is among the nodes in `side`. */
+static bool replica_in(const struct sim *sim, uint32_t vnode, uint32_t side)
+{
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(sim->nodes[0].view, vnode, ids);
+    for (uint32_t i = 0; i < count; i++) {
+        const int at = node_by_id(sim, ids[i]);
+        if (at >= 0 && (side & 1u << at) != 0)
+            return true;
+    }
+    return false;
+}
+
+void check_lent(struct sim *sim, struct key_set set, uint32_t side)
+{
+    for (uint32_t i = set.first; i < set.first + set.count; i++) {
+        const struct key *key = &sim->keys[i];
+        const uint32_t holding =
+            replica_in(sim, key->vnode, side) + replica_in(sim, key->vnode, ~side);
+        const uint32_t lacking = side == 0 ? 0 : 2 - holding;
+        const uint64_t limits = key->limit.count * holding;
+        const uint64_t shares = key->lent == LENT_LOCAL ? lacking * KEYS_LENT_SHARE : 0;
+        if (key->sure > limits)
+            too_many(sim, key, key->sure, limits, " for sure"); /* K11 */
+        if (key->lent != LENT_OPEN && key->admitted > limits + shares)
+            too_many(sim, key, key->admitted, limits + shares, ""); /* K11 */
     }
 }
 

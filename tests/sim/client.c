@@ -7,6 +7,7 @@
  *   items of a message    exact keys   cost 1, a limit of SIM_LIMIT per day, one of each algorithm
  *                         vaults       any operation on keys that majorities keep; see history.c
  *                         rules        attributes that two rules limit, on different vnodes
+ *                         lent         keys of rules that say what if nobody is reached
  *                         noise        any operation, cost and short windows; not counted
  *   of an audit           exact keys   looked at, so that the count itself is told
  *
@@ -26,6 +27,7 @@ enum {
     FRAME_MAX = 1 << 16,
     FLOOD_ITEMS = 1000,
     FLOOD_PACE_MS = 8,
+    LENT_MESSAGES_PPM = 700000,
     KEY_NONE_INDEX = SIM_KEYS_MAX,
 };
 
@@ -78,6 +80,31 @@ static void append_rule(struct sim *sim, struct client *client, uint32_t item)
     client->keys[item][1] = ip;
     sim->keys[user].attempts++;
     sim->keys[ip].attempts++;
+}
+
+/* A check of a key whose rule says what if nobody is reached. */
+static void append_lent(struct sim *sim, struct client *client, uint32_t item)
+{
+    struct random *random = sim_stream(sim, STREAM_LENT);
+    const struct key_set set = sim->load.lent;
+    /* One that nobody answers holds up the whole message, so they are few. */
+    const bool any = item + 1 == client->item_count && random_below(random, 6) == 0;
+    uint32_t index = set.first + (uint32_t)random_below(random, set.count);
+    while (!any && sim->keys[index].lent == LENT_CLOSED)
+        index = set.first + (uint32_t)random_below(random, set.count);
+    struct key *key = &sim->keys[index];
+    char api[SIM_TEXT_LEN];
+    snprintf(api, sizeof api, "/%s", keys_lent_name(key->lent));
+    const struct wire_text names[] = {wire_text_of("api"), wire_text_of("guest")};
+    const struct wire_text values[] = {wire_text_of(api), wire_text_of(key->text)};
+    const bool ok = append(sim, wire_checks_builder_attributes(&sim->builder, names, 2),
+                           OPERATION_CHECK, 1, values, 2);
+    ASSERT(ok);
+    client->operations[item] = OPERATION_CHECK;
+    client->histories[item] = HISTORY_NONE;
+    client->keys[item][0] = index;
+    client->keys[item][1] = KEY_NONE_INDEX;
+    key->attempts++;
 }
 
 /* An operation on a key that majorities keep. */
@@ -147,7 +174,10 @@ static void append_audit(struct sim *sim, struct client *client)
 static void append_load(struct sim *sim, struct client *client)
 {
     client->item_count = 1 + (uint32_t)random_below(stream(sim), sim->options.items);
-    for (uint32_t item = 0; item < client->item_count; item++) {
+    const bool lent = sim->load.lent.count > 0 && sim_chance(sim, STREAM_LENT, LENT_MESSAGES_PPM);
+    for (uint32_t item = 0; lent && item < client->item_count; item++)
+        append_lent(sim, client, item);
+    for (uint32_t item = 0; !lent && item < client->item_count; item++) {
         const uint64_t dice = random_below(stream(sim), 100);
         client->histories[item] = HISTORY_NONE;
         if (dice < 65)
@@ -398,6 +428,7 @@ void client_flood(struct sim *sim, uint32_t frames)
 static void load(struct sim *sim, struct key_set set, bool audit)
 {
     sim->load.keys = set;
+    sim->load.lent.count = 0;
     sim->load.audit = audit;
     sim->load.audit_next = 0;
     for (uint32_t i = 0; i < sim->client_count; i++)
@@ -408,6 +439,11 @@ static void load(struct sim *sim, struct key_set set, bool audit)
 void client_load(struct sim *sim, struct key_set set)
 {
     load(sim, set, false);
+}
+
+void client_lend(struct sim *sim, struct key_set set)
+{
+    sim->load.lent = set;
 }
 
 void client_audit(struct sim *sim, struct key_set set)

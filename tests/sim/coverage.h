@@ -63,6 +63,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(quorum_terms, "quorum terms opened", true)                                                   \
     X(quorum_in_doubt, "quorum decisions in doubt", true)                                          \
     X(quorum_unavailable, "quorum checks refused", true)                                           \
+    X(stand_ins, "stand-ins", true)                                                                \
+    X(nights, "blackouts under load", true)                                                        \
     X(histories, "histories judged", true)                                                         \
     X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \

@@ -67,7 +67,7 @@ static struct disk_record **place_of(struct disk *disk, uint32_t vnode, struct h
     return place;
 }
 
-static const struct disk_record *find(const struct disk *disk, uint32_t vnode, struct hash128 id)
+const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id)
 {
     const struct disk_record *record = disk->now.buckets[vnode][id.lo % SIM_DISK_BUCKETS];
     while (record != NULL && !hash128_equal(record->id, id))
@@ -295,7 +295,7 @@ void disk_journaled(struct sim *sim, struct node *node, uint8_t shard)
 
 void disk_loaded(struct sim *sim, struct node *node, const struct event *event)
 {
-    const struct disk_record *record = find(&node->disk, event->vnode, event->id);
+    const struct disk_record *record = disk_find(&node->disk, event->vnode, event->id);
     int result = record == NULL ? TG_ENOTFOUND : 0;
     if (errs(sim))
         result = TG_EIO;

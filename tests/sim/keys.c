@@ -14,7 +14,14 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-enum { USER_LIMIT = 15, ADDRESS_LIMIT = 25, VAULT_LIMIT = 12, GENERATION_STEP = 10 };
+enum {
+    USER_LIMIT = 15,
+    ADDRESS_LIMIT = 25,
+    VAULT_LIMIT = 12,
+    LENT_LIMIT = 2 * KEYS_LENT_SHARE,
+    LENT_EACH = 4,
+    GENERATION_STEP = 10
+};
 
 #define DAY_NS (24ull * 3600 * 1000000000)
 
@@ -45,7 +52,16 @@ static const char rules_text[] = "rules:\n"
                                  "    consistency: %s\n"
                                  "    on_failure: closed\n"
                                  "    limits:\n"
-                                 "      - {rate: %u/24h, algorithm: sliding_log}\n";
+                                 "      - {rate: %u/24h, algorithm: sliding_log}\n"
+                                 "  - {name: lent-local, match: {api: /local}, key: [guest],\n"
+                                 "     on_failure: {local: {share: 50%%}},\n"
+                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+                                 "  - {name: lent-open, match: {api: /open}, key: [guest],\n"
+                                 "     on_failure: open,\n"
+                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+                                 "  - {name: lent-closed, match: {api: /closed}, key: [guest],\n"
+                                 "     on_failure: closed,\n"
+                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -108,6 +124,27 @@ struct key_set keys_new(struct sim *sim, const char *name, uint32_t each)
     return (struct key_set){first, count};
 }
 
+const char *keys_lent_name(enum lent lent)
+{
+    static const char *const names[] = {"local", "open", "closed"};
+    return names[lent];
+}
+
+struct key_set keys_lent(struct sim *sim, const char *name)
+{
+    const uint32_t first = sim->key_count;
+    for (uint32_t i = 0; i < LENT_EACH * LENT_COUNT; i++) {
+        const enum lent lent = (enum lent)(i % LENT_COUNT);
+        char text[SIM_TEXT_LEN];
+        char rule[SIM_TEXT_LEN];
+        snprintf(text, sizeof text, "%s-%u-guest-%u", name, first, i);
+        snprintf(rule, sizeof rule, "lent-%s", keys_lent_name(lent));
+        add_rule_key(sim, KEY_LENT, text, rule, ALGORITHM_TOKEN_BUCKET, LENT_LIMIT);
+        sim->keys[sim->key_count - 1].lent = lent;
+    }
+    return (struct key_set){first, sim->key_count - first};
+}
+
 uint32_t keys_exact(struct key_set set)
 {
     return set.count - KEYS_USERS - KEYS_ADDRESSES;
@@ -128,10 +165,10 @@ void keys_rules(struct sim *sim, uint32_t generation)
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
-    const int len =
-        snprintf(text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
-                 ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
-                 sim->options.quorum ? "quorum" : "one", VAULT_LIMIT);
+    const int len = snprintf(
+        text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
+        ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
+        sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

@@ -275,6 +275,7 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->merges += stats.merges;
         coverage->merged_slots += stats.merged_slots;
         coverage->handed_over += stats.handed_over;
+        coverage->stand_ins += stats.stand_ins;
         coverage->quorum_terms += stats.quorum_terms;
         coverage->quorum_in_doubt += stats.quorum_in_doubt;
         coverage->quorum_unavailable += stats.quorum_unavailable;

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 100 };
+enum { QUORUM_PERMILLE = 100, EARLY_PHASES = 3 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -66,6 +67,21 @@ static void draw_phases(struct random *random, struct options *out)
     }
 }
 
+/* Puts a phase that is not drawn by weight in the place of an early one. It has a stream of its
+ * own, so that all other seeds stay what they are. */
+static void draw_beside(uint64_t seed, struct options *out)
+{
+    static const char *const names[] = {"night", "lag", "alone"};
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x626573696465);
+    if (random_below(&random, 3) >= (out->quorum ? 2 : 1))
+        return;
+    const char *name = names[random_below(&random, sizeof names / sizeof *names)];
+    const int phase = phase_find(name, strlen(name));
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -92,6 +108,7 @@ static void draw(uint64_t seed, struct options *out)
     out->far = random_below(&random, 6) == 0;
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
+    draw_beside(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

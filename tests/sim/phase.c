@@ -30,6 +30,9 @@ static const struct phase phases[] = {
     {"split", 6, false, NULL, phase_split},
     {"merge", 5, false, NULL, phase_merge},
     {"chaos", 8, false, NULL, phase_chaos},
+    {"night", 0, false, NULL, phase_night}, /* these are drawn beside: options.c */
+    {"lag", 0, true, NULL, phase_lag},
+    {"alone", 0, false, NULL, phase_alone},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -132,7 +132,9 @@ static void set_up(struct sim *sim, const struct options *options)
     sim->options = *options;
     sim->allocator = alloc_heap();
     for (uint32_t i = 0; i < STREAM_COUNT; i++)
-        random_init(&sim->streams[i], hash_mix64(options->seed * STREAM_COUNT + i));
+        random_init(&sim->streams[i], i < STREAM_OLD_COUNT
+                                          ? hash_mix64(options->seed * STREAM_OLD_COUNT + i)
+                                          : hash_mix64(hash_mix64(options->seed) ^ i));
     struct random *random = sim_stream(sim, STREAM_PLAN);
     sim->node_count = options->nodes + options->spare;
     if (sim->node_count > SIM_NODES_MAX)

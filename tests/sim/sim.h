@@ -63,6 +63,8 @@ enum sim_stream {
     STREAM_DISK,
     STREAM_PLAN,
     STREAM_MID_STEP,
+    STREAM_OLD_COUNT, /* how they were numbered first: each seed keeps its meaning */
+    STREAM_LENT = STREAM_OLD_COUNT,
     STREAM_COUNT
 };
 
@@ -252,11 +254,15 @@ struct node {
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
-enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_NOISE };
+enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_NOISE };
+
+/* What the rule of a lent key says of times at which nobody who holds the key can be reached. */
+enum lent { LENT_LOCAL, LENT_OPEN, LENT_CLOSED, LENT_COUNT };
 
 struct key {
     char text[SIM_TEXT_LEN];
     enum key_kind kind;
+    enum lent lent; /* of KEY_LENT */
     struct limit limit;
     uint32_t vnode;
     struct hash128 id;
@@ -302,6 +308,7 @@ struct key_set {
 
 struct load {
     struct key_set keys; /* what clients ask for now; none: they stop */
+    struct key_set lent; /* and these beside, of rules that say what if nobody is reached */
     uint32_t audit_next; /* the next key that is only looked at */
     bool audit;
     uint32_t timeout_ms; /* a message is sent again after this */
@@ -334,6 +341,8 @@ struct plan {
     int64_t entered_ns;
     int64_t patience_ns;
     struct key_set keys; /* of the phase */
+    struct key_set lent; /* of phase alone */
+    uint32_t side;       /* nodes that were cut off, a bit each */
     uint8_t victim;
     uint32_t left;   /* of what the phase does several times */
     uint64_t bound;  /* what may be admitted above the limits */
@@ -463,6 +472,8 @@ void disk_commit(struct sim *sim, struct node *node, uint8_t shard);
  * what waited is released, and its effects are in sim->effects. */
 bool disk_journal(struct sim *sim, struct node *node, uint8_t shard);
 void disk_journaled(struct sim *sim, struct node *node, uint8_t shard);
+/* What is durable of a slot, NULL if nothing is. */
+const struct disk_record *disk_find(const struct disk *disk, uint32_t vnode, struct hash128 id);
 /* Answers a load. */
 void disk_loaded(struct sim *sim, struct node *node, const struct event *event);
 /* Gives the shard all ids that are stored of `vnode`, in pieces. */
@@ -532,6 +543,11 @@ struct node *node_some_up(struct sim *sim);
 
 /* New keys, `each` of every algorithm, and the users and addresses of two rules. */
 struct key_set keys_new(struct sim *sim, const char *name, uint32_t each);
+/* Keys of rules that say what is to be done when nobody who holds them can be reached. */
+struct key_set keys_lent(struct sim *sim, const char *name);
+/* What a stand-in may admit of such a key, and what the rules call it. */
+enum { KEYS_LENT_SHARE = 10 };
+const char *keys_lent_name(enum lent lent);
 /* How many of a set are exact keys; they come first, then users, then addresses. */
 uint32_t keys_exact(struct key_set set);
 enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2, KEYS_VAULTS = 2 };
@@ -563,6 +579,8 @@ bool client_event(struct sim *sim, const struct event *event);
 void client_flood(struct sim *sim, uint32_t frames);
 /* Lets clients ask for `set`, or stop when it is empty. */
 void client_load(struct sim *sim, struct key_set set);
+/* Beside, until clients stop. */
+void client_lend(struct sim *sim, struct key_set set);
 /* Lets one client look at every key of the set once, without charging any. */
 void client_audit(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
@@ -575,6 +593,11 @@ void faults_crash(struct sim *sim, struct node *node);
 void faults_act(struct sim *sim);
 /* No fault is in force any more; what is down starts soon. */
 void faults_end(struct sim *sim);
+
+/* ---- check_quorum.c ------------------------------------------------------------------------- */
+
+/* A frame that the node is about to send to another's shards: K10. */
+void check_word(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len);
 
 /* ---- check_ring.c --------------------------------------------------------------------------- */
 
@@ -611,6 +634,10 @@ void check_bound(struct sim *sim, struct key_set set, uint64_t bound);
 /* Every key: no more than its limit for each side of `splits`; and of answers that were not marked
  * as degraded, no more than the limit and what new deciders did not know of. */
 void check_splits(struct sim *sim, struct key_set set, uint64_t splits);
+/* Every lent key, after a split in two at most: what each side may admit. On the side of `side`,
+ * and on the other one, a limit if a replica of the key is there; else a share of it (local),
+ * nothing (closed), or anything, but marked as degraded (open). */
+void check_lent(struct sim *sim, struct key_set set, uint32_t side);
 /* After an audit: what was admitted was charged, but for `lost` changes; and no more than was asked
  * for. */
 void check_charged(struct sim *sim, struct key_set set, uint64_t lost);

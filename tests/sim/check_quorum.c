@@ -1,0 +1,74 @@
+/* check_quorum.c - what a node says about keys that majorities keep, against its disk.
+ *
+ * A majority is only as good as the journals behind it. Whether one of them lied shows in a history
+ * only when just the wrong nodes crash at just the wrong moment; so each word is held to the disk
+ * at the moment it is given.
+ *
+ * K10  A ballot that a node says is promised is on its disk, as a promise or as the term of what it
+ *      accepted. What it says it holds is on its disk: a header of that term and as far, or, when
+ *      nothing but the seq differs, the slots that are in memory.
+ */
+#include <string.h>
+
+#include "node/cluster/inspect.h"
+#include "node/cluster/peer_wire.h"
+#include "tests/sim/sim.h"
+
+enum { STATE_MAX = 4096 };
+
+static void check_promise(struct sim *sim, const struct node *node, const struct peer_vnode *entry)
+{
+    const struct disk_content *now = &node->disk.now;
+    const uint32_t vnode = entry->vnode;
+    const bool accepted =
+        now->has_header[vnode] && term_compare(&now->headers[vnode].state, &entry->term) >= 0;
+    if (!accepted && term_compare(&now->promises[vnode], &entry->term) < 0)
+        sim_fail(sim,
+                 "node %u says that it promised a ballot of vnode %u, and its disk does not know",
+                 node->index, vnode); /* K10 */
+}
+
+/* Whether the disk has the slots of that vnode that are in memory, those of counted keys. */
+static bool slots_kept(const struct sim *sim, const struct node *node, uint32_t vnode)
+{
+    uint8_t state[STATE_MAX];
+    const struct shard *shard = node->shards[vnode % sim->vnodes % node->shard_count];
+    for (uint32_t i = 0; i < sim->key_count; i++) {
+        const struct key *key = &sim->keys[i];
+        if (key->kind != KEY_QUORUM || key->vnode + sim->vnodes != vnode)
+            continue;
+        const int len = inspect_slot(shard, key->id, state, sizeof state);
+        const struct disk_record *record = disk_find(&node->disk, vnode, key->id);
+        if (len > 0 && (record == NULL || record->len != (uint32_t)len ||
+                        memcmp(record->state, state, record->len) != 0))
+            return false;
+    }
+    return true;
+}
+
+static void check_held(struct sim *sim, const struct node *node, const struct peer_vnode *entry)
+{
+    const struct disk_content *now = &node->disk.now;
+    const struct shard_write_header *header = &now->headers[entry->vnode];
+    if (!now->has_header[entry->vnode] || term_compare(&header->state, &entry->state) != 0 ||
+        (header->seq < entry->seq && !slots_kept(sim, node, entry->vnode)))
+        sim_fail(sim, "node %u says that it holds vnode %u up to %llu, and its disk does not",
+                 node->index, entry->vnode, (unsigned long long)entry->seq); /* K10 */
+}
+
+void check_word(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len)
+{
+    struct peer_envelope envelope;
+    struct peer_record record;
+    struct bytes_reader reader;
+    if (peer_decode(bytes, len, &envelope) != 0)
+        return;
+    bytes_reader_init(&reader, envelope.records, envelope.len);
+    while (peer_next(&reader, 2 * sim->vnodes, &record) == 1) {
+        if (record.type == PEER_REPORT && record.vnode.vnode >= sim->vnodes &&
+            (record.vnode.flags & ENTRY_PROMISED) != 0)
+            check_promise(sim, node, &record.vnode);
+        if (record.type == PEER_HELD && record.vnode.vnode >= sim->vnodes)
+            check_held(sim, node, &record.vnode);
+    }
+}
