@@ -10,6 +10,8 @@
  *
  * One vnode is copied at a time, for all its links that wait; at most COPY_WINDOW reads are out.
  *
+ * Vnodes of both planes are served; those of the plane of quorum have the journal for their disk.
+ *
  * C1  The listing begins after the last slot in memory was sent: what is evicted later was sent.
  * C2  What memory holds is newer than what the disk gives, so memory is asked first, last of all
  *     when the answer of the disk has come.
@@ -72,7 +74,7 @@ static void choose(struct shard *shard, struct effects *effects)
 {
     struct copy *copy = &shard->copy;
     for (uint32_t i = 0; i < COPY_LOOKS && copy->asked; i++) {
-        if (copy->cursor >= shard->options.vnodes) {
+        if (copy->cursor >= shard->vnode_end) {
             copy->cursor = 0;
             copy->asked = copy->later;
             copy->later = false;
