@@ -19,6 +19,8 @@
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
  * D9  What waited, and all of the plane of quorum, is looked up even if it is a first copy: a
  *     repeated one may have been decided before it. (Not what gives back: each attempt does.)
+ * D10 In the plane of quorum, what was granted in a term that is over is not given back: a later
+ *     attempt may have been told of it in that term, and only that term's memory knows.
  */
 #include <string.h>
 
@@ -34,6 +36,7 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     struct batch_item *item = &batch->items[batch->item_count++];
     item->part = POOL_NONE;
     item->from_peer = false;
+    item->again = 0;
     item->recalled = false;
     item->kept = false;
     item->parts = 0;
@@ -97,6 +100,14 @@ static struct retry_key retry_key_of(const struct shard *shard, const struct for
     return key;
 }
 
+/* Only who is asked again by a client is a later attempt, and claims what it is told (retry.h). */
+static bool look_up(struct shard *shard, struct batch_item *item)
+{
+    if (item->again == FORWARD_RETRY)
+        return retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
+    return retry_look(&shard->retries, &item->retry, shard->now_ns, &item->memory);
+}
+
 /* Looks the group up in the retry memory (D1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
@@ -105,14 +116,17 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0 || waited ||
                           vnodes_quorum(shard, forward->vnode); /* D9 */
     shard->batch.has_repeated = shard->batch.has_repeated || (forward->flags & FORWARD_RETRY) != 0;
-    item->recalled = repeated && forward->operation != OPERATION_PEEK &&
-                     retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
+    item->again = forward->flags & (FORWARD_RETRY | FORWARD_RESENT);
+    item->recalled = repeated && forward->operation != OPERATION_PEEK && look_up(shard, item);
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
         return;
     struct retry_key undone = item->retry;
+    struct retry_memory_entry granted;
     undone.part &= (uint8_t)~RETRY_UNDO;
-    item->kept = retry_release(&shard->retries, &undone, shard->now_ns);
+    const bool unknown = !retry_look(&shard->retries, &undone, shard->now_ns, &granted);
+    item->kept = retry_release(&shard->retries, &undone, shard->now_ns) ||
+                 (unknown && vnodes_quorum(shard, forward->vnode)); /* D10 */
 }
 
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
@@ -123,7 +137,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         const struct retry_key key = retry_key_of(shard, &part->forward);
         const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
         struct retry_memory_entry first;
-        if (!retry_recall(&shard->retries, &key, shard->now_ns, &first)) { /* D7 */
+        if (!retry_look(&shard->retries, &key, shard->now_ns, &first)) { /* D7 */
             parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
             return;
         }
@@ -238,8 +252,9 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->retry = item->retry;
     forward->retry.part = (uint8_t)(forward->retry.part + part);
     forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
-    if (item->recalled)
-        forward->flags |= FORWARD_RETRY; /* it was decided before: recall it again then */
+    forward->flags |= item->again;
+    if (item->recalled) /* it was decided before: recall it again then, but claim it once */
+        forward->flags |= FORWARD_RETRY | FORWARD_RESENT;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
     forward->cost = item->cost;

@@ -18,6 +18,8 @@
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
  *     part here, or two for a moment, however often it is repeated.
+ * P5  That the disk has no record of a key is known only for the moment at which it said so: a part
+ *     that waits for anything else asks the disk anew.
  * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told
  *     where the vnode has moved. So no forward can go round in circles.
  */
@@ -81,6 +83,7 @@ static uint32_t part_of(const struct shard *shard, uint64_t ticket)
 static void park(struct shard *shard, struct part *part)
 {
     part->status = PART_PARKED;
+    part->loaded = 0; /* P5 */
     part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
 }
 
@@ -94,7 +97,8 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     forward->ticket = ticket_of(shard, index);
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
-    part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+    part->loaded = 0;                 /* P5 */
+    parts_may_repeat(&part->forward); /* from the second time on */
     shard->stats.forwarded++;
 }
 
@@ -249,7 +253,7 @@ void parts_moved(struct shard *shard, uint64_t ticket)
     park(shard, part);
     if (part->sends == 1 && vnodes_quorum(shard, part->forward.vnode)) {
         /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */
-        part->forward.flags &= (uint8_t)~FORWARD_RETRY;
+        part->forward.flags &= (uint8_t) ~(FORWARD_RETRY | FORWARD_RESENT);
         part->sends = 0;
     }
     if (vnodes_decider(shard, part->forward.vnode) != shard->peers[part->peer]->node) {
@@ -300,7 +304,8 @@ void parts_load(struct shard *shard, uint32_t index, struct effects *effects)
     struct part *part = parts_at(shard, index);
     const int limit = missing_limit(shard, part);
     if (limit < 0) {
-        park(shard, part);
+        part->status = PART_PARKED;
+        part->retry_ns = shard->now_ns;
         shard->reroute_due = true;
         return;
     }

@@ -516,6 +516,7 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;
     group->retry = first->retry;
+    group->again = first->flags & FORWARD_RETRY;
     retry_prefetch(&shard->retries, &first->retry);
     if ((first->flags & FORWARD_RETRY) != 0 && first->operation != OPERATION_PEEK)
         group->recalled =

@@ -111,6 +111,15 @@ bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int6
     return true;
 }
 
+bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+                struct retry_memory_entry *out)
+{
+    const struct retry_memory_entry *entry = find(memory, key, now_ns);
+    if (entry != NULL)
+        *out = *entry;
+    return entry != NULL;
+}
+
 bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns)
 {
     struct retry_memory_entry *entry = find(memory, key, now_ns);

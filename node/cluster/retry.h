@@ -7,6 +7,7 @@
  * A request whose parts are decided in several places gives back what was granted when another
  * part was denied. Then the first answer is void: a later attempt is decided afresh. If the later
  * attempt had been told of it before, the tokens stay for that one, and the giving back is void.
+ * What a node sends again because no answer came is no later attempt, but the same.
  *
  * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
  *
@@ -58,6 +59,9 @@ void retry_remember(struct retry_memory *memory, const struct retry_key *key, bo
 /* True, and the entry, if `key` was answered within RETRY_KEEP_NS. Counts as a claim. */
 bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                   struct retry_memory_entry *out);
+/* The same for an attempt that asks again by itself: no claim. */
+bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
+                struct retry_memory_entry *out);
 /* An attempt gives back what `key` was granted: true if another one has claimed it, so that nothing
  * must be given back now; else the answer is forgotten. */
 bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns);

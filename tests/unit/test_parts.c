@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 static int set_up_two(void **state)
@@ -375,6 +376,26 @@ static void a_denial_gives_back_what_other_owners_granted(void **state)
     assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
 }
 
+/* A forward that a node sent again is no attempt of somebody else: what it was told of is given
+ * back. A client's repetition is one, and keeps what it was told of. */
+static void a_forward_that_was_sent_again_claims_nothing(void **state)
+{
+    struct lab *lab = *state;
+    struct apart apart;
+    make_apart(lab, &apart);
+    assert_true(lab_answer(lab, ask_both(lab, &apart), 0).allowed);
+    assert_int_equal(host_used(lab, &apart), 1);
+    lab->drop_type = PEER_ANSWER;
+    const uint64_t seq = ask_both(lab, &apart);
+    lab_run(lab, 250 * LAB_MS);
+    assert_true(lab_stats(lab, 1).retries_recalled > 0);
+    lab->drop_type = 0;
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 1);
+    assert_int_equal(host_used(lab, &apart), 1);
+}
+
 /* A give-back that is lost, or whose acknowledgement is, is repeated, and acts once. */
 static void a_give_back_is_repeated_until_it_is_acknowledged(void **state)
 {
@@ -529,6 +550,90 @@ static void a_disk_that_fails_decides_nothing(void **state)
     assert_int_equal(lab_answer(lab, again, 0).used, 4);
 }
 
+/* Two nodes, and a key whose slot its decider has on disk alone: 60 are used of 100. */
+struct away {
+    uint32_t decider;
+    uint32_t other;
+    struct stored stored;
+};
+
+static struct lab *lab_with_key_away(struct away *away)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    const struct limit limit = lab_limit(100);
+    struct stored *stored = &away->stored;
+    lab_start_all(lab);
+    (void)snprintf(stored->key, sizeof stored->key, "k");
+    stored->vnode = lab_vnode_of(lab, stored->key);
+    stored->id = lab_slot_of(lab, stored->key, limit.algorithm);
+    away->decider = lab_replica(lab, stored->vnode, 0);
+    away->other = lab_replica(lab, stored->vnode, 1);
+    (void)lab_check(lab, away->decider, stored->key, &limit, 60);
+    lab_run(lab, 50 * LAB_MS);
+    struct shard *shard = lab->shards[away->decider].shard;
+    const int len = inspect_slot(shard, stored->id, stored->state, sizeof stored->state);
+    assert_true(len > 0);
+    stored->len = (size_t)len;
+    table_drop(shard->table, table_lookup(shard->table, stored->id));
+    table_filter_add(shard->table, stored->vnode, stored->id);
+    return lab;
+}
+
+static void disk_answers(struct lab *lab, const struct away *away, int result)
+{
+    const struct stored *stored = &away->stored;
+    shard_loaded(lab->shards[away->decider].shard, lab->now_ns, stored->vnode, stored->id, result,
+                 stored->state, stored->len, &lab->effects);
+    lab_perform(lab, away->decider);
+    lab_run(lab, 50 * LAB_MS);
+}
+
+/* A forward and its repetition wait for the same slot: they are one, whichever is decided first. */
+static void copies_that_wait_for_the_disk_count_once(void **state)
+{
+    const struct limit limit = lab_limit(100);
+    (void)state;
+    for (int refund = 0; refund < 2; refund++) {
+        struct away away;
+        struct lab *lab = lab_with_key_away(&away);
+        lab_ask(lab, &limit, away.stored.key, refund ? OPERATION_REFUND : OPERATION_CHECK, 10);
+        const uint64_t seq = lab_send(lab, away.other, 1000);
+        lab_run(lab, 150 * LAB_MS); /* it is sent again after 100 */
+        assert_int_equal(lab_stats(lab, away.other).resent, 1);
+        disk_answers(lab, &away, 0);
+        assert_true(lab_answered(lab, seq));
+        assert_int_equal(lab_used(lab, away.decider, away.stored.key, &limit), refund ? 50 : 70);
+        lab_free(lab);
+    }
+}
+
+/* P5: what the disk said of a key is not believed later, when the check was kept waiting by
+ * something else meanwhile: the key may have come, and have left memory again. */
+static void a_check_that_waits_for_more_asks_the_disk_anew(void **state)
+{
+    const struct limit limit = lab_limit(100);
+    struct away away;
+    struct lab *lab = lab_with_key_away(&away);
+    (void)state;
+    lab_ask(lab, &limit, away.stored.key, OPERATION_CHECK, 10);
+    const uint64_t seq = lab_send(lab, away.decider, 1000);
+    lab_run(lab, LAB_MS);
+    assert_int_equal(lab->load_count, 1);
+    lab->cut[away.decider][away.other] = true;
+    lab->cut[away.other][away.decider] = true;
+    lab_run(lab, 85 * LAB_MS); /* its leases end before it finds the other one silent */
+    shard_loaded(lab->shards[away.decider].shard, lab->now_ns, away.stored.vnode, away.stored.id,
+                 TG_ENOTFOUND, NULL, 0, &lab->effects);
+    lab_perform(lab, away.decider);
+    assert_false(lab_answered(lab, seq));
+    lab_run(lab, 100 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    assert_int_equal(lab->load_count, 2);
+    disk_answers(lab, &away, 0);
+    assert_int_equal(lab_answer(lab, seq, 0).used, 70);
+    lab_free(lab);
+}
+
 /* An answer of the disk to a question that nobody asked changes nothing. */
 static void an_unasked_answer_of_the_disk_is_harmless(void **state)
 {
@@ -556,11 +661,14 @@ int main(void)
         LAB_TEST(a_peers_forward_waits_for_the_term, set_up_recovering),
         LAB_TEST(a_peers_forward_that_waited_is_answered_moved, set_up_recovering),
         LAB_TEST(a_denial_gives_back_what_other_owners_granted, set_up_two),
+        LAB_TEST(a_forward_that_was_sent_again_claims_nothing, set_up_two),
         LAB_TEST(a_give_back_is_repeated_until_it_is_acknowledged, set_up_two),
         LAB_TEST(a_give_back_that_finds_nobody_is_counted_as_lost, set_up_two),
         LAB_TEST(a_check_waits_for_its_slot_from_disk, set_up_stored),
         LAB_TEST(a_key_that_is_not_on_disk_is_new, set_up_stored),
         LAB_TEST(a_disk_that_fails_decides_nothing, set_up_stored),
+        cmocka_unit_test(copies_that_wait_for_the_disk_count_once),
+        cmocka_unit_test(a_check_that_waits_for_more_asks_the_disk_anew),
         LAB_TEST(an_unasked_answer_of_the_disk_is_harmless, set_up_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

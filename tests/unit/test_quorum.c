@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =
@@ -429,6 +430,92 @@ static void a_denial_by_another_rule_gives_back(void **state)
     assert_true(stats.undone >= 3);
 }
 
+/* The one slot that the journal of shard `at` has of the vnode. */
+static const struct lab_slot *journaled(const struct lab *lab, uint32_t at, uint32_t vnode)
+{
+    const struct lab_journal *journal = lab->shards[at].journal;
+    for (size_t i = 0; i < journal->slot_count; i++)
+        if (journal->slots[i].vnode == LAB_VNODES + vnode)
+            return &journal->slots[i];
+    fail();
+    return NULL;
+}
+
+/* A user whose counter under mixed-one is of one node's vnode and under mixed-quorum of another's.
+ */
+static void find_parted_user(const struct lab *lab, char user[16], uint32_t *one, uint32_t *quorum)
+{
+    for (uint32_t i = 0;; i++) {
+        (void)snprintf(user, 16, "user-%u", i);
+        *one = rank_of(lab, "mixed-one", user, 0);
+        *quorum = rank_of(lab, "mixed-quorum", user, 0);
+        if (*one != *quorum)
+            return;
+    }
+}
+
+/* Takes the user's counter under mixed-one out of memory, as if only the disk had it. */
+static void put_away(struct lab *lab, uint32_t at, const char *user, struct hash128 *id, void *out,
+                     int *len)
+{
+    struct identity identity;
+    const struct identity_value value = {user, strlen(user)};
+    struct table *table = lab->shards[at].shard->table;
+    assert_int_equal(identity_rule(&identity, "mixed-one", 9, &value, 1), 0);
+    *id = identity_slot(&lab->shards[at].options.secret, &identity, ALGORITHM_FIXED_WINDOW, 0);
+    *len = inspect_slot(lab->shards[at].shard, *id, out, 256);
+    assert_true(*len > 0);
+    table_drop(table, table_lookup(table, *id));
+    table_filter_add(table, vnode_of_user(lab, "mixed-one", user), *id);
+}
+
+struct succession {
+    uint32_t vnode;
+    uint32_t former;
+};
+
+static bool another_decides(struct lab *lab, void *context)
+{
+    const struct succession *it = context;
+    const uint32_t at = decider_of(lab, it->vnode);
+    return at != LAB_NONE && at != it->former;
+}
+
+/* What was granted in a term that is over is not given back: a later attempt may have been told of
+ * it then, and who decides now does not know. */
+static void a_grant_of_an_earlier_term_is_not_given_back(void **state)
+{
+    struct lab *lab = *state;
+    char user[16];
+    uint32_t one;
+    struct succession it;
+    struct hash128 id;
+    uint8_t state_of_one[256];
+    uint8_t before[256];
+    int len;
+    find_parted_user(lab, user, &one, &it.former);
+    it.vnode = vnode_of_user(lab, "mixed-quorum", user);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(check(lab, i % 3, "/mixed", user, 1).allowed);
+    lab_run(lab, 100 * LAB_MS);
+    put_away(lab, one, user, &id, state_of_one, &len);
+    const uint64_t seq = send(lab, one, "/mixed", user, OPERATION_CHECK, 1, 5000);
+    lab_run(lab, 50 * LAB_MS); /* the rule of quorum has answered, the other one waits */
+    const struct lab_slot *slot = journaled(lab, it.former, it.vnode);
+    assert_true(slot->len <= sizeof before);
+    memcpy(before, slot->bytes, slot->len);
+    lab_stop(lab, it.former);
+    lab_until(lab, another_decides, &it, 2000 * LAB_MS);
+    shard_loaded(lab->shards[one].shard, lab->now_ns, vnode_of_user(lab, "mixed-one", user), id, 0,
+                 state_of_one, (size_t)len, &lab->effects);
+    lab_perform(lab, one);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 500 * LAB_MS);
+    assert_int_equal(lab_stats(lab, one).undone, 1);
+    slot = journaled(lab, decider_of(lab, it.vnode), it.vnode);
+    assert_memory_equal(slot->bytes, before, slot->len);
+}
+
 /* Refund, reset, hit: each counts once. */
 static void refund_reset_and_hit_count_once(void **state)
 {
@@ -672,6 +759,7 @@ int main(void)
         TEST(a_report_before_the_promise_is_durable_is_none_of_it),
         TEST(a_lower_ballot_is_refused_with_the_higher_one),
         TEST(a_denial_by_another_rule_gives_back),
+        TEST(a_grant_of_an_earlier_term_is_not_given_back),
         TEST(refund_reset_and_hit_count_once),
         TEST(a_refund_in_doubt_is_not_repeated),
         TEST(a_repeated_refund_that_is_sent_on_is_done_once),

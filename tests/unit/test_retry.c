@@ -168,6 +168,20 @@ static void only_the_last_of_several_attempts_gives_back(void **state)
     assert_false(retry_recall(memory, &first, NOW_NS, &entry));
 }
 
+/* Who asks again for want of an answer is the same attempt: it claims nothing beside itself. */
+static void a_look_is_no_claim(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+
+    assert_false(retry_look(memory, &first, NOW_NS, &entry));
+    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    assert_true(retry_look(memory, &first, NOW_NS, &entry));
+    assert_int_equal(entry.granted, 9);
+    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_false(retry_look(memory, &first, NOW_NS, &entry));
+}
+
 /* R2: the count of claims stops at its bound instead of turning to "nobody claims it". */
 static void many_claims_do_not_wrap_to_none(void **state)
 {
@@ -287,6 +301,7 @@ int main(void)
         WITH_MEMORY(every_bit_of_the_identity_counts),
         WITH_MEMORY(a_released_answer_is_void),
         WITH_MEMORY(only_the_last_of_several_attempts_gives_back),
+        WITH_MEMORY(a_look_is_no_claim),
         WITH_MEMORY(many_claims_do_not_wrap_to_none),
         WITH_MEMORY(lost_answers_are_exactly_those_counted),
         WITH_MEMORY(the_oldest_answer_of_a_full_set_makes_room),
