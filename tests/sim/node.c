@@ -118,16 +118,19 @@ void node_stop(struct sim *sim, struct node *node)
     sim->coverage.stops++;
 }
 
-/* A tick of a node that stops: true when nothing is left to do. */
+/* A tick of a node that stops: true when nothing is left to do. As in node/runtime, a shard that
+ * has passed all it decided listens to nobody any more, so that what it has to write comes to an
+ * end, and one that has written it waits for the others. */
 static bool resigned(struct sim *sim, struct node *node, uint8_t shard)
 {
-    bool done = shard_resign(node->shards[shard], shell_clock(sim, node), &sim->effects);
+    if (shard_resign(node->shards[shard], shell_clock(sim, node), &sim->effects))
+        node->closed[shard] = true;
     shell_shard_done(sim, node, shard, false);
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        struct shard_stats stats;
-        shard_stats(node->shards[i], &stats);
-        done = done && stats.vnodes_deciding == 0 && shard_flushed(node->shards[i]);
-    }
+    if (node->closed[shard] && shard_flushed(node->shards[shard]))
+        node->idle[shard] = true;
+    bool done = true;
+    for (uint8_t i = 0; i < node->shard_count; i++)
+        done = done && node->idle[i];
     return done;
 }
 
@@ -317,6 +320,8 @@ static void end_process(struct sim *sim, struct node *node)
     disk_crash(sim, node);
     node->up = false;
     node->stopping = false;
+    memset(node->closed, 0, sizeof node->closed);
+    memset(node->idle, 0, sizeof node->idle);
     node->drains = false;
     node->paused_until_ns = 0;
 }
@@ -394,6 +399,8 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
     struct shard *shard = node->shards[event->shard];
     const int64_t now_ns = shell_clock(sim, node);
     if (shard == NULL) /* not in a cluster yet: the runtime has no such socket open */
+        return;
+    if (node->closed[event->shard] && (event->kind == EVENT_PEER || event->kind == EVENT_CLIENT))
         return;
     switch (event->kind) {
     case EVENT_PEER:

@@ -229,6 +229,8 @@ struct node {
     bool up;
     bool drains;   /* an operator wants it out of the ring; its next process does not know */
     bool stopping; /* in order: it passes on what it decides, and writes what it holds */
+    bool closed[SIM_SHARDS_MAX]; /* has passed it all on: listens to nobody any more */
+    bool idle[SIM_SHARDS_MAX];   /* and has written it all */
     bool bootstrap;
     uint16_t shard_count;
     int32_t drift_ppb;          /* of its monotonic clock */
