@@ -35,6 +35,9 @@
  * R3  A link is synced iff it is confirmed, and its newest MARK is acknowledged and states the
  *     vnode's present seq.
  * R4  A replica takes a MARK only if it took all slots of its sync.
+ * R5  is in stream_in.c.
+ * R6  What was put off may vanish before it goes (a slot that is as good as new): so a link owes a
+ *     MARK when its changes go again, whether one is left or not.
  *
  * The order of frames between the two channels never matters:
  *
@@ -310,8 +313,10 @@ static void resume_links(struct shard *shard, const struct effects *effects)
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
             if (receiver_of(vnode, link) != PEER_NONE && flows(&vnode->links[link]) &&
                 table_vnode_behind(shard->table, number, target_of(link)) &&
-                stream_has_room(shard, number, link, effects))
+                stream_has_room(shard, number, link, effects)) {
                 table_resume_vnode(shard->table, number, target_of(link));
+                owe_mark(shard, number, link); /* R6 */
+            }
     }
 }
 
@@ -507,6 +512,8 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         forget_frames(state, 0);
         if (table_vnode_behind(shard->table, entry->vnode, target_of((uint32_t)link)))
             table_resume_vnode(shard->table, entry->vnode, target_of((uint32_t)link));
+        if (state->mark_seq != table_vnode_seq(shard->table, entry->vnode))
+            owe_mark(shard, entry->vnode, (uint32_t)link); /* R6 */
     }
     if (state->phase != LINK_LIVE)
         return; /* of an earlier mark: more was sent since */

@@ -212,12 +212,44 @@ static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **s
     lab_free(lab);
 }
 
+/* R6: a replica was not heard for a while, and the MARK that it is to confirm is out. Meanwhile
+ * something changes, is put off, and is gone again before it may be sent: the replica is told that
+ * it lacks nothing all the same. */
+static void what_was_put_off_and_vanished_is_marked(void **state)
+{
+    struct lab *lab = *state;
+    struct limit brief = lab_limit(10);
+    brief.window_ns = 40 * LAB_MS;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t replica = lab_replica(lab, vnode, 2);
+    struct peer_record newest;
+    lab->cut[replica][decider] = true;
+    lab_run(lab, 300 * LAB_MS);
+    lab->drop_type = PEER_HELD;
+    lab->cut[replica][decider] = false;
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_check(lab, decider, KEY, &brief, 1).allowed);
+    lab_run(lab, 120 * LAB_MS);
+    lab->drop_type = 0;
+    assert_true(lab_said(lab, decider, replica, PEER_STREAM, &newest) >= 1);
+    peer_put_ack(&lab->records, newest.stream.stream, newest.stream.seq, false, true);
+    lab_speak(lab, replica, decider);
+    lab_run(lab, 1000 * LAB_MS);
+    struct inspect_vnode decided;
+    struct inspect_vnode held;
+    inspect_vnode(lab->shards[decider].shard, vnode, &decided);
+    inspect_vnode(lab->shards[replica].shard, vnode, &held);
+    assert_int_equal(held.seq, decided.seq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST_THREE(a_change_is_sent_to_both_replicas_and_marked),
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
+        LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
         cmocka_unit_test(a_copy_without_its_beginning_is_refused),
         cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),
