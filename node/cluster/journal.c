@@ -289,8 +289,9 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
     if (shard->vnodes[number].drop_due)
         vnodes_stir(shard, number); /* J4 */
     if (!ok) {
-        quorum->promise_due = quorum->promise_due || promises;
-        quorum->header_due = quorum->header_due || (header && !shard->vnodes[number].drop_due);
+        const bool kept = !shard->vnodes[number].drop_due; /* else nobody waits for it any more */
+        quorum->promise_due = quorum->promise_due || (promises && kept);
+        quorum->header_due = quorum->header_due || (header && kept);
         if (quorum->promise_due || quorum->header_due)
             list(shard, number);
         shard->journal_held = 0;

@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/limit/engine.h"
-#include "node/limit/table.h"
+#include "node/cluster/vnodes_state.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =
@@ -159,6 +158,38 @@ static void a_header_waits_for_what_a_copy_left_over(void **state)
     lab_free(lab);
 }
 
+/* A promise whose batch was refused is not written any more for a vnode that was dropped meanwhile:
+ * nobody waits for it, and the term of a vnode that is not held here is hearsay. */
+static void a_dropped_vnode_promises_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t dropped = 0; dropped < 2; dropped++) {
+        struct lab *lab = lab_of_ghosts();
+        struct lab_shard *asked = &lab->shards[ASKED];
+        struct peer_vnode ballot = ghost_entry(lab, 7, 0);
+        ballot.role = ROLE_RECOVERING;
+        ballot.flags = ENTRY_BALLOT;
+        ballot.term.epoch = lab->config->epoch;
+        asked->journal_ns = -1;
+        lab_run(lab, 5 * LAB_MS);
+        lab_journal_end(lab, ASKED, true);
+        peer_put_vnode(&lab->records, PEER_QUERY, &ballot);
+        lab_speak(lab, GHOST, ASKED);
+        lab_tick(lab, ASKED);
+        lab_run(lab, LAB_MS);
+        assert_true(asked->journal->out);
+        if (dropped != 0)
+            vnodes_drop(asked->shard, GHOST_VNODE);
+        lab_journal_end(lab, ASKED, false);
+        asked->journal_ns = 0;
+        lab_run(lab, 60 * LAB_MS); /* longer than the rest after a refused batch */
+        const bool promised =
+            term_compare(&asked->journal->promised[GHOST_VNODE], &ballot.term) >= 0;
+        assert_int_equal(promised, dropped == 0);
+        lab_free(lab);
+    }
+}
+
 /* Two ghosts say that they follow nobody until the running node asks them for a ballot, which is
  * given. Its journal stands still. */
 static struct term ghosts_let_campaign(struct lab *lab)
@@ -263,6 +294,7 @@ int main(void)
         cmocka_unit_test(slots_are_held_only_with_their_header),
         cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
         cmocka_unit_test(a_header_waits_for_what_a_copy_left_over),
+        cmocka_unit_test(a_dropped_vnode_promises_nothing),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
