@@ -553,6 +553,8 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         vnodes_stir_all(shard);
     shard->resigning = true;
     shard_tick(shard, now_ns, effects);
+    if (shard->resigned)
+        return true;
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
@@ -564,6 +566,7 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
                 return false;
         }
     }
+    shard->resigned = true;
     return true;
 }
 

@@ -460,6 +460,7 @@ struct shard {
     uint64_t opened;     /* terms opened since the start */
     bool reroute_due;
     bool resigning;
+    bool resigned; /* V10 of vnodes.c */
     bool flush_asked;
     bool flush_more;  /* the last batch did not hold all */
     bool write_out;   /* a batch is with the storage writer */

@@ -33,6 +33,9 @@
  * V9  Who recovers and finds the best state on another line than its own (merge.c) does not take
  *     it, for its own counts would go, but yields: the others do not wait for it, one of them takes
  *     over and merges what it has.
+ * V10 Who has passed on all that it decided, because it stops, takes nothing over any more: nobody
+ *     listens to the others in its name, so that they are silent says nothing. What it would open
+ *     would be the highest term when it comes back.
  */
 #include <string.h>
 
@@ -270,9 +273,9 @@ bool vnodes_first_alive(const struct shard *shard, uint32_t number)
     return false;
 }
 
-/* Whether `link` need not be waited for any more. A replica that is heard is waited for as long as it
- * takes: it may hold a lease that this node's echoes renew, and decide (P3). Only one that was never
- * heard, because nothing tells yet that it exists, has but the time it takes to start. */
+/* Whether `link` need not be waited for any more. A replica that is heard is waited for as long as
+ * it takes: it may hold a lease that this node's echoes renew, and decide (P3). Only one that was
+ * never heard, because nothing tells yet that it exists, has but the time it takes to start. */
 static bool accounted(const struct shard *shard, const struct vnode *vnode, uint32_t link)
 {
     const uint16_t at = vnode->links[link].peer;

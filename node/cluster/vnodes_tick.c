@@ -215,7 +215,8 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         const uint32_t number = shard->stirred[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
-        passes += tick_one(shard, number, passes < VNODES_PASSES_PER_TICK, effects);
+        if (!shard->resigned) /* V10 */
+            passes += tick_one(shard, number, passes < VNODES_PASSES_PER_TICK, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
             vnode->arrived = true;
             shard->unarrived--;
@@ -238,6 +239,8 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
             if (vnode->links[i].peer == at)
                 stream_unconfirm(shard, number, i);
         vnodes_stir(shard, number);
+        if (shard->resigned) /* V10 */
+            continue;
         if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
             quorum_replica_tick(shard, number, effects);
         else if (vnode->role == ROLE_REPLICA && vnode->hint == at)

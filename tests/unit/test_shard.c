@@ -398,6 +398,27 @@ static void a_resigning_shard_waits_for_the_living_alone(void **state)
     assert_true(resign(lab, 2)); /* there is nobody to pass to */
 }
 
+/* V10 of vnodes.c: who has passed everything on has its sockets closed while it writes. That it
+ * hears nobody then is no reason to take anything over. */
+static void who_has_passed_everything_on_takes_nothing_over(void **state)
+{
+    struct lab *lab = *state;
+    uint32_t turns = 0;
+    while (!resign(lab, 0)) {
+        assert_true(++turns < 1000);
+        lab_run(lab, LAB_MS);
+    }
+    lab->cut[1][0] = true;
+    lab->cut[2][0] = true;
+    for (turns = 0; turns < 500; turns++) {
+        assert_true(resign(lab, 0));
+        lab_run(lab, LAB_MS);
+        assert_int_equal(lab_stats(lab, 0).vnodes_deciding, 0);
+    }
+    assert_int_equal(lab_stats(lab, 1).vnodes_deciding + lab_stats(lab, 2).vnodes_deciding,
+                     LAB_VNODES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +439,7 @@ int main(void)
         LAB_TEST_THREE(every_vnode_is_counted_in_one_role),
         LAB_TEST_THREE(all_rules_are_given_back_at_the_end),
         LAB_TEST_THREE(a_resigning_shard_waits_for_the_living_alone),
+        LAB_TEST_THREE(who_has_passed_everything_on_takes_nothing_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
