@@ -101,8 +101,10 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
         vnode->in_from = at;
         vnode->in_term = *term;
         vnode->in_sync = record->term.sync;
-        /* R4: of one that is not seen from its beginning, a part was passed over. */
-        vnode->whole = followed && record->term.begins;
+        /* R4: of one that is not seen from its beginning, a part was passed over; and what is
+         * pulled is a complete copy or nothing. */
+        vnode->whole =
+            followed && record->term.begins && (vnode->role == ROLE_REPLICA || record->term.copy);
         stream_in_broken(shard, number);
         if (vnode->whole && record->term.copy) {
             table_copy_begin(shard->table, number);
@@ -157,17 +159,25 @@ void stream_tell_held(struct shard *shard, uint16_t at, uint32_t number, uint32_
 
 void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
 {
-    put_sync(shard, at, PEER_LACK, number, shard->vnodes[number].in_sync, effects);
+    const struct vnode *vnode = &shard->vnodes[number];
+    const uint32_t sync = vnode->in_from == at ? vnode->in_sync : 0; /* 0: whatever it sends */
+    put_sync(shard, at, PEER_LACK, number, sync, effects);
 }
 
 void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    if (!vnodes_mine(shard, entry->vnode) || vnode->in_late || !follows(shard, at, entry->vnode) ||
-        (vnode->role == ROLE_REPLICA && term_compare(&entry->state, &vnode->term) != 0))
+    if (!vnodes_mine(shard, entry->vnode) || vnode->in_late)
         return;
-    if (!vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
+    const bool followed = follows(shard, at, entry->vnode);
+    const bool present = term_compare(&entry->state, &vnode->term) == 0;
+    /* B3 of bound.c: a decider whom this node had given up, and who lives, must not take the
+     * acknowledgement of the frame for one of the mark. */
+    const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
+    if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
+        return;
+    if (given_up || !vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
     }

@@ -128,7 +128,10 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     const bool own = term->writer == shard->options.node_id && vnodes_mine(shard, number);
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
     const bool quorum = vnodes_quorum(shard, number);
-    if ((quorum || !own) && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
+    /* Of an own term, of the process before, somebody else has the state: a decider asks for it
+     * (V6), and who recovers is about to. */
+    const bool asks = own && !quorum && vnode->role == ROLE_RECOVERING;
+    if (!asks && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
         vnodes_become_replica(shard, number);
     if (quorum)
         quorum_adopted(shard, number);

@@ -120,6 +120,8 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     const uint8_t changed = set_replicas(shard, number, ids, count);
     if (vnode->merge.begun && vnode->links[0].sync == 0)
         diverge_again(shard, number); /* the place that it is sent from belongs to a newcomer */
+    if (vnode->puller != PEER_NONE && vnode->links[0].sync == 0)
+        stream_restart_link(shard, number, 0); /* so does that of a state that is pulled */
     if (!vnodes_mine(shard, number) || (same && changed == 0))
         return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;

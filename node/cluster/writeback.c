@@ -160,6 +160,7 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
     } else {
         shard->vnodes[number].term = *state;
         shard->vnodes[number].merge.guard.blind = true;
+        shard->vnodes[number].beyond = true; /* W2: slots are written before their header */
     }
     shard->vnodes[number].state = *state;
     table_set_vnode_seq(shard->table, number, seq);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
 #include "tests/unit/support_shard.h"
@@ -243,6 +244,98 @@ static void what_was_put_off_and_vanished_is_marked(void **state)
     assert_int_equal(held.seq, decided.seq);
 }
 
+/* Gives the vnode of KEY at shard `at` so many slots that a copy of it takes many frames. */
+static void fill(struct lab *lab, uint32_t at, const struct limit *limit)
+{
+    struct table *table = lab->shards[at].shard->table;
+    uint8_t bytes[STATE_MAX];
+    const int len = table_export(
+        table, table_lookup(table, lab_slot_of(lab, KEY, limit->algorithm)), bytes, sizeof bytes);
+    assert_true(len > 0);
+    for (uint32_t i = 0; i < 30000; i++) {
+        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        assert_int_equal(
+            table_import(table, lab_vnode_of(lab, KEY), id, bytes, (size_t)len, lab->now_ns, 0), 0);
+    }
+}
+
+static bool pulls(const struct lab *lab, uint32_t at, uint32_t vnode)
+{
+    return lab->shards[at].shard->vnodes[vnode].pulling;
+}
+
+/* The place from which a state is sent that somebody pulls belongs to another replica. When the
+ * ring gives that place away meanwhile, the copy is begun anew: nothing opens on a part of it. */
+static void a_state_that_is_pulled_is_whole_though_the_ring_changes(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t dead = lab_replica(lab, vnode, 0);
+    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t source = lab_replica(lab, vnode, 2);
+    lab->shards[source].shard->sync = 0x90000000u; /* so that its next copy counts as a later one */
+    lab_stop(lab, puller);
+    lab_run(lab, 200 * LAB_MS);
+    (void)lab_check(lab, dead, KEY, &limit, 70);
+    lab_run(lab, 100 * LAB_MS);
+    lab->large = true;
+    fill(lab, source, &limit);
+    lab_stop(lab, dead);
+    lab_start(lab, puller);
+    lab->drop_type = PEER_SLOT;
+    for (uint32_t i = 0; i < 3000 && !pulls(lab, puller, vnode); i++)
+        lab_run(lab, LAB_MS);
+    assert_true(pulls(lab, puller, vnode));
+    lab_run(lab, 20 * LAB_MS);
+    const uint64_t voter = lab->shards[source].node;
+    assert_int_equal(ring_config_set_voters(lab->config_next, lab->config, &voter, 1), 0);
+    lab_adopt(lab);
+    assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[dead].node), 0);
+    lab_adopt(lab);
+    lab_view(lab, source);
+    lab_run(lab, LAB_MS);
+    assert_int_equal(ring_config_settle(lab->config_next, lab->config), 0);
+    lab_adopt(lab);
+    lab_view(lab, source);
+    lab_run(lab, 20 * LAB_MS);
+    lab->drop_type = 0;
+    lab_view_all(lab);
+    lab_run(lab, 2000 * LAB_MS);
+    assert_int_equal(lab_used(lab, puller, KEY, &limit), 70);
+}
+
+/* Who has given its decider up, and waits for another's report, refuses what that one sends, in
+ * words: a decider that stood still must not count as held what nobody took. */
+static void a_mark_of_a_decider_that_was_given_up_is_refused_in_words(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t replica = lab_replica(lab, vnode, 1);
+    const uint32_t slow = lab_replica(lab, vnode, 2);
+    (void)lab_check(lab, decider, KEY, &limit, 1);
+    lab_run(lab, 50 * LAB_MS);
+    struct shard *still = lab->shards[decider].shard;
+    lab->shards[decider].shard = NULL;
+    lab->drop_type = PEER_REPORT;
+    for (uint32_t i = 0; i < 300 && lab_role(lab, replica, vnode) != SHARD_RECOVERING; i++)
+        lab_run(lab, LAB_MS);
+    lab->shards[decider].shard = still;
+    lab->cut[decider][slow] = lab->cut[slow][decider] = true;
+    assert_int_equal(lab_role(lab, replica, vnode), SHARD_RECOVERING);
+    lab_run(lab, 30 * LAB_MS);
+    lab_ask(lab, &limit, KEY, OPERATION_CHECK, 50);
+    (void)lab_send(lab, decider, 1000);
+    lab_run(lab, 200 * LAB_MS);
+    if (lab_role(lab, replica, vnode) == SHARD_RECOVERING)
+        assert_true(lab_stats(lab, decider).over_tokens >= 50 ||
+                    lab_stats(lab, decider).vnodes_cut_off > 0);
+    assert_true(lab_said(lab, replica, decider, PEER_LACK, NULL) > 0);
+    lab->drop_type = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +343,8 @@ int main(void)
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
+        LAB_TEST_THREE(a_state_that_is_pulled_is_whole_though_the_ring_changes),
+        LAB_TEST_THREE(a_mark_of_a_decider_that_was_given_up_is_refused_in_words),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
         cmocka_unit_test(a_copy_without_its_beginning_is_refused),
         cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),
