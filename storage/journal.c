@@ -16,8 +16,9 @@
  *
  * I1  A batch is one transaction: all of it or nothing is on disk.
  * I2  A promise only rises, and outlives its vnode: an acceptor that leaves and comes back has
- * ruled out the same terms. I3  `check` covers key and value, so neither a flipped bit nor the
- * record of another vnode is taken for data. I4  No transaction is open between calls.
+ *     ruled out the same terms. What it accepted of a term is a promise of that term as well.
+ * I3  `check` covers key and value, so neither a flipped bit nor the record of another vnode is
+ * taken for data. I4  No transaction is open between calls.
  *
  * Must not interpret a state. An older release leaves keys that begin with 2 alone.
  */
@@ -303,6 +304,22 @@ struct journal_drop {
     uint32_t vnode;
 };
 
+/* The term of the header becomes a promise, for the header goes (I2). */
+static int keep_promise(struct store *store, MDB_txn *txn, uint32_t vnode)
+{
+    struct journal_key key = key_make(vnode, STORE_JOURNAL_HEADER, no_id);
+    struct store_journal_record record;
+    MDB_val at = key_value(&key);
+    MDB_val value;
+    int result = mdb_get(txn, store->meta.dbi, &at, &value);
+    if (result != 0) {
+        return result == MDB_NOTFOUND ? 0 : result;
+    }
+    result = record_open(store, &at, &value, &record);
+    record.kind = STORE_JOURNAL_PROMISE;
+    return result == 0 ? record_apply(store, txn, &record) : result;
+}
+
 static int drop_work(void *context, MDB_txn *txn)
 {
     const struct journal_drop *const drop = context;
@@ -312,7 +329,10 @@ static int drop_work(void *context, MDB_txn *txn)
     MDB_cursor *cursor = NULL;
     MDB_val at = key_value(&from);
     MDB_val value;
-    int result = mdb_cursor_open(txn, store->meta.dbi, &cursor);
+    int result = keep_promise(store, txn, drop->vnode);
+    if (result == 0) {
+        result = mdb_cursor_open(txn, store->meta.dbi, &cursor);
+    }
     if (result != 0) {
         return result;
     }

@@ -274,7 +274,8 @@ int store_journal_get(struct store *store, uint32_t vnode, struct hash128 id, vo
 int store_journal_list(struct store *store, struct store_listing *listing, uint64_t now_ms,
                        struct hash128 *ids, size_t capacity, size_t *count) MUST_USE;
 
-/* Forgets header and slots of `vnode` in one transaction. Its promise stays: should this node hold
+/* Forgets header and slots of `vnode` in one transaction. Its promise stays, and is raised to the
+ * term of the header: should this node hold
  * the vnode again, it must not accept what it had ruled out. Errors as store_journal_write. */
 int store_journal_drop(struct store *store, uint32_t vnode) MUST_USE;
 

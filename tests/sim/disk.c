@@ -99,8 +99,12 @@ static void put(struct disk *disk, uint32_t vnode, struct hash128 id, const uint
     disk->now.records++;
 }
 
+/* As the journal does it, what was accepted of a term is kept as a promise. */
 static void forget_vnode(struct disk *disk, uint32_t vnode)
 {
+    const struct term *state = &disk->now.headers[vnode].state;
+    if (disk->now.has_header[vnode] && term_compare(&disk->now.promises[vnode], state) < 0)
+        disk->now.promises[vnode] = *state;
     disk->now.has_header[vnode] = false;
     for (uint32_t i = 0; i < SIM_DISK_BUCKETS; i++) {
         while (disk->now.buckets[vnode][i] != NULL) {

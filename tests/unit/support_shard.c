@@ -142,6 +142,8 @@ static uint32_t shard_at(const struct lab *lab, uint64_t node, uint16_t shard)
 
 static void journal_drop(struct lab_journal *journal, uint32_t vnode)
 {
+    if (term_compare(&journal->state[vnode], &journal->promised[vnode]) > 0)
+        journal->promised[vnode] = journal->state[vnode];
     memset(&journal->state[vnode], 0, sizeof journal->state[vnode]);
     journal->seq[vnode] = 0; /* its promise stays */
     for (size_t i = journal->slot_count; i-- > 0;)

@@ -161,6 +161,27 @@ static void a_promise_only_rises(void **state)
     assert_int_equal(seen.promises[1], 1);
 }
 
+/* What was accepted of a term rules out the terms below it, also when what was accepted is dropped.
+ */
+static void a_dropped_header_leaves_a_promise_of_its_term(void **state)
+{
+    struct fixture *f = *state;
+    struct seen seen = {0};
+    const struct store_journal_record batch[] = {
+        promise(1, 1, 10, 1), header(1, 12, 1), header(2, 5, 2),
+        promise(3, 1, 30, 1), header(3, 12, 3),
+    };
+    fixture_open(f, NULL);
+    assert_int_equal(store_journal_write(f->store, batch, 5), 0);
+    for (uint32_t vnode = 1; vnode <= 3; vnode++)
+        assert_int_equal(store_journal_drop(f->store, vnode), 0);
+    assert_int_equal(store_journal_scan(f->store, see, &seen), 0);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.promises[1], 12);
+    assert_int_equal(seen.promises[2], 5);
+    assert_int_equal(seen.promises[3], 30);
+}
+
 /* Dropping a vnode takes its header and slots, and leaves its promise and its neighbours. */
 static void a_dropped_vnode_keeps_its_promise(void **state)
 {
@@ -416,6 +437,9 @@ static void model_step(struct store *store, struct model *model, struct random *
     if (random_below(random, 30) == 0) {
         const uint32_t vnode = (uint32_t)random_below(random, MODEL_VNODES);
         memset(model->slots[vnode], 0, sizeof(model->slots[vnode]));
+        if (model->seqs[vnode] != 0 && model->promises[vnode] == 0) {
+            model->promises[vnode] = 1; /* the number of all headers here */
+        }
         model->seqs[vnode] = 0;
         assert_int_equal(store_journal_drop(store, vnode), 0);
     }
@@ -606,6 +630,7 @@ int main(void)
         STORE_TEST(a_batch_survives_reopening),
         STORE_TEST(the_last_record_of_a_slot_counts),
         STORE_TEST(a_promise_only_rises),
+        STORE_TEST(a_dropped_header_leaves_a_promise_of_its_term),
         STORE_TEST(a_dropped_vnode_keeps_its_promise),
         STORE_TEST(expired_slots_go_in_small_portions),
         STORE_TEST(a_listing_gives_the_living_ids_of_its_vnode),
