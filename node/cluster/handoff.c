@@ -16,7 +16,8 @@
  *     leaves memory meanwhile is on disk, and copy.c, which begins after the pass, finds it there.
  * B2  A pass serves only links that are still COPYING to its peer; a restarted one waits for the
  *     next pass.
- * B3  A copy for somebody who recovers is not held up by the rate: checks wait for it.
+ * B3  A copy for somebody who recovers is not held up by the rate, nor by a pass to the same peer
+ *     that the rate holds up: checks wait for it.
  */
 #include <string.h>
 
@@ -60,13 +61,15 @@ void handoff_offer(struct shard *shard, uint32_t number, uint32_t link)
     struct vnode *vnode = &shard->vnodes[number];
     struct pass *pass = &shard->peers[stream_receiver(shard, number, link)]->pass;
     const uint32_t slots = table_count(shard->table, number);
-    if (pass->running || pass->links[number] != 0 || !stream_hears(shard, number, link) ||
-        (pass->vnodes > 0 && pass->slots + slots > slots_max(shard)))
+    if (pass->links[number] != 0 || !stream_hears(shard, number, link))
+        return;
+    if (vnode->role == ROLE_REPLICA || vnode->role == ROLE_RECOVERING)
+        pass->urgent = true; /* B3: the one that runs, or the one that this vnode will be of */
+    if (pass->running || (pass->vnodes > 0 && pass->slots + slots > slots_max(shard)))
         return;
     pass->links[number] = (uint8_t)(link + 1);
     pass->vnodes++;
     pass->slots += slots;
-    pass->urgent = pass->urgent || vnode->role == ROLE_REPLICA || vnode->role == ROLE_RECOVERING;
     vnode->links[link].phase = LINK_COPYING;
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/inspect.h"
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 enum { KEYS = 3000, BATCH = 500, SLOW_RATE = 64 << 10, RATE_BURST = 40 << 10 };
@@ -235,6 +236,46 @@ static void a_break_repeats_only_what_was_not_confirmed(void **state)
     lab_free(lab);
 }
 
+/* B3: a node that is being filled slowly comes first in rank when the decider dies, and pulls the
+ * state from the one that fills it: that copy does not wait for the slow one. */
+static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t dead = lab_replica(lab, vnode, 0);
+    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t source = lab_replica(lab, vnode, 2);
+    lab->large = true;
+    lab_stop(lab, puller);
+    lab_run(lab, 200 * LAB_MS);
+    (void)lab_check(lab, dead, KEY, &limit, 70);
+    lab_run(lab, 100 * LAB_MS);
+    struct table *table = lab->shards[source].shard->table;
+    uint8_t bytes[256];
+    const int len = table_export(table, table_lookup(table, lab_slot_of(lab, KEY, limit.algorithm)),
+                                 bytes, sizeof bytes);
+    assert_true(len > 0);
+    for (uint32_t i = 0; i < 20000; i++) {
+        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        assert_int_equal(table_import(table, lab_vnode_owned(lab, source), id, bytes, (size_t)len,
+                                      lab->now_ns, 0),
+                         0);
+    }
+    lab->shards[source].shard->options.handoff_rate = SLOW_RATE;
+    lab->cut[dead][puller] = lab->cut[puller][dead] = true; /* nothing of the vnode comes from it */
+    lab_start(lab, puller);
+    lab_run(lab, 60 * LAB_MS);
+    lab_stop(lab, dead);
+    int64_t waited_ns = 0;
+    for (; waited_ns < 15000 * LAB_MS && lab_role(lab, puller, vnode) != SHARD_DECIDING &&
+           lab_role(lab, source, vnode) != SHARD_DECIDING;
+         waited_ns += LAB_MS)
+        lab_run(lab, LAB_MS);
+    assert_true(waited_ns < 2000 * LAB_MS);
+    assert_int_equal(lab_used(lab, source, KEY, &limit), 70);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_late_slot_of_an_older_copy_changes_nothing),
         cmocka_unit_test(a_copy_keeps_to_its_rate),
         cmocka_unit_test(a_break_repeats_only_what_was_not_confirmed),
+        LAB_TEST_THREE(a_pull_does_not_wait_behind_a_slow_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
