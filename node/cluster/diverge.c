@@ -27,6 +27,7 @@
 #define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new deciders the last one is the heir */
 #define DIVERGE_AGAIN_NS  (20 * MS)  /* DIVERGED_END is repeated until MERGED comes */
 #define DIVERGE_ASK_NS    (100 * MS) /* a non-member asks whether it has a branch */
+#define DIVERGE_TWIN_NS   (100 * MS) /* who did not repeat it for so long may be gone */
 #define DIVERGE_KEEP_NS   (600000 * MS)
 
 /* ---- to whom --------------------------------------------------------------------------------- */
@@ -197,19 +198,57 @@ void diverge_in_apart(struct shard *shard, const struct peer_record *record)
         frame->nothing = !guard_apart(&vnode->merge.guard, &apart->state, apart->seq);
 }
 
-/* M6: whether another replica than `at` holds what was merged, if another holds anything. */
-static bool held_elsewhere(const struct shard *shard, uint32_t number, uint16_t at)
+/* Whether the branch still waits for MERGED, as far as is known. */
+static bool waits(const struct shard *shard, const struct merge_end *end)
+{
+    return end->sync != 0 && !end->told && shard->now_ns - end->again_ns < DIVERGE_TWIN_NS &&
+           !peers_silent(shard, end->from);
+}
+
+/* The note of the newest sending of `at`, or one to be written over; NULL if all are needed. */
+static struct merge_end *end_of(const struct shard *shard, struct merge_vnode *merge, uint16_t at)
+{
+    struct merge_end *unused = NULL;
+    for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++) {
+        if (merge->ends[i].sync != 0 && merge->ends[i].from == at)
+            return &merge->ends[i];
+        if (!waits(shard, &merge->ends[i]))
+            unused = &merge->ends[i];
+    }
+    return unused;
+}
+
+/* Whether another replica holds what was merged. */
+static bool held_elsewhere(const struct shard *shard, uint32_t number, const struct merge_end *end)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    bool others = false;
-    for (uint32_t i = 0; i < vnode->link_count; i++) {
-        if (vnode->links[i].peer == at || !vnode->links[i].confirmed)
-            continue;
-        others = true;
-        if (stream_held_seq(shard, number, i) >= vnode->merge.seq)
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer != end->from && vnode->links[i].confirmed &&
+            stream_held_seq(shard, number, i) >= end->seq)
+            return true;
+    return false;
+}
+
+/* Whether what was merged is on disk, or there is none. */
+static bool is_written(const struct shard *shard, const struct merge_end *end)
+{
+    if (shard->options.ephemeral)
+        return true;
+    return (!shard->write_out && table_target_idle(shard->table, TABLE_DISK)) ||
+           shard->dirty_ns > end->ended_ns;
+}
+
+/* Whether somebody else waits with the same branch, of which `end` holds no more than it. */
+static bool has_twin(const struct shard *shard, uint32_t number, const struct merge_end *end)
+{
+    const struct merge_vnode *merge = &shard->vnodes[number].merge;
+    for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++) {
+        const struct merge_end *twin = &merge->ends[i];
+        if (waits(shard, twin) && twin->from != end->from && twin->line == end->line &&
+            twin->branch_seq >= end->branch_seq)
             return true;
     }
-    return !others;
+    return false;
 }
 
 static void put_merged(struct shard *shard, uint16_t at, const struct peer_vnode *entry, bool again,
@@ -235,13 +274,25 @@ void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *e
     }
     if (shard->merge.side.waiting > 0)
         return; /* it is asked again */
-    if (merge->sync != entry->sync || merge->from != at) {
-        merge->sync = entry->sync;
-        merge->from = at;
-        merge->seq = table_vnode_seq(shard->table, entry->vnode);
+    struct merge_end *end = end_of(shard, merge, at);
+    if (end == NULL)
+        return; /* it is asked again */
+    if (end->sync != entry->sync || end->from != at) {
+        *end = (struct merge_end){
+            .from = at,
+            .sync = entry->sync,
+            .line = merge_line(&entry->state),
+            .branch_seq = entry->seq,
+            .seq = table_vnode_seq(shard->table, entry->vnode),
+            .ended_ns = shard->now_ns,
+        };
         merge->refusals = 0;
         shard->stats.merges++;
+        shard->next_flush_ns = shard->now_ns; /* somebody waits for it */
     }
-    if (held_elsewhere(shard, entry->vnode, at))
+    end->again_ns = shard->now_ns;
+    end->told = end->told || held_elsewhere(shard, entry->vnode, end) || is_written(shard, end) ||
+                has_twin(shard, entry->vnode, end); /* M6 */
+    if (end->told)
         put_merged(shard, at, entry, false, effects);
 }

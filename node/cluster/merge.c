@@ -27,8 +27,11 @@
  * M4  A contribution is noted with each merge, so a branch adds what it says once, however often
  *     and in whatever order it and others say it.
  * M5  Without room for a base or a contribution, or without a common cut, the larger of both states
- *     is taken (merge_fallbacks): never below any side, but below the sum.
- * M6  A branch counts as merged only when another replica holds the sum, if there is another.
+ *     is taken (merge_fallbacks): never below any side, but below the sum. So it is when the node
+ *     that merges dies before anybody else holds its memory: bases are not written to disk.
+ * M6  A branch counts as merged only when the sum outlives this process: when another replica holds
+ *     it, or the disk. Or when another node waits with the same branch, or more of it: one of those
+ *     who hold it can follow at once, and then holds the sum for the others.
  * M7  Guarding ends when every other replica holds a confirmed copy of the present term, and every
  *     writer of a cut is among them, or left, or was not seen for MERGE_GUARD_NS.
  * M8  Whoever is deposed while it guards has a branch like any other; what it merged goes along.

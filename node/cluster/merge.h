@@ -15,6 +15,7 @@ enum {
     MERGE_WAITS_MAX = 1024, /* slots that are fetched from disk to be merged */
     MERGE_LOADS_MAX = 64,   /* of those, asked for at a time */
     MERGE_REFUSALS_MAX = 16,
+    MERGE_ENDS_MAX = 4, /* branches of one vnode that are known to have ended */
 };
 
 /* What the frame at hand has said so far; valid within one event. */
@@ -52,6 +53,18 @@ struct merge {
     uint8_t other[SIDE_ENTRY_BYTES_MAX];
 };
 
+/* A sending that was ended. */
+struct merge_end {
+    uint16_t from;
+    bool told;           /* MERGED was said */
+    uint32_t sync;       /* 0: none */
+    uint64_t line;       /* names the term of the branch */
+    uint64_t branch_seq; /* and how far it goes */
+    uint64_t seq;        /* up to which replicas must hold it before it counts as merged */
+    int64_t ended_ns;    /* when it was ended first, and last */
+    int64_t again_ns;
+};
+
 /* Of one vnode. */
 struct merge_vnode {
     struct guard guard;
@@ -63,11 +76,9 @@ struct merge_vnode {
     uint16_t heir; /* to whom the branch goes, PEER_NONE: there is none */
     int64_t heir_ns;
     /* taking one over */
-    uint16_t from;         /* who ended the newest sending, and which */
-    uint32_t sync;         /* 0: none */
+    struct merge_end ends[MERGE_ENDS_MAX];
     uint32_t refused_sync; /* a sending of which something was not taken */
     uint32_t refusals;     /* sendings in a row that met a full side table */
-    uint64_t seq;          /* up to which replicas must hold it before it counts as merged */
 };
 
 struct shard;
@@ -86,6 +97,8 @@ enum merge_previous merge_find_previous(struct shard *shard, uint32_t vnode, uin
                                         struct bytes_view *found);
 /* Notes what else came with the branch that was merged, `state` being its state. */
 void merge_absorb(struct shard *shard, uint32_t vnode, uint32_t entry, struct bytes_view state);
+/* A short name of a term. */
+uint64_t merge_line(const struct term *term);
 /* The name of merges in the vnode's present term (struct side_blob). */
 uint32_t merge_event(const struct shard *shard, uint32_t vnode);
 

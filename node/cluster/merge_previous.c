@@ -25,11 +25,14 @@
 
 #include "node/cluster/shard_state.h"
 
+uint64_t merge_line(const struct term *term)
+{
+    return hash_mix64(term->epoch ^ hash_mix64(term->number ^ term->writer << 1));
+}
+
 uint32_t merge_event(const struct shard *shard, uint32_t number)
 {
-    const struct term *term = &shard->vnodes[number].term;
-    const uint64_t mixed = hash_mix64(term->epoch ^ hash_mix64(term->number ^ term->writer << 1));
-    return (uint32_t)(mixed >> 32) | 1;
+    return (uint32_t)(merge_line(&shard->vnodes[number].term) >> 32) | 1;
 }
 
 static struct bytes_view read_base(struct shard *shard, uint32_t blob)

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/support_disk.h"
+
 enum { FRAMES_MAX = 1 << 16, REPLIES_MAX = 1 << 14, RETRY_LIMIT_MS = 20000 };
 
 /* Tests read tokens and names in order, so ids grow with the node's number. */
@@ -249,10 +251,18 @@ static void take_effect(struct lab *lab, uint32_t at, const struct effect *effec
             (struct lab_reply){at, effect->len, copy_of(effect->bytes, effect->len)};
         break;
     case EFFECT_LOAD:
+        if (lab->disks != NULL) {
+            disks_load(lab, at, effect->vnode, effect->id);
+            break;
+        }
         assert_true(lab->load_count < sizeof lab->loads / sizeof *lab->loads);
         lab->loads[lab->load_count++] = (struct lab_load){at, effect->vnode, effect->id};
         break;
     case EFFECT_LIST:
+        if (lab->disks != NULL) {
+            disks_list(lab, at, effect->vnode);
+            break;
+        }
         assert_true(lab->list_count < sizeof lab->lists / sizeof *lab->lists);
         lab->lists[lab->list_count++] = (struct lab_load){.at = at, .vnode = effect->vnode};
         break;
@@ -263,6 +273,8 @@ static void take_effect(struct lab *lab, uint32_t at, const struct effect *effec
         lab->dropped_vnodes++;
         if (effect->vnode >= LAB_VNODES)
             journal_drop(lab->shards[at].journal, effect->vnode);
+        else if (lab->disks != NULL)
+            disks_drop(lab, at, effect->vnode);
         break;
     case EFFECT_META:
     case EFFECT_JOINED:
@@ -309,6 +321,8 @@ void lab_create(struct lab *lab, uint32_t at)
     it->options.incarnation = it->options.boot;
     assert_int_equal(shard_new(alloc_heap(), &it->options, lab->now_ns, &it->shard), 0);
     journal_restore(lab, at);
+    if (lab->disks != NULL)
+        disks_restore(lab, at);
 }
 
 static void give_view(struct lab *lab, uint32_t at)
@@ -450,6 +464,8 @@ static void step(struct lab *lab)
         if (lab->shards[at].shard != NULL) {
             lab_tick(lab, at);
             journal_step(lab, at);
+            if (lab->disks != NULL)
+                disks_step(lab, at);
         }
     lab_deliver(lab);
 }

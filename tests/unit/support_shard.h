@@ -118,6 +118,8 @@ struct lab {
     size_t list_count;
     size_t admin_count;
     size_t dropped_vnodes;
+    struct lab_disks
+        *disks; /* support_disk.h; NULL: what is gathered and loaded is up to the test */
     /* the message being made, and the answer being read */
     uint64_t seq;
     uint64_t next_boot;
