@@ -5,6 +5,8 @@
 
 #include "base/mp.h"
 
+enum { FIELDS = 10, TOKENS_MAX = 32 };
+
 int join_encode(const struct join_message *message, void *out, size_t capacity)
 {
     struct mp_writer writer;
@@ -12,7 +14,7 @@ int join_encode(const struct join_message *message, void *out, size_t capacity)
         return TG_ETOOBIG;
     *(uint8_t *)out = JOIN_MARK;
     mp_writer_init(&writer, (uint8_t *)out + 1, capacity - 1);
-    mp_put_array(&writer, 10);
+    mp_put_array(&writer, FIELDS);
     mp_put_uint(&writer, JOIN_VERSION);
     mp_put_uint(&writer, message->type);
     mp_put_bin(&writer, message->cluster_id, sizeof message->cluster_id);
@@ -33,22 +35,28 @@ static void get_key(struct mp_cursor *cursor, struct hash_key *key)
         memcpy(key->bytes, bytes, HASH_KEY_LEN);
 }
 
-int join_decode(const void *frame, size_t len, struct join_message *message)
+int join_open(const void *frame, size_t len, uint32_t fields, struct mp_token *tokens,
+              size_t tokens_max, struct mp_cursor *cursor)
 {
-    struct mp_token tokens[32];
-    struct mp_cursor cursor;
-    memset(message, 0, sizeof *message);
     if (!join_is(frame, len) || len > JOIN_FRAME_MAX)
         return TG_EPROTOCOL;
-    const int count =
-        mp_parse((const uint8_t *)frame + 1, len - 1, tokens, sizeof tokens / sizeof *tokens);
+    const int count = mp_parse((const uint8_t *)frame + 1, len - 1, tokens, tokens_max);
     if (count < 0)
         return TG_EPROTOCOL;
-    mp_cursor_init(&cursor, tokens, (size_t)count);
-    if (mp_get_array(&cursor) < 10)
+    mp_cursor_init(cursor, tokens, (size_t)count);
+    if (mp_get_array(cursor) < fields)
         return TG_EPROTOCOL;
-    if (mp_get_uint(&cursor) != JOIN_VERSION)
-        return TG_EVERSION;
+    return mp_get_uint(cursor) == JOIN_VERSION ? 0 : TG_EVERSION;
+}
+
+int join_decode(const void *frame, size_t len, struct join_message *message)
+{
+    struct mp_token tokens[TOKENS_MAX];
+    struct mp_cursor cursor;
+    memset(message, 0, sizeof *message);
+    const int error = join_open(frame, len, FIELDS, tokens, TOKENS_MAX, &cursor);
+    if (error != 0)
+        return error;
     const uint64_t type = mp_get_uint(&cursor);
     const uint8_t *cluster_id = mp_get_bin_exact(&cursor, CONTROL_CLUSTER_ID_LEN);
     message->sender = mp_get_uint(&cursor);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/mp.h"
 #include "node/cluster/control.h"
 
 enum { JOIN_MARK = 0xc1, JOIN_VERSION = 1, JOIN_FRAME_MAX = CONTROL_CONFIG_LEN_MAX + 512 };
@@ -36,6 +37,10 @@ struct join_message {
 
 /* Length, or TG_ETOOBIG. */
 MUST_USE int join_encode(const struct join_message *message, void *out, size_t capacity);
+/* Parses a frame of at least `fields` values into the caller's tokens, and reads up to behind its
+ * version. 0, TG_EPROTOCOL, TG_EVERSION. */
+MUST_USE int join_open(const void *frame, size_t len, uint32_t fields, struct mp_token *tokens,
+                       size_t tokens_max, struct mp_cursor *cursor);
 /* 0, TG_EPROTOCOL, TG_EVERSION. */
 MUST_USE int join_decode(const void *frame, size_t len, struct join_message *message);
 /* Whether the frame is one of these (and not SWIM's). */

@@ -485,14 +485,14 @@ const uint8_t *register_value(const struct register_core *core, size_t *len)
 
 /* ---- durable record -------------------------------------------------------------------------- */
 
-static void put_ballot(struct mp_writer *writer, const struct register_ballot *ballot)
+void register_put_ballot(struct mp_writer *writer, const struct register_ballot *ballot)
 {
     mp_put_uint(writer, ballot->number);
     mp_put_uint(writer, ballot->node);
     mp_put_uint(writer, ballot->boot);
 }
 
-static void get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot)
+void register_get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot)
 {
     ballot->number = mp_get_uint(cursor);
     ballot->node = mp_get_uint(cursor);
@@ -506,8 +506,8 @@ int register_encode(const struct register_core *core, void *out, size_t capacity
     mp_put_array(&writer, 9);
     mp_put_uint(&writer, REGISTER_RECORD_VERSION);
     mp_put_uint(&writer, core->epoch);
-    put_ballot(&writer, &core->promised);
-    put_ballot(&writer, &core->accepted);
+    register_put_ballot(&writer, &core->promised);
+    register_put_ballot(&writer, &core->accepted);
     mp_put_bin(&writer, core->accepted_value.bytes, core->accepted_value.len);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
@@ -527,8 +527,8 @@ int register_restore(struct register_core *core, int64_t now_ns, const void *rec
     const bool whole = mp_get_array(&cursor) == 9;
     const bool known = mp_get_uint(&cursor) == REGISTER_RECORD_VERSION;
     const uint64_t epoch = mp_get_uint(&cursor);
-    get_ballot(&cursor, &promised);
-    get_ballot(&cursor, &accepted);
+    register_get_ballot(&cursor, &promised);
+    register_get_ballot(&cursor, &accepted);
     const uint8_t *value = mp_get_bin(&cursor, &value_len);
     if (cursor.failed || !whole || !known || register_ballot_compare(&accepted, &promised) > 0)
         return TG_ECORRUPT;

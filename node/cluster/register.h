@@ -32,6 +32,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/mp.h"
 #include "ring/config.h"
 
 enum {
@@ -103,6 +104,9 @@ MUST_USE int register_restore(struct register_core *core, int64_t now_ns, const 
                               size_t len);
 /* The durable record; length, or TG_ETOOBIG. */
 MUST_USE int register_encode(const struct register_core *core, void *out, size_t capacity);
+/* A ballot among other values: what the record and the frames have in common. */
+void register_put_ballot(struct mp_writer *writer, const struct register_ballot *ballot);
+void register_get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot);
 
 /* The committed configuration is now this one; what belonged to earlier instances is forgotten. */
 void register_follow(struct register_core *core, const struct ring_config *committed);

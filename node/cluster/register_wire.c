@@ -10,20 +10,6 @@ enum { FIELDS = 13, TOKENS_MAX = 32 };
 
 static_assert(JOIN_FRAME_MAX >= REGISTER_VALUE_LEN_MAX + 256, "a frame holds any value");
 
-static void put_ballot(struct mp_writer *writer, const struct register_ballot *ballot)
-{
-    mp_put_uint(writer, ballot->number);
-    mp_put_uint(writer, ballot->node);
-    mp_put_uint(writer, ballot->boot);
-}
-
-static void get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot)
-{
-    ballot->number = mp_get_uint(cursor);
-    ballot->node = mp_get_uint(cursor);
-    ballot->boot = mp_get_uint(cursor);
-}
-
 int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity)
 {
     const struct register_message *message = &frame->message;
@@ -39,8 +25,8 @@ int register_wire_encode(const struct register_frame *frame, void *out, size_t c
     mp_put_uint(&writer, message->sender);
     mp_put_str(&writer, frame->address);
     mp_put_uint(&writer, message->epoch);
-    put_ballot(&writer, &message->ballot);
-    put_ballot(&writer, &message->other);
+    register_put_ballot(&writer, &message->ballot);
+    register_put_ballot(&writer, &message->other);
     mp_put_bin(&writer, message->value, message->value_len);
     return writer.failed ? TG_ETOOBIG : (int)writer.len + 1;
 }
@@ -51,23 +37,16 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     struct mp_token tokens[TOKENS_MAX];
     struct mp_cursor cursor;
     memset(frame, 0, sizeof *frame);
-    if (!join_is(bytes, len) || len > JOIN_FRAME_MAX)
-        return TG_EPROTOCOL;
-    const int count = mp_parse((const uint8_t *)bytes + 1, len - 1, tokens, TOKENS_MAX);
-    if (count < 0)
-        return TG_EPROTOCOL;
-    mp_cursor_init(&cursor, tokens, (size_t)count);
-    if (mp_get_array(&cursor) < FIELDS)
-        return TG_EPROTOCOL;
-    if (mp_get_uint(&cursor) != JOIN_VERSION)
-        return TG_EVERSION;
+    const int error = join_open(bytes, len, FIELDS, tokens, TOKENS_MAX, &cursor);
+    if (error != 0)
+        return error;
     const uint64_t type = mp_get_uint(&cursor);
     const uint8_t *cluster_id = mp_get_bin_exact(&cursor, CONTROL_CLUSTER_ID_LEN);
     message->sender = mp_get_uint(&cursor);
     mp_copy_str(&cursor, frame->address, sizeof frame->address);
     message->epoch = mp_get_uint(&cursor);
-    get_ballot(&cursor, &message->ballot);
-    get_ballot(&cursor, &message->other);
+    register_get_ballot(&cursor, &message->ballot);
+    register_get_ballot(&cursor, &message->other);
     message->value = mp_get_bin(&cursor, &message->value_len);
     if (cursor.failed || cluster_id == NULL || type <= JOIN_CONFIG ||
         type >= JOIN_CONFIG + REGISTER_TYPE_END || message->sender == 0 ||

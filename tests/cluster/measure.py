@@ -76,12 +76,7 @@ class Scene:
         self.cluster = Cluster(self.folder, nodes, *arguments, network=network)
 
     def __enter__(self):
-        for node in self.cluster:
-            node.spawn()
-        for node in self.cluster:
-            node.wait_ready()
-        self.cluster.wait_healthy(90)
-        return self.cluster
+        return self.cluster.start(90)
 
     def __exit__(self, *ignored):
         self.cluster.close()
@@ -379,11 +374,7 @@ def kill_all_once(cluster, number):
         killed = time.monotonic()
         cluster.kill_all()
         load.stopping.set()
-    for node in cluster:
-        node.spawn()
-    for node in cluster:
-        node.wait_ready()
-    cluster.wait_healthy(30)
+    cluster.start(30)
     history = History(load)
     with cluster.client() as client:
         used = {key: client.used(key, limit) for key in keys}

@@ -229,7 +229,7 @@ def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster
         killed = time.monotonic()
         cluster.kill_all()
         load.stopping.set()
-    cluster_restart(cluster)
+    cluster.start()
     with cluster.client() as client:
         for key in keys:
             answered = load.allowed(key)
@@ -240,14 +240,6 @@ def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster
                                           f"the last {FLUSH_S + ONE_FLUSH_S:g} s: {last}")
             assert answered - used <= last
 
-
-def cluster_restart(cluster):
-    """Starts all nodes again, at once."""
-    for node in cluster:
-        node.spawn()
-    for node in cluster:
-        node.wait_ready()
-    cluster.wait_healthy()
 
 
 # All nodes die when nothing has changed for a while: nothing is forgotten.
@@ -263,7 +255,7 @@ def test_the_kill_of_all_idle_nodes_forgets_nothing(new_cluster, measured):
     wait_written(cluster)
     cluster.kill_all()
     watch = Stopwatch()
-    cluster_restart(cluster)
+    cluster.start()
     measured("all nodes killed and restarted: healthy after", f"{watch.ms:.0f} ms")
     with cluster.client() as client:
         assert {key: client.used(key, limits[key]) for key in keys} == dict.fromkeys(keys, 60)

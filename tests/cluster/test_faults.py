@@ -123,11 +123,7 @@ def test_a_full_disk_is_told_and_survived(small_disk, new_cluster, measured):
     measured("space is back: written again after", f"{watch.ms:.0f} ms")
     wait_for(lambda: full.status()["storage"]["flush_lag_ms"] == 0, 10, "all is written")
     cluster.kill_all()
-    for node in cluster:
-        node.spawn()
-    for node in cluster:
-        node.wait_ready()
-    cluster.wait_healthy()
+    cluster.start()
     with full.client(deadline_s=5) as client:
         for keys in (before, during):
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}

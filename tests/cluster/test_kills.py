@@ -66,10 +66,7 @@ class Round:
         start = time.monotonic()
         self.cluster.kill_all()
         self.all_died = start, time.monotonic()
-        for node in self.cluster:
-            node.spawn()
-        for node in self.cluster:
-            node.wait_ready()
+        self.cluster.start_all()
         return len(self.cluster.nodes)
 
     def run(self, everyone):

@@ -182,11 +182,7 @@ def test_all_nodes_restarted_at_once_keep_every_count(new_cluster, measured):
         assert set(cluster.stop_all().values()) == {0}
         measured("all nodes stopped after", f"{watch.ms:.0f} ms")
         assert watch.ms < scaled(5) * 1000
-    for node in cluster:
-        node.spawn()
-    for node in cluster:
-        node.wait_ready()
-    cluster.wait_healthy()
+    cluster.start()
     with cluster.client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
 

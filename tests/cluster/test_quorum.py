@@ -173,9 +173,6 @@ def test_all_killed_at_once_forget_nothing_that_was_answered(quorum):
     with load_of(quorum, users) as load:
         wait_for(lambda: load.allowed() > LIMIT, 10, "a part of the limits is used")
         quorum.kill_all()
-        for node in quorum:
-            node.spawn()
-        for node in quorum:
-            node.wait_ready()
+        quorum.start_all()
     wait_in_use(quorum)
     assert_never_above(load, users, rest_of(quorum, users))

@@ -80,10 +80,7 @@ def test_quorum_forgets_nothing_when_all_nodes_die(new_cluster, tmp_path, measur
     with singles(cluster, keys_of("all")) as load:
         wait_for(lambda: load.count() > 300, 20, "the load runs")
         cluster.kill_all()
-        for node in cluster:
-            node.spawn()
-        for node in cluster:
-            node.wait_ready()
+        cluster.start_all()
         before = load.count()
         wait_for(lambda: load.count() > before + 100, 20, "answers come again")
     cluster.wait_healthy()

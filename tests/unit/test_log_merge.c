@@ -17,6 +17,10 @@ enum { MINE = 1, OTHER = 2, VNODE = 5, CASES = EFFORT(100000), TIMES_MAX = 32 };
 static uint8_t mine_bytes[TABLE_EXPORT_MAX];
 static uint8_t other_bytes[TABLE_EXPORT_MAX];
 
+/* The longest log that there may be. */
+static const struct limit longest = {
+    .count = LIMIT_LOG_COUNT_MAX, .window_ns = 3600000000000, .algorithm = ALGORITHM_SLIDING_LOG};
+
 static struct table *big_table(void)
 {
     struct table *table;
@@ -61,20 +65,17 @@ static void two_full_logs_keep_the_newest_events(void **state)
 {
     (void)state;
     struct table *table = big_table();
-    const struct limit limit = {.count = LIMIT_LOG_COUNT_MAX,
-                                .window_ns = 3600000000000,
-                                .algorithm = ALGORITHM_SLIDING_LOG};
     const int64_t start_ns = LIMIT_TEST_EPOCH_NS;
-    fill(table, MINE, &limit, start_ns, 1000000);            /* over 65 s */
-    fill(table, OTHER, &limit, start_ns + 20000000, 500000); /* over 33 s */
+    fill(table, MINE, &longest, start_ns, 1000000);            /* over 65 s */
+    fill(table, OTHER, &longest, start_ns + 20000000, 500000); /* over 33 s */
     const size_t len = export(table, OTHER, other_bytes);
     const int64_t now_ns = start_ns + 70000000000;
     assert_int_equal(table_merge(table, VNODE, limit_key(MINE), NULL, 0, other_bytes, len, now_ns),
                      0);
-    assert_int_equal(used(table, MINE, &limit, now_ns), LIMIT_LOG_COUNT_MAX);
+    assert_int_equal(used(table, MINE, &longest, now_ns), LIMIT_LOG_COUNT_MAX);
     /* The 65,536th newest of the 131,072 is kept and the one before is not. */
     const struct limit_decision denied =
-        limit_do(table, MINE, &limit, OPERATION_PEEK, 1, 0, now_ns);
+        limit_do(table, MINE, &longest, OPERATION_PEEK, 1, 0, now_ns);
     assert_false(denied.allowed);
     int64_t times[2 * LIMIT_LOG_COUNT_MAX];
     for (int64_t i = 0; i < (int64_t)LIMIT_LOG_COUNT_MAX; i++) {
@@ -101,9 +102,6 @@ static void full_logs_of_runs_stay_within_both_bounds(void **state)
 {
     (void)state;
     struct table *table = big_table();
-    const struct limit limit = {.count = LIMIT_LOG_COUNT_MAX,
-                                .window_ns = 3600000000000,
-                                .algorithm = ALGORITHM_SLIDING_LOG};
     struct random random;
     random_init(&random, 201);
     const int64_t start_ns = LIMIT_TEST_EPOCH_NS;
@@ -114,24 +112,24 @@ static void full_logs_of_runs_stay_within_both_bounds(void **state)
         for (uint64_t key = MINE; key <= OTHER; key++) {
             const uint64_t most = 1 + random_below(&random, 40);
             for (int64_t i = 0; i < 65536; i++)
-                (void)limit_do(table, key, &limit, OPERATION_HIT, 1 + random_below(&random, most),
+                (void)limit_do(table, key, &longest, OPERATION_HIT, 1 + random_below(&random, most),
                                0, start_ns + i * 1000000 + (int64_t)key * 1000);
         }
-        const uint64_t sides[2] = {used(table, MINE, &limit, now_ns),
-                                   used(table, OTHER, &limit, now_ns)};
+        const uint64_t sides[2] = {used(table, MINE, &longest, now_ns),
+                                   used(table, OTHER, &longest, now_ns)};
         int64_t retry_ns = 0;
         for (uint64_t key = MINE; key <= OTHER; key++) {
             const int64_t side_ns =
-                limit_do(table, key, &limit, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns;
+                limit_do(table, key, &longest, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns;
             retry_ns = side_ns > retry_ns ? side_ns : retry_ns;
         }
         const size_t len = export(table, OTHER, other_bytes);
         assert_int_equal(
             table_merge(table, VNODE, limit_key(MINE), NULL, 0, other_bytes, len, now_ns), 0);
-        const uint64_t merged = used(table, MINE, &limit, now_ns);
+        const uint64_t merged = used(table, MINE, &longest, now_ns);
         assert_true(merged >= LIMIT_LOG_COUNT_MAX || merged == sides[0] + sides[1]);
         assert_true(merged <= 2 * LIMIT_LOG_COUNT_MAX);
-        assert_true(limit_do(table, MINE, &limit, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns >=
+        assert_true(limit_do(table, MINE, &longest, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns >=
                     retry_ns);
         const size_t merged_len = export(table, MINE, mine_bytes);
         drop(table, MINE); /* it is believed elsewhere */
@@ -147,20 +145,17 @@ static void a_run_at_the_edge_leaves_one_event(void **state)
 {
     (void)state;
     struct table *table = big_table();
-    const struct limit limit = {.count = LIMIT_LOG_COUNT_MAX,
-                                .window_ns = 3600000000000,
-                                .algorithm = ALGORITHM_SLIDING_LOG};
     const int64_t start_ns = LIMIT_TEST_EPOCH_NS;
-    (void)limit_do(table, MINE, &limit, OPERATION_HIT, 9, 0, start_ns);
+    (void)limit_do(table, MINE, &longest, OPERATION_HIT, 9, 0, start_ns);
     for (int64_t i = 2; i < (int64_t)LIMIT_LOG_COUNT_MAX; i++)
-        (void)limit_do(table, MINE, &limit, OPERATION_HIT, 1, 0, start_ns + i * 1000000);
+        (void)limit_do(table, MINE, &longest, OPERATION_HIT, 1, 0, start_ns + i * 1000000);
     const int64_t now_ns = start_ns + 70000000000;
-    (void)limit_do(table, OTHER, &limit, OPERATION_HIT, 1, 0, now_ns);
+    (void)limit_do(table, OTHER, &longest, OPERATION_HIT, 1, 0, now_ns);
     const size_t len = export(table, OTHER, other_bytes);
     assert_int_equal(table_merge(table, VNODE, limit_key(MINE), NULL, 0, other_bytes, len, now_ns),
                      0);
-    assert_int_equal(used(table, MINE, &limit, now_ns), LIMIT_LOG_COUNT_MAX);
-    assert_int_equal(limit_do(table, MINE, &limit, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns,
+    assert_int_equal(used(table, MINE, &longest, now_ns), LIMIT_LOG_COUNT_MAX);
+    assert_int_equal(limit_do(table, MINE, &longest, OPERATION_PEEK, 1, 0, now_ns).retry_after_ns,
                      start_ns + 3600000000000 - now_ns);
     table_free(&table);
 }
@@ -237,15 +232,12 @@ static void a_full_arena_leaves_the_log_as_it_was(void **state)
 {
     (void)state;
     struct table *table = limit_table(); /* 4 MiB: logs of 256 KiB fill it soon */
-    const struct limit limit = {.count = LIMIT_LOG_COUNT_MAX,
-                                .window_ns = 3600000000000,
-                                .algorithm = ALGORITHM_SLIDING_LOG};
     uint64_t key = OTHER;
     for (bool full = false; !full; key++) {
         for (int64_t i = 0; i < 60000 && !full; i++)
-            full =
-                limit_do(table, key, &limit, OPERATION_HIT, 1, 0, LIMIT_TEST_EPOCH_NS + i * 1000000)
-                    .status != LIMIT_DECIDED;
+            full = limit_do(table, key, &longest, OPERATION_HIT, 1, 0,
+                            LIMIT_TEST_EPOCH_NS + i * 1000000)
+                       .status != LIMIT_DECIDED;
         uint32_t slot; /* being written, nothing can be dropped */
         while ((slot = table_next_dirty(table, TABLE_DISK)) != TABLE_NONE)
             table_write_begin(table, slot);

@@ -280,49 +280,45 @@ static void owned_vnodes_add_up_to_all_of_them(void **state)
     view_free(&view);
 }
 
-/* Views are made while nodes run, so lack of memory is an error and never a leak. */
-static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
+/* Makes a view, of its own or like another one, while the first request for memory fails, then the
+ * second and so on; which request was the first that no view needed. */
+static size_t fail_each_request(const struct view *like)
 {
     struct view_member members[5];
     size_t fail_at = 0;
     int error = TG_ENOMEM;
 
-    (void)state;
     make_members(members);
     while (error == TG_ENOMEM) {
         struct alloc_failing failing;
         struct view *view;
         alloc_failing_init(&failing, ++fail_at);
-        error = view_new(&failing.allocator, 1, members, 5, 10, &changing, &view);
+        error = like == NULL ? view_new(&failing.allocator, 1, members, 5, 10, &changing, &view)
+                             : view_again(&failing.allocator, 1, members, 5, 10, like, &view);
         assert_true((view != NULL) == (error == 0));
         view_free(&view);
         assert_int_equal(failing.bytes_live, 0);
     }
     assert_int_equal(error, 0);
-    assert_true(fail_at > 10); /* the view, its members, two tables of four arrays, the last */
+    return fail_at;
+}
+
+/* Views are made while nodes run, so lack of memory is an error and never a leak. */
+static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
+{
+    (void)state;
+    /* the view, its members, two tables of four arrays, the last */
+    assert_true(fail_each_request(NULL) > 10);
 }
 
 /* The same of views that take the ring of another. */
 static void lack_of_memory_for_a_view_like_another_leaks_nothing(void **state)
 {
     struct view *before = make_view(&changing, 10);
-    struct view_member members[5];
-    size_t fail_at = 0;
-    int error = TG_ENOMEM;
 
     (void)state;
-    make_members(members);
-    while (error == TG_ENOMEM) {
-        struct alloc_failing failing;
-        struct view *view;
-        alloc_failing_init(&failing, ++fail_at);
-        error = view_again(&failing.allocator, 1, members, 5, 10, before, &view);
-        assert_true((view != NULL) == (error == 0));
-        view_free(&view);
-        assert_int_equal(failing.bytes_live, 0);
-    }
-    assert_int_equal(error, 0);
-    assert_int_equal(fail_at, 11); /* the view, its members, two tables of four arrays */
+    assert_int_equal(fail_each_request(before),
+                     11); /* the view, its members, two tables of four arrays */
     view_free(&before);
 }
 

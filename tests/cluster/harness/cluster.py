@@ -57,14 +57,18 @@ class Cluster:
         self.nodes.append(node)
         return node
 
-    def start(self):
+    def start(self, healthy_s=15):
         """Starts all nodes at once and waits until the cluster is healthy."""
+        self.start_all()
+        self.wait_healthy(healthy_s)
+        return self
+
+    def start_all(self):
+        """Starts all nodes at once and waits until each of them serves."""
         for node in self.nodes:
             node.spawn()
         for node in self.nodes:
             node.wait_ready()
-        self.wait_healthy()
-        return self
 
     def node(self, name):
         return next(node for node in self.nodes if node.name == name)
