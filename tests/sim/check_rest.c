@@ -137,6 +137,18 @@ bool check_converged(struct sim *sim, char *why)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
+/* The shard of node `i` that has this role for the key's vnode, or NULL. */
+static const struct shard *member_as(struct sim *sim, uint32_t i, const struct key *key,
+                                     enum shard_role role)
+{
+    struct inspect_vnode at;
+    if (!sim->nodes[i].member)
+        return NULL;
+    const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
+    inspect_vnode(shard, key->vnode, &at);
+    return at.role == role ? shard : NULL;
+}
+
 static bool key_equal(struct sim *sim, const struct key *key, char *why)
 {
     uint8_t expected[STATE_MAX];
@@ -144,23 +156,15 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
     int expected_len = -1;
     uint32_t decider = 0;
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        if (!sim->nodes[i].member)
-            continue;
-        const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
-        struct inspect_vnode at;
-        inspect_vnode(shard, key->vnode, &at);
-        if (at.role != SHARD_DECIDING)
+        const struct shard *shard = member_as(sim, i, key, SHARD_DECIDING);
+        if (shard == NULL)
             continue;
         decider = i;
         expected_len = inspect_slot(shard, key->id, expected, sizeof expected);
     }
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        if (!sim->nodes[i].member)
-            continue;
-        const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
-        struct inspect_vnode at;
-        inspect_vnode(shard, key->vnode, &at);
-        if (at.role != SHARD_REPLICA || expected_len <= 0)
+        const struct shard *shard = member_as(sim, i, key, SHARD_REPLICA);
+        if (shard == NULL || expected_len <= 0)
             continue;
         const int len = inspect_slot(shard, key->id, held, sizeof held);
         if (len > 0 && (len != expected_len || memcmp(held, expected, (size_t)len) != 0)) {

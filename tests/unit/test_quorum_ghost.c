@@ -65,6 +65,16 @@ static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mar
     lab_speak(lab, GHOST, ASKED);
 }
 
+/* The ghost opens a term and sends a first slot, which the running node takes and holds. */
+static void ghost_decides(struct lab *lab)
+{
+    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_sends(lab, 1, true, 10);
+    lab_run(lab, 5 * LAB_MS);
+}
+
 /* Slots that reached the journal before their mark came are not said to be held while the header
  * there is older: after a crash the replica would claim no more than that one does. */
 static void slots_are_held_only_with_their_header(void **state)
@@ -72,11 +82,7 @@ static void slots_are_held_only_with_their_header(void **state)
     struct lab *lab = lab_of_ghosts();
     struct peer_record held;
     (void)state;
-    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
-    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
-    lab_speak(lab, GHOST, ASKED);
-    ghost_sends(lab, 1, true, 10);
-    lab_run(lab, 5 * LAB_MS);
+    ghost_decides(lab);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
     assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 10);
     ghost_sends(lab, 2, true, 0);
@@ -101,11 +107,8 @@ static void a_copy_that_may_leave_something_over_is_repeated(void **state)
     struct lab *lab = lab_of_ghosts();
     struct peer_record lack;
     (void)state;
-    struct peer_vnode mark = ghost_entry(lab, 5, 1);
-    peer_put_vnode(&lab->records, PEER_OPENED, &mark);
-    lab_speak(lab, GHOST, ASKED);
-    ghost_sends(lab, 1, true, 10);
-    lab_run(lab, 5 * LAB_MS);
+    struct peer_vnode mark;
+    ghost_decides(lab);
     for (uint32_t sync = 2; sync < 4; sync++) {
         mark = ghost_entry(lab, 5, 10 + sync);
         mark.sync = sync;
@@ -127,11 +130,7 @@ static void a_header_waits_for_what_a_copy_left_over(void **state)
     struct lab *lab = lab_of_ghosts();
     struct peer_record held;
     (void)state;
-    const struct peer_vnode opened = ghost_entry(lab, 5, 1);
-    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
-    lab_speak(lab, GHOST, ASKED);
-    ghost_sends(lab, 1, true, 10);
-    lab_run(lab, 5 * LAB_MS);
+    ghost_decides(lab);
     const struct lab_journal *journal = lab->shards[ASKED].journal;
     assert_int_equal(journal->slot_count, 1);
     uint8_t before[GHOST_STATE_MAX];
