@@ -398,6 +398,16 @@ void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint1
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* Changes with the peers that there are, and with the shard of a node that serves a vnode. */
+static uint64_t digest_peers(const struct shard *shard)
+{
+    uint64_t digest = shard->peer_count;
+    for (uint32_t i = 0; i < shard->view->member_count; i++)
+        digest +=
+            hash_mix64(shard->view->members[i].id ^ hash_mix64(shard->view->members[i].shards));
+    return digest;
+}
+
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects)
 {
@@ -405,9 +415,10 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
-    if (reconfigured || shard->peer_count != shard->peers_followed)
+    const uint64_t peers = digest_peers(shard);
+    if (reconfigured || peers != shard->peers_followed)
         vnodes_follow_view(shard, effects);
-    shard->peers_followed = shard->peer_count;
+    shard->peers_followed = peers;
     if (shard->quorum_wanted)
         vnodes_use_quorum(shard, effects);
     vnodes_stir_all(shard); /* members came or went */

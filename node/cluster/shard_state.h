@@ -468,7 +468,8 @@ struct shard {
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;
-    uint16_t peers_followed;                  /* the count when vnodes last followed the view */
+    uint64_t peers_followed;                  /* a digest of who has which shards, when vnodes
+                                                 last followed the view */
     uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
 
     struct vnode *vnodes;   /* [2 x options.vnodes]: the plane of `one`, that of quorum */

@@ -212,6 +212,25 @@ static void what_was_restored_under_one_header_is_not_taken_for_equal(void **sta
     assert_int_equal(lab_used(lab, next, KEY, &limit), 70);
 }
 
+/* A node that comes back with another number of shards, also one it had before, is replicated to
+ * where its vnodes are now, without any change of the ring. */
+static void links_follow_the_number_of_shards_of_a_node(void **state)
+{
+    struct lab *lab = *state;
+    struct shard *shard = lab->shards[0].shard;
+    const uint16_t counts[] = {1, 2, 1, 3, 2};
+    for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        lab->shards_each = counts[i];
+        lab_view(lab, 0);
+        for (uint32_t number = 0; number < LAB_VNODES; number++) {
+            const struct replica_link *link = &shard->vnodes[number].links[0];
+            assert_int_equal(shard->peers[link->peer]->shard, number % counts[i]);
+        }
+    }
+    lab->shards_each = 1;
+    lab_view(lab, 0);
+}
+
 /* A node that stops in order passes every vnode on, with the count, and takes none back. */
 static void a_resigning_node_passes_deciding_on(void **state)
 {
@@ -256,6 +275,7 @@ int main(void)
         LAB_TEST_THREE(a_returned_owner_decides_again_only_with_the_count),
         LAB_TEST_THREE(a_cut_off_decider_gives_way_to_the_newer_term),
         LAB_TEST_THREE(whoever_is_heard_is_waited_for),
+        LAB_TEST_THREE(links_follow_the_number_of_shards_of_a_node),
         LAB_TEST_THREE(a_decider_takes_no_term_of_its_former_process_for_its_own),
         LAB_TEST_THREE(what_was_restored_under_one_header_is_not_taken_for_equal),
         LAB_TEST_THREE(a_resigning_node_passes_deciding_on),
