@@ -248,6 +248,8 @@ static void promise_kept(struct shard *shard, uint32_t number, struct effects *e
     if (term_compare(&quorum->promised, &vnode->term) != 0)
         return; /* a higher one is on its way */
     if (vnode->term.writer == shard->options.node_id) {
+        if (quorum->campaigning)
+            quorum->campaign_ns = shard->now_ns;
         if (vnode->role == ROLE_RECOVERING)
             quorum_recover(shard, number, effects);
     } else if (quorum->report_due && vnode->hint != PEER_NONE) {

@@ -169,13 +169,14 @@ struct peer_vnode {
 
 /* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c). */
 enum peer_vnode_flag {
-    ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open */
+    ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open; REPORT: it does */
     ENTRY_INVITED = 8, /* QUERY: the decider itself wants it so */
     ENTRY_BOUND = 16,  /* REPORT: a decider lives, as far as the sender knows */
     /* MARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
      * configuration for which that is true; `state` is the term of what was sent. */
     ENTRY_SETTLED = 32,
     ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
+    ENTRY_OPEN = 128,    /* `term` was opened: its writer has told the sender, or is the sender */
 };
 
 /* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver

@@ -29,6 +29,9 @@
  * P9  The processes of a node are numbered (`boot`), and nobody but the newest speaks for it: what
  *     an earlier one sent may be on its way for long after the next one is heard. Only when that
  *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
+ * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
+ * behind more than it can do at present, or its answers do here. It lives; but to repeat anything,
+ * or to begin something new with it, would only make the queue longer.
  */
 #include <string.h>
 
@@ -40,6 +43,7 @@ enum {
     PEERS_AGE_DECAY = 64, /* a second or so until a slow moment of the way is forgotten */
 };
 #define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */
+#define PEERS_LAG_NS          (500 * MS)  /* the longest way there and back that serves a decider */
 #define PEERS_PATIENCE_MAX_NS (1000 * MS) /* slower ways than half of it serve no decider */
 
 static uint32_t home_of(uint64_t node, uint16_t peer_shard)
@@ -217,6 +221,12 @@ static bool nearly_silent(const struct shard *shard, uint16_t at)
         return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
     return shard->now_ns >=
            latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - margin(shard);
+}
+
+bool peers_lag(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    return peer->echo_seen_ns != 0 && shard->now_ns - peer->echo_seen_ns > PEERS_LAG_NS;
 }
 
 bool peers_deaf(const struct shard *shard, uint16_t at)

@@ -150,6 +150,16 @@ static uint8_t living_links(const struct shard *shard, const struct vnode *vnode
     return links;
 }
 
+uint8_t quorum_prompt_links(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    uint8_t links = living_links(shard, vnode);
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if ((links & 1u << i) != 0 && peers_lag(shard, vnode->links[i].peer))
+            links &= (uint8_t) ~(1u << i);
+    return links;
+}
+
 bool quorum_reachable(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -199,8 +209,9 @@ void quorum_opened(struct shard *shard, uint32_t number)
     ASSERT(quorum->first_part == POOL_NONE);
     for (uint32_t i = 0; i < SHARD_REPLICAS_OTHER; i++)
         vnode->links[i].durable_seq = 0;
-    quorum->campaigning = false;
-    quorum->sealed = false;
+    quorum_set_campaigning(shard, number, false);
+    quorum_set_sealed(shard, number, false);
+    quorum->outbid = false;
     quorum->stalled = false;
     quorum->cut_ns = 0;
     quorum->marked_seq = 0;
@@ -297,7 +308,7 @@ void quorum_link_held(struct shard *shard, uint32_t number, uint32_t link,
 void quorum_doubt(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    quorum->sealed = false;
+    quorum_set_sealed(shard, number, false);
     quorum->stalled = false;
     while (quorum->first_part != POOL_NONE) { /* Q6 */
         const uint32_t index = quorum->first_part;
@@ -368,27 +379,34 @@ static bool set_linked(const struct shard *shard, uint32_t number, const struct 
 }
 
 /* The decider follows a change of the sets (Q9): its ballot stands for the old ones until a
- * majority of the new set holds the vnode, so that the new ballot costs one round trip. */
+ * majority of the new set holds the vnode, so that the new ballot costs one round trip. It goes
+ * above a ballot that some replica has promised, so that this one can follow it again. */
 static void follow_sets(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct quorum *quorum = quorum_of(shard, number);
     struct quorum_set from;
     struct quorum_set to;
     quorum_view_sets(shard, number, &from, &to);
-    if (quorum_current(shard, number)) {
-        quorum->sealed = false;
+    if (quorum_current(shard, number) && !quorum->outbid) {
+        quorum_set_sealed(shard, number, false);
         return;
     }
-    if (shard->view->stable && set_equal(&quorum->to, &to)) { /* the transition is over */
-        quorum->from = to;
-        quorum->sealed = false;
+    if (!quorum->outbid && shard->view->stable && set_equal(&quorum->to, &to)) {
+        quorum->from = to; /* the transition is over */
+        quorum_set_sealed(shard, number, false);
         quorum_advance(shard, number, effects);
     } else if (quorum->sealed) {
-        if (quorum->first_part == POOL_NONE || shard->now_ns - quorum->campaign_ns > SEAL_MAX_NS)
-            quorum_campaign(shard, number, true, effects);
-    } else if (set_confirmed(shard, number, &to) && quorum_reachable(shard, number) &&
-               shard->vnodes[number].term.epoch <= shard->view->epoch) {
-        quorum->sealed = true;
+        const bool done = quorum->first_part == POOL_NONE;
+        if (!quorum_up_to_date(shard, number))
+            quorum_set_sealed(shard, number, false); /* the view that is lacking will come */
+        else if (done || shard->now_ns - quorum->campaign_ns > SEAL_MAX_NS)
+            quorum_campaign(shard, number, true, !quorum->outbid, effects);
+    } else if ((quorum->outbid || set_confirmed(shard, number, &to)) &&
+               quorum_reachable(shard, number) && quorum_up_to_date(shard, number)) {
+        if (!quorum_may_move(shard) ||
+            !quorum_majority(shard, number, &from, &to, quorum_prompt_links(shard, number), true))
+            return;
+        quorum_set_sealed(shard, number, true);
         quorum->campaign_ns = shard->now_ns;
     } else if (!set_linked(shard, number, &quorum->from) ||
                !set_linked(shard, number, &quorum->to)) {
@@ -493,7 +511,7 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
     switch ((enum peer_role)vnode->role) {
     case ROLE_DECIDING:
         return quorum_committed(shard, number) && quorum_current(shard, number) &&
-               !quorum->sealed && quorum->cut_ns == 0;
+               !quorum->sealed && !quorum->outbid && quorum->cut_ns == 0;
     case ROLE_REPLICA:
         return quorum->lost_ns == 0;
     case ROLE_ABSENT:
@@ -531,7 +549,8 @@ void quorum_check(const struct shard *shard, uint32_t number)
         ASSERT(part->commit_seq > quorum->committed_seq && part->commit_seq >= last);
         last = part->commit_seq;
     }
-    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT) /* B1 of quorum_ballot.c */
+    ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* B6 */
+    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* B1 of quorum_ballot.c */
         ASSERT(term_compare(&quorum->promised, &vnode->term) <= 0);
     if (decides(vnode)) {
         ASSERT(!quorum->campaigning);

@@ -12,32 +12,87 @@
  * the decider disturbs nobody; and neither does one that returns after a restart.
  *
  * The replica of the highest rank that lives goes first; those of lower rank follow when nobody
- * decides for a while all the same, each a little later (it may be heard and yet hear nobody). Who
- * is deposed pauses for a random time: so duels end.
+ * decides for a while all the same, each a little later (it may be heard and yet hear nobody).
+ * Whose ballot comes to nothing pauses for a random time. A ballot under way is left time: who
+ * promised it promises nothing to others while its candidate lives and has not given up, and
+ * patience doubles with every ballot of which no decider came, as questions that nobody answers
+ * become rarer. So on machines that are slower than any time named here duels end as well, and work
+ * does not pile up.
  *
- * B1  vnode.term is the highest ballot promised in memory; quorum.promised is the durable one. What
- *     counts for Q2 is spoken of only when durable.
- * B2  A replica that is bound to a living decider promises nothing to others, unless the decider
- *     itself invited them (Q8).
- * B3  A node that is no replica by its own view has no vote, and so has one with an older view than
- *     the ballot's sets come from the right to campaign (Q9 of quorum.c).
+ *   N's ballot b lost against D's term t < b:  N, who promised b, can take nothing of t
+ *
+ *      N                     D decides (t)              X follows D
+ *      | STALE b, or QUERY b   |                          |
+ *      |---------------------->| seals; ballot c > b      |
+ *      |<----------------------|------------------------->|
+ *      | promise c             | opens c                  | promise c
+ *
+ * B1  vnode.term is the highest ballot promised in memory, or opened; quorum.promised is the
+ * durable one. What counts for Q2 is spoken of only when durable. B2  A replica that is bound to a
+ * living decider, or to the candidate that it promised last, promises nothing to others, unless the
+ * decider itself invited them (Q8). B3  A node that is no replica by its own view has no vote, and
+ * so has one with an older view than the ballot's sets come from the right to campaign (Q9 of
+ * quorum.c). B4  A ballot is promised only to its writer, who asks for it; of one that others speak
+ * of it is noted that the next one must be above it, unless they know that it was opened. So a
+ *     ballot that came to nothing deposes nobody.
+ * B5  A candidate keeps its ballot while it gets on, and while it is not refused: another one would
+ *     need the same promises once more.
+ * B6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its own
+ *     will), so that the ones that are have the journals and the network for themselves.
  */
 #include "base/assert.h"
 #include "node/cluster/vnodes_state.h"
 
-#define ASK_AGAIN_NS    (30 * MS)
-#define ASK_DEAF_NS     (250 * MS)
-#define CAMPAIGN_MAX_NS (300 * MS)  /* then it is asked anew who is free */
-#define PULL_MAX_NS     (1000 * MS) /* then a better source is looked for */
-#define RANK_PATIENCE_NS                                                                           \
-    (100 * MS)                       /* per rank: how much longer a replica waits for its betters  \
-                                      */
-#define OTHER_PATIENCE_NS (150 * MS) /* for a candidate that lives and does not open */
-#define PAUSE_MS          100        /* a deposed one rests for one to two times that */
+#define ASK_AGAIN_NS      (30 * MS)
+#define ASK_DEAF_NS       (250 * MS)
+#define CAMPAIGN_MAX_NS   (300 * MS)  /* without getting on; then it is asked anew who is free */
+#define PULL_MAX_NS       (1000 * MS) /* then a better source is looked for */
+#define UNREACHABLE_NS    (100 * MS)  /* then a ballot is let go */
+#define RANK_PATIENCE_NS  (100 * MS)  /* how much longer a replica waits for each of its betters */
+#define OTHER_PATIENCE_NS (150 * MS)  /* for a candidate that lives and does not open */
+#define CANDIDATE_NS                                                                               \
+    (300 * MS)       /* for so long a promise binds beyond the last sign of its candidate */
+#define PAUSE_MS 100 /* a failed candidate rests for one to two times that */
+
+enum {
+    ASKS_MAX = 6, /* questions become rarer so many times, by half each time */
+    REPEATS_PER_TICK = 1024,
+    TRIES_MAX = 4,     /* patience becomes longer so many times */
+    MOVING_MAX = 1024, /* vnodes (B6) */
+};
 
 static bool decides(uint8_t role)
 {
     return role == ROLE_DECIDING || role == ROLE_PASSING;
+}
+
+static void count_moving(struct shard *shard, struct quorum *quorum)
+{
+    const bool moving = quorum->sealed || quorum->campaigning;
+    if (moving && !quorum->moving)
+        shard->quorum_moving++;
+    else if (!moving && quorum->moving)
+        shard->quorum_moving--;
+    quorum->moving = moving;
+}
+
+void quorum_set_sealed(struct shard *shard, uint32_t number, bool sealed)
+{
+    struct quorum *quorum = quorum_of(shard, number);
+    quorum->sealed = sealed;
+    count_moving(shard, quorum);
+}
+
+void quorum_set_campaigning(struct shard *shard, uint32_t number, bool campaigning)
+{
+    struct quorum *quorum = quorum_of(shard, number);
+    quorum->campaigning = campaigning;
+    count_moving(shard, quorum);
+}
+
+bool quorum_may_move(const struct shard *shard)
+{
+    return shard->quorum_moving < MOVING_MAX;
 }
 
 void quorum_lost(struct shard *shard, uint32_t number)
@@ -50,7 +105,10 @@ void quorum_lost(struct shard *shard, uint32_t number)
 
 void quorum_found(struct shard *shard, uint32_t number)
 {
-    quorum_of(shard, number)->lost_ns = 0;
+    struct quorum *quorum = quorum_of(shard, number);
+    quorum->lost_ns = 0;
+    quorum->tries = 0;
+    quorum->asks = 0;
 }
 
 void quorum_pause(struct shard *shard, uint32_t number)
@@ -61,11 +119,36 @@ void quorum_pause(struct shard *shard, uint32_t number)
         shard->now_ns + (int64_t)(PAUSE_MS + mixed % PAUSE_MS) * MS;
 }
 
+static void count_try(struct quorum *quorum)
+{
+    if (quorum->tries < TRIES_MAX)
+        quorum->tries++;
+}
+
+/* For how long nobody decided, and nobody was about to, as far as known here. */
+static int64_t leaderless_ns(const struct shard *shard, const struct quorum *quorum)
+{
+    const bool heard = quorum->heard_ns > quorum->lost_ns;
+    return shard->now_ns - (heard ? quorum->heard_ns : quorum->lost_ns);
+}
+
+static int64_t rank_patience_ns(const struct vnode *vnode, const struct quorum *quorum)
+{
+    return (vnode->rank * RANK_PATIENCE_NS) << quorum->tries;
+}
+
+/* How long a candidate is left alone with its ballot. */
+static int64_t other_patience_ns(const struct quorum *quorum)
+{
+    return OTHER_PATIENCE_NS << quorum->tries;
+}
+
 void quorum_adopted(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
     quorum->report_due = false;
     quorum->tell_held = false;
+    quorum->asks = 0;
     if (shard->vnodes[number].role != ROLE_ABSENT)
         quorum_lost(shard, number); /* whether it was opened is not known yet */
 }
@@ -73,25 +156,60 @@ void quorum_adopted(struct shard *shard, uint32_t number)
 void quorum_deposed(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    if (quorum->campaigning || decides(shard->vnodes[number].role)) {
+    if (quorum->campaigning || decides(shard->vnodes[number].role))
         quorum_doubt(shard, number);
+    if (quorum->campaigning)
         quorum_pause(shard, number);
-    }
-    quorum->campaigning = false;
+    quorum_set_campaigning(shard, number, false);
+    quorum->outbid = false;
 }
 
 void quorum_dropped(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
     quorum_doubt(shard, number);
-    quorum->campaigning = false;
+    quorum_set_campaigning(shard, number, false);
     quorum->lost_ns = 0;
+    quorum->heard_ns = 0;
+    quorum->outbid = false;
     journal_dropped(shard, number);
 }
 
 /* ---- questions and promises ------------------------------------------------------------------ */
 
-/* B2: whether a decider other than `at` lives, as far as is known here. */
+uint8_t quorum_flags(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const bool follows = vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE &&
+                         quorum_of(shard, number)->lost_ns == 0;
+    return decides(vnode->role) || follows ? ENTRY_OPEN : 0;
+}
+
+void quorum_heard(struct shard *shard, uint16_t at, uint32_t number, const struct term *term,
+                  bool open)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    struct quorum *quorum = quorum_of(shard, number);
+    if (term_compare(term, &vnode->term) <= 0)
+        return;
+    if (open || vnode->role == ROLE_ABSENT) { /* to one who is no replica any term is a hint */
+        (void)vnodes_adopt(shard, number, term);
+        return;
+    }
+    if (term_compare(term, &quorum->seen) > 0)
+        quorum->seen = *term;
+    if (decides(vnode->role) && vnodes_link_to(vnode, shard->peers[at]->node) >= 0)
+        quorum->outbid = true;
+    vnodes_stir(shard, number);
+}
+
+bool quorum_up_to_date(const struct shard *shard, uint32_t number)
+{
+    return shard->vnodes[number].term.epoch <= shard->view->epoch &&
+           quorum_of(shard, number)->seen.epoch <= shard->view->epoch;
+}
+
+/* B2: whether there is a decider or candidate other than `at` that lives, as far as is known. */
 static bool bound(const struct shard *shard, uint32_t number, uint16_t at)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -100,26 +218,30 @@ static bool bound(const struct shard *shard, uint32_t number, uint16_t at)
         return quorum_reachable(shard, number);
     if (vnode->role == ROLE_PASSING)
         return vnode->passing_to != at && quorum_reachable(shard, number);
+    const bool candidate =
+        quorum->heard_ns != 0 && shard->now_ns - quorum->heard_ns <= CANDIDATE_NS;
     return vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE && vnode->hint != at &&
-           quorum->lost_ns == 0 && !peers_silent(shard, vnode->hint);
+           (quorum->lost_ns == 0 || candidate) && !peers_silent(shard, vnode->hint);
 }
 
 void quorum_put_report(struct shard *shard, uint16_t at, uint32_t number, struct effects *effects)
 {
     struct peer_vnode report = vnodes_entry(shard, number);
-    report.flags = bound(shard, number, at) ? ENTRY_BOUND : 0;
+    if (bound(shard, number, at))
+        report.flags |= ENTRY_BOUND;
     /* A term is reported as soon as it is known, a promise only when it is kept for good (Q1). */
     if (term_compare(&quorum_of(shard, number)->promised, &report.term) == 0)
-        report.flags |= ENTRY_PROMISED;
+        report.flags |=
+            quorum_of(shard, number)->campaigning ? ENTRY_PROMISED | ENTRY_BALLOT : ENTRY_PROMISED;
     peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
 }
 
-/* A question only: no term is taken over from who asks, for it may be a ballot that came to
- * nothing. A decider that asks does not decide. */
+/* A question only (B4). A decider that asks does not decide. */
 static void answer_question(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                             struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
+    vnodes_hear(shard, at, entry);
     if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role)) {
         vnode->whole = false;
         quorum_lost(shard, entry->vnode);
@@ -148,34 +270,62 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
         (entry->flags & ENTRY_INVITED) != 0 || !bound(shard, entry->vnode, at); /* B2 */
     if (order < 0 || (order > 0 && !allowed) || entry->term.epoch < shard->view->epoch ||
         entry->term.writer != shard->peers[at]->node) {
+        quorum_heard(shard, at, entry->vnode, &entry->term, false);
         quorum_put_report(shard, at, entry->vnode, effects);
         return;
     }
-    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    if (vnodes_adopt(shard, entry->vnode, &entry->term))
+        count_try(quorum);
+    quorum->heard_ns = shard->now_ns;
     if (term_compare(&quorum->promised, &vnode->term) == 0) {
         quorum_put_report(shard, at, entry->vnode, effects);
-    } else {
-        quorum->report_due = true; /* Q1 */
-        journal_promise(shard, entry->vnode);
+        return;
     }
+    quorum->report_due = true; /* Q1 */
+    if (!quorum->batch_promises || term_compare(&quorum->batch_promise, &vnode->term) != 0)
+        journal_promise(shard, entry->vnode); /* else it is being written */
 }
 
 /* ---- recovering ------------------------------------------------------------------------------ */
 
+/* What is on its way to a peer that lags is answered when its turn comes: asked once more, it would
+ * have twice as much to do. */
+static void count_ask(struct quorum *quorum)
+{
+    if (quorum->asks < ASKS_MAX)
+        quorum->asks++;
+}
+
+/* Whether it is the vnode's turn to repeat its questions: when there are many, each tick repeats
+ * those of some. Whoever is slow to send them has slow ticks, and sends no more than it can. */
+static bool may_repeat(const struct shard *shard, uint32_t number)
+{
+    const uint32_t parts = shard->stirred_count / REPEATS_PER_TICK + 1;
+    return (number + shard->ticks) % parts == 0;
+}
+
+/* How long an answer is waited for before the question is repeated. */
+static int64_t ask_rest_ns(const struct quorum *quorum)
+{
+    return quorum->asks == 0 ? 0 : ASK_AGAIN_NS << (quorum->asks - 1);
+}
+
 void quorum_ask(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    const struct quorum *quorum = quorum_of(shard, number);
+    struct quorum *quorum = quorum_of(shard, number);
     struct peer_vnode entry = vnodes_entry(shard, number);
     if (quorum->campaigning)
         entry.flags = (uint8_t)(ENTRY_BALLOT | (quorum->invited ? ENTRY_INVITED : 0));
     /* Who hears nobody may be heard all the same: then the others must learn that it is lost. */
     const bool deaf = !quorum_reachable(shard, number);
     vnode->asked_ns = shard->now_ns;
+    count_ask(quorum);
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const uint16_t at = vnode->links[i].peer;
         const bool promised = quorum->campaigning && (quorum->promises & 1u << i) != 0;
-        if (at != PEER_NONE && !promised && (deaf || !peers_silent(shard, at)))
+        const bool again = quorum->asks > 1 && at != PEER_NONE && peers_lag(shard, at);
+        if (at != PEER_NONE && !promised && (deaf || (!peers_silent(shard, at) && !again)))
             peers_put_vnode(shard, at, PEER_QUERY, &entry, effects);
     }
 }
@@ -187,32 +337,40 @@ void quorum_recovering(struct shard *shard, uint32_t number)
     quorum_doubt(shard, number);
     if (term_compare(&quorum->promised, &vnode->term) > 0)
         vnode->term = quorum->promised; /* to one who was no replica a term was a hint only */
-    quorum->campaigning = false;
+    quorum_set_campaigning(shard, number, false);
+    quorum->outbid = false;
     quorum->free = 0;
+    quorum->asks = 0;
     quorum_lost(shard, number);
 }
 
-void quorum_campaign(struct shard *shard, uint32_t number, bool invited, struct effects *effects)
+void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool invited,
+                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
-    ASSERT(vnode->term.epoch <= shard->view->epoch);
+    const bool higher = term_compare(&quorum->seen, &vnode->term) > 0;
+    ASSERT(quorum_up_to_date(shard, number));
     quorum_doubt(shard, number);
     vnodes_set_role(shard, vnode, ROLE_RECOVERING);
-    vnode->term = vnodes_term_above(shard, &vnode->term);
+    vnode->term = vnodes_term_above(shard, higher ? &quorum->seen : &vnode->term);
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;
-    vnode->fresh = invited;
+    vnode->fresh = planned;
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
     vnode->equal = 0;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
-    quorum->campaigning = true;
+    quorum_set_campaigning(shard, number, true);
     quorum->invited = invited;
+    quorum->outbid = false;
     quorum->promises = 0;
+    quorum->refused = 0;
+    quorum->asks = 0;
     quorum->campaign_ns = shard->now_ns;
     quorum_view_sets(shard, number, &quorum->from, &quorum->to);
+    count_try(quorum);
     quorum_lost(shard, number);
     journal_promise(shard, number);
     quorum_ask(shard, number, effects);
@@ -220,9 +378,9 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool invited, struct 
 
 bool quorum_passed(struct shard *shard, uint32_t number, struct effects *effects)
 {
-    if (shard->vnodes[number].term.epoch > shard->view->epoch) /* B3 */
+    if (!quorum_up_to_date(shard, number)) /* B3 */
         return false;
-    quorum_campaign(shard, number, true, effects);
+    quorum_campaign(shard, number, true, true, effects);
     return true;
 }
 
@@ -234,13 +392,14 @@ static bool may_campaign(const struct shard *shard, uint32_t number)
     struct quorum_set from;
     struct quorum_set to;
     if (vnode->rank == UINT8_MAX || shard->now_ns < quorum->pause_ns ||
-        vnode->term.epoch > shard->view->epoch) /* B3 */
+        !quorum_up_to_date(shard, number)) /* B3 */
         return false;
-    const int64_t patience_ns = vnode->rank * RANK_PATIENCE_NS;
-    if (!vnodes_first_alive(shard, number) && shard->now_ns - quorum->lost_ns <= patience_ns)
+    if (!vnodes_first_alive(shard, number) &&
+        leaderless_ns(shard, quorum) <= rank_patience_ns(vnode, quorum))
         return false;
     quorum_view_sets(shard, number, &from, &to);
-    return quorum_majority(shard, number, &from, &to, quorum->free, true);
+    return quorum_majority(shard, number, &from, &to,
+                           (uint8_t)(quorum->free & quorum_prompt_links(shard, number)), true);
 }
 
 void quorum_recover(struct shard *shard, uint32_t number, struct effects *effects)
@@ -248,8 +407,8 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
     if (!quorum->campaigning) {
-        if (may_campaign(shard, number))
-            quorum_campaign(shard, number, false, effects);
+        if (quorum_may_move(shard) && may_campaign(shard, number)) /* B6 */
+            quorum_campaign(shard, number, false, false, effects);
         return;
     }
     const bool self = term_compare(&quorum->promised, &vnode->term) == 0;
@@ -261,6 +420,7 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
         vnodes_recover(shard, number, vnode->fresh, effects);
     } else if (!vnode->pulling) {
         vnode->pulling = true;
+        quorum->campaign_ns = shard->now_ns;
         const struct peer_vnode entry = vnodes_entry(shard, number);
         peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
     }
@@ -274,6 +434,7 @@ static void note_promise(struct shard *shard, uint32_t link, const struct peer_v
     if ((quorum->promises & 1u << link) != 0)
         return; /* since its promise it took nothing */
     quorum->promises |= (uint8_t)(1u << link);
+    quorum->campaign_ns = shard->now_ns;
     if (vnode->pulling)
         return; /* a majority was found before: it stands */
     int order = term_compare(&entry->state, &vnode->best_state);
@@ -295,15 +456,19 @@ static void take_report(struct shard *shard, uint16_t at, const struct peer_vnod
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     struct quorum *quorum = quorum_of(shard, entry->vnode);
-    const bool promise = quorum->campaigning && (entry->flags & ENTRY_PROMISED) != 0 &&
-                         term_compare(&entry->term, &vnode->term) == 0;
+    const int order = term_compare(&entry->term, &vnode->term);
+    const bool is_bound = (entry->flags & ENTRY_BOUND) != 0;
+    const bool promise = quorum->campaigning && (entry->flags & ENTRY_PROMISED) != 0 && order == 0;
+    const bool refused = !promise && (is_bound || order > 0);
+    if (is_bound)
+        quorum->heard_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
+        const uint8_t bit = (uint8_t)(1u << i);
         if (vnode->links[i].peer != at)
             continue;
-        vnode->reported |= (uint8_t)(1u << i);
-        quorum->free &= (uint8_t) ~(1u << i);
-        if ((entry->flags & ENTRY_BOUND) == 0)
-            quorum->free |= (uint8_t)(1u << i);
+        vnode->reported |= bit;
+        quorum->free = (uint8_t)(is_bound ? quorum->free & ~bit : quorum->free | bit);
+        quorum->refused = (uint8_t)(refused ? quorum->refused | bit : quorum->refused & ~bit);
         if (promise)
             note_promise(shard, i, entry);
     }
@@ -315,9 +480,12 @@ void quorum_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     if (vnode->role == ROLE_ABSENT)
         return;
-    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
-    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role))
+    vnodes_hear(shard, at, entry);
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role)) {
         quorum_lost(shard, entry->vnode);
+        if ((entry->flags & ENTRY_BALLOT) != 0 && term_compare(&entry->term, &vnode->term) == 0)
+            quorum_of(shard, entry->vnode)->heard_ns = shard->now_ns; /* it is about to */
+    }
     if (vnode->role != ROLE_RECOVERING && vnode->role != ROLE_REPLICA)
         return;
     if (decides(entry->role) && term_compare(&entry->term, &vnode->term) == 0 &&
@@ -336,20 +504,64 @@ void quorum_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* Whether the ballot comes to nothing (B5). */
+static bool in_vain(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct quorum *quorum = quorum_of(shard, number);
+    const int64_t came_ns =
+        vnode->pulling && vnode->in_ns > quorum->campaign_ns ? vnode->in_ns : quorum->campaign_ns;
+    const int64_t age_ns = shard->now_ns - came_ns;
+    if (vnode->term.epoch < shard->view->epoch)
+        return true; /* nobody promises it any more */
+    if (vnode->pulling)
+        return age_ns > PULL_MAX_NS;
+    if (!quorum_majority(shard, number, &quorum->from, &quorum->to, (uint8_t)~quorum->refused,
+                         true))
+        return true;
+    if (age_ns > UNREACHABLE_NS && !quorum_reachable(shard, number))
+        return true;
+    return age_ns > CAMPAIGN_MAX_NS << quorum->tries;
+}
+
 void quorum_recover_tick(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    struct quorum *quorum = quorum_of(shard, number);
-    const int64_t age_ns = shard->now_ns - quorum->campaign_ns;
-    if (quorum->campaigning && age_ns > (vnode->pulling ? PULL_MAX_NS : CAMPAIGN_MAX_NS)) {
-        quorum_pause(shard, number);
+    const struct quorum *quorum = quorum_of(shard, number);
+    if (quorum->campaigning && in_vain(shard, number)) {
+        if (vnode->term.epoch == shard->view->epoch)
+            quorum_pause(shard, number);
         vnodes_recover(shard, number, vnode->fresh, effects);
         return;
     }
     const bool deaf = !quorum_reachable(shard, number);
-    if (shard->now_ns - vnode->asked_ns > (deaf ? ASK_DEAF_NS : ASK_AGAIN_NS))
+    const int64_t rest_ns = ask_rest_ns(quorum);
+    if (may_repeat(shard, number) &&
+        shard->now_ns - vnode->asked_ns > (deaf && rest_ns < ASK_DEAF_NS ? ASK_DEAF_NS : rest_ns))
         quorum_ask(shard, number, effects);
     quorum_recover(shard, number, effects);
+}
+
+/* A replica that lacks something asks for it: does its decider decide, did the vnode arrive? */
+static void ask_decider(struct shard *shard, uint32_t number, bool lost, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    struct quorum *quorum = quorum_of(shard, number);
+    const struct peer_vnode question = vnodes_entry(shard, number);
+    const bool lacks = vnodes_lacks(shard, number);
+    if (!may_repeat(shard, number) || peers_lag(shard, vnode->hint) ||
+        shard->now_ns - vnode->asked_ns <= (lacks || lost ? ask_rest_ns(quorum) : ASK_DEAF_NS))
+        return;
+    vnode->asked_ns = shard->now_ns;
+    count_ask(quorum);
+    if (lost || !lacks)
+        peers_put_vnode(shard, vnode->hint, PEER_QUERY, &question, effects);
+    if (lacks)
+        stream_tell_lack(shard, vnode->hint, number, effects);
+    const uint16_t other = peers_for(shard, quorum->seen.writer, number);
+    if (lost && term_compare(&quorum->seen, &vnode->term) > 0 && other != PEER_NONE &&
+        other != vnode->hint && !peers_silent(shard, other))
+        peers_put_vnode(shard, other, PEER_QUERY, &question, effects); /* did it open that one? */
 }
 
 void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *effects)
@@ -357,24 +569,16 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
     struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
     const bool own = vnode->term.writer == shard->options.node_id;
-    const bool lacks = vnodes_lacks(shard, number);
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
     if (gone)
         quorum_lost(shard, number);
-    const int64_t lost_ns = quorum->lost_ns == 0 ? -1 : shard->now_ns - quorum->lost_ns;
-    const int64_t rank_ns = vnode->rank * RANK_PATIENCE_NS;
+    const int64_t lost_ns = quorum->lost_ns == 0 ? -1 : leaderless_ns(shard, quorum);
+    const int64_t rank_ns = rank_patience_ns(vnode, quorum);
     const bool turn = gone ? vnodes_first_alive(shard, number) || lost_ns > rank_ns
-                           : lost_ns > OTHER_PATIENCE_NS + rank_ns;
-    if (own || turn) {
+                           : lost_ns > other_patience_ns(quorum) + rank_ns;
+    if (own || turn)
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && (lacks || lost_ns >= 0 || !quorum_arrived(shard, number)) &&
-               shard->now_ns - vnode->asked_ns >
-                   (!lacks && lost_ns < 0 ? ASK_DEAF_NS : ASK_AGAIN_NS)) {
-        const struct peer_vnode question = vnodes_entry(shard, number);
-        vnode->asked_ns = shard->now_ns;
-        if (lost_ns >= 0 || !lacks) /* does it decide? did the vnode arrive? */
-            peers_put_vnode(shard, vnode->hint, PEER_QUERY, &question, effects);
-        if (lacks)
-            stream_tell_lack(shard, vnode->hint, number, effects);
-    }
+    else if (!gone &&
+             (vnodes_lacks(shard, number) || lost_ns >= 0 || !quorum_arrived(shard, number)))
+        ask_decider(shard, number, lost_ns >= 0, effects);
 }

@@ -219,7 +219,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
             stream_in_mark(shard, at, entry, effects);
         break;
     case PEER_STALE:
-        (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+        vnodes_hear(shard, at, entry);
         break;
     case PEER_QUERY:
         vnodes_query(shard, at, entry, effects);
@@ -657,6 +657,7 @@ void shard_check_invariants(const struct shard *shard)
     for (uint32_t i = 0; i < shard->active_count; i++)
         ASSERT(parts_at(shard, shard->active[i])->active_at == i);
     ASSERT(shard->batch.item_count == 0 && shard->current == POOL_NONE);
+    uint32_t moving = 0;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
         const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
@@ -669,8 +670,11 @@ void shard_check_invariants(const struct shard *shard)
             ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
         if (vnodes_mine(shard, number))
             ASSERT(vnode->stirred || vnodes_calm(shard, number)); /* V8 */
-        if (vnodes_quorum(shard, number))
+        if (vnodes_quorum(shard, number)) {
             quorum_check(shard, number);
+            moving += quorum_of(shard, number)->moving;
+        }
     }
+    ASSERT(moving == shard->quorum_moving);
     table_check_invariants(shard->table);
 }

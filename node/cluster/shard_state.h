@@ -233,17 +233,24 @@ struct quorum {
     uint64_t batch_seq;
     uint32_t batch_sync;
     /* becoming the decider */
-    bool campaigning; /* vnode.term is this node's ballot */
-    bool invited;     /* by the decider */
-    uint8_t promises; /* links that promised the ballot */
-    uint8_t free;     /* links that have no decider */
-    int64_t campaign_ns;
-    int64_t pause_ns; /* no campaign before */
-    int64_t lost_ns;  /* since when nobody decides, as far as known here; 0: somebody does */
+    bool campaigning;    /* vnode.term is this node's ballot */
+    bool invited;        /* by the decider */
+    bool moving;         /* sealed or campaigning: is one of shard.quorum_moving */
+    uint8_t promises;    /* links that promised the ballot */
+    uint8_t refused;     /* links that will not */
+    uint8_t free;        /* links that have no decider */
+    uint8_t asks;        /* questions since something was learned: they become rarer */
+    uint8_t tries;       /* ballots since somebody decided: with them patience grows */
+    struct term seen;    /* the highest ballot heard of (B4) */
+    int64_t campaign_ns; /* when it got on last; SEALED: began */
+    int64_t pause_ns;    /* no campaign before */
+    int64_t lost_ns;     /* since when nobody decides, as far as known here; 0: somebody does */
+    int64_t heard_ns;    /* when it was heard that somebody does, or is about to */
     /* being the decider */
-    bool sealed;            /* decides nothing more: another ballot is to follow */
-    bool stalled;           /* decisions were given up for want of a majority */
-    int64_t cut_ns;         /* since when no majority is within reach, 0: one is */
+    bool sealed;    /* decides nothing more: another ballot is to follow */
+    bool outbid;    /* a replica has promised a higher ballot, and takes nothing of this one */
+    bool stalled;   /* decisions were given up for want of a majority */
+    int64_t cut_ns; /* since when no majority is within reach, 0: one is */
     uint64_t settled_epoch; /* of the configuration that wants the vnode where it is (Q9) */
     struct quorum_set from; /* whose majorities commit: of both */
     struct quorum_set to;
@@ -478,6 +485,7 @@ struct shard {
     bool quorum_due;        /* decisions wait for marks to be sent */
     struct quorum *quorums; /* [options.vnodes]: of vnodes options.vnodes + v */
     uint32_t uncommitted;   /* parts that are COMMITTING */
+    uint32_t quorum_moving; /* vnodes that are between two ballots, or in one of this node */
     uint32_t *journal_list; /* [options.vnodes]: vnodes with something due for the journal */
     uint32_t journal_count;
     uint32_t journal_held;   /* of these: headers that wait for what copies left over to go */
@@ -490,6 +498,7 @@ struct shard {
     uint32_t mark_count;
     uint32_t *stirred; /* [vnodes]: those that a tick looks at (V8) */
     uint32_t stirred_count;
+    uint32_t ticks;                  /* of the vnodes, counted */
     uint32_t roles[ROLE_END];        /* vnodes of this shard by role, in the first plane */
     uint32_t quorum_roles[ROLE_END]; /* and in the second */
     uint32_t unarrived;              /* of these, vnodes that are not `arrived` */
@@ -562,6 +571,9 @@ void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
 /* How long the peer may be unheard before it counts as silent (P8). */
 int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
+/* Whether what is sent to the peer has to wait long until it is taken, or its answers here (P10).
+ */
+bool peers_lag(const struct shard *shard, uint16_t peer);
 /* Whether nothing but keep-alives may be listened to (P6). */
 bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
@@ -625,6 +637,8 @@ void vnodes_stir_all(struct shard *shard);
 bool vnodes_calm(const struct shard *shard, uint32_t vnode);
 /* Adopts `term` if it is newer than what is known. True if it was. */
 bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
+/* Takes notice of the term of a record about a vnode. */
+void vnodes_hear(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* `peer` does not decide `vnode`, and `term` is the newest that it knows. */
 void vnodes_moved(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
                   struct effects *effects);
@@ -703,27 +717,19 @@ void quorum_query(struct shard *shard, uint16_t peer, const struct peer_vnode *e
 void quorum_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                    struct effects *effects);
 void quorum_put_report(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
-/* It begins to recover: nothing is known of the others. */
-void quorum_recovering(struct shard *shard, uint32_t vnode);
 /* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
 void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
 void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* Wants to open a term now, as the decider wishes. */
-void quorum_campaign(struct shard *shard, uint32_t vnode, bool invited, struct effects *effects);
+/* A peer knows `term`: one that was opened is taken over, another is noted (B4). */
+void quorum_heard(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
+                  bool open);
+/* What records about the vnode say of its term: enum peer_vnode_flag. */
+uint8_t quorum_flags(const struct shard *shard, uint32_t vnode);
 void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* Notes that nobody decides / that somebody does. */
 void quorum_lost(struct shard *shard, uint32_t vnode);
 void quorum_found(struct shard *shard, uint32_t vnode);
-/* Deposed, or in vain: not again at once. */
-void quorum_pause(struct shard *shard, uint32_t vnode);
-/* A higher term was adopted; this node follows another one. */
-void quorum_adopted(struct shard *shard, uint32_t vnode);
-void quorum_deposed(struct shard *shard, uint32_t vnode);
-/* This node is no replica any more. */
-void quorum_dropped(struct shard *shard, uint32_t vnode);
-/* PASS: the decider wants this replica to decide. False if it cannot. */
-bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
 
 /* ---- journal.c ------------------------------------------------------------------------------- */
 

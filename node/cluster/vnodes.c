@@ -62,6 +62,7 @@ struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
         .state = vnode->state,
         .seq = table_vnode_seq(shard->table, number),
         .beyond = vnode->beyond,
+        .flags = vnodes_quorum(shard, number) ? quorum_flags(shard, number) : 0,
     };
     return entry;
 }
@@ -144,6 +145,13 @@ void vnodes_moved(struct shard *shard, uint16_t at, uint32_t number, const struc
                   struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number) && vnode->role != ROLE_ABSENT &&
+        term_compare(term, &vnode->term) > 0) {
+        quorum_heard(shard, at, number, term, false);
+        if (vnode->hint == at)
+            quorum_lost(shard, number);
+        return;
+    }
     if (vnodes_adopt(shard, number, term) || vnode->hint != at ||
         term_compare(term, &vnode->term) == 0)
         return;
@@ -382,11 +390,19 @@ static bool decides(uint8_t role)
     return role == ROLE_DECIDING || role == ROLE_PASSING;
 }
 
+void vnodes_hear(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+{
+    if (vnodes_quorum(shard, entry->vnode))
+        quorum_heard(shard, at, entry->vnode, &entry->term, (entry->flags & ENTRY_OPEN) != 0);
+    else
+        (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+}
+
 void vnodes_lack(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                  struct effects *effects)
 {
-    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
     const struct vnode *vnode = &shard->vnodes[entry->vnode];
+    vnodes_hear(shard, at, entry);
     if (decides(vnode->role) || vnode->puller == at) {
         stream_lacks(shard, at, entry);
         return;
@@ -452,7 +468,7 @@ void vnodes_pulled(struct shard *shard, uint32_t number, struct effects *effects
 void vnodes_opened(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    vnodes_hear(shard, at, entry);
     if (term_compare(&entry->term, &vnode->term) != 0 ||
         entry->term.writer != shard->peers[at]->node)
         return;

@@ -44,8 +44,12 @@ int vnodes_successor(const struct shard *shard, uint32_t number)
 static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed)
+    if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed ||
+        quorum_of(shard, number)->outbid)
         return false; /* another ballot is due first */
+    if (shard->quorum_roles[ROLE_PASSING] >= VNODES_PASSING_MAX ||
+        peers_lag(shard, vnode->links[link].peer))
+        return false;
     vnodes_set_role(shard, vnode, ROLE_PASSING);
     vnode->passing_to = vnode->links[link].peer;
     vnode->asked_ns = 0;
@@ -85,13 +89,13 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
                  struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    (void)vnodes_adopt(shard, entry->vnode, &entry->term);
+    vnodes_hear(shard, at, entry);
     const bool whole = vnode->role == ROLE_REPLICA &&
                        term_compare(&vnode->term, &entry->term) == 0 &&
                        term_compare(&vnode->state, &entry->term) == 0 &&
                        table_vnode_seq(shard->table, entry->vnode) == entry->seq;
-    if (whole && vnodes_quorum(shard, entry->vnode)) {
-        if (!quorum_passed(shard, entry->vnode, effects))
+    if (vnodes_quorum(shard, entry->vnode)) {
+        if (!whole || !quorum_passed(shard, entry->vnode, effects))
             quorum_put_report(shard, at, entry->vnode, effects);
         return;
     }

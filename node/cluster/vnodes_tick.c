@@ -211,6 +211,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
     uint32_t dropped = 0;
     uint32_t passes = 0;
     uint32_t kept = 0;
+    shard->ticks++;
     for (uint32_t i = 0; i < shard->stirred_count; i++) { /* what it stirs is looked at as well */
         const uint32_t number = shard->stirred[i];
         struct vnode *vnode = &shard->vnodes[number];
@@ -245,8 +246,11 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
             quorum_replica_tick(shard, number, effects);
         else if (vnode->role == ROLE_REPLICA && vnode->hint == at)
             watch_decider(shard, number, effects);
-        else if (vnode->role == ROLE_RECOVERING)
+        else if (vnode->role == ROLE_RECOVERING) {
+            if (vnodes_quorum(shard, number))
+                quorum_of(shard, number)->asks = 0; /* others may have become free */
             vnodes_finish_recovery(shard, number, effects);
+        }
     }
 }
 

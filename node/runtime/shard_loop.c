@@ -28,9 +28,10 @@
 #include "node/runtime/socket.h"
 
 enum {
-    BURST_MESSAGES = 256, /* of one socket in one turn */
-    BURST_US = 2000,      /* of clients in one turn */
-    PEERS_BURST_US = 8000,
+    BURST_MESSAGES = 256,  /* of one socket in one turn */
+    BURST_US = 2000,       /* of clients in one turn */
+    PEERS_BURST_US = 8000, /* of peers: at least, and at least as long as the rest of a turn */
+    PEERS_BURST_MAX_US = 200 * 1000,
     STATS_EVERY_MS = 1000, /* nobody asked */
     STATS_ASKED_MS = 100,  /* somebody asked not long ago */
     STATS_LONG_MS = 5000,  /* how long "not long ago" is */
@@ -74,6 +75,7 @@ struct shard_loop {
     bool stopping;
     uint64_t settled_told;
     int64_t stats_ns;
+    int64_t rest_ns;            /* how long the last turn took, beside reading */
     pthread_mutex_t stats_lock; /* of the two below */
     struct shard_stats stats;
     int64_t stats_asked_ns;
@@ -174,10 +176,20 @@ static void read_clients(struct shard_loop *loop)
     }
 }
 
+/* Where a turn's other work takes long, reading may take as long: else frames would come faster
+ * than they are read, and wait longer and longer. */
+static int64_t peers_burst_ns(const struct shard_loop *loop)
+{
+    const int64_t least_ns = (int64_t)PEERS_BURST_US * 1000;
+    const int64_t most_ns = (int64_t)PEERS_BURST_MAX_US * 1000;
+    const int64_t rest_ns = loop->rest_ns < most_ns ? loop->rest_ns : most_ns;
+    return rest_ns > least_ns ? rest_ns : least_ns;
+}
+
 /* Reads what peers sent. If more is left, nobody may be judged silent meanwhile. */
 static void read_peers(struct shard_loop *loop)
 {
-    const int64_t until_ns = now_of(loop) + (int64_t)PEERS_BURST_US * 1000;
+    const int64_t until_ns = now_of(loop) + peers_burst_ns(loop);
     struct socket_message message;
     while (socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
         shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
@@ -414,6 +426,7 @@ static void turn(struct shard_loop *loop)
         read_peers(loop);
     if (!loop->closed && loop->clients_due)
         read_clients(loop);
+    const int64_t began_ns = now_of(loop);
     if (loop->resigning)
         resign(loop);
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
@@ -421,6 +434,7 @@ static void turn(struct shard_loop *loop)
     journal(loop);
     write_back(loop);
     tell_control(loop);
+    loop->rest_ns = now_of(loop) - began_ns;
     if (!loop->closed && loop->clients_due) /* replies were sent since it was read */
         loop->clients_due = socket_readable(loop->options.clients);
     set_timer(loop);

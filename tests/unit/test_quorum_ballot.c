@@ -472,9 +472,158 @@ static void all_faults_together_keep_every_promise(void **state)
     tell_many(5, FAULT_CRASH | FAULT_CUT | FAULT_JOURNAL | FAULT_RING, 20);
 }
 
+/* ---- ballots, one by one --------------------------------------------------------------------- */
+
+enum { ASKED = 0, BALLOT_VNODE = LAB_VNODES + 3 };
+
+static bool all_decided(struct lab *lab, void *context)
+{
+    (void)context;
+    for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
+        if (lab_decider(lab, LAB_VNODES + vnode) == LAB_NONE)
+            return false;
+    return true;
+}
+
+static struct term above(const struct term *term, uint64_t writer)
+{
+    return (struct term){term->epoch, term->number + (UINT64_C(4) << TERM_INCARNATION_BITS),
+                         writer};
+}
+
+/* A replica that promised a ballot which came to nothing deposes nobody with it: the decider goes
+ * above it, and decides on. */
+static void a_ballot_that_lost_deposes_nobody(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start_all(lab);
+    lab_rules(lab, RULES);
+    lab_until(lab, all_decided, NULL, 5000 * LAB_MS);
+    lab_run(lab, 1000 * LAB_MS);
+    const uint32_t decider = lab_decider(lab, BALLOT_VNODE);
+    const uint32_t loser = (decider + 1) % 3;
+    const uint64_t opened = lab_stats(lab, loser).quorum_terms;
+    struct term term;
+    struct peer_vnode stale = {.vnode = BALLOT_VNODE, .role = ROLE_RECOVERING};
+    (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
+    stale.term = above(&term, lab->shards[loser].node);
+    peer_put_vnode(&lab->records, PEER_STALE, &stale);
+    lab_speak(lab, loser, decider);
+    lab_run(lab, 1000 * LAB_MS);
+    assert_int_equal(lab_decider(lab, BALLOT_VNODE), decider);
+    assert_int_equal(lab_stats(lab, loser).quorum_terms, opened);
+    assert_int_equal(lab_stats(lab, decider).stepped_down, 0);
+    (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
+    assert_true(term_compare(&term, &stale.term) > 0);
+    lab_free(lab);
+}
+
+/* Journals that take longer than a candidate waits at first delay the opening, and no more. */
+static void slow_journals_delay_an_opening_and_no_more(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(3, 1, 3);
+    for (uint32_t at = 0; at < 3; at++)
+        lab->shards[at].journal_ns = 700 * LAB_MS;
+    lab_start_all(lab);
+    lab_rules(lab, RULES);
+    lab_until(lab, all_decided, NULL, 10000 * LAB_MS);
+    lab_free(lab);
+}
+
+/* One node of three runs; the test speaks for the others, which live. */
+static void let_ghosts_live(struct lab *lab, uint32_t ms)
+{
+    for (uint32_t i = 0; i < ms; i++) {
+        for (uint32_t ghost = 1; ghost < 3; ghost++) {
+            const struct peer_vnode sign = {.vnode = BALLOT_VNODE + 1, .role = ROLE_REPLICA};
+            peer_put_vnode(&lab->records, PEER_REPORT, &sign);
+            lab_speak(lab, ghost, ASKED);
+        }
+        lab_run(lab, LAB_MS);
+    }
+}
+
+static void ghost_asks(struct lab *lab, uint32_t ghost, const struct term *ballot)
+{
+    const struct peer_vnode query = {
+        .vnode = BALLOT_VNODE, .role = ROLE_RECOVERING, .term = *ballot, .flags = ENTRY_BALLOT};
+    peer_put_vnode(&lab->records, PEER_QUERY, &query);
+    lab_speak(lab, ghost, ASKED);
+}
+
+static struct lab *lab_of_ghosts(void)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    lab_start(lab, ASKED);
+    lab_rules(lab, RULES);
+    for (uint32_t at = 1; at < 3; at++)
+        lab->shards[at].options.boot = 1000 + at;
+    let_ghosts_live(lab, 20);
+    return lab;
+}
+
+/* Who promised a ballot leaves its candidate time: another one is refused until the first has given
+ * no sign for a while. */
+static void a_promise_binds_while_its_candidate_is_at_it(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_of_ghosts();
+    const struct term none = {lab->config->epoch, UINT64_C(90) << TERM_INCARNATION_BITS, 0};
+    const struct term first = above(&none, lab->shards[1].node);
+    const struct term second = above(&first, lab->shards[2].node);
+    struct peer_record report;
+    ghost_asks(lab, 1, &first);
+    let_ghosts_live(lab, 5);
+    lab_forget(lab);
+    ghost_asks(lab, 2, &second);
+    let_ghosts_live(lab, 2);
+    assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
+    assert_int_equal(term_compare(&report.vnode.term, &first), 0);
+    assert_true((report.vnode.flags & ENTRY_BOUND) != 0);
+    let_ghosts_live(lab, 320);
+    ghost_asks(lab, 2, &second);
+    let_ghosts_live(lab, 5);
+    lab_forget(lab);
+    ghost_asks(lab, 2, &second);
+    let_ghosts_live(lab, 2);
+    assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
+    assert_int_equal(term_compare(&report.vnode.term, &second), 0);
+    assert_true((report.vnode.flags & ENTRY_PROMISED) != 0);
+    lab_free(lab);
+}
+
+/* A candidate that asks again while its promise is at the journal does not have it written twice.
+ */
+static void a_promise_is_written_once(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_of_ghosts();
+    const struct term none = {lab->config->epoch, UINT64_C(90) << TERM_INCARNATION_BITS, 0};
+    const struct term ballot = above(&none, lab->shards[1].node);
+    let_ghosts_live(lab, 20);
+    lab->shards[ASKED].journal_ns = -1;
+    const uint64_t before = lab_stats(lab, ASKED).journal_records;
+    for (uint32_t i = 0; i < 3; i++) {
+        ghost_asks(lab, 1, &ballot);
+        let_ghosts_live(lab, 5);
+    }
+    lab_journal_end(lab, ASKED, true);
+    let_ghosts_live(lab, 5);
+    lab_journal_end(lab, ASKED, true);
+    assert_int_equal(lab_stats(lab, ASKED).journal_records, before + 1);
+    assert_int_equal(term_compare(&lab->shards[ASKED].journal->promised[BALLOT_VNODE], &ballot), 0);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ballot_that_lost_deposes_nobody),
+        cmocka_unit_test(slow_journals_delay_an_opening_and_no_more),
+        cmocka_unit_test(a_promise_binds_while_its_candidate_is_at_it),
+        cmocka_unit_test(a_promise_is_written_once),
         cmocka_unit_test(crashes_and_lost_batches_forget_nothing),
         cmocka_unit_test(cuts_in_one_direction_or_both_admit_nothing_more),
         cmocka_unit_test(a_ring_that_changes_never_splits_a_count),
