@@ -523,26 +523,22 @@ static int crash_see(void *context, const struct store_journal_record *record)
     return 0;
 }
 
+/* Every batch is there whole. */
+static uint64_t look_at_batches(struct fixture *f, uint64_t told)
+{
+    (void)told;
+    struct crash_seen seen = {0};
+    assert_int_equal(store_journal_scan(f->store, crash_see, &seen), 0);
+    assert_int_equal(seen.count, CRASH_VNODES * (CRASH_SLOTS + 2));
+    return seen.generation;
+}
+
 /* Whenever a writer is killed, every acknowledged batch is there, whole, and nothing is torn. */
 static void a_killed_writer_loses_no_acknowledged_batch(void **state)
 {
-    struct fixture *f = *state;
-    struct random random;
-    uint64_t next = 1;
-    random_init(&random, 6);
-    fixture_open(f, NULL);
-    store_close(&f->store);
-    for (int round = 0; round < CRASH_KILLS; round++) {
-        struct crash_seen seen = {0};
-        const uint64_t told = fixture_kill_writer(
-            f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX), crash_child);
-        fixture_open(f, NULL);
-        assert_int_equal(store_journal_scan(f->store, crash_see, &seen), 0);
-        assert_int_equal(seen.count, CRASH_VNODES * (CRASH_SLOTS + 2));
-        assert_true(seen.generation == told || seen.generation == told + 1);
-        next = seen.generation + 1;
-        store_close(&f->store);
-    }
+    const struct fixture_kills plan = {6, CRASH_KILLS, CRASH_ACKS_MAX, crash_child,
+                                       look_at_batches};
+    fixture_survive_kills(*state, &plan);
 }
 
 /* With no room for the file to grow a batch is refused whole; what was there stays, and the same

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "storage/store.h"
 
 struct fixture {
@@ -146,6 +147,35 @@ static inline uint64_t fixture_kill_writer(const char *dir, uint64_t generation,
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     return told;
+}
+
+/* How a writer is killed: `kills` times, each after 1 to `acks_max` acknowledgements. */
+struct fixture_kills {
+    uint64_t seed;
+    int kills;
+    uint64_t acks_max;
+    void (*writer)(const char *dir, uint64_t generation, int out);
+    /* The generation that is in the store, all of it, when `told` was the last one told. */
+    uint64_t (*look)(struct fixture *f, uint64_t told);
+};
+
+/* Each time the store opens, with the last generation that was told or the one after it. */
+static inline void fixture_survive_kills(struct fixture *f, const struct fixture_kills *plan)
+{
+    struct random random;
+    uint64_t next = 1;
+    random_init(&random, plan->seed);
+    fixture_open(f, NULL);
+    store_close(&f->store);
+    for (int round = 0; round < plan->kills; round++) {
+        const uint64_t acks = 1 + random_below(&random, plan->acks_max);
+        const uint64_t told = fixture_kill_writer(f->dir, next, acks, plan->writer);
+        fixture_open(f, NULL);
+        const uint64_t found = plan->look(f, told);
+        assert_true(found == told || found == told + 1);
+        next = found + 1;
+        store_close(&f->store);
+    }
 }
 
 #define STORE_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

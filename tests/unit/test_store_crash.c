@@ -72,31 +72,26 @@ static int crash_records(void *context, uint32_t vnode, const struct store_vnode
     return 0;
 }
 
+/* Every vnode is there whole, and so is the value that was written last. */
+static uint64_t look_at_records(struct fixture *f, uint64_t told)
+{
+    struct crash_seen seen = {0};
+    uint64_t last = 0;
+    size_t len = 0;
+    assert_int_equal(store_scan(f->store, STORE_VNODE_ALL, crash_records, &seen), 0);
+    assert_int_equal(seen.vnodes, CRASH_VNODES);
+    assert_int_equal(seen.records, CRASH_VNODES * CRASH_KEYS);
+    assert_int_equal(store_meta_get(f->store, "generation", &last, 8, &len), 0);
+    assert_true(last == told || last == told + 1);
+    return seen.generation;
+}
+
 /* Whenever a writer is killed, every acknowledged batch is there, whole, and nothing is torn. */
 static void a_killed_writer_loses_nothing_acknowledged(void **state)
 {
-    struct fixture *f = *state;
-    struct random random;
-    uint64_t next = 1;
-    random_init(&random, 5);
-    fixture_open(f, NULL);
-    store_close(&f->store);
-    for (int round = 0; round < CRASH_KILLS; round++) {
-        struct crash_seen seen = {0};
-        uint64_t generation = 0;
-        size_t len = 0;
-        const uint64_t told = fixture_kill_writer(
-            f->dir, next, 1 + random_below(&random, CRASH_ACKS_MAX), crash_child);
-        fixture_open(f, NULL);
-        assert_int_equal(store_scan(f->store, STORE_VNODE_ALL, crash_records, &seen), 0);
-        assert_int_equal(seen.vnodes, CRASH_VNODES);
-        assert_int_equal(seen.records, CRASH_VNODES * CRASH_KEYS);
-        assert_true(seen.generation == told || seen.generation == told + 1);
-        assert_int_equal(store_meta_get(f->store, "generation", &generation, 8, &len), 0);
-        assert_true(generation == told || generation == told + 1);
-        next = seen.generation + 1;
-        store_close(&f->store);
-    }
+    const struct fixture_kills plan = {5, CRASH_KILLS, CRASH_ACKS_MAX, crash_child,
+                                       look_at_records};
+    fixture_survive_kills(*state, &plan);
 }
 
 /* With no room for the file to grow, a write says FULL, what was there stays, and the same write
