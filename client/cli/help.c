@@ -73,7 +73,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate status\n"
          "  tidegate status --wait healthy --timeout 1m\n"
          "  tidegate status --watch\n"},
-    [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them", "",
+    [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them",
+                     "RING tells where a node stands in the ring: member; draining, asked to go;\n"
+                     "drained, gone and alive; outside, not in it yet or not any more.\n",
                      "  tidegate members\n"
                      "  tidegate members -o json\n"},
     [CLI_RING] = {"[--watch]", "the ring configuration: epoch, members and their shares", "",
