@@ -34,6 +34,8 @@ static void end_copy(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     if (vnode->in_copy)
         vnode->leftover = table_copy_end(shard->table, number) != 0;
+    if (vnode->leftover)
+        vnodes_stir(shard, number); /* another one is to be asked for */
     vnode->in_copy = false;
 }
 
