@@ -331,6 +331,28 @@ static void an_epoch_is_settled_when_everything_has_arrived(void **state)
     lab_free(lab);
 }
 
+/* What the ring wants of a node that is silent for a moment is not waived: only one that gossip has
+ * given up is not waited for, or those that hold its vnodes now would drop them. */
+static void a_silence_is_no_arrival(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 2);
+    (void)state;
+    lab_start_all(lab);
+    lab_run(lab, 100 * LAB_MS);
+    const uint64_t before = lab->config->epoch;
+    lab->cut[0][1] = lab->cut[1][0] = lab->cut[1][2] = lab->cut[2][1] = true;
+    lab_run(lab, 200 * LAB_MS);
+    assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[2].node), 0);
+    lab_adopt(lab);
+    lab_run(lab, 2000 * LAB_MS);
+    assert_int_equal(shard_settled_epoch(lab->shards[0].shard), before);
+    memset(lab->cut, 0, sizeof lab->cut);
+    lab_run(lab, 3000 * LAB_MS);
+    for (uint32_t at = 0; at < 2; at++)
+        assert_int_equal(shard_settled_epoch(lab->shards[at].shard), lab->config->epoch);
+    lab_free(lab);
+}
+
 /* Roles are counted, and each vnode in one of them: three replicas of three nodes hold all. */
 static void every_vnode_is_counted_in_one_role(void **state)
 {
@@ -436,6 +458,7 @@ int main(void)
         LAB_TEST_THREE(records_of_a_split_are_refused_in_the_plane_of_quorum),
         LAB_TEST_THREE(a_good_bye_is_not_answered),
         cmocka_unit_test(an_epoch_is_settled_when_everything_has_arrived),
+        cmocka_unit_test(a_silence_is_no_arrival),
         LAB_TEST_THREE(every_vnode_is_counted_in_one_role),
         LAB_TEST_THREE(all_rules_are_given_back_at_the_end),
         LAB_TEST_THREE(a_resigning_shard_waits_for_the_living_alone),
