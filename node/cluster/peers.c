@@ -5,6 +5,9 @@
  * Whether a peer lives is judged by evidence of one's own: its connection closed, or nothing was
  * heard of it for silence_ns (it sends a keep-alive every keepalive_ns). Gossip has no say in it.
  *
+ * A shard that is idle sends keep-alives every idle_ns. The echo of one is then up to two of these
+ * old, which must stay below lease_ns; when work comes, it sends one at once.
+ *
  * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
  * P2  A pause of this shard is not a silence of the others, nor are frames that arrived but were
  *     not read yet: after either the clock of silence starts anew (floor_ns).
@@ -197,18 +200,21 @@ int64_t peers_patience_ns(const struct shard *shard, uint16_t at)
     return latest(keeps ? peer->kept_ns : peer->told_ns, shard->options.silence_ns);
 }
 
+/* When the peer will be silent if nothing of it is heard until then. */
+static int64_t silence_at(const struct shard *shard, uint16_t at)
+{
+    const struct peer *peer = shard->peers[at];
+    if (peer->heard_ns == 0) /* P1 */
+        return latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
+    const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
+    return latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - early_ns;
+}
+
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    if (!peer->in_view || peer->refused)
-        return true;
-    if (peer->heard_ns == 0) /* P1 */
-        return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
-    if (peer->deaf)
-        return true;
-    const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
-    return shard->now_ns >=
-           latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - early_ns;
+    return !peer->in_view || peer->refused || (peer->deaf && peer->heard_ns != 0) ||
+           shard->now_ns >= silence_at(shard, at);
 }
 
 /* Whether this node will find the peer silent soon; the peer is told in time (P6). */
@@ -270,7 +276,10 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
         peer->age_ns = age_ns;
     else
         peer->age_ns -= (peer->age_ns - age_ns) / PEERS_AGE_DECAY;
-    int64_t wanted_ns = latest(2 * peer->age_ns + PEERS_SPARE_NS, shard->options.silence_ns);
+    /* What an idle peer waits longer with its echoes than a busy one is not the way's length. */
+    const int64_t slack_ns = 2 * (shard->options.idle_ns - shard->options.keepalive_ns);
+    int64_t wanted_ns =
+        latest(2 * peer->age_ns + PEERS_SPARE_NS - slack_ns, shard->options.silence_ns);
     if (wanted_ns > PEERS_PATIENCE_MAX_NS)
         wanted_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
     if (wanted_ns < peer->told_ns) { /* what was told before is kept for as long as it says */
@@ -279,6 +288,16 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
         peer->kept_until_ns = shard->now_ns + peer->kept_ns;
     }
     peer->told_ns = wanted_ns;
+}
+
+/* Idle nodes fall into step: one that hears a keep-alive sends its own at once if it is due before
+ * long. So what all peers send arrives together and wakes this node once, however many they are. */
+static void fall_into_step(struct shard *shard)
+{
+    const int64_t interval_ns = peers_interval_ns(shard);
+    if (interval_ns != shard->options.keepalive_ns &&
+        shard->next_ping_ns - shard->now_ns <= interval_ns / 2)
+        shard->next_ping_ns = shard->now_ns;
 }
 
 /* Names a process of a node: a ping may come to one that took the address of another. */
@@ -345,6 +364,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (peer->resigning != ping->resigning)
         vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
+    fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
     peer->promised_ns = ping->patience_ms * MS;
@@ -412,11 +432,31 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
     peer_put_ping(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &ping);
 }
 
+int64_t peers_interval_ns(const struct shard *shard)
+{
+    const bool idle = shard->now_ns - shard->busy_ns >= shard->options.idle_after_ns &&
+                      shard->stirred_count == 0 && shard->active_count == 0 &&
+                      !shard->handoff.busy && !shard->uneasy && !shard->resigning;
+    return idle ? shard->options.idle_ns : shard->options.keepalive_ns;
+}
+
+/* A peer that was not heard for long ends idleness, so that it is told in time (P6). */
+static void await_silence(struct shard *shard, uint16_t at)
+{
+    const bool near = nearly_silent(shard, at);
+    const int64_t at_ns = silence_at(shard, at) - (near ? 0 : margin(shard));
+    shard->uneasy = shard->uneasy || (near && shard->peers[at]->heard_ns != 0);
+    if (at_ns > shard->now_ns && at_ns < shard->next_silence_ns)
+        shard->next_silence_ns = at_ns;
+}
+
 void peers_tick(struct shard *shard, struct effects *effects)
 {
     const bool ping = shard->now_ns >= shard->next_ping_ns;
     if (ping)
-        shard->next_ping_ns = shard->now_ns + shard->options.keepalive_ns;
+        shard->next_ping_ns = shard->now_ns + peers_interval_ns(shard);
+    shard->next_silence_ns = INT64_MAX;
+    shard->uneasy = false;
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         struct peer *peer = shard->peers[i];
         if (!peer->in_view) {
@@ -426,6 +466,8 @@ void peers_tick(struct shard *shard, struct effects *effects)
         }
         if (peers_silent(shard, i))
             fall_silent(shard, i, effects);
+        else
+            await_silence(shard, i);
         channel_put_acks(shard, i, effects);
         if (ping || peer->announce_due)
             put_ping(shard, i, effects);

@@ -22,6 +22,8 @@ void shard_options_default(struct shard_options *options)
     options->silence_ns = 100 * MS;
     options->lease_ns = 70 * MS;
     options->keepalive_ns = 10 * MS;
+    options->idle_ns = 25 * MS;
+    options->idle_after_ns = 200 * MS;
     options->replicate_ns = 2 * MS;
     options->flush_ns = 500 * MS;
     options->grace_ns = 1000 * MS;
@@ -95,7 +97,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     *out = NULL;
     if (options->lease_ns >= options->silence_ns || options->shards == 0 ||
         options->shard >= options->shards || options->node_id == 0 || options->handoff_rate == 0 ||
-        options->retry_sets == 0 || (options->retry_sets & (options->retry_sets - 1)) != 0)
+        options->idle_ns < options->keepalive_ns || options->retry_sets == 0 ||
+        (options->retry_sets & (options->retry_sets - 1)) != 0)
         return TG_EINVALID;
     struct shard *shard = alloc_get(allocator, sizeof *shard);
     if (shard == NULL)
@@ -106,6 +109,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->started_ns = now_ns;
     shard->floor_ns = now_ns;
     shard->next_flush_ns = now_ns + options->flush_ns;
+    shard->next_silence_ns = INT64_MAX;
     shard->current = POOL_NONE;
     shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
@@ -177,6 +181,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     char error[WIRE_ERROR_LEN];
     struct wire_envelope envelope;
     shard_enter(shard, now_ns);
+    shard->busy_ns = shard->now_ns;
     const int result = wire_peek(frame, len, &envelope, error);
     if (result != 0) {
         shard->stats.bad_frames++;
@@ -371,6 +376,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     while ((result = peer_next(&reader, 2 * shard->options.vnodes, &record)) > 0) {
         if (record.type != PEER_PING && peers_deaf(shard, at))
             continue;
+        if (record.type != PEER_PING)
+            shard->busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
         if (quorum && merges(&record)) {
             result = TG_EPROTOCOL;
@@ -501,6 +508,24 @@ void shard_unread(struct shard *shard, int64_t now_ns)
     shard->floor_ns = shard->now_ns;
 }
 
+/* Each keep-alive wakes two threads here and as many at the peer, so one that has nothing to do
+ * sends fewer, and looks at its vnodes only then. */
+static void pace(struct shard *shard)
+{
+    const int64_t interval_ns = peers_interval_ns(shard);
+    const int64_t latest_ns = shard->now_ns + interval_ns;
+    const bool idle = interval_ns != shard->options.keepalive_ns;
+    if (shard->idle && !idle) /* leases may be about to end */
+        shard->next_ping_ns = shard->now_ns;
+    shard->idle = idle;
+    if (shard->next_ping_ns > latest_ns)
+        shard->next_ping_ns = latest_ns;
+    if (idle)
+        shard->next_watch_ns = shard->next_ping_ns;
+    else if (shard->next_watch_ns > latest_ns)
+        shard->next_watch_ns = latest_ns;
+}
+
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
     shard_enter(shard, now_ns);
@@ -536,6 +561,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         shard->quorum_due = false;
         stream_send(shard, effects);
     }
+    pace(shard);
     peers_tick(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
         peers_flush(shard, i, effects);
@@ -546,6 +572,8 @@ int64_t shard_next_deadline(const struct shard *shard)
     int64_t next = shard->quorum_due ? shard->now_ns : shard->next_watch_ns;
     if (shard->next_ping_ns < next)
         next = shard->next_ping_ns;
+    if (shard->idle && shard->next_silence_ns < next) /* a busy one looks often enough */
+        next = shard->next_silence_ns;
     if (shard->active_count > 0 && shard->next_parts_ns < next)
         next = shard->next_parts_ns;
     if (shard->handoff.busy && shard->next_stream_ns < next)

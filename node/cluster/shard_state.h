@@ -457,7 +457,11 @@ struct shard {
     int64_t now_ns;
     int64_t started_ns;
     int64_t floor_ns; /* silence is counted from here at the earliest */
+    int64_t busy_ns;  /* when a client's message or a peer's record came, but keep-alives */
     int64_t next_ping_ns;
+    int64_t next_silence_ns; /* when a peer will be silent, or nearly, if it is not heard */
+    bool uneasy;             /* a peer is nearly silent */
+    bool idle;               /* as judged at the last tick */
     int64_t next_stream_ns;
     int64_t next_watch_ns;
     int64_t next_parts_ns;
@@ -567,6 +571,8 @@ struct bytes_writer *peers_outbox(struct shard *shard, uint16_t peer, size_t len
 /* Sends what either outbox holds. */
 void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Keep-alives, and silence looked at; calls vnodes_peer_silent for peers that fell silent. */
+/* How long after a keep-alive the next one is due. */
+int64_t peers_interval_ns(const struct shard *shard);
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
 /* How long the peer may be unheard before it counts as silent (P8). */

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""measure.py - the promises R1 to R5, measured on real processes; `make measure`.
+"""measure.py - the promises R1 to R5, and what idling costs, on real processes; `make measure`.
 
-Usage: measure.py [--only R1,R2,...] [--nodes 3,5] [--kills N]
+Usage: measure.py [--only R1,R2,...,idle,lag,saturated] [--nodes 3,5] [--kills N] [--seconds N]
 
 Prints one table in Markdown, ready for tests/README.md, and what it is doing meanwhile on stderr. A row
 that is not what was promised says so, and the exit status is 1. Programs are taken from TIDEGATE_BUILD.
@@ -15,6 +15,7 @@ import platform
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -408,8 +409,108 @@ def measure_r5(report, options):
                    all(row[3] for row in found))
 
 
-MEASURES = {"R1": [measure_r1], "R2": [measure_r2], "R3": [measure_r3, measure_r3_quorum],
-            "R4": [measure_r4, measure_r4_quorum], "R5": [measure_r5]}
+# --- a busy machine, and an idle one ------------------------------------------------------------
+
+
+def acknowledgement_lag(cluster):
+    """p50 and p99 in ms at the slowest node, of grants asked for one after the other."""
+    limit = long_limit(10**6)
+    with cluster.client() as client:
+        for number in range(3000):
+            client.check(f"lag-{number % 200}", limit)
+    found = []
+
+    def look():
+        found.append([node.status()["acknowledgement"] for node in cluster])
+        return len(found) > 1 and found[-1] == found[-2] and sum(
+            lag["samples"] for lag in found[-1]) > 0
+    wait_for(look, 10, "the figures of the last checks are published", 0.2)
+    return [max(lag[name] for lag in found[-1]) / 1000 for name in ("p50_us", "p99_us")]
+
+
+def measure_lag(report, options):
+    for nodes in options.nodes:
+        with Scene(nodes) as cluster:
+            found = [acknowledgement_lag(cluster) for _ in range(3)]
+        p99 = percentile([row[1] for row in found], 0.5)
+        report.add("R3 acknowledgement lag of `one`, unsaturated", f"{nodes} nodes, 3 rounds of 3000",
+                   "p99 <= 5 ms", f"p50 {percentile([row[0] for row in found], 0.5):.1f} ms, p99 "
+                   f"{p99:.1f} ms (medians), load {os.getloadavg()[0]:.0f}", p99 <= 5)
+
+
+def measure_saturated(report, options):
+    """Deciders that lost their terms though nothing was wrong but that the processors were taken."""
+    burner = [sys.executable, "-c", "while True: pass"]
+    for nodes in options.nodes:
+        with Scene(nodes) as cluster:
+            before = sum(node.counter("takeovers") for node in cluster)
+            burners = [subprocess.Popen(burner) for _ in range(2 * os.cpu_count())]
+            try:
+                with Load(cluster.endpoints, [f"busy-{at}" for at in range(48)],
+                          long_limit(10**9, "fixed_window"), threads=4, batch=512, window=8,
+                          silence_s=5) as load:
+                    begin = time.monotonic()
+                    wait_for(lambda begin=begin: time.monotonic() > begin + options.seconds,
+                             options.seconds + 5, "the machine was busy for long enough", 0.1)
+                answers = load.count()
+            finally:
+                for process in burners:
+                    process.kill()
+                    process.wait()
+            cluster.wait_healthy(30)
+            false = sum(node.counter("takeovers") for node in cluster) - before
+        report.add("R4 false take-overs, processors saturated",
+                   f"{nodes} nodes, {options.seconds} s, {2 * os.cpu_count()} busy loops beside a "
+                   f"load of {answers / options.seconds:,.0f} checks/s", "0 vnodes",
+                   f"{false} vnodes", false == 0)
+
+
+def processor_s(node):
+    """Seconds that all threads of the node's process have run, as the scheduler counts them."""
+    total = 0
+    for task in os.listdir(f"/proc/{node.pid}/task"):
+        with open(f"/proc/{node.pid}/task/{task}/schedstat", encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
+def wakeups(node):
+    """How often the threads of the node's process have gone to sleep."""
+    total = 0
+    for task in os.listdir(f"/proc/{node.pid}/task"):
+        with open(f"/proc/{node.pid}/task/{task}/status", encoding="ascii") as file:
+            total += sum(int(line.split()[1]) for line in file if line.startswith("voluntary"))
+    return total
+
+
+def measure_idle(report, options):
+    for name, rules in (("", None), (", with a rule of quorum", RULES)):
+        for nodes in options.nodes:
+            with Scene(nodes, rules=rules) as cluster:
+                wait_for(lambda cluster=cluster: all(
+                    node.status()["shards"][0]["parts_waiting"] == 0 for node in cluster), 10, "rest")
+                begin = time.monotonic()
+                wait_for(lambda begin=begin: time.monotonic() > begin + 7, 12,
+                         "the nodes have been idle for a while", 0.5)  # nobody asks for figures
+                before = [(processor_s(node), wakeups(node)) for node in cluster]
+                begin = time.monotonic()
+                wait_for(lambda begin=begin: time.monotonic() > begin + options.seconds,
+                         options.seconds + 5, "the nodes were idle for long enough", 0.5)
+                spent = time.monotonic() - begin
+                shares = [(processor_s(node) - was[0]) / spent * 100
+                          for node, was in zip(cluster, before)]
+                wakes = [(wakeups(node) - was[1]) / spent for node, was in zip(cluster, before)]
+            middle = percentile(shares, 0.5)
+            report.add(f"Idle: share of a core{name}", f"{nodes} nodes, {options.seconds} s", "< 0.5%",
+                       f"median {middle:.2f}%, most {max(shares):.2f}%, {percentile(wakes, 0.5):.0f} "
+                       f"wake-ups a second, load {os.getloadavg()[0]:.0f}", middle < 0.5)
+
+
+MEASURES = {"R1": [measure_r1], "R2": [measure_r2],
+            "R3": [measure_r3, measure_r3_quorum, measure_lag],
+            "R4": [measure_r4, measure_r4_quorum, measure_saturated], "R5": [measure_r5],
+            "lag": [measure_lag], "saturated": [measure_saturated], "idle": [measure_idle]}
+USUAL = "R1,R2,R3,R4,R5,idle"
 
 
 def machine():
@@ -420,9 +521,10 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(MEASURES))
+    parser.add_argument("--only", default=USUAL)
     parser.add_argument("--nodes", default="3,5")
     parser.add_argument("--kills", type=int, default=12)
+    parser.add_argument("--seconds", type=int, default=20, help="of an idle or a saturated machine")
     options = parser.parse_args()
     options.nodes = [int(count) for count in options.nodes.split(",")]
     random.seed(1)

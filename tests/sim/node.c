@@ -79,6 +79,8 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     options.memory_bytes = MEMORY_BYTES;
     options.retry_sets = RETRY_SETS_HERE;
     options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
+    options.idle_ns = options.keepalive_ns * (sim->options.lazy ? 5 : 2) / 2;
+    options.idle_after_ns = options.keepalive_ns / 2; /* clients hardly ever rest */
     options.silence_ns = 10 * options.keepalive_ns;
     options.lease_ns = 7 * options.keepalive_ns;
     options.secret = node->disk.now.identity.secret;

@@ -57,6 +57,7 @@ struct options {
     bool formed;           /* begins with a cluster at rest instead of nodes that join */
     bool quorum;           /* clients use keys that majorities keep */
     bool far;              /* links are those of a wide area */
+    bool lazy;             /* idle nodes send half as many keep-alives */
     uint32_t faults_off;   /* a bit for each kind */
     uint32_t phase_count;
     uint8_t phases[OPTIONS_PHASES_MAX]; /* between the first and the last */

@@ -192,6 +192,109 @@ static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
     assert_int_equal(lab_decider(lab, vnode), decider);
 }
 
+/* How many keep-alives shard 0 sends to shard 1 meanwhile. */
+static uint32_t pings_in(struct lab *lab, int64_t ns)
+{
+    lab_forget(lab);
+    lab_run(lab, ns);
+    return lab_said(lab, 0, 1, PEER_PING, NULL);
+}
+
+/* Until shard 0 has just sent one: the next is some 25 ms off. */
+static void await_ping(struct lab *lab)
+{
+    while (pings_in(lab, LAB_MS) == 0)
+        continue;
+}
+
+/* Keep-alives are nearly all that an idle node costs, so it sends fewer; and what the three send
+ * comes together, so that it wakes each of them once. */
+static void idle_shards_send_few_keepalives_and_all_at_once(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t busy = pings_in(lab, 100 * LAB_MS);
+    lab_run(lab, 1000 * LAB_MS);
+    const uint32_t idle = pings_in(lab, 1000 * LAB_MS);
+    assert_in_range(busy, 9, 11);
+    assert_in_range(idle, 36, 41);
+    for (uint32_t late = 3; late <= 15; late += 6) { /* one of them begins out of step */
+        uint32_t longest = 0;
+        uint32_t quiet = 0;
+        lab_stop(lab, 2);
+        lab_run(lab, (200 + late) * LAB_MS);
+        lab_start(lab, 2);
+        lab_settle(lab);
+        lab_run(lab, 1000 * LAB_MS);
+        for (uint32_t ms = 0; ms < 100; ms++) {
+            lab_forget(lab);
+            lab_run(lab, LAB_MS);
+            quiet = lab_said(lab, LAB_NONE, LAB_NONE, PEER_PING, NULL) > 0 ? 0 : quiet + 1;
+            longest = quiet > longest ? quiet : longest;
+        }
+        assert_in_range(longest, 20, 24);
+    }
+}
+
+/* Work ends idleness: the first check is decided under leases that the next keep-alives renew. */
+static void work_makes_an_idle_shard_send_a_keepalive_at_once(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    lab_run(lab, 1000 * LAB_MS);
+    await_ping(lab);
+    lab_run(lab, 2 * LAB_MS);
+    lab_ask(lab, &limit, KEY, OPERATION_CHECK, 1);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    assert_true(pings_in(lab, 2 * LAB_MS) > 0);
+    assert_true(lab_answered(lab, seq));
+    assert_in_range(pings_in(lab, 100 * LAB_MS), 9, 11);
+}
+
+/* P6 holds of idle nodes as well: one that hears nobody says so before it loses its patience. */
+static void an_idle_node_that_hears_nobody_says_so_in_time(void **state)
+{
+    struct lab *lab = *state;
+    struct peer_record last;
+    lab_run(lab, 1000 * LAB_MS);
+    await_ping(lab);
+    lab->cut[1][0] = true;
+    lab->cut[2][0] = true;
+    lab_run(lab, 72 * LAB_MS);
+    assert_in_range(pings_in(lab, 25 * LAB_MS), 2, 3);
+    assert_true(lab_said(lab, 0, 1, PEER_PING, &last) > 0);
+    assert_true(last.ping.deaf);
+    lab->cut[1][0] = false;
+    lab->cut[2][0] = false;
+    lab_settle(lab);
+}
+
+/* Who takes over from an idle decider does so no later than from a busy one, though it is woken
+ * less often: it wakes up when its patience is nearly lost, and is not idle from then on. */
+static void the_silence_of_an_idle_decider_is_noticed_in_time(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    bool uneasy = false;
+    lab_run(lab, 1000 * LAB_MS);
+    await_ping(lab);
+    lab_stop(lab, decider);
+    const int64_t stopped_ns = lab->now_ns;
+    while (lab_role(lab, next, vnode) == SHARD_REPLICA) {
+        const int64_t due_ns = shard_next_deadline(lab->shards[next].shard);
+        lab->now_ns = due_ns > lab->now_ns ? due_ns : lab->now_ns + LAB_MS;
+        const int64_t since_ns = lab->now_ns - stopped_ns;
+        uneasy = uneasy || (since_ns >= 68 * LAB_MS && since_ns <= 70 * LAB_MS);
+        assert_true(since_ns <= 110 * LAB_MS); /* silence_ns and a keep-alive */
+        lab_tick(lab, next);
+        lab_deliver(lab);
+    }
+    assert_true(uneasy);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_decider(lab, vnode), next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +305,10 @@ int main(void)
         LAB_TEST_THREE(a_closed_connection_is_evidence_when_the_lease_is_over),
         LAB_TEST_THREE(a_reset_between_the_living_changes_nothing),
         LAB_TEST_THREE(a_node_that_hears_nobody_deposes_nobody),
+        LAB_TEST_THREE(idle_shards_send_few_keepalives_and_all_at_once),
+        LAB_TEST_THREE(work_makes_an_idle_shard_send_a_keepalive_at_once),
+        LAB_TEST_THREE(an_idle_node_that_hears_nobody_says_so_in_time),
+        LAB_TEST_THREE(the_silence_of_an_idle_decider_is_noticed_in_time),
         LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
     };
