@@ -161,6 +161,8 @@ void check_event(struct sim *sim, struct node *node)
         if (node->shards[s] == NULL)
             continue;
         check_shard(sim, node, node->shards[s], s);
+        if (sim->options.quorum)
+            check_ballots(sim, node, s);
     }
 }
 

@@ -7,6 +7,9 @@
  * K10  A ballot that a node says is promised is on its disk, as a promise or as the term of what it
  *      accepted. What it says it holds is on its disk: a header of that term and as far, or, when
  *      nothing but the seq differs, the slots that are in memory.
+ * K12  When a ballot is opened, a majority of the vnode's replicas has promised it on disk, or a
+ * higher one; while the ring changes, of those by the old configuration and of those by the new
+ * one.
  */
 #include <string.h>
 
@@ -16,16 +19,60 @@
 
 enum { STATE_MAX = 4096 };
 
-static void check_promise(struct sim *sim, const struct node *node, const struct peer_vnode *entry)
+/* Whether the node's disk has promised that ballot, or a higher one. */
+static bool has_promised(const struct node *node, uint32_t vnode, const struct term *ballot)
 {
     const struct disk_content *now = &node->disk.now;
-    const uint32_t vnode = entry->vnode;
-    const bool accepted =
-        now->has_header[vnode] && term_compare(&now->headers[vnode].state, &entry->term) >= 0;
-    if (!accepted && term_compare(&now->promises[vnode], &entry->term) < 0)
+    return term_compare(&now->promises[vnode], ballot) >= 0 ||
+           (now->has_header[vnode] && term_compare(&now->headers[vnode].state, ballot) >= 0);
+}
+
+static bool majority_promised(const struct sim *sim, const struct ring_table *ring, uint32_t vnode,
+                              const struct term *ballot)
+{
+    uint32_t count;
+    uint32_t have = 0;
+    const uint16_t *list = ring_replicas(ring, vnode - sim->vnodes, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const int at = node_by_id(sim, ring_member_id(ring, list[i]));
+        have += at >= 0 && has_promised(&sim->nodes[at], vnode, ballot);
+    }
+    return have > count / 2;
+}
+
+/* The sets of a ballot are those of the configuration whose epoch it carries (Q9). */
+static void check_opened(struct sim *sim, const struct node *node, uint32_t vnode,
+                         const struct term *ballot)
+{
+    const struct view *view = node->view;
+    if (view == NULL || ballot->epoch != view->epoch)
+        return;
+    if (!majority_promised(sim, &view->to, vnode, ballot) ||
+        (!view->stable && !majority_promised(sim, &view->from, vnode, ballot)))
+        sim_fail(sim, "node %u opens a ballot of vnode %u without a majority of promises on disk",
+                 node->index, vnode); /* K12 */
+}
+
+void check_ballots(struct sim *sim, struct node *node, uint8_t shard)
+{
+    for (uint32_t place = shard; place < sim->vnodes; place += node->shard_count) {
+        struct term term;
+        const uint32_t vnode = sim->vnodes + place;
+        if (shard_vnode(node->shards[shard], vnode, &term) != SHARD_DECIDING ||
+            term_compare(&term, &node->ballots[place]) == 0)
+            continue;
+        node->ballots[place] = term;
+        check_opened(sim, node, vnode, &term);
+    }
+}
+
+static void check_promise(struct sim *sim, const struct node *node, const struct peer_vnode *entry)
+{
+    if (!has_promised(node, entry->vnode, &entry->term)) {
         sim_fail(sim,
                  "node %u says that it promised a ballot of vnode %u, and its disk does not know",
-                 node->index, vnode); /* K10 */
+                 node->index, entry->vnode); /* K10 */
+    }
 }
 
 /* Whether the disk has the slots of that vnode that are in memory, those of counted keys. */

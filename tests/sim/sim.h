@@ -250,6 +250,7 @@ struct node {
     uint64_t epoch;                            /* the newest seen, in all its processes */
     uint64_t ring_epoch;                       /* of the configuration that was looked at last */
     bool rewound;                              /* an old copy of its disk was restored once */
+    struct term ballots[SIM_VNODES_MAX];       /* the latest that it opened, of the second plane */
     struct inspect_brief held[SIM_VNODES_MAX]; /* what the process holds, as last seen */
     bool pulling[SIM_VNODES_MAX];
 };
@@ -600,6 +601,8 @@ void faults_end(struct sim *sim);
 
 /* A frame that the node is about to send to another's shards: K10. */
 void check_word(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len);
+/* After an event of the node, for a shard of it: K12. */
+void check_ballots(struct sim *sim, struct node *node, uint8_t shard);
 
 /* ---- check_ring.c --------------------------------------------------------------------------- */
 
