@@ -95,6 +95,7 @@ static void end_pass(struct shard *shard, uint16_t at)
         if (link < 0)
             continue;
         shard->vnodes[number].links[link].phase = LINK_CATCHING;
+        table_forgive_missed(shard->table, number, (unsigned)link + 1);
         copy_restarted(shard, number, (uint32_t)link); /* B1 */
         if (table_vnode_behind(shard->table, number, (unsigned)link + 1))
             table_resume_vnode(shard->table, number, (unsigned)link + 1);

@@ -38,6 +38,8 @@
  * R5  is in stream_in.c.
  * R6  What was put off may vanish before it goes (a slot that is as good as new): so a link owes a
  *     MARK when its changes go again, whether one is left or not.
+ * R7  What left memory for the disk before it went is not dirty any more (I6 of table.h): so a link
+ *     that has missed something begins anew before its next MARK, and copy.c sends what is on disk.
  *
  * The order of frames between the two channels never matters:
  *
@@ -235,6 +237,7 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
                           ? table_vnode_dirty(shard->table, number, target) == 0
                           : table_target_idle(shard->table, target);
     return idle && !shard->vnodes[number].links[link].copy_due &&
+           !table_vnode_missed(shard->table, number, target) &&
            !table_vnode_marked(shard->table, number, target) &&
            !table_vnode_behind(shard->table, number, target);
 }
@@ -320,6 +323,18 @@ static void resume_links(struct shard *shard, const struct effects *effects)
     }
 }
 
+/* R7: whoever has missed something owes a mark, which begins with a complete copy. */
+static void find_missed(struct shard *shard)
+{
+    if (!table_missed_news(shard->table))
+        return;
+    for (uint32_t number = 0; number < shard->vnode_end; number++)
+        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+            if (table_vnode_missed(shard->table, number, target_of(link)) &&
+                receiver_of(&shard->vnodes[number], link) != PEER_NONE)
+                owe_mark(shard, number, link);
+}
+
 /* Puts the mark of one link if it can be put; true if the link still owes it. */
 static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
                         struct effects *effects)
@@ -329,6 +344,9 @@ static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
         state->mark_due = false;
         return false;
     }
+    if (!stream_copying(shard, number, link) && stream_hears(shard, number, link) &&
+        table_vnode_missed(shard->table, number, target_of(link)))
+        stream_restart_link(shard, number, link); /* R7 */
     if (state->phase == LINK_WAITING)
         handoff_offer(shard, number, link);
     if (stream_copying(shard, number, link) || !stream_has_room(shard, number, link, effects) ||
@@ -382,6 +400,7 @@ static void send_changes(struct shard *shard, struct effects *effects)
 void stream_send(struct shard *shard, struct effects *effects)
 {
     resume_links(shard, effects);
+    find_missed(shard);
     send_changes(shard, effects);
     if (handoff_send(shard, effects))
         send_changes(shard, effects); /* what changed while it was copied */
@@ -429,6 +448,7 @@ void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
 {
     shard->stats.copies++;
     rename_link(shard, number, link, LINK_WAITING);
+    table_forgive_missed(shard->table, number, target_of(link));
     copy_restarted(shard, number, link);
     shard->vnodes[number].links[link].copy = true;
 }

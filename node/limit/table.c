@@ -7,10 +7,14 @@
  *
  * Eviction is CLOCK with a bounded scan. Of the slots it sees:
  *     expired                          -> gone at once
- *     on disk, clean, not referenced   -> evicted into the filter
- *     on disk, clean, referenced       -> second best
+ *     on disk as it is, not referenced -> evicted into the filter
+ *     on disk as it is, referenced     -> second best
  *     of a journaled vnode             -> stays (I5)
  *     anything else not being written  -> the nearest to full is forgotten, and counted
+ *
+ * A slot on disk goes though a replica is still to get it, which has then missed it (I6): the hand
+ * meets a slot long after its last change, so that replica is away or far behind. To keep what is
+ * owed would be to forget, for one replica that died, what no disk has.
  *
  * Must not: allocate after table_new, look at a clock, walk all slots in one call.
  */
@@ -268,8 +272,13 @@ static bool slot_pinned(const struct table *table, const struct slot *slot)
 static void slot_evict(struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
-    if (!table->vnodes[slot->vnode].removing)
+    struct vnode_state *state = &table->vnodes[slot->vnode];
+    const uint8_t owed = slot_dirty(table, slot) & (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
+    if (!state->removing) {
         table_filter_add(table, slot->vnode, slot->id);
+        table->missed_news = table->missed_news || (owed & ~state->missed) != 0;
+        state->missed |= owed;
+    }
     table_discard(table, number);
 }
 
@@ -285,7 +294,7 @@ static void slot_forget(struct table *table, uint32_t number)
 
 /* What one scan has found: the best victim of each kind. */
 struct victims {
-    uint32_t second;  /* on disk and clean, but referenced */
+    uint32_t second;  /* on disk as it is, but referenced */
     uint32_t nearest; /* neither, nearest to full */
     int64_t nearest_ns;
 };
@@ -309,7 +318,8 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
         return false;
     const bool referenced = (slot->kind & KIND_REFERENCED) != 0;
     slot->kind &= (uint8_t)~KIND_REFERENCED;
-    if ((slot->dirty & DIRTY_ON_DISK) != 0 && slot_dirty(table, slot) == 0) {
+    if ((slot->dirty & DIRTY_ON_DISK) != 0 &&
+        (slot_dirty(table, slot) & TABLE_TARGET_BIT(TABLE_DISK)) == 0) {
         if (!referenced) {
             table->evicted++;
             slot_evict(table, number);
@@ -415,7 +425,7 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
     ASSERT(vnode < table->vnodes_count);
     struct vnode_state *state = &table->vnodes[vnode];
     table_set_targets(table, vnode, 0);
-    state->behind = state->mark = state->mark_next = 0;
+    state->behind = state->mark = state->mark_next = state->missed = 0;
     table_filter_reset(table, vnode);
     table_copy_abort(table, vnode);
     if (state->count == 0)

@@ -19,12 +19,14 @@
  * I1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
  *     or the slot's vnode is behind for t, or t is the disk and the slot is being written.
  *     (t being in the vnode's targets.)
- * I2  A slot leaves memory only if it is expired, or on disk and clean and not being written;
+ * I2  A slot leaves memory only if it is expired, or on disk as it is and not being written;
  *     otherwise its loss is counted in `forgotten`.
  * I3  Every id in the index is that of exactly one live slot; a slot's number never changes.
  * I4  A key that left for the disk is a "maybe" of its vnode's filter.
  * I5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean for
  *     every target: what a majority was counted on to hold is never forgotten for want of room.
+ * I6  A target that did not get a slot before it left memory for the disk has missed something of
+ *     its vnode, and the table says so until the target is given a complete copy.
  *
  * Journaled vnodes are the last ones of a table that was made with some. Their disk is a journal
  * with a writer of its own, so their slots are read as target TABLE_JOURNAL and never as
@@ -149,6 +151,12 @@ void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target);
 /* True while slots of a mark of this vnode for `target` are still to be visited. */
 bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target);
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target);
+/* I6: a slot of the vnode is on disk that the target was to get and did not. It holds until the
+ * caller, who from then on sends the whole vnode, what is on disk included, says so. */
+bool table_vnode_missed(const struct table *table, uint32_t vnode, unsigned target);
+void table_forgive_missed(struct table *table, uint32_t vnode, unsigned target);
+/* Whether some vnode has come to be missed by a target since this was last asked. */
+bool table_missed_news(struct table *table);
 /* Slots of a journaled vnode with the dirty bit of `target` (TABLE_DISK: to be journaled), not
  * counting those being written. */
 uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target);

@@ -37,6 +37,7 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
     state->behind &= mask;
     state->mark &= mask;
     state->mark_next &= mask;
+    state->missed &= mask;
     if (state->count == 0)
         return;
     for (unsigned target = 0; target < TABLE_TARGETS; target++)
@@ -177,6 +178,23 @@ bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned targ
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target)
 {
     return (table->vnodes[vnode].behind & TABLE_TARGET_BIT(target)) != 0;
+}
+
+bool table_vnode_missed(const struct table *table, uint32_t vnode, unsigned target)
+{
+    return (table->vnodes[vnode].missed & TABLE_TARGET_BIT(target)) != 0;
+}
+
+void table_forgive_missed(struct table *table, uint32_t vnode, unsigned target)
+{
+    table->vnodes[vnode].missed &= (uint8_t)~TABLE_TARGET_BIT(target);
+}
+
+bool table_missed_news(struct table *table)
+{
+    const bool news = table->missed_news;
+    table->missed_news = false;
+    return news;
 }
 
 uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target)

@@ -72,6 +72,7 @@ struct vnode_state {
     uint8_t behind;
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
     uint8_t mark_next; /* targets whose next sweep will */
+    uint8_t missed;    /* replicas that did not get a slot which left for the disk (I6) */
     uint8_t removing;
     bool spilled;   /* journaled: some key left memory since the last reset */
     uint8_t colour; /* KIND_COLOUR or 0: that of slots that are imported or made now */
@@ -123,7 +124,8 @@ struct table {
     struct sweep sweep[TABLE_READERS];
     struct sweep removal;
     struct sweep fade;
-    uint32_t fading; /* vnodes that are */
+    uint32_t fading;  /* vnodes that are */
+    bool missed_news; /* some vnode's `missed` has grown */
 
     uint64_t evicted;
     uint64_t forgotten;

@@ -175,14 +175,15 @@ static bool replica_is_confirmed(struct lab *lab, void *context)
     return held.synced;
 }
 
-/* Answers for the disk until the replica is known to hold everything. */
-static void serve_the_rest(struct lab *lab)
+/* Answers for the disk, which has the first `stored` keys, until the replica is known to hold
+ * everything. */
+static void serve_the_rest(struct lab *lab, uint32_t stored)
 {
     for (uint32_t i = 0; i < 2000 && !replica_is_confirmed(lab, NULL); i++) {
         lab_run(lab, LAB_MS);
         if (lab->list_count > 0) {
             expect_listing(lab);
-            list(lab, 0, SPILLED, true);
+            list(lab, 0, stored, true);
         }
         (void)answer_loads(lab, 0);
     }
@@ -295,7 +296,7 @@ static void a_failed_listing_is_repeated_after_a_rest(void **state)
     lab_run(lab, 50 * LAB_MS);
     assert_int_equal(lab->list_count, 1);
     assert_false(replica_is_confirmed(lab, NULL));
-    serve_the_rest(lab);
+    serve_the_rest(lab, SPILLED);
     assert_held(0);
 }
 
@@ -343,13 +344,70 @@ static void a_replica_that_restarts_in_between_gets_another_round(void **state)
     lab->load_count = 0;
     for (uint32_t i = 3; i < SPILLED; i++) /* the answers that were still to come */
         answer_load(lab, scene.keys[i].id, 0);
-    serve_the_rest(lab);
+    serve_the_rest(lab, SPILLED);
     assert_held(0);
+}
+
+/* All that the decider has changed is written. */
+static void write_all(void)
+{
+    struct table *table = table_of(DECIDER);
+    for (uint32_t slot; (slot = table_next_dirty(table, TABLE_DISK)) != TABLE_NONE;) {
+        table_write_begin(table, slot);
+        table_write_done(table, slot, true);
+    }
+}
+
+/* So many keys come, of vnodes that the replica decides, that the memory of this one is full of
+ * them: what may go to the disk has gone there. */
+static void overflow(struct lab *lab)
+{
+    struct table *table = table_of(DECIDER);
+    const uint32_t other = lab_vnode_owned(lab, REPLICA);
+    struct table_stats stats;
+    table_stats(table, &stats);
+    table_set_targets(table, other, TABLE_TARGET_BIT(TABLE_DISK));
+    for (uint64_t i = 0; i < stats.capacity + 1000; i++) {
+        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        assert_int_equal(
+            table_import(table, other, id, scene.keys[0].state, scene.keys[0].len, lab->now_ns, 0),
+            0);
+    }
+}
+
+/* A replica was away for a moment. What it was owed had to leave memory meanwhile: it goes to the
+ * disk and is not forgotten, and the replica counts as one that holds it only when it does. */
+static void what_left_memory_while_a_replica_was_away_reaches_it(void **state)
+{
+    struct stored *key = &scene.keys[0];
+    (void)state;
+    begin(false, 0);
+    struct lab *lab = scene.lab;
+    lab_start(lab, REPLICA);
+    lab_settle(lab);
+    struct shard *away = lab->shards[REPLICA].shard;
+    lab->shards[REPLICA].shard = NULL;
+    lab_run(lab, 300 * LAB_MS);
+    assert_true(lab_check(lab, DECIDER, key->key, &scene.limit, 40).allowed);
+    key->len = state_at(DECIDER, key, key->state);
+    write_all();
+    lab->large = true;
+    overflow(lab);
+    assert_int_equal(table_lookup(table_of(DECIDER), key->id), TABLE_NONE);
+    assert_true(table_filter_maybe(table_of(DECIDER), scene.vnode, key->id));
+    lab->shards[REPLICA].shard = away;
+    lab_run(lab, LAB_MS);
+    assert_false(replica_is_confirmed(lab, NULL));
+    serve_the_rest(lab, KEYS);
+    assert_held(0);
+    shard_check_invariants(lab->shards[DECIDER].shard);
+    lab_free(lab);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_left_memory_while_a_replica_was_away_reaches_it),
         LAB_TEST(keys_on_disk_reach_a_replica_that_lost_them, set_up),
         cmocka_unit_test(without_spilled_keys_the_disk_is_left_alone),
         cmocka_unit_test(an_ephemeral_shard_lists_nothing),

@@ -176,6 +176,16 @@ static uint64_t used_in(const struct copy *copy)
     return used;
 }
 
+/* I6: the replica is given what it has missed: all keys that the disk alone has, of the vnodes in
+ * question. */
+static void make_up_for_missed(unsigned position)
+{
+    for (uint32_t key = 0; key < KEYS; key++)
+        if (table_vnode_missed(world.table, vnode_of(key), position) &&
+            table_lookup(world.table, limit_key(key)) == TABLE_NONE)
+            world.replica[position][key] = world.disk[key];
+}
+
 /* Keys come and go between memory and disk, targets lag, fall behind and catch up. */
 static void live_a_long_time(void)
 {
@@ -203,6 +213,7 @@ static void live_a_long_time(void)
     assert_int_equal(stats.forgotten, 0);
     finish_writes();
     drain(1);
+    make_up_for_missed(1);
     for (uint32_t key = 0; key < KEYS; key++) {
         assert_int_equal(used_in(&world.replica[1][key]), world.count[key]);
         if (world.count[key] > 0 && table_lookup(world.table, limit_key(key)) == TABLE_NONE) {
@@ -333,6 +344,49 @@ static void without_a_disk_the_coldest_are_forgotten_and_counted(void **state)
     assert_true(stats.used <= stats.capacity);
     assert_int_equal(stats.used + stats.forgotten, KEYS);
     assert_int_equal(stats.evicted, 0);
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
+/* Hits new keys from `first` on, `count` of them; the key after the last. */
+static uint32_t hit_new(uint32_t first, uint32_t count)
+{
+    for (uint32_t key = first; key < first + count; key++)
+        hit(key);
+    return first + count;
+}
+
+/* I2 and I6: a replica that gets nothing for long, while the disk is written, costs no key: what is
+ * on disk goes there, and the table knows that the replica has missed something. */
+static void a_replica_that_is_away_costs_no_key(void **state)
+{
+    (void)state;
+    world_init(10, 7);
+    struct table_stats stats;
+    table_stats(world.table, &stats);
+    const uint32_t half = (uint32_t)stats.capacity / 2;
+    uint32_t key = hit_new(0, half);
+    while (!table_target_idle(world.table, TABLE_DISK)) {
+        begin_writes(WRITES);
+        for (unsigned i = 0; i < world.writes; i++)
+            table_write_done(world.table, world.write[i].slot, true);
+        world.writes = 0;
+    }
+    drain(2);
+    assert_false(table_missed_news(world.table));
+    key = hit_new(key, half + half / 2);
+    table_stats(world.table, &stats);
+    assert_int_equal(stats.forgotten, 0);
+    assert_true(stats.evicted >= half / 2);
+    for (uint32_t at = 0; at < key; at++)
+        assert_true(table_lookup(world.table, limit_key(at)) != TABLE_NONE ||
+                    table_filter_maybe(world.table, vnode_of(at), limit_key(at)));
+    assert_true(table_missed_news(world.table));
+    assert_false(table_missed_news(world.table));
+    assert_true(table_vnode_missed(world.table, 3, 1));
+    assert_false(table_vnode_missed(world.table, 3, 2));
+    table_forgive_missed(world.table, 3, 1);
+    assert_false(table_vnode_missed(world.table, 3, 1));
     table_check_invariants(world.table);
     table_free(&world.table);
 }
@@ -636,6 +690,7 @@ int main(void)
         cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
+        cmocka_unit_test(a_replica_that_is_away_costs_no_key),
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
         cmocka_unit_test(expired_slots_vanish_unless_a_refund_is_unshipped),
         cmocka_unit_test(removing_a_vnode_takes_exactly_its_slots),
