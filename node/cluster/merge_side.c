@@ -69,7 +69,8 @@ void merge_put_guard(const struct shard *shard, uint32_t number, struct bytes_wr
 void merge_put_report(struct shard *shard, uint16_t at, uint32_t number, enum peer_record_type type,
                       struct effects *effects)
 {
-    const struct peer_vnode entry = vnodes_entry(shard, number);
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    entry.flags = vnodes_bound(shard, number, at) ? ENTRY_BOUND : 0;
     struct bytes_writer *outbox = peers_outbox(shard, at, (size_t)2 * PEER_RECORD_MAX, effects);
     merge_put_guard(shard, number, outbox);
     peer_put_vnode(outbox, type, &entry);

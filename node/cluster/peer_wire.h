@@ -167,7 +167,7 @@ struct peer_vnode {
     uint8_t flags;     /* enum peer_vnode_flag */
 };
 
-/* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c). */
+/* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c); BOUND in both. */
 enum peer_vnode_flag {
     ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open; REPORT: it does */
     ENTRY_INVITED = 8, /* QUERY: the decider itself wants it so */

@@ -160,6 +160,7 @@ struct vnode {
     uint8_t reported; /* RECOVERING: links that have told what they hold */
     uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
     uint8_t on_line;  /* RECOVERING: links that hold it or less of the same term */
+    uint8_t bound;    /* RECOVERING: links that follow the newest term's writer, and hear it */
     uint8_t yielded;  /* links that do not want to be waited for */
     bool beyond;      /* parts of a newer state than the claim were taken */
     bool best_apart;  /* RECOVERING: the best state is on another line than this node's */
@@ -665,6 +666,8 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *eff
 void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
 bool vnodes_degraded(const struct shard *shard, uint32_t vnode);
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
+/* V11: whether this node follows a decider other than `at`, and hears it. */
+bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
 
 /* NONE: nobody can decide it, and waiting would not help soon. */
 enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };

@@ -36,6 +36,9 @@
  * V10 Who has passed on all that it decided, because it stops, takes nothing over any more: nobody
  *     listens to the others in its name, so that they are silent says nothing. What it would open
  *     would be the highest term when it comes back.
+ * V11 Who does not hear the decider of the newest term opens none while a living replica hears
+ *     it that follows it: a link that loses what goes one way makes no second decider beside one
+ *     that a common neighbour can reach.
  */
 #include <string.h>
 
@@ -194,6 +197,7 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnode->reported = 0;
     vnode->equal = 0;
     vnode->on_line = 0;
+    vnode->bound = 0;
     vnode->yields = false;
     diverge_stop(shard, number);
     vnode->best = PEER_NONE;
@@ -298,6 +302,28 @@ static bool accounted(const struct shard *shard, const struct vnode *vnode, uint
     return shard->now_ns - vnode->since_ns > patience_ns;
 }
 
+bool vnodes_bound(const struct shard *shard, uint32_t number, uint16_t at)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE && vnode->hint != at &&
+           !peers_silent(shard, vnode->hint);
+}
+
+bool vnodes_held_back(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->bound == 0)
+        return false;
+    const uint16_t writer = peers_for(shard, vnode->term.writer, number);
+    if (writer != PEER_NONE && !peers_silent(shard, writer))
+        return false; /* it is heard here, and said that it does not decide */
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if ((vnode->bound & 1u << i) != 0 && vnode->links[i].peer != PEER_NONE &&
+            !peers_silent(shard, vnode->links[i].peer))
+            return true;
+    return false;
+}
+
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -308,7 +334,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (!accounted(shard, vnode, i))
             return;
-    if (!vnodes_first_alive(shard, number))
+    if (!vnodes_first_alive(shard, number) || vnodes_held_back(shard, number))
         return;
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);
@@ -367,6 +393,9 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
     if (order == 0)
         order = entry->seq < vnode->best_seq ? -1 : entry->seq > vnode->best_seq;
     vnode->reported |= (uint8_t)(1u << link);
+    const bool bound = entry->role == ROLE_REPLICA && (entry->flags & ENTRY_BOUND) != 0 &&
+                       term_compare(&entry->term, &vnode->term) == 0;
+    vnode->bound = (uint8_t)(bound ? vnode->bound | 1u << link : vnode->bound & ~(1u << link));
     if (order > 0) {
         if (term_compare(&entry->state, &vnode->best_state) != 0)
             vnode->on_line = 0;

@@ -39,6 +39,8 @@ struct term vnodes_term_above(const struct shard *shard, const struct term *term
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
 /* V2: whether no replica of higher rank lives, by this shard's own evidence. */
 bool vnodes_first_alive(const struct shard *shard, uint32_t number);
+/* V11: whether a replica that reported is bound by a decider that is not heard here. */
+bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
 /* ---- vnodes_pass.c --------------------------------------------------------------------------- */
 

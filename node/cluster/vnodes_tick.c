@@ -86,6 +86,17 @@ static void tick_replica(struct shard *shard, uint32_t number, struct effects *e
     }
 }
 
+/* How long to wait for answers. The replicas of a dead decider find it silent within a few
+ * milliseconds of each other; but one that has lost its way to a living one asks for long. */
+static int64_t ask_again_ns(const struct shard *shard, uint32_t number)
+{
+    const int64_t age_ns = shard->now_ns - shard->vnodes[number].since_ns;
+    const int64_t seldom_ns = VNODES_ASK_AGAIN_MS * MS;
+    if (!vnodes_held_back(shard, number) || age_ns / 4 > seldom_ns)
+        return seldom_ns;
+    return age_ns / 4;
+}
+
 static void tick_recovering(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -93,7 +104,7 @@ static void tick_recovering(struct shard *shard, uint32_t number, struct effects
         quorum_recover_tick(shard, number, effects);
         return;
     }
-    if (shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS)
+    if (shard->now_ns - vnode->asked_ns > ask_again_ns(shard, number))
         vnodes_ask(shard, number, effects);
     if (pull_stuck(shard, vnode))
         vnodes_recover(shard, number, vnode->fresh, effects);

@@ -231,6 +231,30 @@ static void links_follow_the_number_of_shards_of_a_node(void **state)
     lab_view(lab, 0);
 }
 
+/* V11: the way from the decider to one replica loses everything, while both are well connected with
+ * the third: there is one decider at every moment, of one term. */
+static void a_link_lost_in_one_direction_makes_no_second_decider(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t cut_off = lab_replica(lab, vnode, 1);
+    const uint32_t common = lab_replica(lab, vnode, 2);
+    const uint64_t opened = lab_stats(lab, cut_off).terms_opened;
+    lab->cut[decider][cut_off] = true;
+    for (int i = 0; i < 2000; i++) {
+        lab_run(lab, LAB_MS);
+        assert_int_equal(lab_role(lab, decider, vnode), SHARD_DECIDING);
+        assert_int_not_equal(lab_role(lab, cut_off, vnode), SHARD_DECIDING);
+    }
+    assert_true(lab_check(lab, common, KEY, &limit, 60).allowed);
+    lab->cut[decider][cut_off] = false;
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab, cut_off).terms_opened, opened);
+    assert_int_equal(lab_used(lab, cut_off, KEY, &limit), 60);
+}
+
 /* A node that stops in order passes every vnode on, with the count, and takes none back. */
 static void a_resigning_node_passes_deciding_on(void **state)
 {
@@ -275,6 +299,7 @@ int main(void)
         LAB_TEST_THREE(a_returned_owner_decides_again_only_with_the_count),
         LAB_TEST_THREE(a_cut_off_decider_gives_way_to_the_newer_term),
         LAB_TEST_THREE(whoever_is_heard_is_waited_for),
+        LAB_TEST_THREE(a_link_lost_in_one_direction_makes_no_second_decider),
         LAB_TEST_THREE(links_follow_the_number_of_shards_of_a_node),
         LAB_TEST_THREE(a_decider_takes_no_term_of_its_former_process_for_its_own),
         LAB_TEST_THREE(what_was_restored_under_one_header_is_not_taken_for_equal),
