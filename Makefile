@@ -283,9 +283,10 @@ $(fuzz_programs): $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o \
 	$(call say,LD,$@)$(CC) $(all_ldflags) -fsanitize=fuzzer $(filter %.o,$^) $(core) -o $@ \
 	    $(call pkg_libs,tests)
 
+# The simulator looks at each merge that the shipped code does (tests/sim/check_merge.c).
 $(sim_program): $(call objects,$(sources.sim)) $(core)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
+	$(call say,LD,$@)$(CC) $(all_ldflags) -Wl,--wrap=table_merge $^ -o $@ $(call pkg_libs,tests)
 
 $(judge): $(call objects,$(sources.judge)) $(core)
 	@mkdir -p $(@D)

@@ -56,6 +56,7 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     struct inspect_vnode at;
     inspect_vnode(shard, vnode, &at);
     uint64_t lost = 0;
+    check_merge_opened(sim, node, shard, vnode);
     if (opened_before(sim, vnode, term) && !node->rewound)
         sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode); /* K1 */
     if (term_compare(term, &front->term) <= 0)

@@ -48,6 +48,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(pulls, "pulls", true)                                                                        \
     X(merges, "merges", true)                                                                      \
     X(merged_slots, "merged slots", true)                                                          \
+    X(laws, "merges judged by their laws", true)                                                   \
+    X(sums, "merges that gave the exact sum", true)                                                \
     X(handed_over, "branches handed over", true)                                                   \
     X(resyncs, "resyncs", true)                                                                    \
     X(disk_copies, "disk copies", true)                                                            \

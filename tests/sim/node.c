@@ -527,6 +527,7 @@ bool node_event(struct sim *sim, const struct event *event)
     const bool frame = event->kind == EVENT_PEER || event->kind == EVENT_GOSSIP;
     if ((frame && !net_arrived(sim, event)) || stale(node, event))
         return false;
+    sim->acting = node->index;
     carry_out(sim, node, event);
     if (sim->crash_due && node->up) {
         sim->coverage.mid_steps++;

@@ -83,6 +83,7 @@ static void enter_phase(struct sim *sim, const struct phase *phase)
     plan->keys = keys_new(sim, phase->name, PHASE_KEYS);
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
         sim->fronts[vnode].lost = 0;
+    check_merge_phase(sim);
     sim->coverage.phases++;
     enter_step(sim, 0);
 }

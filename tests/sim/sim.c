@@ -181,6 +181,7 @@ void sim_run(const struct options *options, struct sim_result *result)
     struct event event;
     ASSERT(sim != NULL);
     set_up(sim, options);
+    check_merge_begin(sim);
     while (!sim->plan.done && sim->failure[0] == '\0' && queue_pop(&sim->queue, &event)) {
         step(sim, &event);
         free(event.bytes);
@@ -188,6 +189,7 @@ void sim_run(const struct options *options, struct sim_result *result)
             break;
     }
     check_all(sim);
+    check_merge_end();
     result->seed = options->seed;
     result->hash = sim->hash;
     result->events = sim->events;

@@ -48,6 +48,8 @@ enum {
     SIM_METAS_MAX = 64,                     /* named values on one disk */
     SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
     SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
+    SIM_BASES_MAX = 16,                     /* keys of a phase whose bases are kept */
+    SIM_BASE_LEN = 1024,
     SIM_TEXT_LEN = 64,
     SIM_PAST_MAX = 4096,  /* ring configurations of a run */
     SIM_FORMERS_MAX = 64, /* disks that a node may lose in one run */
@@ -332,6 +334,13 @@ struct ring_past {
     uint64_t digest;
 };
 
+/* What a key was at a node when it opened a term of the key's vnode; check_merge.c. */
+struct merge_base {
+    bool seen;
+    uint32_t len;
+    uint8_t bytes[SIM_BASE_LEN];
+};
+
 struct phase;
 
 /* Where the run is; phase.h tells of phases. */
@@ -387,6 +396,9 @@ struct sim {
     bool crash_due;                   /* the node at hand ends with this event */
     uint8_t deciders[SIM_VNODES_MAX]; /* a bit for each node that decides */
     struct front fronts[SIM_VNODES_MAX];
+    uint8_t acting; /* the node whose event is carried out */
+    struct merge_base bases[SIM_NODES_MAX][SIM_BASES_MAX];
+    uint32_t openings[SIM_PLANES_VNODES]; /* terms opened since the phase began */
     uint32_t term_count;
     uint64_t terms[SIM_TERMS_MAX]; /* digests of all that were opened, open addressing */
     uint32_t past_count;
@@ -619,6 +631,17 @@ void check_event(struct sim *sim, struct node *node);
 void check_ended(struct sim *sim, struct node *node);
 /* Everything, of every node. */
 void check_all(struct sim *sim);
+
+/* ---- check_merge.c --------------------------------------------------------------------------- */
+
+/* Judges all merges from now on, for this run; until check_merge_end. */
+void check_merge_begin(struct sim *sim);
+void check_merge_end(void);
+/* A phase begins. */
+void check_merge_phase(struct sim *sim);
+/* The node has opened a term of the vnode. */
+void check_merge_opened(struct sim *sim, const struct node *node, const struct shard *shard,
+                        uint32_t vnode);
 
 /* ---- check_rest.c ---------------------------------------------------------------------------- */
 
