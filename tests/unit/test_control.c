@@ -322,6 +322,21 @@ static void a_transition_ends_when_every_member_has_settled(void **state)
     net_free(net);
 }
 
+/* Who proposes is a member as any other: what it has yet to take over is waited for, too. */
+static void a_transition_waits_for_its_proposer(void **state)
+{
+    struct net *net = changing_pair();
+    (void)state;
+    control_settled(net->nodes[1].control, 2);
+    net_run(net, 2 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, 2);
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    control_settled(net->nodes[0].control, 2);
+    net_run(net, 2 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, 3);
+    net_free(net);
+}
+
 /* Frames of any kind that are sent within three seconds. */
 static uint32_t sent_in_three_seconds(struct net *net)
 {
@@ -440,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_restarted_node_is_joined_at_once_and_finds_the_others),
         cmocka_unit_test(a_cluster_that_was_stopped_as_a_whole_finds_itself_again),
         cmocka_unit_test(a_transition_ends_when_every_member_has_settled),
+        cmocka_unit_test(a_transition_waits_for_its_proposer),
         cmocka_unit_test(members_tell_how_far_they_are_until_the_transition_ends),
         cmocka_unit_test(a_member_that_leaves_is_known_as_left),
         cmocka_unit_test(a_member_that_leaves_has_nothing_left_to_propose),

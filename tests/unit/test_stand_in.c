@@ -20,6 +20,8 @@ static const char rules[] =
     "   limits: [{rate: 4/h, algorithm: fixed_window}, {rate: 6/d, algorithm: fixed_window}]}\n"
     "- {name: tiny, match: {kind: tiny}, key: [user], on_failure: {local: {share: 1%}},\n"
     "   limits: [{rate: 3/h, algorithm: fixed_window}]}\n"
+    "- {name: burst, match: {kind: burst}, key: [user], on_failure: {local: {share: 50%}},\n"
+    "   limits: [{rate: 10/h, burst: 40}]}\n"
     "- {name: kept, match: {kind: kept}, key: [user], on_failure: local, consistency: quorum,\n"
     "   limits: [{rate: 8/h, algorithm: fixed_window}]}\n"
     "- {name: firm, match: {kind: firm}, key: [user],\n"
@@ -216,6 +218,17 @@ static void a_stand_in_charges_all_limits_or_none(void **state)
     assert_int_equal(allowed, 6);
 }
 
+/* A bucket is lent in part as well: its burst, not only its rate. */
+static void a_share_of_a_bucket_is_a_share_of_its_burst(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "burst");
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < 30; i++)
+        allowed += ask(lab, scene.left[i % 2], "burst", scene.user, 1000).allowed;
+    assert_int_equal(allowed, 20);
+}
+
 /* The smallest share of the smallest limit is one, not none. */
 static void a_share_is_never_nothing(void **state)
 {
@@ -318,6 +331,7 @@ int main(void)
         TEST(a_take_over_needs_no_stand_in),
         TEST(only_rules_that_say_local_have_stand_ins),
         TEST(a_stand_in_charges_all_limits_or_none),
+        TEST(a_share_of_a_bucket_is_a_share_of_its_burst),
         TEST(a_share_is_never_nothing),
         TEST(a_repeated_check_is_charged_once_by_a_stand_in),
         TEST(a_quorum_rule_has_a_stand_in_without_a_majority),

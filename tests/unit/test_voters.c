@@ -119,6 +119,40 @@ static void the_ring_is_frozen_without_a_majority_of_voters(void **state)
     net_free(net);
 }
 
+/* V2: of two voters both would be needed, so one of two that are left goes on alone. */
+static void the_number_of_living_voters_is_odd_as_well(void **state)
+{
+    struct net *net = net_cluster(5);
+    uint64_t voters[RING_VOTERS_MAX];
+    (void)state;
+    assert_int_equal(net_config(net, 0)->voters_count, 5);
+    for (uint32_t at = 2; at < 5; at++)
+        net_stop(net, at);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 60 * NET_SECOND);
+    const uint32_t count = voters_choose_living(net->nodes[0].control, 0, voters);
+    assert_int_equal(count, 1);
+    assert_true(voters[0] == 1 || voters[0] == 2);
+    net_free(net);
+}
+
+/* When there are too many, one that is dead goes before one that lives, whoever is the newest. */
+static void of_too_many_voters_a_dead_one_goes_first(void **state)
+{
+    struct net *net = net_cluster(5);
+    uint64_t voters[RING_VOTERS_MAX];
+    (void)state;
+    net_stop(net, 1);
+    net->step_ns = 50 * NET_MS;
+    net_run(net, 40 * NET_SECOND); /* dead, and not for so long that it is replaced */
+    assert_false(control_alive(net->nodes[0].control, 2));
+    const uint32_t count = voters_choose(net->nodes[0].control, 5, voters); /* four are left */
+    assert_int_equal(count, 3);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(voters[i] != 2 && voters[i] != 5);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +161,8 @@ int main(void)
         cmocka_unit_test(a_voter_dead_for_a_minute_is_replaced_and_stays_a_member),
         cmocka_unit_test(a_dead_voter_without_a_living_replacement_stays),
         cmocka_unit_test(the_ring_is_frozen_without_a_majority_of_voters),
+        cmocka_unit_test(the_number_of_living_voters_is_odd_as_well),
+        cmocka_unit_test(of_too_many_voters_a_dead_one_goes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
