@@ -11,8 +11,8 @@
  * replica that confirmed its copy, that replica holds so much. What it held it keeps when a stream
  * begins anew, for slots are only overwritten by later ones; a new process of the replica does not.
  *
- * A decider without any replica in reach may have been succeeded already on the other side of a
- * split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
+ * A decider without any replica in reach (B4) may have been succeeded already on the other side of
+ * a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
  *
  * The lag is measured on samples: the oldest grant that a MARK tells of, until the first replica
  * acknowledges that MARK or a later one.
@@ -20,6 +20,9 @@
  * B1  held <= granted, for each link.
  * B3  A replica that refuses a mark says so before it acknowledges the frame. So who is deposed
  *     counts nothing as held that is acknowledged afterwards.
+ * B4  What was granted in earlier terms is in no such count. A replica that does not hold the state
+ * on which the present term was opened, because its copy is still on the way, would go on from less
+ *     than all of that; so it does not count as in reach of a successor.
  * B2  A sample is of a vnode that is decided here; it is dropped when that ends.
  */
 #include <string.h>
@@ -50,7 +53,8 @@ void bound_opened(struct shard *shard, uint32_t number)
     vnode->granted = 0;
     vnode->oldest_ns = 0;
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-        vnode->links[link].granted = (struct link_granted){0};
+        vnode->links[link].granted =
+            (struct link_granted){.based = (vnode->equal & 1u << link) != 0 && !vnode->beyond};
 }
 
 /* Up to how many of the granted tokens the link's replica knows of. */
@@ -69,6 +73,7 @@ static uint64_t held_by(const struct shard *shard, const struct replica_link *li
 void bound_keep(const struct shard *shard, struct replica_link *link)
 {
     link->granted.held = held_by(shard, link);
+    link->granted.based = link->granted.based || link->confirmed;
 }
 
 void bound_stepped_down(struct shard *shard, uint32_t number)
@@ -219,6 +224,7 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
     uint64_t held_in_reach = 0; /* by those in reach: one of them would be the successor */
     uint32_t others = 0;
     uint32_t reached = 0;
+    uint32_t based = 0; /* of those in reach: hold what the term was opened on */
     uint32_t complete = 0;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const struct replica_link *link = &vnode->links[i];
@@ -229,6 +235,7 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
         held_in_reach = reach && known > held_in_reach ? known : held_in_reach;
         others += link->node != 0;
         reached += reach;
+        based += reach && (link->granted.based || link->confirmed);
         complete += link->confirmed;
     }
     if (others == 0)
@@ -236,7 +243,7 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
     out->over_tokens += vnode->granted - (reached > 0 ? held_in_reach : held);
     if (!deciding(vnode))
         return;
-    out->vnodes_cut_off += reached == 0;
+    out->vnodes_cut_off += based == 0; /* B4 */
     out->vnodes_incomplete += complete < others;
     out->vnodes_unconfirmed += vnodes_degraded(shard, number);
 }

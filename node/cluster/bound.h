@@ -5,6 +5,7 @@
 #ifndef NODE_CLUSTER_BOUND_H
 #define NODE_CLUSTER_BOUND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "node/cluster/lag.h"
@@ -19,6 +20,7 @@ struct link_granted {
     uint64_t mark;   /* the newest mark */
     uint64_t sample; /* the sample */
     uint64_t held;   /* what was acknowledged before */
+    bool based;      /* holds what this term was opened on (B4) */
 };
 
 enum { BOUND_SAMPLES_MAX = 64 };

@@ -4,8 +4,8 @@
  * said in a sentence:
  *
  *     one      tokens            granted here, and acknowledged by no replica in reach
- *              vnodes_cut_off    decided here with no other replica in reach: if it is a split,
- *                                each side may admit up to one limit more for each key
+ *              vnodes_cut_off    decided here with no other whole replica in reach: if it is a
+ *                                split, or this node dies, up to one limit more for each key
  *              vnodes_degraded   decided here without a majority: their answers are degraded
  *     quorum   tokens 0; vnodes_cut_off counts those that nobody decides now (on_failure applies)
  *

@@ -276,7 +276,7 @@ struct shard_stats {
     uint32_t vnodes_deciding;
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;
-    uint32_t vnodes_cut_off;     /* decided here, and no other replica is in reach */
+    uint32_t vnodes_cut_off; /* decided here, and no other replica with a whole copy is in reach */
     uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
     uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
     uint32_t parts_waiting;

@@ -249,6 +249,30 @@ static void what_a_crash_loses_is_within_the_bound(void **state)
     assert_true(lost_in_all > ROUNDS); /* the test could have failed */
 }
 
+/* B4: who took over and has its only replica in reach still lacking what was counted before cannot
+ * say that nothing would be lost with it. */
+static void a_replica_that_lacks_the_past_is_not_in_reach(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    const uint32_t behind = lab_replica(lab, vnode, 2);
+    lab->cut[decider][behind] = true;
+    assert_true(lab_check(lab, decider, KEY, &limit, 50).allowed);
+    lab_run(lab, 20 * LAB_MS);
+    lab_stop(lab, decider);
+    lab->drop_type = PEER_HELD;
+    lab_run(lab, 150 * LAB_MS);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_DECIDING);
+    assert_true(lab_stats(lab, next).vnodes_cut_off >= 1);
+    lab->drop_type = 0;
+    lab_run(lab, 1500 * LAB_MS);
+    assert_int_equal(lab_stats(lab, next).vnodes_cut_off, 0);
+    assert_int_equal(lab_stats(lab, behind).vnodes_cut_off, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +282,7 @@ int main(void)
         LAB_TEST_THREE(what_counts_as_held_is_held_by_a_successor),
         LAB_TEST_THREE(the_lag_of_acknowledgements_is_measured),
         cmocka_unit_test(what_a_crash_loses_is_within_the_bound),
+        LAB_TEST_THREE(a_replica_that_lacks_the_past_is_not_in_reach),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
