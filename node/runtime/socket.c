@@ -31,6 +31,7 @@ enum {
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
+    CLIENT_QUEUE = 256, /* unread messages of one client; what it sends beyond waits in TCP */
 };
 
 static_assert(sizeof(zmq_msg_t) <= SOCKET_HOLDER_LEN, "a message fits its holder");
@@ -65,10 +66,11 @@ static bool set_common(void *socket, enum socket_use use)
 {
     const int64_t frame_max = SOCKET_FRAME_MAX;
     const int queue = use == SOCKET_GOSSIP ? GOSSIP_QUEUE : QUEUE;
+    const int unread = use == SOCKET_CLIENTS ? CLIENT_QUEUE : QUEUE;
     bool ok = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, QUEUE);
+              set_int(socket, ZMQ_SNDHWM, queue) && set_int(socket, ZMQ_RCVHWM, unread);
     return ok;
 }
 

@@ -7,6 +7,8 @@ to live, to answer, and to need no more memory for them however long it goes on 
 
 import random
 import struct
+import threading
+import time
 
 import msgpack
 import zmq
@@ -21,6 +23,8 @@ FRAMES = 12000  # of a round
 LARGE_EACH = 400  # one frame in so many is as long as a frame may be
 LARGE = (1 << 20) - 200
 MEMORY_MAX = 96 << 20  # what libzmq may hold of frames under way, and buffers that are made once
+GONE_S = 2
+GONE_MEMORY_MAX = 128 << 20  # several times what is found; without a bound, as long as it goes on
 GROWTH_MAX = 16 << 20  # from round to round, when all of that is there
 
 
@@ -66,6 +70,47 @@ def assert_bounded(node, endpoint, make, noise, measured):
     measured("memory before and after each round", f"{before >> 20} MiB, {[size >> 20 for size in sizes]}")
     assert sizes[0] - before < MEMORY_MAX
     assert sizes[-1] - sizes[0] < GROWTH_MAX
+
+
+def send_and_go(endpoint, size, burst, until, gone):
+    """Connections one after the other: each sends a burst that is no message, and closes."""
+    noise = bytes(size)
+    own = zmq.Context()
+    while time.monotonic() < until:
+        sock = own.socket(zmq.DEALER)
+        sock.setsockopt(zmq.LINGER, 200)
+        sock.setsockopt(zmq.SNDHWM, 0)
+        sock.connect(f"tcp://{endpoint}")
+        for _ in range(burst):
+            sock.send(noise)
+        sock.close()
+        gone.append(burst)
+    own.destroy(200)
+
+
+def test_clients_that_send_and_go_leave_no_memory_behind(new_cluster, measured):
+    """What a client sent stays with libzmq until it is read, also when the client is gone; a node that is
+    behind must leave most of it in the clients' own connections."""
+    cluster = new_cluster(1).start()
+    node = cluster[0]
+    for size, burst in ((200, 2000), (200, 250), (900_000, 20)):
+        before = node.anonymous_memory()
+        until = time.monotonic() + scaled(GONE_S)
+        gone = []
+        threads = [threading.Thread(target=send_and_go,
+                                    args=(node.endpoint, size, burst, until, gone))
+                   for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        after = node.anonymous_memory()
+        with node.client(deadline_s=30) as client:
+            assert client.check(f"serves-{size}-{burst}", Limit(5)).allowed
+        measured(f"memory before and after bursts of {burst} x {size} bytes from clients that go",
+                 f"{before >> 20} MiB, {after >> 20} MiB after {sum(gone)} from {len(gone)}")
+        assert len(gone) >= 40
+        assert after - before < GONE_MEMORY_MAX
 
 
 # Gossip: what a member says to a seed, changed in every way; and the messages of joining and of the register.

@@ -316,6 +316,29 @@ static void a_bind_tells_what_is_wrong(void **state)
     assert_null(socket);
 }
 
+/* What a client sends and nobody reads yet must stay with the client for the most part: libzmq has
+ * no bound in bytes, and keeps what it has read of clients that are gone. */
+static void few_messages_of_a_client_are_read_ahead(void **state)
+{
+    enum { LEN = 1 << 16, MOST = 1800, STUCK_MS = 400 };
+    struct fixture *f = *state;
+    static const char message[LEN];
+    const int queue = 10;
+    char endpoint[VIEW_TEXT_LEN];
+    char url[SOCKET_URL_LEN];
+    uint32_t sent = 0;
+
+    (void)keep(f, bind_router(f, SOCKET_CLIENTS, endpoint));
+    void *dealer = keep(f, zmq_socket(f->context, ZMQ_DEALER));
+    assert_int_equal(zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue), 0);
+    (void)snprintf(url, sizeof url, "tcp://%s", endpoint);
+    assert_int_equal(zmq_connect(dealer, url), 0);
+    zmq_pollitem_t item = {.socket = dealer, .events = ZMQ_POLLOUT};
+    while (sent < MOST && zmq_poll(&item, 1, STUCK_MS) == 1)
+        sent += zmq_send(dealer, message, LEN, ZMQ_DONTWAIT) == LEN;
+    assert_in_range(sent, 256, 900); /* beside them, what the connection itself holds */
+}
+
 /* ---- links ----------------------------------------------------------------------------------- */
 
 static void note_loss(void *context, uint64_t node, uint16_t shard, bool refused)
@@ -512,6 +535,7 @@ int main(void)
         TEST(a_router_receives_and_replies),
         TEST(connections_are_told_apart),
         TEST(what_cannot_be_sent_is_an_error_at_once),
+        TEST(few_messages_of_a_client_are_read_ahead),
         TEST(a_message_of_several_frames_is_odd),
         TEST(own_routing_ids_are_dropped),
         TEST(a_monitor_tells_a_loss),
