@@ -29,6 +29,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
+#include "node/cluster/copy.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/retry.h"
@@ -936,21 +937,6 @@ static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t 
     if (vnode->oldest_ns == 0)
         vnode->oldest_ns = shard->now_ns;
 }
-/* ---- copy.c ---------------------------------------------------------------------------------- */
-
-/* A complete copy for the link begins. */
-void copy_restarted(struct shard *shard, uint32_t vnode, uint32_t link);
-/* An answer of the disk; false if it is not for a copy. */
-bool copy_listed(struct shard *shard, uint32_t vnode, const struct hash128 *ids, size_t count,
-                 bool last, int result);
-bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
-                 size_t len, struct effects *effects);
-void copy_tick(struct shard *shard, struct effects *effects);
-
-/* ---- refresh.c ------------------------------------------------------------------------------- */
-
-/* Looks for a filter that is worth a refresh, and asks the disk for its vnode's ids. */
-void refresh_tick(struct shard *shard, struct effects *effects);
 
 /* ---- decide.c -------------------------------------------------------------------------------- */
 
