@@ -353,6 +353,11 @@ int ring_config_reweigh(struct ring_config *out, const struct ring_config *in, u
     return ring_member_seat(&out->to[at], out->to, out->to_count);
 }
 
+bool ring_config_epoch_forced(uint64_t epoch)
+{
+    return ring_config_lineage(epoch) != 0 && (uint32_t)epoch == 1;
+}
+
 int ring_config_settle(struct ring_config *out, const struct ring_config *in)
 {
     ASSERT(out != in);
@@ -390,6 +395,9 @@ int ring_config_set_voters(struct ring_config *out, const struct ring_config *in
                            const uint64_t *voters, uint32_t voters_count)
 {
     ASSERT(out != in);
+    if (ring_config_epoch_forced(in->epoch) && !ring_config_is_stable(in)) {
+        return TG_ECONFLICT;
+    }
     ring_config_copy(out, in);
     out->epoch++;
     return take_voters(out, voters, voters_count);

@@ -18,7 +18,9 @@
  *    |                |  its maker|                    |    all epochs of the old one
  *    +----------------+-----------+--------------------+
  *
- * The byte tells apart two lineages that two sides of a split begin at once, so that one wins.
+ * The byte tells apart two lineages that two sides of a split begin at once, so that one wins. The
+ * transition that begins a lineage has its first epoch and no other, so an epoch tells whether it
+ * is of such a one: the operator has said that members of `from` are lost.
  *
  * Size: the struct is some 400 KB, because it bounds both lists; keep it on the heap or in a
  * long-lived struct, never on a stack. Only the members in use are read or written by these
@@ -99,7 +101,8 @@ MUST_USE int ring_config_reweigh(struct ring_config *out, const struct ring_conf
                                  uint32_t weight);
 /* Ends a transition: epoch + 1, from = to. Fails with TG_EINVALID if a voter is not in `to`. */
 MUST_USE int ring_config_settle(struct ring_config *out, const struct ring_config *in);
-/* Replaces the voters (any order, distinct); epoch + 1. Allowed during a transition. */
+/* Replaces the voters (any order, distinct); epoch + 1. Allowed during a transition, but
+ * TG_ECONFLICT in one that was forced: its epoch must tell. */
 MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_config *in,
                                     const uint64_t *voters, uint32_t voters_count);
 
@@ -110,6 +113,8 @@ MUST_USE int ring_config_force(struct ring_config *out, const struct ring_config
                                const uint64_t *voters, uint32_t voters_count, uint64_t maker);
 /* The lineage that `epoch` belongs to. */
 uint32_t ring_config_lineage(uint64_t epoch);
+/* Whether it is the first of a lineage, which a transition has only if it was forced. */
+bool ring_config_epoch_forced(uint64_t epoch);
 
 /* Writes the msgpack form: [version, epoch, vnodes, replicas, [voters], [from], [to]] where a
  * member is [id, weight, [seats], name, zone_name]; `to` is nil when stable. Equal configurations

@@ -17,11 +17,12 @@
  *     Each process counts generations from another number: what it is not asked it is not told.
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
- *     part here, or two for a moment, however often it is repeated.
- * P5  That the disk has no record of a key is known only for the moment at which it said so: a part
- *     that waits for anything else asks the disk anew.
- * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told
- *     where the vnode has moved. So no forward can go round in circles.
+ *     part here, or two for a moment, however often it is repeated. While it commits, each
+ * repetition is recalled and waits beside it: a handful, until quorum.c gives them up. P5  That the
+ * disk has no record of a key is known only for the moment at which it said so: a part that waits
+ * for anything else asks the disk anew. P3  A part of a peer's forward never travels on: it is
+ * decided here, or its sender is told where the vnode has moved. So no forward can go round in
+ * circles.
  */
 #include <string.h>
 

@@ -3,14 +3,17 @@
  *   stable ring:  the voters are put right; a member that an operator wants out, or that wants
  *                 out itself, is removed; a newcomer is added, in place of a dead member whose
  *                 name it bears; one dead for long is removed
- *   transition:   the voters are put right; settled once every living member has taken over what
- *                 it is to own
+ *   transition:   the voters are put right; settled once all living members say so (P4)
  *
  * P1  By itself, only the lowest-id live member of the ring proposes, so that proposals rarely
  *     meet; any member does when its operator asks. Whether a proposal comes about is for the
  *     voters to say (register.h), and a frozen ring is left as it is.
  * P2  One change at a time: each is made out of the committed configuration.
  * P3  Who votes is replaced first and removed after that.
+ * P4  A transition is settled when all living members say so: those that come and stay, for they
+ * have taken over what they are to own, and those that go, for they may be the last ones to hold a
+ *     vnode whose new replicas are all dead. Of whom nothing was heard yet since this process
+ *     started is not taken for dead at once.
  */
 #include <string.h>
 
@@ -167,20 +170,26 @@ static bool grant_wish(struct control *control)
     return ring_config_is_stable(control->config) && remove_member(control, wish->remove);
 }
 
-/* Whether every live member of the new ring has taken over what it is to own. */
+/* Whether the member is dead, or says that all it has to do with has arrived. */
+static bool has_settled(const struct control *control, uint64_t id)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    if (id == control->options.node_id)
+        return control->settled_epoch >= control->config->epoch;
+    return control_dead_for(control, id, 0) ||
+           (member != NULL && member->record.settled_epoch >= control->config->epoch);
+}
+
+/* P4. */
 static bool all_settled(const struct control *control)
 {
     const struct ring_config *config = control->config;
-    for (uint32_t i = 0; i < config->to_count; i++) {
-        const struct swim_member *member = swim_find(control->swim, config->to[i].id);
-        if (config->to[i].id == control->options.node_id) {
-            if (control->settled_epoch < config->epoch)
-                return false;
-        } else if (member != NULL && member->state != SWIM_DEAD && member->state != SWIM_LEFT &&
-                   member->record.settled_epoch < config->epoch) {
+    for (uint32_t i = 0; i < config->to_count; i++)
+        if (!has_settled(control, config->to[i].id))
             return false;
-        }
-    }
+    for (uint32_t i = 0; i < config->from_count; i++)
+        if (!has_settled(control, config->from[i].id))
+            return false;
     return true;
 }
 
@@ -188,7 +197,8 @@ static bool all_settled(const struct control *control)
 static bool next_config(struct control *control)
 {
     const struct ring_config *config = control->config;
-    if (put_voters_right(control, 0))
+    const bool forced = !ring_config_is_stable(config) && ring_config_epoch_forced(config->epoch);
+    if (!forced && put_voters_right(control, 0)) /* else the operator has just chosen them */
         return true;
     if (!ring_config_is_stable(config))
         return all_settled(control) && ring_config_settle(control->next, config) == 0;

@@ -49,6 +49,10 @@
  *     epoch    e: F            e + 1: F and T             e + 2: T
  *     ballots  majority of F   majorities of F and of T   majority of T
  *
+ * Q11 Who forces a removal says that members of the old set are lost, and their majority may be. In
+ *     the transition that this begins the new set alone decides, and a candidate waits a moment for
+ *     the promises of all that live: what was committed is forgotten only if nobody who lives and
+ *     is asked has it.
  * Q10 A decision takes a part before it is made; without room it is busy and charges nothing.
  *
  * The ballots are quorum_ballot.c, the journal is journal.c. Must not decide anything by the clock:
@@ -58,8 +62,11 @@
 
 #include "base/assert.h"
 #include "node/cluster/vnodes_state.h"
+#include "ring/config.h"
 
 #define SEAL_MAX_NS (200 * MS) /* how long a sealed vnode waits for its last commits */
+/* How long a peer's forward may wait for its commit: Q7 ends it before. */
+#define COMMIT_MAX_NS (SHARD_QUORUM_PATIENCE_NS + 100 * MS)
 
 struct quorum *quorum_of(const struct shard *shard, uint32_t number)
 {
@@ -92,7 +99,8 @@ static void set_of(const struct ring_table *table, uint32_t ring_vnode, struct q
         set->ids[i] = ring_member_id(table, list[i]);
 }
 
-void quorum_view_sets(const struct shard *shard, uint32_t number, struct quorum_set *from,
+/* The sets of the view, whatever an operator says. */
+static void ring_sets(const struct shard *shard, uint32_t number, struct quorum_set *from,
                       struct quorum_set *to)
 {
     const uint32_t ring_vnode = vnodes_ring(shard, number);
@@ -100,6 +108,19 @@ void quorum_view_sets(const struct shard *shard, uint32_t number, struct quorum_
     *from = *to;
     if (!shard->view->stable)
         set_of(&shard->view->from, ring_vnode, from);
+}
+
+bool quorum_forced(const struct shard *shard)
+{
+    return !shard->view->stable && ring_config_epoch_forced(shard->view->epoch);
+}
+
+void quorum_view_sets(const struct shard *shard, uint32_t number, struct quorum_set *from,
+                      struct quorum_set *to)
+{
+    ring_sets(shard, number, from, to);
+    if (quorum_forced(shard))
+        *from = *to; /* Q11 */
 }
 
 static bool set_holds(const struct quorum_set *set, uint64_t node)
@@ -239,6 +260,9 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
     part->status = PART_COMMITTING;
     part->answer = *answer;
     part->sent_ns = shard->now_ns;
+    /* A peer's forward is given up as others are; its repetitions wait beside it meanwhile. */
+    if (part->from_peer && part->deadline_ns < shard->now_ns + COMMIT_MAX_NS)
+        part->deadline_ns = shard->now_ns + COMMIT_MAX_NS;
     part->commit_seq = seq;
     part->commit_next = POOL_NONE;
     part->commit_last = quorum->last_part;
@@ -420,7 +444,9 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     const struct quorum *quorum = quorum_of(shard, number);
     struct quorum_set from;
     struct quorum_set to;
-    quorum_view_sets(shard, number, &from, &to);
+    ring_sets(shard, number, &from, &to);
+    if (quorum_forced(shard) && !quorum_reachable(shard, number))
+        return true; /* Q11: the next ones to be taken out may be those that it waits for */
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
     return quorum->settled_epoch == shard->view->epoch;

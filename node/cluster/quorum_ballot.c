@@ -43,13 +43,14 @@
 #include "base/assert.h"
 #include "node/cluster/vnodes_state.h"
 
-#define ASK_AGAIN_NS      (30 * MS)
-#define ASK_DEAF_NS       (250 * MS)
-#define CAMPAIGN_MAX_NS   (300 * MS)  /* without getting on; then it is asked anew who is free */
-#define PULL_MAX_NS       (1000 * MS) /* then a better source is looked for */
-#define UNREACHABLE_NS    (100 * MS)  /* then a ballot is let go */
-#define RANK_PATIENCE_NS  (100 * MS)  /* how much longer a replica waits for each of its betters */
-#define OTHER_PATIENCE_NS (150 * MS)  /* for a candidate that lives and does not open */
+#define ASK_AGAIN_NS       (30 * MS)
+#define ASK_DEAF_NS        (250 * MS)
+#define CAMPAIGN_MAX_NS    (300 * MS)  /* without getting on; then it is asked anew who is free */
+#define PULL_MAX_NS        (1000 * MS) /* then a better source is looked for */
+#define UNREACHABLE_NS     (100 * MS)  /* then a ballot is let go */
+#define RANK_PATIENCE_NS   (100 * MS)  /* how much longer a replica waits for each of its betters */
+#define OTHER_PATIENCE_NS  (150 * MS)  /* for a candidate that lives and does not open */
+#define FORCED_PATIENCE_NS (200 * MS)  /* for a promise beyond the majority (Q11) */
 #define CANDIDATE_NS                                                                               \
     (300 * MS)       /* for so long a promise binds beyond the last sign of its candidate */
 #define PAUSE_MS 100 /* a failed candidate rests for one to two times that */
@@ -414,6 +415,9 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     const bool self = term_compare(&quorum->promised, &vnode->term) == 0;
     if (!quorum_majority(shard, number, &quorum->from, &quorum->to, quorum->promises, self))
         return; /* Q2 */
+    if (quorum_forced(shard) && shard->now_ns - quorum->campaign_ns <= FORCED_PATIENCE_NS &&
+        (quorum_prompt_links(shard, number) & ~quorum->promises) != 0)
+        return; /* Q11 */
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);
     } else if (peers_silent(shard, vnode->best)) {

@@ -724,16 +724,11 @@ void quorum_query(struct shard *shard, uint16_t peer, const struct peer_vnode *e
 void quorum_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                    struct effects *effects);
 void quorum_put_report(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
-/* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
-void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
-void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
-void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* A peer knows `term`: one that was opened is taken over, another is noted (B4). */
 void quorum_heard(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
                   bool open);
 /* What records about the vnode say of its term: enum peer_vnode_flag. */
 uint8_t quorum_flags(const struct shard *shard, uint32_t vnode);
-void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* Notes that nobody decides / that somebody does. */
 void quorum_lost(struct shard *shard, uint32_t vnode);
 void quorum_found(struct shard *shard, uint32_t vnode);

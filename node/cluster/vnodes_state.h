@@ -59,6 +59,13 @@ void quorum_campaign(struct shard *shard, uint32_t vnode, bool planned, bool inv
 /* Seals the vnode, or no longer; wants to open a term, or no longer. */
 void quorum_set_sealed(struct shard *shard, uint32_t vnode, bool sealed);
 void quorum_set_campaigning(struct shard *shard, uint32_t vnode, bool campaigning);
+/* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
+void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* Whether the ring changes because an operator forced it (Q11). */
+bool quorum_forced(const struct shard *shard);
 /* Living links whose peers take soon what they are sent. */
 uint8_t quorum_prompt_links(const struct shard *shard, uint32_t vnode);
 /* Whether another vnode may be sealed or campaign now. */

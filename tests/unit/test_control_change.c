@@ -130,6 +130,27 @@ static void a_node_that_drains_is_told_from_one_that_has(void **state)
     net_free(net);
 }
 
+/* Who goes may be the last one to hold a vnode whose new replicas are all dead. */
+static void a_change_waits_for_the_word_of_members_that_go(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct answer answer;
+    (void)state;
+    net->settles = false;
+    assert_int_equal(ask(net, 2, "drain", NULL, false, NULL, 7, &answer), 0);
+    net_run(net, 3 * NET_SECOND);
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    assert_false(ring_config_is_stable(net_config(net, 0)));
+    for (uint32_t i = 0; i < 2; i++)
+        control_settled(net->nodes[i].control, epoch);
+    net_run(net, 3 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    control_settled(net->nodes[2].control, epoch);
+    net_run(net, 3 * NET_SECOND);
+    assert_true(ring_config_is_stable(net_config(net, 0)));
+    net_free(net);
+}
+
 /* Out of the ring, alive, and not taken in again; its vote goes to another first. */
 static void a_drained_node_leaves_the_ring_and_stays_alive(void **state)
 {
@@ -454,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_drains_is_told_from_one_that_has),
+        cmocka_unit_test(a_change_waits_for_the_word_of_members_that_go),
         cmocka_unit_test(a_drained_node_leaves_the_ring_and_stays_alive),
         cmocka_unit_test(a_drained_node_joins_again_when_it_is_restarted),
         cmocka_unit_test(a_leaving_node_departs_when_it_is_out_of_the_ring),

@@ -166,6 +166,24 @@ static void a_decision_waits_for_a_majority_of_journals(void **state)
     lab->shards[rank_of(lab, "kept", "ada", 1)].journal_ns = 0;
 }
 
+/* A check that another node forwards waits for its commit as long as one that is asked here. */
+static void a_forwarded_check_waits_for_its_commit_as_well(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t other = rank_of(lab, "kept", "ada", 1);
+    for (uint32_t rank = 1; rank < 3; rank++)
+        lab->shards[rank_of(lab, "kept", "ada", rank)].journal_ns = -1;
+    const uint64_t seq = send(lab, other, "/kept", "ada", OPERATION_CHECK, 1, 1000);
+    lab_run(lab, 220 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    for (uint32_t rank = 1; rank < 3; rank++) {
+        lab->shards[rank_of(lab, "kept", "ada", rank)].journal_ns = 0;
+        lab_journal_end(lab, rank_of(lab, "kept", "ada", rank), true);
+    }
+    lab_run(lab, 150 * LAB_MS);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+}
+
 /* A replica whose journal refuses says nothing; one that follows says it when it is true. */
 static void a_batch_that_was_not_written_releases_nothing(void **state)
 {
@@ -747,6 +765,7 @@ int main(void)
         cmocka_unit_test(without_a_rule_nothing_of_the_plane_exists),
         TEST(a_limit_is_exact_through_every_node),
         TEST(a_decision_waits_for_a_majority_of_journals),
+        TEST(a_forwarded_check_waits_for_its_commit_as_well),
         TEST(a_batch_that_was_not_written_releases_nothing),
         TEST(a_peek_waits_for_a_majority_too),
         TEST(a_dead_decider_is_replaced_and_nothing_is_forgotten),

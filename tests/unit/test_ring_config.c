@@ -268,6 +268,26 @@ static void forcing_begins_a_lineage_above_all_epochs_before(void **state)
     assert_int_equal(ring_config_force(&three, &two, 20, voters, 1, 1), TG_EINVALID);
 }
 
+/* What follows a forced transition is told from it by the epoch alone, also when who is forced out
+ * was on its way out already. */
+static void an_epoch_tells_whether_its_transition_was_forced(void **state)
+{
+    const uint64_t voters[] = {20, 30};
+    (void)state;
+    make_three();
+    assert_false(ring_config_epoch_forced(one.epoch));
+    assert_int_equal(ring_config_force(&two, &one, 10, voters, 2, 0x20), 0);
+    assert_true(ring_config_epoch_forced(two.epoch));
+    assert_int_equal(ring_config_set_voters(&three, &two, voters, 1), TG_ECONFLICT);
+    assert_int_equal(ring_config_settle(&three, &two), 0);
+    assert_false(ring_config_epoch_forced(three.epoch));
+    assert_int_equal(ring_config_set_voters(&two, &three, voters, 1), 0);
+    assert_int_equal(ring_config_force(&two, &one, 0, voters, 2, 0x20), 0);
+    assert_true(ring_config_is_stable(&two)); /* no transition at all */
+    assert_int_equal(ring_config_set_voters(&three, &two, voters, 1), 0);
+    assert_false(ring_config_epoch_forced(three.epoch));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +300,7 @@ int main(void)
         cmocka_unit_test(each_broken_rule_is_named),
         cmocka_unit_test(copies_are_equal_until_changed),
         cmocka_unit_test(forcing_begins_a_lineage_above_all_epochs_before),
+        cmocka_unit_test(an_epoch_tells_whether_its_transition_was_forced),
         cmocka_unit_test(the_member_bound_is_reached_cleanly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
