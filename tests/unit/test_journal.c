@@ -48,6 +48,7 @@ struct seen {
     size_t count;
     size_t stop_after; /* 0: never */
     uint64_t promises[8];
+    uint64_t writers[8]; /* of the promises */
     uint64_t seqs[8];
     size_t slots[8];
     uint64_t state_sum;
@@ -66,6 +67,7 @@ static int see(void *context, const struct store_journal_record *record)
     seen->count++;
     if (record->kind == STORE_JOURNAL_PROMISE) {
         seen->promises[record->vnode] = record->header.number;
+        seen->writers[record->vnode] = record->header.writer;
     } else if (record->kind == STORE_JOURNAL_HEADER) {
         seen->seqs[record->vnode] = record->header.seq;
     } else {
@@ -153,9 +155,15 @@ static void a_promise_only_rises(void **state)
         assert_int_equal(store_journal_scan(f->store, see, &seen), 0);
         assert_int_equal(seen.count, 1);
         assert_int_equal(seen.promises[1], 50);
+        assert_int_equal(seen.writers[1], 500);
     }
-    const struct store_journal_record higher[] = {promise(1, 6, 1, 1), promise(1, 5, 60, 1)};
+    const struct store_journal_record writer = promise(1, 5, 50, 501);
     struct seen seen = {0};
+    assert_int_equal(store_journal_write(f->store, &writer, 1), 0);
+    assert_int_equal(store_journal_scan(f->store, see, &seen), 0);
+    assert_int_equal(seen.writers[1], 501);
+    const struct store_journal_record higher[] = {promise(1, 6, 1, 1), promise(1, 5, 60, 1)};
+    memset(&seen, 0, sizeof seen);
     assert_int_equal(store_journal_write(f->store, higher, 2), 0);
     assert_int_equal(store_journal_scan(f->store, see, &seen), 0);
     assert_int_equal(seen.promises[1], 1);
