@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_disk.h"
 #include "tests/unit/support_effort.h"
 
@@ -385,6 +386,48 @@ static void what_the_living_side_counted_outlives_an_heir_that_dies(void **state
     }
 }
 
+/* ---- what is on disk alone ------------------------------------------------------------------- */
+
+/* The key leaves the memory of shard `at` for its disk. */
+static void spill(struct lab *lab, uint32_t at, const char *key, const struct limit *limit)
+{
+    const uint32_t vnode = lab_vnode_of(lab, key);
+    const struct hash128 id = lab_slot_of(lab, key, limit->algorithm);
+    struct table *table = lab->shards[at].shard->table;
+    disks_flush(lab, at);
+    assert_true(disks_have(lab, at, vnode, id));
+    assert_int_not_equal(table_lookup(table, id), TABLE_NONE);
+    table_drop(table, table_lookup(table, id));
+    table_filter_add(table, vnode, id);
+}
+
+/* On either side, or on both, the key is on disk alone when the split heals: it is read, and the
+ * sum is right. */
+static void keys_that_were_spilled_are_merged(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t i = 0; i < 3 * sizeof algorithms; i++) {
+        const struct limit limit = limit_of(algorithms[i / 3]);
+        char key[LAB_KEY_LEN];
+        lab_key(lab, i % LAB_VNODES, i, key);
+        const uint32_t vnode = lab_vnode_of(lab, key);
+        const uint32_t owner = lab_replica(lab, vnode, 0);
+        const uint32_t heir = lab_replica(lab, vnode, 1);
+        take(lab, owner, key, &limit, 30);
+        lab_run(lab, 50 * LAB_MS);
+        split_owner_off(lab, vnode);
+        lab_run(lab, 500 * LAB_MS);
+        take(lab, owner, key, &limit, 15);
+        take(lab, heir, key, &limit, 10);
+        lab_run(lab, 50 * LAB_MS);
+        if (i % 3 != 0)
+            spill(lab, owner, key, &limit);
+        if (i % 3 != 1)
+            spill(lab, heir, key, &limit);
+        heal_and_expect(lab, key, &limit, 55);
+    }
+}
+
 /* ---- what is lost on the way ----------------------------------------------------------------- */
 
 /* Each record of a hand-over is lost for a while: it is told again until it is complete, once. */
@@ -528,6 +571,7 @@ int main(void)
         LAB_TEST_THREE(without_a_memory_of_the_cut_no_side_is_forgotten),
         MERGE_TEST(a_pass_right_after_a_take_over_takes_the_memory_along),
         MERGE_TEST(what_the_living_side_counted_outlives_an_heir_that_dies),
+        MERGE_TEST(keys_that_were_spilled_are_merged),
         MERGE_TEST(a_lost_record_of_a_hand_over_is_told_again),
         MERGE_TEST(a_split_that_heals_one_way_first_ends_with_the_sum),
         MERGE_TEST(beyond_the_side_tables_room_no_side_is_forgotten),
