@@ -350,10 +350,22 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->opened = 0;
         peer->known = 0;
         peer->told = 0;
+        peer->ping_ns = 0; /* by the clock of its host, which may have been set back meanwhile */
         channel_forget(&peer->channels[CHANNEL_LIVE]);
         channel_forget(&peer->channels[CHANNEL_BULK]);
     }
     return restarted;
+}
+
+/* P3 and P8: the patience is told for the echo that it comes with. One that comes late, behind a
+ * newer echo, says what was true once, and lengthens nothing. */
+static void take_lease(struct peer *peer, const struct peer_ping *ping)
+{
+    if (ping->echo_ns < peer->echo_ns)
+        return;
+    const int64_t told_ns = ping->patience_ms * MS;
+    peer->echo_ns = ping->echo_ns;
+    peer->promised_ns = told_ns < PEERS_PATIENCE_MAX_NS ? told_ns : PEERS_PATIENCE_MAX_NS;
 }
 
 void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
@@ -367,9 +379,6 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
-    peer->promised_ns = ping->patience_ms * MS;
-    if (peer->promised_ns > PEERS_PATIENCE_MAX_NS)
-        peer->promised_ns = PEERS_PATIENCE_MAX_NS;
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;
     peer->ping_ns = latest(peer->ping_ns, ping->sent_ns);
@@ -378,7 +387,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (ping->announces)
         peer->told = 0;
     if (ping->echo_ns <= shard->now_ns && peer->known == peer->opened) /* P4 */
-        peer->echo_ns = latest(peer->echo_ns, ping->echo_ns);
+        take_lease(peer, ping);
 }
 
 void peers_opened(struct shard *shard, uint16_t at, uint32_t ordinal)

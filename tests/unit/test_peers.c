@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 static const char KEY[] = "counted";
@@ -231,6 +232,55 @@ static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
     assert_int_equal(lab_decider(lab, vnode), decider);
 }
 
+/* P8: the patience that is told with an older echo lengthens no lease of a newer one. */
+static void a_late_keep_alive_lengthens_no_lease(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    struct peer_ping ping = {.patience_ms = 100};
+    (void)state;
+    lab_start(lab, 0);
+    ping.sent_ns = lab->now_ns;
+    ping.echo_ns = lab->now_ns;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    ping.sent_ns -= 30 * LAB_MS;
+    ping.echo_ns -= 30 * LAB_MS;
+    ping.patience_ms = 900;
+    peer_put_ping(&lab->records, &ping); /* of a connection that was closed since, say */
+    lab_speak(lab, 1, 0);
+    const struct shard *shard = lab->shards[0].shard;
+    assert_true(peers_lease_holds(shard, 0));
+    lab->now_ns += 95 * LAB_MS;
+    lab_tick(lab, 0);
+    assert_false(peers_silent(shard, 0));
+    assert_false(peers_lease_holds(shard, 0));
+    lab_free(lab);
+}
+
+/* P9: what a former process said of its clock is not echoed to its successor, whose clock may have
+ * been set back. */
+static void a_successor_with_an_earlier_clock_is_echoed(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    struct peer_ping ping = {.patience_ms = 100};
+    struct peer_record answer;
+    (void)state;
+    lab_start(lab, 0);
+    lab->shards[1].options.boot = 5;
+    ping.sent_ns = lab->now_ns + 3600000 * LAB_MS;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    lab_run(lab, 50 * LAB_MS);
+    lab->shards[1].options.boot = 6;
+    ping.sent_ns = lab->now_ns;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    lab_run(lab, 50 * LAB_MS);
+    assert_true(lab_said(lab, 0, 1, PEER_PING, &answer) > 0);
+    assert_int_equal(answer.ping.echo_ns, ping.sent_ns);
+    lab_free(lab);
+}
+
 /* How many keep-alives shard 0 sends to shard 1 meanwhile. */
 static uint32_t pings_in(struct lab *lab, int64_t ns)
 {
@@ -352,6 +402,8 @@ int main(void)
         LAB_TEST_THREE(the_silence_of_an_idle_decider_is_noticed_in_time),
         LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
+        cmocka_unit_test(a_late_keep_alive_lengthens_no_lease),
+        cmocka_unit_test(a_successor_with_an_earlier_clock_is_echoed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
