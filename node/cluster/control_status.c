@@ -172,6 +172,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"slots_max", stats->slots_max},
         {"evicted", stats->evicted},
         {"forgotten", stats->forgotten},
+        {"refused", stats->refused},
         {"vnodes_deciding", stats->vnodes_deciding},
         {"vnodes_replica", stats->vnodes_replica},
         {"vnodes_recovering", stats->vnodes_recovering},

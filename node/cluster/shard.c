@@ -662,6 +662,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->slots_max = table.capacity;
     out->evicted = table.evicted;
     out->forgotten = table.forgotten;
+    out->refused = table.refused;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
     bound_stats(shard, out);

@@ -273,6 +273,7 @@ struct shard_stats {
     uint64_t slots_max;
     uint64_t evicted;
     uint64_t forgotten;
+    uint64_t refused; /* changes, and states of copies, that found no room */
     uint32_t vnodes_deciding;
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;

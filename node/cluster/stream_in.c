@@ -8,7 +8,7 @@
  *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
  *     another one is asked for as soon as they can be.
  */
-#include "node/cluster/shard_state.h"
+#include "node/cluster/vnodes_state.h"
 
 void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record *record,
                      struct stream_in *in)
@@ -44,6 +44,18 @@ static void put_stale(struct shard *shard, uint16_t at, uint32_t number, struct 
     const struct peer_vnode entry = vnodes_entry(shard, number);
     peers_put_vnode(shard, at, PEER_STALE, &entry, effects);
     shard->stats.stale_writes++;
+}
+
+/* Whom the vnode is followed for is there: nobody else needs what is held here to decide it. Else
+ * the one who pulled it would be streamed every change, for ever. */
+static void end_pull(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role != ROLE_REPLICA || vnode->puller == PEER_NONE)
+        return;
+    vnode->puller = PEER_NONE;
+    if (!vnode->merge.begun)
+        table_set_targets(shard->table, number, vnodes_disk_mask(shard));
 }
 
 /* Whether this node takes the vnode's state from `peer` now. */
@@ -134,11 +146,11 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *
     vnode->in_ns = shard->now_ns;
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
-    if (!vnodes_quorum(shard, record->slot.vnode)) {
-        merge_in_slot(shard, record->slot.vnode, record->slot.id);
-    } else if (result != 0) {
+    if (result != 0) {
         vnode->whole = false; /* R4: what had no room is not held */
         vnodes_stir(shard, record->slot.vnode);
+    } else if (!vnodes_quorum(shard, record->slot.vnode)) {
+        merge_in_slot(shard, record->slot.vnode, record->slot.id);
     }
 }
 
@@ -183,6 +195,7 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
     }
+    end_pull(shard, entry->vnode);
     /* One that was repeated may come behind newer ones of the other channel. */
     const bool behind = term_compare(&entry->state, &vnode->state) == 0 &&
                         entry->seq < table_vnode_seq(shard->table, entry->vnode);

@@ -95,6 +95,9 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
+    /* R5 of stream_in.c: what a copy left over, or one that is broken off here would have cleared,
+     * stays until another copy is whole, if the same decider is followed again. */
+    vnode->whole = vnode->whole && !vnode->leftover && !vnode->in_copy;
     stream_in_broken(shard, (uint32_t)(vnode - shard->vnodes));
     vnode->leftover = false;
     vnode->since_ns = shard->now_ns;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/shard_state.h"
+#include "node/cluster/vnodes_state.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
 #include "tests/unit/support_shard.h"
@@ -213,6 +213,102 @@ static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **s
     lab_free(lab);
 }
 
+/* R4: a slot that finds no room is not held, whatever plane: no mark of it is taken. */
+static void a_slot_without_room_is_not_held(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct shard *shard = lab->shards[REPLICA].shard;
+    uint8_t bytes[STATE_MAX];
+    const size_t len = state_of(lab, 1, bytes);
+    struct inspect_vnode held;
+    int rc = 0;
+    (void)state;
+    lab->large = true;
+    for (uint64_t i = 0; rc == 0; i++) { /* all that is in memory is being written */
+        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        rc = table_import(shard->table, VNODE + 1, id, bytes, len, lab->now_ns, 0);
+        if (rc == 0)
+            table_write_begin(shard->table, table_lookup(shard->table, id));
+    }
+    assert_int_equal(rc, TG_EFULL);
+    const uint64_t refused = lab_stats(lab, REPLICA).refused;
+    ghost_sends(lab, 1, 1, true, 3);
+    assert_true(lab_stats(lab, REPLICA).refused > refused);
+    assert_false(holds(lab, 0));
+    inspect_vnode(shard, VNODE, &held);
+    assert_int_equal(held.seq, 0);
+    lab_tick(lab, REPLICA);
+    assert_int_equal(lab_said(lab, REPLICA, GHOST, PEER_LACK, NULL), 1);
+    lab_free(lab);
+}
+
+/* Lets the ghost be heard for a while. */
+static void ghost_lives(struct lab *lab, uint32_t turns)
+{
+    for (uint32_t i = 0; i < turns; i++) {
+        const struct peer_ping ping = {.sent_ns = lab->now_ns};
+        lab_run(lab, 20 * LAB_MS);
+        peer_put_ping(&lab->records, &ping);
+        lab_speak(lab, GHOST, REPLICA);
+    }
+}
+
+/* R5: so it does if it had given its decider up for a moment before it could ask. */
+static void what_a_copy_left_over_is_known_after_a_moment_without_a_decider(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct peer_vnode second = ghost_entry(lab, 2, 2);
+    const struct peer_vnode report = ghost_entry(lab, 3, 0);
+    struct peer_record lack;
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, true);
+    lab_speak(lab, GHOST, REPLICA);
+    ghost_sends(lab, 3, 3, true, 1);
+    assert_true(lab->shards[REPLICA].shard->vnodes[VNODE].leftover);
+    vnodes_recover(lab->shards[REPLICA].shard, VNODE, false, &lab->effects);
+    lab_perform(lab, REPLICA);
+    peer_put_vnode(&lab->records, PEER_REPORT, &report);
+    lab_speak(lab, GHOST, REPLICA);
+    assert_int_equal(lab_role(lab, REPLICA, VNODE), SHARD_REPLICA);
+    lab_forget(lab);
+    ghost_lives(lab, 7);
+    assert_true(lab_said(lab, REPLICA, GHOST, PEER_LACK, &lack) >= 1);
+    assert_int_equal(lack.vnode.sync, 3);
+    lab_free(lab);
+}
+
+/* Who asked for a state and did not open a term with it, because the decider was back, is not
+ * streamed what it gets from that decider. */
+static void a_state_is_pulled_from_nobody_who_follows_a_decider(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t source = lab_replica(lab, vnode, 1);
+    const uint32_t puller = lab_replica(lab, vnode, 2);
+    const struct peer_vnode asks = {.vnode = vnode, .role = ROLE_RECOVERING};
+    (void)lab_check(lab, decider, KEY, &limit, 1);
+    lab_run(lab, 50 * LAB_MS);
+    peer_put_vnode(&lab->records, PEER_PULL, &asks);
+    lab_speak(lab, puller, source);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab->shards[source].shard->vnodes[vnode].puller,
+                     peers_find(lab->shards[source].shard, lab->shards[puller].node, 0));
+    (void)lab_check(lab, decider, KEY, &limit, 1);
+    lab_run(lab, 50 * LAB_MS);
+    lab_forget(lab);
+    for (uint32_t i = 0; i < 5; i++) {
+        (void)lab_check(lab, decider, KEY, &limit, 1);
+        lab_run(lab, 50 * LAB_MS);
+    }
+    assert_int_equal(lab_said(lab, source, puller, PEER_SLOT, NULL), 0);
+    assert_int_equal(table_targets(lab->shards[source].shard->table, vnode),
+                     TABLE_TARGET_BIT(TABLE_DISK));
+}
+
 /* R6: a replica was not heard for a while, and the MARK that it is to confirm is out. Meanwhile
  * something changes, is put off, and is gone again before it may be sent: the replica is told that
  * it lacks nothing all the same. */
@@ -343,6 +439,9 @@ int main(void)
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
+        LAB_TEST_THREE(a_state_is_pulled_from_nobody_who_follows_a_decider),
+        cmocka_unit_test(a_slot_without_room_is_not_held),
+        cmocka_unit_test(what_a_copy_left_over_is_known_after_a_moment_without_a_decider),
         LAB_TEST_THREE(a_state_that_is_pulled_is_whole_though_the_ring_changes),
         LAB_TEST_THREE(a_mark_of_a_decider_that_was_given_up_is_refused_in_words),
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
