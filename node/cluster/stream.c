@@ -235,7 +235,7 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
     const unsigned target = target_of(link);
     const bool idle = vnodes_quorum(shard, number)
                           ? table_vnode_dirty(shard->table, number, target) == 0
-                          : table_target_idle(shard->table, target);
+                          : table_vnode_idle(shard->table, number, target);
     return idle && !shard->vnodes[number].links[link].copy_due &&
            !table_vnode_missed(shard->table, number, target) &&
            !table_vnode_marked(shard->table, number, target) &&

@@ -160,6 +160,9 @@ bool table_missed_news(struct table *table);
 /* Slots of a journaled vnode with the dirty bit of `target` (TABLE_DISK: to be journaled), not
  * counting those being written. */
 uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target);
+/* True if the replica position has nothing more to get of this vnode, as far as this table knows of
+ * changes: a sweep on behalf of other vnodes does not count. */
+bool table_vnode_idle(const struct table *table, uint32_t vnode, unsigned target);
 /* True if table_next_dirty has nothing more: ring drained and no sweep pending. */
 bool table_target_idle(const struct table *table, unsigned target);
 

@@ -31,6 +31,8 @@ static void check_tracked(const struct table *table, uint32_t number)
         const struct sweep *sweep = &table->sweep[reader];
         const bool ahead = sweep->at <= number && number < sweep->end;
         ASSERT(ahead || sweep->again || ring_holds(table, number, reader));
+        if (target != TABLE_DISK)
+            ASSERT(!table_vnode_idle(table, slot->vnode, target));
     }
 }
 

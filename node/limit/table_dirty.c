@@ -9,6 +9,9 @@
  *     table_resume_vnode                  ---> sweep over all slots (bounded per call)
  *     table_mark_vnode                   --/      marked vnodes: set the bit; bit set: hand it out
  *
+ * A sweep on behalf of resumed or marked vnodes concerns no other: each notes whether the running
+ * pass is for it, or the next. So what is slow does not hold up what is not (table_vnode_idle).
+ *
  * I1 of table.h holds because an entry is only passed over when its slot is clean, is handed to
  * the caller, is behind, or when the whole target falls back to a sweep. An entry whose slot has
  * since been given to another key does no harm: only the bit in the slot counts.
@@ -37,6 +40,8 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
     state->behind &= mask;
     state->mark &= mask;
     state->mark_next &= mask;
+    state->resume &= mask;
+    state->resume_next &= mask;
     state->missed &= mask;
     if (state->count == 0)
         return;
@@ -91,17 +96,20 @@ static bool sweep_running(const struct sweep *sweep)
     return sweep->at < sweep->end;
 }
 
-/* Asks for a visit of every slot from now on. */
-static void sweep_ask(struct table *table, unsigned target)
+/* Asks for a visit of every slot from now on. True if the pass that runs now is one, else the next
+ * is. */
+static bool sweep_ask(struct table *table, unsigned target)
 {
     struct sweep *sweep = &table->sweep[target];
-    if (!sweep_running(sweep) || sweep->at == 0) {
+    const bool fresh = !sweep_running(sweep) || sweep->at == 0;
+    if (fresh) {
         sweep->at = 0;
         sweep->end = table->slots_end;
     } else {
         sweep->again = true;
     }
     /* Slots added since a pass began come through the ring. */
+    return fresh;
 }
 
 /* The end of a pass: its marks are done, those asked for meanwhile begin. */
@@ -114,10 +122,12 @@ static void sweep_finish(struct table *table, unsigned target)
         struct vnode_state *state = &table->vnodes[vnode];
         state->mark = (uint8_t)((state->mark & ~bit) | (state->mark_next & bit));
         state->mark_next &= (uint8_t)~bit;
-        marks = marks || (state->mark & bit) != 0;
+        state->resume = (uint8_t)((state->resume & ~bit) | (state->resume_next & bit));
+        state->resume_next &= (uint8_t)~bit;
+        marks = marks || ((state->mark | state->resume) & bit) != 0;
     }
     const bool again = sweep->again;
-    *sweep = (struct sweep){.marks = marks};
+    *sweep = (struct sweep){.marks = marks, .all = (uint8_t)(sweep->all - (sweep->all > 0))};
     if (again)
         sweep->end = table->slots_end;
 }
@@ -143,8 +153,15 @@ static uint32_t sweep_next(struct table *table, unsigned target)
 void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target)
 {
     ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
-    table->vnodes[vnode].behind &= (uint8_t)~TABLE_TARGET_BIT(target);
-    sweep_ask(table, reader_of(table, vnode, target));
+    struct vnode_state *state = &table->vnodes[vnode];
+    const uint8_t bit = TABLE_TARGET_BIT(target);
+    const unsigned reader = reader_of(table, vnode, target);
+    state->behind &= (uint8_t)~bit;
+    const bool fresh = sweep_ask(table, reader);
+    if (target == TABLE_DISK)
+        return;
+    table->sweep[reader].marks = true;
+    *(fresh ? &state->resume : &state->resume_next) |= bit;
 }
 
 void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
@@ -159,14 +176,9 @@ void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
     state->behind &= (uint8_t)~bit;
     if (state->count == 0)
         return;
-    struct sweep *sweep = &table->sweep[target];
-    const bool fresh = !sweep_running(sweep) || sweep->at == 0;
-    sweep_ask(table, target);
-    sweep->marks = true;
-    if (fresh)
-        state->mark |= bit;
-    else
-        state->mark_next |= bit;
+    const bool fresh = sweep_ask(table, target);
+    table->sweep[target].marks = true;
+    *(fresh ? &state->mark : &state->mark_next) |= bit;
 }
 
 bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target)
@@ -203,6 +215,17 @@ uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned t
     return *dirty_count(table, vnode, target);
 }
 
+bool table_vnode_idle(const struct table *table, uint32_t vnode, unsigned target)
+{
+    ASSERT(target != TABLE_DISK && target < TABLE_TARGETS);
+    const struct vnode_state *state = &table->vnodes[vnode];
+    const uint8_t pending =
+        state->behind | state->mark | state->mark_next | state->resume | state->resume_next;
+    return table->target_vnodes[target] == 0 ||
+           (table->cursor[target] == table->ring_head && table->sweep[target].all == 0 &&
+            (pending & TABLE_TARGET_BIT(target)) == 0);
+}
+
 bool table_target_idle(const struct table *table, unsigned target)
 {
     ASSERT(target < TABLE_READERS);
@@ -225,7 +248,7 @@ static void ring_make_room(struct table *table)
             table->cursor[target] = table->ring_head;
         } else if (table->cursor[target] < limit) {
             table->cursor[target] = table->ring_head;
-            sweep_ask(table, target);
+            table->sweep[target].all = sweep_ask(table, target) ? 1 : 2;
         }
         if (table->cursor[target] < oldest)
             oldest = table->cursor[target];

@@ -72,7 +72,9 @@ struct vnode_state {
     uint8_t behind;
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
     uint8_t mark_next; /* targets whose next sweep will */
-    uint8_t missed;    /* replicas that did not get a slot which left for the disk (I6) */
+    uint8_t resume;    /* replicas whose running sweep looks for what is dirty here */
+    uint8_t resume_next;
+    uint8_t missed; /* replicas that did not get a slot which left for the disk (I6) */
     uint8_t removing;
     bool spilled;   /* journaled: some key left memory since the last reset */
     uint8_t colour; /* KIND_COLOUR or 0: that of slots that are imported or made now */
@@ -85,8 +87,9 @@ struct vnode_state {
 struct sweep {
     uint32_t at;
     uint32_t end;
-    bool again; /* something was asked for that this pass may have passed already */
-    bool marks; /* some vnode has a mark for it */
+    bool again;  /* something was asked for that this pass may have passed already */
+    bool marks;  /* some vnode has a mark for it, or was resumed */
+    uint8_t all; /* passes until it has found what is dirty in all vnodes: its ring was full */
 };
 
 struct table {

@@ -242,6 +242,52 @@ static void a_slot_without_room_is_not_held(void **state)
     lab_free(lab);
 }
 
+/* Keys of vnodes that the shard does not decide: more than one turn sweeps over. */
+static void fill_beside(struct lab *lab, uint32_t at, uint32_t other)
+{
+    struct table *table = lab->shards[at].shard->table;
+    uint8_t bytes[STATE_MAX];
+    const size_t len = state_of(lab, 1, bytes);
+    for (uint64_t i = 0; i < 300000; i++) {
+        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        assert_int_equal(table_import(table, other, id, bytes, len, lab->now_ns, 0), 0);
+    }
+}
+
+/* A replica that is slow, of a vnode that has the same place, is given room all the time: the sweep
+ * for what was put off never comes to its end. The marks of others do not wait for it. */
+static void a_slow_replica_holds_up_no_mark_of_others(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    const struct limit limit = lab_limit(10);
+    (void)state;
+    lab->large = true;
+    for (uint32_t at = 0; at < 3; at++)
+        lab->shards[at].options.memory_bytes = 16 << 20;
+    lab_start_all(lab);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t other = lab_vnode_owned(lab, lab_replica(lab, vnode, 1));
+    struct table *table = lab->shards[decider].shard->table;
+    fill_beside(lab, decider, other);
+    lab_run(lab, 50 * LAB_MS);
+    lab_forget(lab);
+    for (uint32_t ms = 0; ms < 20; ms++) {
+        for (unsigned target = TABLE_REPLICA_1; target < TABLE_REPLICA_1 + 2; target++)
+            table_resume_vnode(table, other, target);
+        if (ms == 5) {
+            lab_ask(lab, &limit, KEY, OPERATION_CHECK, 3);
+            (void)lab_send(lab, decider, 1000);
+        }
+        lab_run(lab, LAB_MS);
+        assert_false(table_target_idle(table, TABLE_REPLICA_1));
+    }
+    assert_true(lab_said(lab, decider, lab_replica(lab, vnode, 1), PEER_MARK, NULL) > 0);
+    assert_true(lab_said(lab, decider, lab_replica(lab, vnode, 2), PEER_MARK, NULL) > 0);
+    shard_check_invariants(lab->shards[decider].shard);
+    lab_free(lab);
+}
+
 /* Lets the ghost be heard for a while. */
 static void ghost_lives(struct lab *lab, uint32_t turns)
 {
@@ -440,6 +486,7 @@ int main(void)
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
         LAB_TEST_THREE(a_state_is_pulled_from_nobody_who_follows_a_decider),
+        cmocka_unit_test(a_slow_replica_holds_up_no_mark_of_others),
         cmocka_unit_test(a_slot_without_room_is_not_held),
         cmocka_unit_test(what_a_copy_left_over_is_known_after_a_moment_without_a_decider),
         LAB_TEST_THREE(a_state_that_is_pulled_is_whole_though_the_ring_changes),
