@@ -102,6 +102,10 @@ static void look_at_health(const struct answer_context *context, struct health *
         if (context->report->shards[i].vnodes_incomplete > 0)
             complain(health, "%s decides vnodes that not every replica holds",
                      control->options.name);
+    for (uint32_t i = 0; i < context->report->shard_count; i++)
+        if (context->report->shards[i].peers_left_out > 0)
+            complain(health, "%s has no room for all nodes that it has known: restart it",
+                     control->options.name);
     if (!context->report->storage_ok)
         complain(health, "%s cannot write to its disk", control->options.name);
 }
@@ -180,6 +184,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"vnodes_degraded", stats->vnodes_unconfirmed},
         {"vnodes_incomplete", stats->vnodes_incomplete},
         {"parts_waiting", stats->parts_waiting},
+        {"peers_left_out", stats->peers_left_out},
     };
     mp_put_map(writer, sizeof fields / sizeof *fields);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

@@ -101,7 +101,9 @@ static struct peer *peer_new(struct shard *shard)
 }
 
 /* Adds a peer. A cluster larger than the table, or than memory, leaves the rest out: they are then
- * reached through others and hold no replicas of this shard. */
+ * reached through others and hold no replicas of this shard, which `status` tells. Places are never
+ * given back, for much refers to them: members that come under ever new names use them up until
+ * this process is started again. */
 static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
 {
     if (shard->peer_count == SHARD_PEERS_MAX)
@@ -121,6 +123,7 @@ void peers_follow_view(struct shard *shard)
 {
     const struct view *view = shard->view;
     shard->resume_due = true; /* replication to absent peers was put off */
+    shard->stats.peers_left_out = 0;
     for (uint16_t i = 0; i < shard->peer_count; i++)
         shard->peers[i]->in_view = false;
     for (uint32_t m = 0; m < view->member_count; m++) {
@@ -135,6 +138,8 @@ void peers_follow_view(struct shard *shard)
             const uint16_t at = peers_find(shard, member->id, s);
             if (at != PEER_NONE)
                 shard->peers[at]->in_view = true;
+            else
+                shard->stats.peers_left_out++;
         }
     }
 }

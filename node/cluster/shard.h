@@ -281,6 +281,7 @@ struct shard_stats {
     uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
     uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
     uint32_t parts_waiting;
+    uint32_t peers_left_out;  /* shards of members that this one has no room to know */
     uint32_t handoff_give;    /* vnodes still to be copied or passed to others */
     uint32_t handoff_receive; /* vnodes still to be received */
     uint64_t handoff_sent;    /* bytes of complete copies, since the start */

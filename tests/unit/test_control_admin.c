@@ -24,11 +24,12 @@ struct answer {
     struct mp_token tokens[TOKENS_MAX];
     struct wire_admin_reply reply;
     const struct policy *policy; /* the node's; NULL: none */
+    uint32_t left_out;           /* peers that its shard has no room for */
 };
 
 static void ask_frame(struct net *net, const void *frame, size_t len, struct answer *answer)
 {
-    static const struct shard_stats stats = {.checks = 3};
+    const struct shard_stats stats = {.checks = 3, .peers_left_out = answer->left_out};
     char error[WIRE_ERROR_LEN];
     const struct control_report report = {
         .shards = &stats,
@@ -138,6 +139,20 @@ static void a_newcomer_outside_the_ring_makes_the_cluster_unhealthy(void **state
     at = tokens_field(value_of(&answer), "reasons");
     assert_int_equal(mp_get_array(&at), 1);
     assert_text(at, "another living node is called n2 too");
+    net_free(net);
+}
+
+/* Nodes that came under ever new names have used up the places that a shard has for peers: the
+ * operator is told, and what to do. */
+static void a_shard_without_room_for_its_peers_makes_the_node_unhealthy(void **state)
+{
+    struct net *net = net_cluster(2);
+    struct answer answer = {.left_out = 2};
+    (void)state;
+    ask(net, "status", NULL, &answer);
+    struct mp_cursor at = tokens_field(value_of(&answer), "reasons");
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_text(at, "n1 has no room for all nodes that it has known: restart it");
     net_free(net);
 }
 
@@ -257,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_has_the_documented_fields),
+        cmocka_unit_test(a_shard_without_room_for_its_peers_makes_the_node_unhealthy),
         cmocka_unit_test(a_newcomer_outside_the_ring_makes_the_cluster_unhealthy),
         cmocka_unit_test(members_and_ring_list_every_node),
         cmocka_unit_test(a_node_without_a_cluster_says_so),

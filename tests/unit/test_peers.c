@@ -281,6 +281,32 @@ static void a_successor_with_an_earlier_clock_is_echoed(void **state)
     lab_free(lab);
 }
 
+static void *give_nothing(void *context, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    return NULL;
+}
+
+/* A peer for which there is no room is counted, until there is. */
+static void peers_without_room_are_counted(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    struct allocator full = *alloc_heap();
+    (void)state;
+    lab_create(lab, 0);
+    struct shard *shard = lab->shards[0].shard;
+    const struct allocator *heap = shard->allocator;
+    full.get = give_nothing;
+    shard->allocator = &full;
+    lab_view(lab, 0);
+    assert_int_equal(lab_stats(lab, 0).peers_left_out, 2);
+    shard->allocator = heap;
+    lab_view(lab, 0);
+    assert_int_equal(lab_stats(lab, 0).peers_left_out, 0);
+    lab_free(lab);
+}
+
 /* How many keep-alives shard 0 sends to shard 1 meanwhile. */
 static uint32_t pings_in(struct lab *lab, int64_t ns)
 {
@@ -402,6 +428,7 @@ int main(void)
         LAB_TEST_THREE(the_silence_of_an_idle_decider_is_noticed_in_time),
         LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
+        cmocka_unit_test(peers_without_room_are_counted),
         cmocka_unit_test(a_late_keep_alive_lengthens_no_lease),
         cmocka_unit_test(a_successor_with_an_earlier_clock_is_echoed),
     };
