@@ -37,6 +37,7 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->part = POOL_NONE;
     item->from_peer = false;
     item->again = 0;
+    item->attempt = 0;
     item->recalled = false;
     item->kept = false;
     item->parts = 0;
@@ -100,12 +101,13 @@ static struct retry_key retry_key_of(const struct shard *shard, const struct for
     return key;
 }
 
-/* Only who is asked again by a client is a later attempt, and claims what it is told (retry.h). */
-static bool look_up(struct shard *shard, struct batch_item *item)
+/* The attempt that the group belongs to: what is sent or waits keeps its ticket (retry.h). Only
+ * what is decided at once, here and as a whole, has none: of that nothing is ever given back. */
+static uint16_t attempt_of(const struct shard *shard, const struct batch_item *item)
 {
-    if (item->again == FORWARD_RETRY)
-        return retry_recall(&shard->retries, &item->retry, shard->now_ns, &item->memory);
-    return retry_look(&shard->retries, &item->retry, shard->now_ns, &item->memory);
+    if (item->part != POOL_NONE)
+        return parts_attempt(shard, item->part);
+    return item->from_peer ? retry_attempt(shard->peers[item->peer]->node, item->ticket) : 0;
 }
 
 /* Looks the group up in the retry memory (D1). */
@@ -116,8 +118,11 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0 || waited ||
                           vnodes_quorum(shard, forward->vnode); /* D9 */
     shard->batch.has_repeated = shard->batch.has_repeated || (forward->flags & FORWARD_RETRY) != 0;
-    item->again = forward->flags & (FORWARD_RETRY | FORWARD_RESENT);
-    item->recalled = repeated && forward->operation != OPERATION_PEEK && look_up(shard, item);
+    item->again = forward->flags & FORWARD_RETRY;
+    item->attempt = attempt_of(shard, item);
+    item->recalled =
+        repeated && forward->operation != OPERATION_PEEK &&
+        retry_recall(&shard->retries, &item->retry, item->attempt, shard->now_ns, &item->memory);
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
         return;
@@ -224,8 +229,8 @@ static void remember(struct shard *shard, const struct batch_item *item, uint8_t
         return;
     struct retry_key key = item->retry;
     key.part = (uint8_t)(key.part + part);
-    retry_remember(&shard->retries, &key, answer->allowed, answer->limit_index, answer->granted,
-                   shard->now_ns);
+    retry_remember(&shard->retries, &key, item->attempt, answer->allowed, answer->limit_index,
+                   answer->granted, shard->now_ns);
 }
 
 static void count_decision(struct shard *shard, const struct answer *answer)
@@ -253,8 +258,8 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->retry.part = (uint8_t)(forward->retry.part + part);
     forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
     forward->flags |= item->again;
-    if (item->recalled) /* it was decided before: recall it again then, but claim it once */
-        forward->flags |= FORWARD_RETRY | FORWARD_RESENT;
+    if (item->recalled) /* it was decided before: recall it again then */
+        forward->flags |= FORWARD_RETRY;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
     forward->cost = item->cost;

@@ -68,6 +68,14 @@ static uint64_t ticket_of(const struct shard *shard, uint32_t index)
     return (uint64_t)parts_at(shard, index)->generation << 32 | index;
 }
 
+uint16_t parts_attempt(const struct shard *shard, uint32_t index)
+{
+    const struct part *part = parts_at(shard, index);
+    if (part->from_peer)
+        return retry_attempt(shard->peers[part->origin_peer]->node, part->origin_ticket);
+    return retry_attempt(shard->options.node_id, ticket_of(shard, index));
+}
+
 /* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
 static uint32_t part_of(const struct shard *shard, uint64_t ticket)
 {
@@ -98,8 +106,8 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     forward->ticket = ticket_of(shard, index);
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
-    part->loaded = 0;                 /* P5 */
-    parts_may_repeat(&part->forward); /* from the second time on */
+    part->loaded = 0;                     /* P5 */
+    part->forward.flags |= FORWARD_RETRY; /* from the second time on */
     shard->stats.forwarded++;
 }
 
@@ -254,7 +262,7 @@ void parts_moved(struct shard *shard, uint64_t ticket)
     park(shard, part);
     if (part->sends == 1 && vnodes_quorum(shard, part->forward.vnode)) {
         /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */
-        part->forward.flags &= (uint8_t) ~(FORWARD_RETRY | FORWARD_RESENT);
+        part->forward.flags &= (uint8_t)~FORWARD_RETRY;
         part->sends = 0;
     }
     if (vnodes_decider(shard, part->forward.vnode) != shard->peers[part->peer]->node) {

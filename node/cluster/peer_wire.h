@@ -110,7 +110,6 @@ enum forward_flags {
     FORWARD_LOADED = 2,       /* the decider asked its disk; never sent */
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
-    FORWARD_RESENT = 32,      /* with RETRY: it was a node that asked again, not its client */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
 };
 

@@ -340,7 +340,7 @@ void quorum_doubt(struct shard *shard, uint32_t number)
         struct part *part = parts_at(shard, index);
         part->status = PART_PARKED;
         part->loaded = 0; /* P5 of parts.c */
-        parts_may_repeat(&part->forward);
+        part->forward.flags |= FORWARD_RETRY;
         part->sends = 2;
         part->retry_ns = shard->now_ns;
         shard->stats.quorum_in_doubt++;

@@ -519,8 +519,8 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     group->again = first->flags & FORWARD_RETRY;
     retry_prefetch(&shard->retries, &first->retry);
     if ((first->flags & FORWARD_RETRY) != 0 && first->operation != OPERATION_PEEK)
-        group->recalled =
-            retry_recall(&shard->retries, &first->retry, shard->now_ns, &group->memory);
+        group->recalled = retry_recall(&shard->retries, &first->retry, group->attempt,
+                                       shard->now_ns, &group->memory);
     shard->stats.retries_recalled += group->recalled;
     for (uint32_t i = 0; i < resolved->count; i++)
         decide_rows(shard, resolved->rules[i], &resolved->parts[i], 0);

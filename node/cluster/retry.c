@@ -62,8 +62,37 @@ void retry_prefetch(const struct retry_memory *memory, const struct retry_key *k
     __builtin_prefetch((const char *)set + 64, 1);
 }
 
-void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
-                    uint8_t limit_index, uint64_t granted, int64_t now_ns)
+uint16_t retry_attempt(uint64_t node, uint64_t ticket)
+{
+    return (uint16_t)hash_mix64(ticket ^ hash_mix64(node));
+}
+
+/* R3 */
+static void claim(struct retry_memory_entry *entry, uint16_t attempt)
+{
+    for (uint32_t i = 0; i < entry->attempts; i++)
+        if (entry->names[i] == attempt)
+            return;
+    if (entry->attempts < RETRY_ATTEMPTS_MAX) {
+        entry->names[entry->attempts++] = attempt;
+        if (entry->claims < UINT8_MAX)
+            entry->claims++;
+    } else {
+        entry->claims = UINT8_MAX;
+    }
+}
+
+/* Who was told that the older answer granted something still counts on it. */
+static void keep_claims(const struct retry_memory_entry *older, struct retry_memory_entry *entry)
+{
+    for (uint32_t i = 0; older->allowed && i < older->attempts; i++)
+        claim(entry, older->names[i]);
+    if (older->allowed && older->claims == UINT8_MAX)
+        entry->claims = UINT8_MAX;
+}
+
+void retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                    bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {
     const uint64_t tag = tag_of(memory, key);
     const uint32_t now_ms = ms_of(now_ns);
@@ -79,13 +108,18 @@ void retry_remember(struct retry_memory *memory, const struct retry_key *key, bo
     }
     if (place->tag != tag && young(place, now_ms))
         memory->dropped++;
-    *place = (struct retry_memory_entry){
+    struct retry_memory_entry entry = {
         .tag = tag,
         .at_ms = now_ms,
         .allowed = allowed,
         .limit_index = limit_index,
         .granted = granted,
+        .attempts = 1,
+        .names = {attempt},
     };
+    if (place->tag == tag && young(place, now_ms))
+        keep_claims(place, &entry);
+    *place = entry;
 }
 
 static struct retry_memory_entry *find(const struct retry_memory *memory,
@@ -99,14 +133,13 @@ static struct retry_memory_entry *find(const struct retry_memory *memory,
     return NULL;
 }
 
-bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
-                  struct retry_memory_entry *out)
+bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                  int64_t now_ns, struct retry_memory_entry *out)
 {
     struct retry_memory_entry *entry = find(memory, key, now_ns);
     if (entry == NULL)
         return false;
-    if (entry->claims < UINT8_MAX)
-        entry->claims++;
+    claim(entry, attempt);
     *out = *entry;
     return true;
 }
@@ -129,6 +162,7 @@ bool retry_release(struct retry_memory *memory, const struct retry_key *key, int
         memset(entry, 0, sizeof *entry);
         return false;
     }
-    entry->claims--;
+    if (entry->claims < UINT8_MAX) /* R3 */
+        entry->claims--;
     return true;
 }

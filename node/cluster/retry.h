@@ -5,15 +5,19 @@
  * what was granted. The other numbers of an answer are read afresh.
  *
  * A request whose parts are decided in several places gives back what was granted when another
- * part was denied. Then the first answer is void: a later attempt is decided afresh. If the later
+ * part was denied. Then the first answer is void: a later attempt is decided afresh. If another
  * attempt had been told of it before, the tokens stay for that one, and the giving back is void.
- * What a node sends again because no answer came is no later attempt, but the same.
+ * What a node sends again because no answer came is no other attempt, but the same; and a copy that
+ * nobody sent before may be told what another attempt was granted while it waited. So an attempt
+ * has a name, and the memory knows which ones it told.
  *
  * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
  *
  * R1  An entry younger than RETRY_KEEP_NS is found, unless its set took more than four newer ones
  *     in that time; such losses are counted.
  * R2  Tokens granted once and given back by n attempts are given back when the last of them does.
+ * R3  An attempt claims an answer once, however often it is told of it. Where there is no room for
+ *     its name, the tokens stay: too much is charged rather than too little.
  */
 #ifndef NODE_CLUSTER_RETRY_H
 #define NODE_CLUSTER_RETRY_H
@@ -28,15 +32,21 @@
 
 #define RETRY_KEEP_NS INT64_C(2000000000)
 
-enum { RETRY_WAYS = 4, RETRY_SETS = 1 << 15 /* unless told otherwise */ };
+enum {
+    RETRY_WAYS = 4,
+    RETRY_SETS = 1 << 15, /* unless told otherwise */
+    RETRY_ATTEMPTS_MAX = 4,
+};
 
 struct retry_memory_entry {
     uint64_t tag; /* 0 = empty */
     uint32_t at_ms;
     bool allowed;
     uint8_t limit_index;
-    uint8_t claims; /* later attempts that were told of this answer */
+    uint8_t claims;   /* attempts that were told of this answer beside one; max: for ever (R3) */
+    uint8_t attempts; /* that were told, of whom this many are known by name */
     uint64_t granted;
+    uint16_t names[RETRY_ATTEMPTS_MAX];
 };
 
 struct retry_memory {
@@ -53,13 +63,16 @@ MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *all
 void retry_fini(struct retry_memory *memory);
 /* Asks the processor for the place of `key`, so that remembering it soon costs no wait. */
 void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);
-/* Notes the first answer to `key`. */
-void retry_remember(struct retry_memory *memory, const struct retry_key *key, bool allowed,
-                    uint8_t limit_index, uint64_t granted, int64_t now_ns);
-/* True, and the entry, if `key` was answered within RETRY_KEEP_NS. Counts as a claim. */
-bool retry_recall(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
-                  struct retry_memory_entry *out);
-/* The same for an attempt that asks again by itself: no claim. */
+/* The name of the attempt that node `node` sends under `ticket`, however often. */
+uint16_t retry_attempt(uint64_t node, uint64_t ticket);
+/* Notes the answer to `key`, which `attempt` is told. If there was one already, those who were told
+ * of that one claim this one. */
+void retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                    bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
+/* True, and the entry, if `key` was answered within RETRY_KEEP_NS: `attempt` claims it. */
+bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                  int64_t now_ns, struct retry_memory_entry *out);
+/* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
 /* An attempt gives back what `key` was granted: true if another one has claimed it, so that nothing

@@ -397,12 +397,13 @@ struct load {
 struct batch_item {
     uint32_t part;  /* POOL_NONE if it has none */
     bool from_peer; /* without a part: a peer's forward, else item `item` of the message at hand */
-    uint8_t again;  /* FORWARD_RETRY and FORWARD_RESENT, as it came */
+    uint8_t again;  /* FORWARD_RETRY, as it came */
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
     bool revoked;   /* the vnode is not decided here any more */
     bool kept;      /* an undo of what another attempt has claimed: the rows only peek */
     uint8_t parts;
     uint8_t operation;
+    uint16_t attempt; /* its name (retry.h) */
     uint16_t peer;
     uint16_t item;
     uint64_t cost;
@@ -830,12 +831,8 @@ void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct
 /* ---- parts.c --------------------------------------------------------------------------------- */
 
 struct part *parts_at(const struct shard *shard, uint32_t index);
-/* From now on there may be another copy of the forward, which is decided before it. */
-static inline void parts_may_repeat(struct forward *forward)
-{
-    if ((forward->flags & FORWARD_RETRY) == 0)
-        forward->flags |= FORWARD_RETRY | FORWARD_RESENT;
-}
+/* The name of the attempt that the part belongs to, for the retry memory. */
+uint16_t parts_attempt(const struct shard *shard, uint32_t index);
 /* A new part in `active`, POOL_NONE when there is no room. */
 uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
 void parts_free(struct shard *shard, uint32_t index);

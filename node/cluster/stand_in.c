@@ -147,7 +147,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     memset(answer, 0, sizeof *answer);
     const bool takes = forward->operation != OPERATION_PEEK;
     const bool recalled = takes && (forward->flags & FORWARD_RETRY) != 0 &&
-                          retry_recall(&shard->retries, &forward->retry, shard->now_ns, &memory);
+                          retry_look(&shard->retries, &forward->retry, shard->now_ns, &memory);
     if (recalled)
         looked.operation = OPERATION_PEEK, looked.cost = memory.allowed ? 0 : forward->cost;
     if (!decide_rows_of(shard, &looked, rows)) {
@@ -167,8 +167,8 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     answer->reset_after_ns = rows[told].reset_after_ns;
     answer->retry_after_ns = answer->allowed ? 0 : rows[told].retry_after_ns;
     if (takes && !recalled)
-        retry_remember(&shard->retries, &forward->retry, answer->allowed, answer->limit_index,
-                       answer->granted, shard->now_ns);
+        retry_remember(&shard->retries, &forward->retry, 0, answer->allowed, answer->limit_index,
+                       answer->granted, shard->now_ns); /* N5: nobody gives it back */
     shard->stats.stand_ins++;
 }
 

@@ -396,6 +396,34 @@ static void a_forward_that_was_sent_again_claims_nothing(void **state)
     assert_int_equal(host_used(lab, &apart), 1);
 }
 
+/* A node's forward was lost, and its client asked again through another node: what the forward is
+ * told when it is sent again belongs to that attempt, and is not given back by this one. */
+static void a_forward_that_comes_late_does_not_give_back_what_another_attempt_holds(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 1);
+    struct apart apart;
+    (void)state;
+    lab_start_all(lab);
+    make_apart(lab, &apart);
+    lab_attribute(lab, "by-user", "user", 2, apart.user);
+    lab->cut[0][2] = true; /* so this one finds no user, and says that it cannot tell */
+    lab->drop_type = PEER_FORWARD;
+    const char *const attributes[] = {apart.user, apart.host, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    const uint64_t seq = lab_send(lab, 0, 250);
+    lab_run(lab, 10 * LAB_MS);
+    lab->drop_type = 0;
+    lab_ask_attributes(lab, 1, attributes);
+    lab_send_again(lab, 1, seq, 2000);
+    lab_run(lab, 10 * LAB_MS);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 500 * LAB_MS);
+    assert_true(lab_stats(lab, 1).retries_recalled > 0);
+    assert_int_equal(lab_stats(lab, 0).undone, 1);
+    assert_int_equal(host_used(lab, &apart), 1);
+    lab_free(lab);
+}
+
 /* A give-back that is lost, or whose acknowledgement is, is repeated, and acts once. */
 static void a_give_back_is_repeated_until_it_is_acknowledged(void **state)
 {
@@ -662,6 +690,7 @@ int main(void)
         LAB_TEST(a_peers_forward_that_waited_is_answered_moved, set_up_recovering),
         LAB_TEST(a_denial_gives_back_what_other_owners_granted, set_up_two),
         LAB_TEST(a_forward_that_was_sent_again_claims_nothing, set_up_two),
+        cmocka_unit_test(a_forward_that_comes_late_does_not_give_back_what_another_attempt_holds),
         LAB_TEST(a_give_back_is_repeated_until_it_is_acknowledged, set_up_two),
         LAB_TEST(a_give_back_that_finds_nobody_is_counted_as_lost, set_up_two),
         LAB_TEST(a_check_waits_for_its_slot_from_disk, set_up_stored),

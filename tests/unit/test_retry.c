@@ -36,15 +36,15 @@ static void an_answer_is_recalled_with_its_verdict(void **state)
     struct retry_memory_entry entry;
 
     retry_prefetch(memory, &first);
-    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
-    retry_remember(memory, &first, true, 3, 42, NOW_NS);
+    assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
+    retry_remember(memory, &first, 1, true, 3, 42, NOW_NS);
     retry_prefetch(memory, &first);
-    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_true(retry_recall(memory, &first, 1, NOW_NS, &entry));
     assert_true(entry.allowed);
     assert_int_equal(entry.limit_index, 3);
     assert_int_equal(entry.granted, 42);
-    retry_remember(memory, &first, false, 1, 0, NOW_NS); /* the last word counts */
-    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    retry_remember(memory, &first, 1, false, 1, 0, NOW_NS); /* the last word counts */
+    assert_true(retry_recall(memory, &first, 1, NOW_NS, &entry));
     assert_false(entry.allowed);
     assert_int_equal(entry.limit_index, 1);
     assert_int_equal(entry.granted, 0);
@@ -57,10 +57,10 @@ static void an_answer_is_recalled_for_two_seconds_and_then_forgotten(void **stat
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
-    retry_remember(memory, &first, true, 0, 1, NOW_NS);
-    assert_true(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS - MS_NS, &entry));
-    assert_true(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS, &entry));
-    assert_false(retry_recall(memory, &first, NOW_NS + RETRY_KEEP_NS + MS_NS, &entry));
+    retry_remember(memory, &first, 1, true, 0, 1, NOW_NS);
+    assert_true(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS - MS_NS, &entry));
+    assert_true(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS, &entry));
+    assert_false(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS + MS_NS, &entry));
     assert_false(retry_release(memory, &first, NOW_NS + RETRY_KEEP_NS + MS_NS));
 }
 
@@ -71,9 +71,9 @@ static void the_turn_of_the_millisecond_clock_is_survived(void **state)
     struct retry_memory_entry entry;
     const int64_t turn_ns = (INT64_C(400) << 32) * MS_NS;
 
-    retry_remember(memory, &first, true, 0, 1, turn_ns - MS_NS);
-    assert_true(retry_recall(memory, &first, turn_ns + 1000 * MS_NS, &entry));
-    assert_false(retry_recall(memory, &first, turn_ns + 2000 * MS_NS, &entry));
+    retry_remember(memory, &first, 1, true, 0, 1, turn_ns - MS_NS);
+    assert_true(retry_recall(memory, &first, 1, turn_ns + 1000 * MS_NS, &entry));
+    assert_false(retry_recall(memory, &first, 1, turn_ns + 2000 * MS_NS, &entry));
 }
 
 /* Items and parts of one request are decided apart, so each has an answer of its own. */
@@ -93,16 +93,16 @@ static void another_session_sequence_item_or_part_is_another_request(void **stat
     others[4].part = 2;
     others[5].session = first.seq;
     others[5].seq = first.session;
-    retry_remember(memory, &first, true, 0, 100, NOW_NS);
+    retry_remember(memory, &first, 1, true, 0, 100, NOW_NS);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_false(retry_recall(memory, &others[i], NOW_NS, &entry));
-        retry_remember(memory, &others[i], true, 0, i, NOW_NS);
+        assert_false(retry_recall(memory, &others[i], 1, NOW_NS, &entry));
+        retry_remember(memory, &others[i], 1, true, 0, i, NOW_NS);
     }
     for (uint32_t i = 0; i < 6; i++) {
-        assert_true(retry_recall(memory, &others[i], NOW_NS, &entry));
+        assert_true(retry_recall(memory, &others[i], 1, NOW_NS, &entry));
         assert_int_equal(entry.granted, i);
     }
-    assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_true(retry_recall(memory, &first, 1, NOW_NS, &entry));
     assert_int_equal(entry.granted, 100);
 }
 
@@ -131,12 +131,12 @@ static void every_bit_of_the_identity_counts(void **state)
 
     for (uint32_t bit = 0; bit < BITS; bit++) {
         const struct retry_key key = one_bit(bit);
-        assert_false(retry_recall(memory, &key, NOW_NS, &entry));
-        retry_remember(memory, &key, true, 0, bit, NOW_NS);
+        assert_false(retry_recall(memory, &key, 1, NOW_NS, &entry));
+        retry_remember(memory, &key, 1, true, 0, bit, NOW_NS);
     }
     for (uint32_t bit = 0; bit < BITS; bit++) {
         const struct retry_key key = one_bit(bit);
-        assert_true(retry_recall(memory, &key, NOW_NS, &entry));
+        assert_true(retry_recall(memory, &key, 1, NOW_NS, &entry));
         assert_int_equal(entry.granted, bit);
     }
 }
@@ -148,9 +148,9 @@ static void a_released_answer_is_void(void **state)
     struct retry_memory_entry entry;
 
     assert_false(retry_release(memory, &first, NOW_NS));
-    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
     assert_false(retry_release(memory, &first, NOW_NS));
-    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
 /* R2: tokens that several attempts were told of go back when the last of them gives them up. */
@@ -159,39 +159,75 @@ static void only_the_last_of_several_attempts_gives_back(void **state)
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
-    retry_remember(memory, &first, true, 0, 9, NOW_NS);
-    for (int i = 0; i < 3; i++)
-        assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
+    for (uint16_t i = 0; i < 3; i++)
+        assert_true(retry_recall(memory, &first, 2 + i, NOW_NS, &entry));
     for (int i = 0; i < 3; i++)
         assert_true(retry_release(memory, &first, NOW_NS));
     assert_false(retry_release(memory, &first, NOW_NS));
-    assert_false(retry_recall(memory, &first, NOW_NS, &entry));
+    assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
-/* Who asks again for want of an answer is the same attempt: it claims nothing beside itself. */
-static void a_look_is_no_claim(void **state)
+/* R3: who asks again for want of an answer is the same attempt: it claims nothing beside itself,
+ * whether it was the first one or a later one, and a look claims nothing at all. */
+static void an_attempt_claims_once(void **state)
 {
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
     assert_false(retry_look(memory, &first, NOW_NS, &entry));
-    retry_remember(memory, &first, true, 0, 9, NOW_NS);
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
     assert_true(retry_look(memory, &first, NOW_NS, &entry));
     assert_int_equal(entry.granted, 9);
+    for (uint16_t i = 0; i < 8; i++)
+        assert_true(retry_recall(memory, &first, 1 + i % 2, NOW_NS, &entry));
+    assert_true(retry_release(memory, &first, NOW_NS));
     assert_false(retry_release(memory, &first, NOW_NS));
     assert_false(retry_look(memory, &first, NOW_NS, &entry));
 }
 
-/* R2: the count of claims stops at its bound instead of turning to "nobody claims it". */
-static void many_claims_do_not_wrap_to_none(void **state)
+/* R2: a copy that comes late and is decided afresh takes nothing from those who were told of the
+ * answer before: what it gives back may be theirs. */
+static void a_second_answer_keeps_the_claims_on_the_first(void **state)
+{
+    struct retry_memory *memory = *state;
+
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
+    retry_remember(memory, &first, 2, true, 0, 9, NOW_NS);
+    assert_true(retry_release(memory, &first, NOW_NS));
+    assert_false(retry_release(memory, &first, NOW_NS));
+    retry_remember(memory, &first, 1, false, 0, 0, NOW_NS); /* of a denial nobody has anything */
+    retry_remember(memory, &first, 2, true, 0, 9, NOW_NS);
+    assert_false(retry_release(memory, &first, NOW_NS));
+}
+
+/* R3: more attempts than there is room for never turn to "nobody claims it". */
+static void many_claims_are_never_given_back(void **state)
 {
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
-    retry_remember(memory, &first, true, 0, 9, NOW_NS);
-    for (int i = 0; i < UINT8_MAX + 1; i++)
-        assert_true(retry_recall(memory, &first, NOW_NS, &entry));
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
+    for (uint16_t i = 0; i < UINT8_MAX + 1; i++)
+        assert_true(retry_recall(memory, &first, 2 + i, NOW_NS, &entry));
+    for (int i = 0; i < UINT8_MAX + 2; i++)
+        assert_true(retry_release(memory, &first, NOW_NS));
+    retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
     assert_true(retry_release(memory, &first, NOW_NS));
+}
+
+/* Tickets of one node, and equal tickets of two, are attempts of different names. */
+static void attempts_differ_by_node_and_by_ticket(void **state)
+{
+    uint32_t equal = 0;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 1000; i++) {
+        equal += retry_attempt(1, i << 32) == retry_attempt(1, (i + 1) << 32);
+        equal += retry_attempt(i, 7) == retry_attempt(i + 1, 7);
+    }
+    assert_true(equal <= 2);
+    assert_int_equal(retry_attempt(5, 6), retry_attempt(5, 6));
 }
 
 static struct retry_key numbered(uint64_t seq)
@@ -209,13 +245,13 @@ static void lost_answers_are_exactly_those_counted(void **state)
 
     for (uint64_t i = 0; i < KEYS; i++) {
         const struct retry_key key = numbered(i);
-        retry_remember(memory, &key, true, 0, i, NOW_NS);
-        assert_true(retry_recall(memory, &key, NOW_NS, &entry));
+        retry_remember(memory, &key, 1, true, 0, i, NOW_NS);
+        assert_true(retry_recall(memory, &key, 1, NOW_NS, &entry));
         assert_int_equal(entry.granted, i);
     }
     for (uint64_t i = 0; i < KEYS; i++) {
         const struct retry_key key = numbered(i);
-        if (!retry_recall(memory, &key, NOW_NS, &entry))
+        if (!retry_recall(memory, &key, 1, NOW_NS, &entry))
             lost++;
         else
             assert_int_equal(entry.granted, i);
@@ -237,13 +273,13 @@ static void the_oldest_answer_of_a_full_set_makes_room(void **state)
     while (memory->dropped == 0 && count < KEYS_MAX) {
         const struct retry_key key = numbered(count);
         const int64_t at_ns = NOW_NS + (int64_t)(count / KEYS_A_MS) * MS_NS;
-        retry_remember(memory, &key, true, 0, count++, at_ns);
+        retry_remember(memory, &key, 1, true, 0, count++, at_ns);
     }
     assert_int_equal(memory->dropped, 1);
     const int64_t now_ns = NOW_NS + (int64_t)(count / KEYS_A_MS) * MS_NS;
     for (; lost < count; lost++) {
         const struct retry_key key = numbered(lost);
-        if (!retry_recall(memory, &key, now_ns, &entry))
+        if (!retry_recall(memory, &key, 1, now_ns, &entry))
             break;
     }
     assert_true(lost < count);
@@ -267,7 +303,7 @@ static void room_made_by_old_answers_is_not_counted(void **state)
         const struct retry_key key = numbered(i);
         if (i % 2000 == 0)
             now_ns += RETRY_KEEP_NS + MS_NS;
-        retry_remember(memory, &key, true, 0, i, now_ns);
+        retry_remember(memory, &key, 1, true, 0, i, now_ns);
     }
     assert_int_equal(memory->dropped, 0);
 }
@@ -301,8 +337,10 @@ int main(void)
         WITH_MEMORY(every_bit_of_the_identity_counts),
         WITH_MEMORY(a_released_answer_is_void),
         WITH_MEMORY(only_the_last_of_several_attempts_gives_back),
-        WITH_MEMORY(a_look_is_no_claim),
-        WITH_MEMORY(many_claims_do_not_wrap_to_none),
+        WITH_MEMORY(an_attempt_claims_once),
+        WITH_MEMORY(a_second_answer_keeps_the_claims_on_the_first),
+        WITH_MEMORY(many_claims_are_never_given_back),
+        cmocka_unit_test(attempts_differ_by_node_and_by_ticket),
         WITH_MEMORY(lost_answers_are_exactly_those_counted),
         WITH_MEMORY(the_oldest_answer_of_a_full_set_makes_room),
         WITH_MEMORY(room_made_by_old_answers_is_not_counted),
