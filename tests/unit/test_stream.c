@@ -188,6 +188,77 @@ static void a_slot_of_an_earlier_term_is_not_taken(void **state)
     lab_free(lab);
 }
 
+/* B1 of diverge.c, of a copy that began late: its sync is newer than that of the copy held. */
+static void a_copy_of_an_earlier_term_is_not_begun(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct peer_vnode opened = ghost_entry(lab, 1, 0);
+    uint8_t before[STATE_MAX];
+    uint8_t after[STATE_MAX];
+    const struct hash128 id = {1, 1};
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    const int len = inspect_slot(lab->shards[REPLICA].shard, id, before, sizeof before);
+    assert_true(len > 0);
+    opened.term.number = 6;
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, REPLICA);
+    ghost_sends(lab, 2, 2, true, 3);
+    assert_int_equal(inspect_slot(lab->shards[REPLICA].shard, id, after, sizeof after), len);
+    assert_memory_equal(after, before, (size_t)len);
+    lab_free(lab);
+}
+
+/* The ghost sends a mark alone, of the term with that number. */
+static void ghost_marks(struct lab *lab, uint64_t frame, uint64_t number, uint64_t seq)
+{
+    const struct peer_vnode follows = ghost_entry(lab, seq, 1);
+    struct peer_vnode mark = follows;
+    mark.state.number = number;
+    peer_put_stream(&lab->records, 1, frame, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &follows.term, 1, false, false);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, REPLICA);
+}
+
+static void assert_claims(const struct lab *lab, uint64_t number, uint64_t seq)
+{
+    struct inspect_vnode held;
+    inspect_vnode(lab->shards[REPLICA].shard, VNODE, &held);
+    assert_int_equal(held.state.number, number);
+    assert_int_equal(held.seq, seq);
+}
+
+/* S4: what is held was written in the term that is followed, so no mark of another is true of it.
+ */
+static void a_mark_of_another_term_is_not_taken(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    assert_claims(lab, 5, 1);
+    ghost_marks(lab, 2, 4, 9);
+    assert_claims(lab, 5, 1);
+    ghost_marks(lab, 3, 6, 9);
+    assert_claims(lab, 5, 1);
+    ghost_marks(lab, 4, 5, 9);
+    assert_claims(lab, 5, 9);
+    lab_free(lab);
+}
+
+/* A mark that is repeated may come behind newer ones of the other channel: a replica that went back
+ * to it would claim less than it holds, and lose against one that holds less. */
+static void a_mark_that_goes_back_is_not_taken(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    ghost_marks(lab, 2, 5, 9);
+    ghost_marks(lab, 3, 5, 7);
+    assert_claims(lab, 5, 9);
+    lab_free(lab);
+}
+
 /* R5: after a copy that was broken off among old slots, the replica asks for another one. */
 static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
 {
@@ -494,6 +565,9 @@ int main(void)
         cmocka_unit_test(a_complete_copy_leaves_nothing_over),
         cmocka_unit_test(a_copy_without_its_beginning_is_refused),
         cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),
+        cmocka_unit_test(a_copy_of_an_earlier_term_is_not_begun),
+        cmocka_unit_test(a_mark_of_another_term_is_not_taken),
+        cmocka_unit_test(a_mark_that_goes_back_is_not_taken),
         cmocka_unit_test(a_copy_that_may_have_left_something_over_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
