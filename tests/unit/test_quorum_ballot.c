@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "tests/unit/support_disk.h"
 #include "tests/unit/support_shard.h"
 
 enum { USERS = 4, LIMIT = 150, OPS_MAX = 4096, NODES_MAX = 5, CONFIGS_MAX = 64 };
@@ -405,6 +406,7 @@ static uint32_t tell(uint64_t seed, uint32_t nodes, uint32_t faults, uint32_t *m
     random_init(&story->random, seed);
     story->faults = faults;
     story->lab = lab_new(nodes, 1, 3);
+    disks_init(story->lab); /* without any, a branch of the plane of one is never merged (M6) */
     struct ring_config *own = story->lab->config;
     *story->lab->config_next = *own;
     agree(story);
@@ -424,6 +426,7 @@ static uint32_t tell(uint64_t seed, uint32_t nodes, uint32_t faults, uint32_t *m
     story->lab->config = own;
     for (uint32_t i = 0; i < story->config_count; i++)
         free(story->configs[i]);
+    disks_fini(story->lab);
     lab_free(story->lab);
     free(story);
     return decided;
