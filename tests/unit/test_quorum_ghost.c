@@ -298,6 +298,109 @@ static void who_restarted_is_not_pulled_from_unasked(void **state)
     lab_free(lab);
 }
 
+enum { RIVAL = 2, RIVAL_NUMBER = 9 };
+
+/* The ballot of `from`: nothing so high was heard of before. */
+static struct term ghost_asks(struct lab *lab, uint32_t from, uint64_t number, uint8_t flags)
+{
+    struct peer_vnode ballot = {.vnode = GHOST_VNODE, .role = ROLE_RECOVERING};
+    ballot.term = (struct term){lab->config->epoch, number, lab->shards[from].node};
+    ballot.flags = ENTRY_BALLOT | flags;
+    peer_put_vnode(&lab->records, PEER_QUERY, &ballot);
+    lab_speak(lab, from, ASKED);
+    lab_run(lab, 5 * LAB_MS);
+    return ballot.term;
+}
+
+static bool has_promised(const struct lab *lab, const struct term *ballot)
+{
+    return term_compare(&lab->shards[ASKED].journal->promised[GHOST_VNODE], ballot) == 0;
+}
+
+/* B2: who follows a living decider promises nothing to another candidate, unless that decider wants
+ * it so; else each replica that alone lost sight of the decider would depose it. */
+static void who_is_bound_to_a_decider_promises_to_the_invited_alone(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record report;
+    (void)state;
+    ghost_decides(lab);
+    lab_forget(lab);
+    struct term ballot = ghost_asks(lab, RIVAL, RIVAL_NUMBER, 0);
+    assert_false(has_promised(lab, &ballot));
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_REPLICA);
+    assert_true(lab_said(lab, ASKED, RIVAL, PEER_REPORT, &report) > 0);
+    assert_true((report.vnode.flags & ENTRY_BOUND) != 0);
+    assert_int_equal(report.vnode.term.writer, lab->shards[GHOST].node);
+    ballot = ghost_asks(lab, RIVAL, RIVAL_NUMBER + 1, ENTRY_INVITED);
+    assert_true(has_promised(lab, &ballot));
+    lab_free(lab);
+}
+
+/* B2 of candidates: a ballot under way is left time, or two candidates would outbid each other for
+ * ever. */
+static void who_has_promised_is_bound_to_its_candidate_for_a_while(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term first = ghost_asks(lab, GHOST, RIVAL_NUMBER, 0);
+    assert_true(has_promised(lab, &first));
+    const struct term second = ghost_asks(lab, RIVAL, RIVAL_NUMBER + 1, 0);
+    assert_true(has_promised(lab, &first));
+    assert_false(has_promised(lab, &second));
+    lab_run(lab, 400 * LAB_MS); /* nothing is heard of it any more */
+    const struct term third = ghost_asks(lab, RIVAL, RIVAL_NUMBER + 2, 0);
+    assert_true(has_promised(lab, &third));
+    lab_free(lab);
+}
+
+/* B3: the sets of an older configuration may lack a majority of the newest one's. */
+static void a_ballot_of_an_older_configuration_is_not_promised(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    lab->config->epoch++;
+    lab_view(lab, ASKED);
+    lab->config->epoch--;
+    const struct term older = ghost_asks(lab, GHOST, RIVAL_NUMBER, 0);
+    assert_false(has_promised(lab, &older));
+    lab->config->epoch++;
+    const struct term present = ghost_asks(lab, GHOST, 1, 0);
+    assert_true(has_promised(lab, &present));
+    lab_free(lab);
+}
+
+/* B5: a ballot that gets on is kept, and a promise that is told again is no getting on: one replica
+ * that repeats itself would keep a ballot alive that never finds a majority. */
+static void a_promise_that_is_repeated_counts_once(void **state)
+{
+    (void)state;
+    for (uint32_t repeats = 0; repeats < 2; repeats++) {
+        struct lab *lab = lab_of_ghosts();
+        const struct term ballot = ghosts_let_campaign(lab);
+        const struct quorum *quorum = quorum_of(lab->shards[ASKED].shard, GHOST_VNODE);
+        const int64_t began_ns = lab->now_ns;
+        ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        while (quorum->campaigning && lab->now_ns - began_ns < 1500 * LAB_MS) {
+            const struct lab_shard *asked = &lab->shards[ASKED];
+            const struct peer_ping alive = {
+                .sent_ns = lab->now_ns,
+                .process = asked->node ^ hash_mix64(asked->options.boot),
+            };
+            peer_put_ping(&lab->records, &alive);
+            lab_speak(lab, RIVAL, ASKED);
+            peer_put_ping(&lab->records, &alive);
+            lab_speak(lab, GHOST, ASKED);
+            if (repeats != 0)
+                ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+            lab_run(lab, 10 * LAB_MS);
+        }
+        assert_true(lab->now_ns - began_ns > 200 * LAB_MS);
+        assert_false(quorum->campaigning);
+        lab_free(lab);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +411,10 @@ int main(void)
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
+        cmocka_unit_test(who_is_bound_to_a_decider_promises_to_the_invited_alone),
+        cmocka_unit_test(who_has_promised_is_bound_to_its_candidate_for_a_while),
+        cmocka_unit_test(a_ballot_of_an_older_configuration_is_not_promised),
+        cmocka_unit_test(a_promise_that_is_repeated_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
