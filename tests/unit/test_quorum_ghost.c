@@ -100,6 +100,72 @@ static void slots_are_held_only_with_their_header(void **state)
     lab_free(lab);
 }
 
+/* J5 after a restart: which of the slots in the journal its header tells of is not known any more,
+ * so the first mark asks for a new header. */
+static void after_a_restart_slots_are_held_only_with_a_new_header(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct lab_shard *asked = &lab->shards[ASKED];
+    const struct peer_vnode mark = ghost_entry(lab, 5, 20);
+    (void)state;
+    ghost_decides(lab);
+    ghost_sends(lab, 2, true, 0);
+    lab_run(lab, 5 * LAB_MS);
+    lab_stop(lab, ASKED);
+    lab_start(lab, ASKED);
+    shard_policy(asked->shard, lab->policies[0]);
+    peer_put_vnode(&lab->records, PEER_OPENED, &mark);
+    lab_speak(lab, GHOST, ASKED);
+    lab_run(lab, 5 * LAB_MS);
+    asked->journal_ns = -1;
+    lab_forget(lab);
+    peer_put_stream(&lab->records, 1, 1, asked->options.boot);
+    peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, false, true);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, ASKED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(asked->journal->seq[GHOST_VNODE], 10);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, NULL), 0);
+    lab_journal_end(lab, ASKED, true);
+    lab_run(lab, 5 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, NULL) > 0);
+    assert_int_equal(asked->journal->seq[GHOST_VNODE], 20);
+    lab_free(lab);
+}
+
+/* J1: the header of a batch that was refused goes with a later one, and HELD with it: the decider
+ * waits for that word, and does not ask for it for ever. */
+static void the_header_of_a_refused_batch_is_written_later(void **state)
+{
+    (void)state;
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        struct lab *lab = lab_of_ghosts();
+        struct lab_shard *asked = &lab->shards[ASKED];
+        struct peer_record held;
+        uint8_t before[GHOST_STATE_MAX];
+        ghost_decides(lab);
+        ghost_sends(lab, 2, true, 0); /* so that the mark needs a header */
+        lab_run(lab, 5 * LAB_MS);
+        lab_forget(lab);
+        const size_t len = asked->journal->slots[0].len;
+        assert_true(asked->journal->slot_count == 1 && len <= sizeof before);
+        memcpy(before, asked->journal->slots[0].bytes, len);
+        asked->journal_ns = -1;
+        ghost_sends(lab, 3, slot != 0, 20);
+        lab_run(lab, 2 * LAB_MS);
+        assert_true(asked->journal->out);
+        lab_journal_end(lab, ASKED, false);
+        assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_HELD, &held), 0);
+        asked->journal_ns = 0;
+        lab_run(lab, 60 * LAB_MS); /* longer than the rest after a refused batch */
+        assert_int_equal(asked->journal->seq[GHOST_VNODE], 20);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_HELD, &held) > 0);
+        assert_int_equal(held.vnode.seq, 20);
+        assert_int_equal(memcmp(before, asked->journal->slots[0].bytes, len) != 0, slot);
+        lab_free(lab);
+    }
+}
+
 /* A copy that began before the one ahead of it was tidied up may leave slots over that the decider
  * lacks: another one is asked for. */
 static void a_copy_that_may_leave_something_over_is_repeated(void **state)
@@ -405,6 +471,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_held_only_with_their_header),
+        cmocka_unit_test(after_a_restart_slots_are_held_only_with_a_new_header),
+        cmocka_unit_test(the_header_of_a_refused_batch_is_written_later),
         cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
         cmocka_unit_test(a_header_waits_for_what_a_copy_left_over),
         cmocka_unit_test(a_dropped_vnode_promises_nothing),
