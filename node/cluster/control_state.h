@@ -18,6 +18,9 @@
 #define CONTROL_RETELL_NS (500 * CONTROL_MS)
 /* A member must be seen alive this long before it is taken into the ring. */
 #define CONTROL_ADMIT_NS (300 * CONTROL_MS)
+/* Who lives is heard of within so long after a start, though some gossip is lost: from push/pulls
+ * that are asked for until one is answered, and from what is told of members that changed. */
+#define CONTROL_HEAR_NS (3000 * CONTROL_MS)
 /* A member that has been dead this long is taken out of the ring; coming back, it joins anew. */
 #define CONTROL_FORGET_NS (600000 * CONTROL_MS)
 /* A voter that has been dead this long is replaced by a living member, if there is one. */

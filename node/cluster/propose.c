@@ -11,9 +11,9 @@
  * P2  One change at a time: each is made out of the committed configuration.
  * P3  Who votes is replaced first and removed after that.
  * P4  A transition is settled when all living members say so: those that come and stay, for they
- * have taken over what they are to own, and those that go, for they may be the last ones to hold a
- *     vnode whose new replicas are all dead. Of whom nothing was heard yet since this process
- *     started is not taken for dead at once.
+ *     have taken over what they are to own, and those that go, for they may be the last ones to
+ *     hold a vnode whose new replicas are all dead. Of whom nothing was heard yet since this
+ *     process started is not taken for dead before all that live can have been heard of.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns
     if (id == control->options.node_id)
         return false;
     if (member == NULL) /* not heard of since this process started */
-        return control->now_ns - control->started_ns >= age_ns + CONTROL_ADMIT_NS;
+        return control->now_ns - control->started_ns >= age_ns + CONTROL_HEAR_NS;
     return (member->state == SWIM_DEAD || member->state == SWIM_LEFT) &&
            control->now_ns - member->since_ns >= age_ns;
 }

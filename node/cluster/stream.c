@@ -36,8 +36,9 @@
  *     vnode's present seq.
  * R4  A replica takes a MARK only if it took all slots of its sync.
  * R5  is in stream_in.c.
- * R6  What was put off may vanish before it goes (a slot that is as good as new): so a link owes a
- *     MARK when its changes go again, whether one is left or not.
+ * R6  What is to go may vanish before it does (a slot that is as good as new): so a link owes a
+ *     MARK when changes that were put off go again, whether one is left or not, and soon after the
+ *     table has told that one vanished.
  * R7  What left memory for the disk before it went is not dirty any more (I6 of table.h): so a link
  *     that has missed something begins anew before its next MARK, and copy.c sends what is on disk.
  *
@@ -600,8 +601,23 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
         stream_restart(shard, at, kind);
 }
 
+/* R6: the replicas hold all that there is, but do not know how far they are. */
+static void mark_vanished(struct shard *shard)
+{
+    if (!table_vanished_news(shard->table))
+        return;
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
+        const uint8_t vanished = table_take_vanished(shard->table, number);
+        for (uint32_t link = 0; vanished != 0 && link < SHARD_REPLICAS_OTHER; link++)
+            if ((vanished & TABLE_TARGET_BIT(target_of(link))) != 0 &&
+                receiver_of(&shard->vnodes[number], link) != PEER_NONE)
+                owe_mark(shard, number, link);
+    }
+}
+
 void stream_tick(struct shard *shard)
 {
+    mark_vanished(shard);
     for (uint16_t at = 0; at < shard->peer_count; at++) {
         const struct peer *peer = shard->peers[at];
         for (uint32_t kind = 0; kind < CHANNELS; kind++) {

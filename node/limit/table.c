@@ -237,6 +237,9 @@ void table_discard(struct table *table, uint32_t number)
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
     struct vnode_state *state = &table->vnodes[slot->vnode];
+    const uint8_t owed = slot_dirty(table, slot) & (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
+    state->vanished |= owed; /* I7 */
+    table->vanished_news = table->vanished_news || owed != 0;
     if (slot_old(table, slot))
         table_old_gone(table, slot->vnode);
     if (--state->count == 0)

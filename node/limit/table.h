@@ -27,6 +27,8 @@
  *     every target: what a majority was counted on to hold is never forgotten for want of room.
  * I6  A target that did not get a slot before it left memory for the disk has missed something of
  *     its vnode, and the table says so until the target is given a complete copy.
+ * I7  A slot that is gone before a replica got it leaves the replica with nothing to get, and with
+ *     an older sequence number: the table says of which vnodes that is so.
  *
  * Journaled vnodes are the last ones of a table that was made with some. Their disk is a journal
  * with a writer of its own, so their slots are read as target TABLE_JOURNAL and never as
@@ -157,6 +159,11 @@ bool table_vnode_missed(const struct table *table, uint32_t vnode, unsigned targ
 void table_forgive_missed(struct table *table, uint32_t vnode, unsigned target);
 /* Whether some vnode has come to be missed by a target since this was last asked. */
 bool table_missed_news(struct table *table);
+/* Whether a slot of some vnode has gone that a replica was to get, since this was last asked. */
+bool table_vanished_news(struct table *table);
+/* I7: the replicas that were to get such a slot of the vnode, as a mask, since this was last asked.
+ */
+uint8_t table_take_vanished(struct table *table, uint32_t vnode);
 /* Slots of a journaled vnode with the dirty bit of `target` (TABLE_DISK: to be journaled), not
  * counting those being written. */
 uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target);

@@ -99,6 +99,7 @@ void table_check_invariants(const struct table *table)
         fading += table->vnodes[vnode].fading != FADING_NOT;
         old += table->vnodes[vnode].old;
         ASSERT((table->vnodes[vnode].missed & ~table->vnodes[vnode].targets) == 0);
+        ASSERT((table->vnodes[vnode].vanished & ~table->vnodes[vnode].targets) == 0);
         ASSERT(table->vnodes[vnode].old > 0 || table->vnodes[vnode].fading == FADING_NOT);
     }
     ASSERT(old == of_other_colour); /* C1 of table_copy.c */

@@ -43,6 +43,7 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
     state->resume &= mask;
     state->resume_next &= mask;
     state->missed &= mask;
+    state->vanished &= mask;
     if (state->count == 0)
         return;
     for (unsigned target = 0; target < TABLE_TARGETS; target++)
@@ -207,6 +208,20 @@ bool table_missed_news(struct table *table)
     const bool news = table->missed_news;
     table->missed_news = false;
     return news;
+}
+
+bool table_vanished_news(struct table *table)
+{
+    const bool news = table->vanished_news;
+    table->vanished_news = false;
+    return news;
+}
+
+uint8_t table_take_vanished(struct table *table, uint32_t vnode)
+{
+    const uint8_t vanished = table->vnodes[vnode].vanished;
+    table->vnodes[vnode].vanished = 0;
+    return vanished;
 }
 
 uint32_t table_vnode_dirty(const struct table *table, uint32_t vnode, unsigned target)

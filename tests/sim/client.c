@@ -400,7 +400,7 @@ void client_flood(struct sim *sim, uint32_t frames)
         const int template = wire_checks_builder_inline(&sim->builder, &limit);
         for (uint32_t item = 0; item < FLOOD_ITEMS; item++) {
             char name[SIM_TEXT_LEN];
-            snprintf(name, sizeof name, "flood-%u-%u", i, item);
+            snprintf(name, sizeof name, "spate-%u-%u", i, item); /* no key of a phase */
             const struct wire_text text = wire_text_of(name);
             const bool ok = append(sim, template, OPERATION_CHECK, 1, &text, 1);
             ASSERT(ok);

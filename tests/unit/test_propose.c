@@ -77,6 +77,29 @@ static void a_newcomer_is_added_after_it_has_lived_for_300_ms(void **state)
     net_free(net);
 }
 
+/* P4: a proposer that has just started does not know who lives: over the head of a member that it
+ * has not heard of yet a change would be settled. */
+static void who_was_not_heard_of_yet_is_not_dead(void **state)
+{
+    struct net *net = net_cluster(1);
+    (void)state;
+    net_stop(net, 0);
+    net_restart(net, 0);
+    net_run(net, net->step_ns);
+    const struct control *control = net->nodes[0].control;
+    const int64_t started_ns = control->started_ns;
+    while (net->now_ns + net->step_ns < started_ns + CONTROL_HEAR_NS) {
+        net_run(net, net->step_ns);
+        assert_false(control_dead_for(control, 99, 0));
+        assert_false(control_dead_for(control, 1, 0));
+    }
+    net_run(net, 2 * net->step_ns);
+    assert_true(control_dead_for(control, 99, 0));
+    assert_false(control_dead_for(control, 99, NET_SECOND)); /* not for so long */
+    assert_false(control_dead_for(control, 1, 0));
+    net_free(net);
+}
+
 /* Names are how operators and clients speak of nodes: two may not share one, and whoever tries
  * may not keep others out. */
 static void a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody(void **state)
@@ -172,6 +195,7 @@ int main(void)
         cmocka_unit_test(only_the_lowest_living_member_proposes),
         cmocka_unit_test(a_member_without_a_majority_proposes_nothing),
         cmocka_unit_test(a_newcomer_is_added_after_it_has_lived_for_300_ms),
+        cmocka_unit_test(who_was_not_heard_of_yet_is_not_dead),
         cmocka_unit_test(a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody),
         cmocka_unit_test(a_newcomer_with_the_name_of_a_dead_member_replaces_it),
         cmocka_unit_test(a_member_is_removed_after_ten_minutes_of_death),

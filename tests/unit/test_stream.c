@@ -457,6 +457,34 @@ static void what_was_put_off_and_vanished_is_marked(void **state)
     assert_int_equal(held.seq, decided.seq);
 }
 
+/* R6: the same, while all is well: what changed is as good as new again before it is sent. */
+static void what_vanished_before_it_was_sent_is_marked(void **state)
+{
+    struct lab *lab = *state;
+    struct limit brief = lab_limit(1000);
+    brief.window_ns = LAB_MS;
+    brief.algorithm = ALGORITHM_TOKEN_BUCKET;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint64_t sent = lab_stats(lab, decider).slots_replicated;
+    lab_run(lab, 100 * LAB_MS);
+    struct shard *shard = lab->shards[decider].shard;
+    assert_true(lab_check(lab, decider, KEY, &brief, 1).allowed);
+    lab->now_ns += LAB_MS; /* the sweep of what has expired comes by first */
+    while (table_lookup(shard->table, lab_slot_of(lab, KEY, brief.algorithm)) != TABLE_NONE)
+        (void)table_step(shard->table, lab->now_ns);
+    lab_run(lab, 100 * LAB_MS);
+    assert_int_equal(lab_stats(lab, decider).slots_replicated, sent);
+    struct inspect_vnode decided;
+    struct inspect_vnode held;
+    inspect_vnode(shard, vnode, &decided);
+    assert_true(decided.synced);
+    for (uint32_t rank = 1; rank < 3; rank++) {
+        inspect_vnode(lab->shards[lab_replica(lab, vnode, rank)].shard, vnode, &held);
+        assert_int_equal(held.seq, decided.seq);
+    }
+}
+
 /* Gives the vnode of KEY at shard `at` so many slots that a copy of it takes many frames. */
 static void fill(struct lab *lab, uint32_t at, const struct limit *limit)
 {
@@ -556,6 +584,7 @@ int main(void)
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
+        LAB_TEST_THREE(what_vanished_before_it_was_sent_is_marked),
         LAB_TEST_THREE(a_state_is_pulled_from_nobody_who_follows_a_decider),
         cmocka_unit_test(a_slow_replica_holds_up_no_mark_of_others),
         cmocka_unit_test(a_slot_without_room_is_not_held),
