@@ -9,6 +9,7 @@
 
 #include "node/cluster/inspect.h"
 #include "node/cluster/shard_state.h"
+#include "tests/unit/support_disk.h"
 #include "tests/unit/support_shard.h"
 
 enum { KEYS = 3000, BATCH = 500, SLOW_RATE = 64 << 10, RATE_BURST = 40 << 10 };
@@ -276,6 +277,125 @@ static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
     assert_int_equal(lab_used(lab, source, KEY, &limit), 70);
 }
 
+/* ---- what becomes of a pass that something interrupts -----------------------------------------
+ */
+
+/* Two nodes, of which the second lost everything, a pass to it goes on slowly, and what the first
+ * one counted is on its disk. */
+static struct lab *pair_in_a_pass(struct pass **pass)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    lab->large = true;
+    disks_init(lab);
+    disks_stop(lab, 1, true);
+    lab_start_all(lab);
+    use_keys(lab);
+    disks_flush(lab, 0);
+    lab_stop(lab, 1);
+    lab_run(lab, 300 * LAB_MS);
+    struct shard *shard = lab->shards[0].shard;
+    shard->options.handoff_rate = SLOW_RATE;
+    const uint64_t before = copied(lab);
+    lab_start(lab, 1);
+    *pass = &shard->peers[peers_find(shard, lab->shards[1].node, 0)]->pass;
+    while (!(*pass)->running || copied(lab) - before < 50)
+        lab_run(lab, LAB_MS);
+    return lab;
+}
+
+/* The first slot from `from` on that the pass copies. */
+static uint32_t slot_of_pass(const struct lab *lab, const struct pass *pass, uint32_t from)
+{
+    const struct table *table = lab->shards[0].shard->table;
+    for (uint32_t slot = from; slot < pass->end; slot++)
+        if (table_slot_used(table, slot) && pass->links[table_slot_vnode(table, slot)] != 0)
+            return slot;
+    fail();
+    return TABLE_NONE;
+}
+
+/* B1: what leaves memory before its turn of a pass is fetched from disk, though there was nothing
+ * to fetch when the copy began. */
+static void a_slot_that_leaves_memory_in_a_pass_comes_from_disk(void **state)
+{
+    struct pass *pass;
+    struct lab *lab = pair_in_a_pass(&pass);
+    struct table *table = lab->shards[0].shard->table;
+    uint8_t bytes[256];
+    (void)state;
+    const uint32_t slot = slot_of_pass(lab, pass, pass->at);
+    const uint32_t vnode = table_slot_vnode(table, slot);
+    const struct hash128 id = table_slot_id(table, slot);
+    assert_true(disks_have(lab, 0, vnode, id));
+    assert_int_equal(table_filter_fill_permille(table, vnode), 0);
+    const struct replica_link *link =
+        &lab->shards[0].shard->vnodes[vnode].links[pass->links[vnode] - 1];
+    table_drop(table, slot);
+    table_filter_add(table, vnode, id);
+    assert_false(link->copy_due);
+    while (link->phase == LINK_COPYING)
+        lab_run(lab, LAB_MS);
+    assert_true(link->copy_due);
+    lab->shards[0].shard->options.handoff_rate = 1 << 30;
+    lab_settle(lab);
+    assert_true(inspect_slot(lab->shards[1].shard, id, bytes, sizeof bytes) > 0);
+    disks_fini(lab);
+    lab_free(lab);
+}
+
+/* B2: a link that begins anew in the middle of a pass gets all of its copy from the next one: the
+ * replica takes what it was sent before for no part of it. */
+static void a_link_that_begins_anew_waits_for_the_next_pass(void **state)
+{
+    struct pass *pass;
+    struct lab *lab = pair_in_a_pass(&pass);
+    struct shard *shard = lab->shards[0].shard;
+    (void)state;
+    const uint32_t vnode = table_slot_vnode(shard->table, slot_of_pass(lab, pass, 0));
+    const uint32_t count = table_count(shard->table, vnode);
+    const uint32_t link = pass->links[vnode] - 1u;
+    const uint8_t *phase = &shard->vnodes[vnode].links[link].phase;
+    stream_restart_link(shard, vnode, link);
+    const uint32_t at = pass->at;
+    while (*phase == LINK_WAITING)
+        lab_run(lab, LAB_MS);
+    assert_int_equal(*phase, LINK_COPYING);
+    assert_true(pass->at < at);
+    shard->options.handoff_rate = 1 << 30;
+    lab_settle(lab);
+    lab_run(lab, 300 * LAB_MS); /* what a copy did not have is swept out */
+    assert_int_equal(table_count(lab->shards[1].shard->table, vnode), count);
+    disks_fini(lab);
+    lab_free(lab);
+}
+
+/* B2: a place that the ring has given to another replica is no part of an old pass any more: the
+ * end of that pass is not the end of the newcomer's copy. */
+static void the_end_of_a_pass_ends_no_copy_of_another_peer(void **state)
+{
+    struct lab *lab = *state;
+    struct shard *shard = lab->shards[0].shard;
+    const uint32_t vnode = lab_vnode_owned(lab, 0);
+    const uint32_t link = 0;
+    struct vnode *copied_vnode = &shard->vnodes[vnode];
+    const uint16_t at = copied_vnode->links[link].peer;
+    const uint16_t other = copied_vnode->links[1].peer;
+    use_keys(lab);
+    shard->options.handoff_rate = 1; /* the copy stands still */
+    handoff_charge(shard, 1000);
+    stream_restart_link(shard, vnode, link);
+    lab_run(lab, 2 * LAB_MS);
+    assert_int_equal(copied_vnode->links[link].phase, LINK_COPYING);
+    assert_true(shard->peers[at]->pass.running);
+    struct pass *old = &shard->peers[other]->pass; /* it began when the place was its own */
+    old->running = true;
+    old->vnodes = 1;
+    old->links[vnode] = (uint8_t)(link + 1);
+    lab_run(lab, 2 * LAB_MS);
+    assert_false(old->running);
+    assert_int_equal(copied_vnode->links[link].phase, LINK_COPYING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +405,9 @@ int main(void)
         cmocka_unit_test(a_copy_keeps_to_its_rate),
         cmocka_unit_test(a_break_repeats_only_what_was_not_confirmed),
         LAB_TEST_THREE(a_pull_does_not_wait_behind_a_slow_copy),
+        cmocka_unit_test(a_slot_that_leaves_memory_in_a_pass_comes_from_disk),
+        cmocka_unit_test(a_link_that_begins_anew_waits_for_the_next_pass),
+        LAB_TEST_THREE(the_end_of_a_pass_ends_no_copy_of_another_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
