@@ -410,6 +410,129 @@ static void the_silence_of_an_idle_decider_is_noticed_in_time(void **state)
     assert_int_equal(lab_decider(lab, vnode), next);
 }
 
+/* ---- one node, whose peer is the test -------------------------------------------------------- */
+
+static struct lab *lab_of_a_ghost(void)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    lab_start(lab, 0);
+    return lab;
+}
+
+/* A keep-alive of the ghost now, in answer to one that was sent `age_ms` ago. */
+static void ghost_pings(struct lab *lab, int64_t age_ms, uint32_t patience_ms, uint64_t opened)
+{
+    const struct peer_ping ping = {
+        .sent_ns = lab->now_ns,
+        .echo_ns = lab->now_ns - age_ms * LAB_MS,
+        .opened = opened,
+        .patience_ms = patience_ms,
+        .process = lab->shards[0].node ^ hash_mix64(lab->shards[0].options.boot),
+    };
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+}
+
+static int64_t patience_ms(const struct lab *lab)
+{
+    return peers_patience_ns(lab->shards[0].shard, 0) / LAB_MS;
+}
+
+/* P4: who opened a term that is not known here may have deposed this node: its echo is no lease,
+ * until the OPENED of that term has come. */
+static void an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct shard *shard = lab->shards[0].shard;
+    struct peer_vnode opened = {.vnode = 3, .role = ROLE_DECIDING, .sync = 1};
+    (void)state;
+    opened.term = (struct term){1, 5, lab->shards[1].node};
+    opened.state = opened.term;
+    ghost_pings(lab, 0, 100, 0);
+    assert_true(peers_lease_holds(shard, 0));
+    lab_run(lab, 60 * LAB_MS);
+    ghost_pings(lab, 0, 100, 1);
+    lab_run(lab, 30 * LAB_MS);
+    assert_false(peers_silent(shard, 0));
+    assert_false(peers_lease_holds(shard, 0));
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, 1, 0);
+    assert_false(peers_lease_holds(shard, 0));
+    ghost_pings(lab, 0, 100, 1);
+    assert_true(peers_lease_holds(shard, 0));
+    lab_free(lab);
+}
+
+/* P8: a patience that was told is kept for as long as it says: the peer decides under a lease of
+ * it, whatever this node has measured since. */
+static void patience_falls_only_after_it_was_kept_once_more(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct peer_record told;
+    (void)state;
+    ghost_pings(lab, 0, 100, 0);
+    const int64_t usual_ms = patience_ms(lab);
+    lab_run(lab, 210 * LAB_MS);
+    ghost_pings(lab, 200, 100, 0); /* a slow moment of the way */
+    const int64_t longest_ms = patience_ms(lab);
+    assert_true(longest_ms > 2 * usual_ms);
+    for (int64_t ms = 0; ms + 10 < longest_ms; ms += 10) {
+        lab_run(lab, 10 * LAB_MS);
+        ghost_pings(lab, 1, 100, 0);
+        assert_int_equal(patience_ms(lab), longest_ms);
+    }
+    assert_true(lab_said(lab, 0, 1, PEER_PING, &told) > 0);
+    assert_true(told.ping.patience_ms < longest_ms); /* it is told as it will be */
+    for (uint32_t i = 0; i < 600; i++) {
+        lab_run(lab, 10 * LAB_MS);
+        ghost_pings(lab, 1, 100, 0);
+    }
+    assert_int_equal(patience_ms(lab), usual_ms);
+    lab_free(lab);
+}
+
+/* P8: no patience is longer than a second, neither this node's nor one that it believes: a decider
+ * that dies behind a slow way is still replaced. */
+static void patience_has_an_end_whatever_is_measured_or_told(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct shard *shard = lab->shards[0].shard;
+    (void)state;
+    ghost_pings(lab, 3000, 100, 0);
+    assert_int_equal(patience_ms(lab), 1000);
+    ghost_pings(lab, 0, 60000, 0);
+    for (int64_t ms = 0; ms < 1020; ms += 20) {
+        if (ms <= 900)
+            assert_true(peers_lease_holds(shard, 0));
+        lab_run(lab, 20 * LAB_MS);
+        ghost_pings(lab, 5000, 60000, 0); /* it lives, and echoes nothing new */
+    }
+    assert_false(peers_silent(shard, 0));
+    assert_false(peers_lease_holds(shard, 0));
+    lab_free(lab);
+}
+
+/* P10: a peer lags when it lives, and has echoed nothing that was sent in the last half second. One
+ * that never echoed anything has only just been met. */
+static void a_peer_without_recent_echoes_lags(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct shard *shard = lab->shards[0].shard;
+    (void)state;
+    assert_false(peers_lag(shard, 0));
+    ghost_pings(lab, 0, 100, 0);
+    for (int64_t ms = 0; ms < 600; ms += 20) {
+        assert_int_equal(peers_lag(shard, 0), ms > 500);
+        lab_run(lab, 20 * LAB_MS);
+        ghost_pings(lab, ms + 20, 100, 0); /* always of the same one */
+    }
+    assert_true(peers_lag(shard, 0));
+    assert_false(peers_silent(shard, 0));
+    ghost_pings(lab, 400, 100, 0);
+    assert_false(peers_lag(shard, 0));
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +553,10 @@ int main(void)
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
         cmocka_unit_test(peers_without_room_are_counted),
         cmocka_unit_test(a_late_keep_alive_lengthens_no_lease),
+        cmocka_unit_test(an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown),
+        cmocka_unit_test(patience_falls_only_after_it_was_kept_once_more),
+        cmocka_unit_test(patience_has_an_end_whatever_is_measured_or_told),
+        cmocka_unit_test(a_peer_without_recent_echoes_lags),
         cmocka_unit_test(a_successor_with_an_earlier_clock_is_echoed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
