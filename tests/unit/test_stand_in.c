@@ -321,6 +321,89 @@ static void who_hears_a_replica_stands_in_for_nobody(void **state)
     assert_int_equal(waited, 1);
 }
 
+/* The first in the vnode's order that is no replica of it, and the other one that is none. */
+static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t *first, uint32_t *other)
+{
+    struct shard *shard = lab->shards[0].shard;
+    const struct ring_table *ring = &shard->view->to;
+    const uint32_t count =
+        ring_order(ring, vnodes_ring(shard, vnode), shard->ring_order, RING_MEMBERS_MAX);
+    *first = *other = LAB_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t node = ring_member_id(ring, shard->ring_order[i]);
+        uint32_t at = 0;
+        while (lab->shards[at].node != node)
+            at++;
+        bool replica = false;
+        for (uint32_t rank = 0; rank < REPLICAS; rank++)
+            replica = replica || lab_replica(lab, vnode, rank) == at;
+        if (!replica && *first == LAB_NONE)
+            *first = at;
+        else if (!replica)
+            *other = at;
+    }
+}
+
+/* N3: a check that waited for its decider when that one fell silent is the stand-in's. What the
+ * decider says of it after all is not taken for the stand-in's word. */
+static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    uint32_t stand_in;
+    uint32_t asker;
+    struct peer_record first;
+    struct peer_record second;
+    lab_attribute(lab, "lent", "user", 0, user);
+    const uint32_t vnode = ask(lab, 3, "lent", user, 1000).vnode;
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    find_stand_in(lab, vnode, &stand_in, &asker);
+    lab->drop_type = PEER_ANSWER;
+    lab_forget(lab);
+    const char *const attributes[] = {"kind=lent", user, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    const uint64_t seq = lab_send(lab, asker, 5000);
+    lab_run(lab, LAB_MS);
+    assert_int_equal(lab_said(lab, asker, decider, PEER_FORWARD, &first), 1);
+    for (uint32_t rank = 0; rank < REPLICAS; rank++)
+        lab_stop(lab, lab_replica(lab, vnode, rank));
+    for (uint32_t ms = 0; lab_said(lab, asker, stand_in, PEER_FORWARD, NULL) == 0; ms++) {
+        assert_true(ms < 500);
+        lab_run(lab, LAB_MS);
+    }
+    lab->drop_type = 0;
+    (void)lab_said(lab, asker, stand_in, PEER_FORWARD, &second);
+    const struct answer late = {.allowed = true, .limit = 10, .used = 9, .granted = 1};
+    const struct answer word = {.allowed = true, .degraded = true, .limit = 5, .used = 1};
+    peer_put_answer(&lab->records, first.forward.ticket, &late);
+    lab_speak(lab, decider, asker);
+    assert_false(lab_answered(lab, seq));
+    peer_put_answer(&lab->records, second.forward.ticket, &word);
+    lab_speak(lab, stand_in, asker);
+    assert_true(lab_answered(lab, seq));
+    assert_int_equal(lab_answer(lab, seq, 0).limit, 5);
+}
+
+/* N1: who decides may be none of those that should: it did before the ring changed, say. While it
+ * is heard nobody stands in. */
+static void a_decider_that_is_no_replica_needs_no_stand_in(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "lent");
+    struct shard *shard = lab->shards[scene.left[0]].shard;
+    struct vnode *vnode = &shard->vnodes[scene.vnode];
+    const uint64_t other = lab->shards[scene.left[1]].node;
+    vnode->hint = PEER_NONE;
+    assert_true(stand_in_needed(shard, scene.vnode));
+    vnode->hint = peers_for(shard, lab->shards[lab_replica(lab, scene.vnode, 0)].node, scene.vnode);
+    assert_true(stand_in_needed(shard, scene.vnode));
+    vnode->hint = peers_for(shard, other, scene.vnode);
+    assert_false(stand_in_needed(shard, scene.vnode));
+    lab_stop(lab, scene.left[1]);
+    lab_run(lab, 300 * LAB_MS);
+    assert_true(stand_in_needed(shard, scene.vnode));
+}
+
 int main(void)
 {
 #define TEST(name) LAB_TEST(name, set_up)
@@ -336,6 +419,8 @@ int main(void)
         TEST(a_repeated_check_is_charged_once_by_a_stand_in),
         TEST(a_quorum_rule_has_a_stand_in_without_a_majority),
         TEST(who_hears_a_replica_stands_in_for_nobody),
+        TEST(a_late_answer_of_the_decider_is_not_the_stand_ins),
+        TEST(a_decider_that_is_no_replica_needs_no_stand_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
