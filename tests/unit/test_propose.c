@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -189,10 +191,66 @@ static void who_is_cut_off_alone_changes_nothing_and_catches_up(void **state)
     net_free(net);
 }
 
+/* P1 in a transition: the lowest of all that take part in it, whether they go, come or stay; and
+ * nobody who does not take part. */
+static void only_the_lowest_of_both_sides_proposes_in_a_transition(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct control *lowest = net->nodes[0].control;
+    struct control *second = net->nodes[1].control;
+    struct ring_config *config = malloc(sizeof *config);
+    (void)state;
+    assert_non_null(config);
+    assert_int_equal(ring_config_remove(config, second->config, 1), 0);
+    *lowest->config = *second->config = *config; /* 1 goes; the voters are to be put right */
+    assert_false(propose_next(second));
+    assert_true(propose_next(lowest));
+    memcpy(config->to, second->config->from, sizeof config->to);
+    memcpy(config->from, second->config->to, sizeof config->from);
+    config->to_count = second->config->from_count;
+    config->from_count = second->config->to_count;
+    *lowest->config = *second->config = *config; /* 1 comes */
+    assert_false(propose_next(second));
+    assert_true(propose_next(lowest));
+    memcpy(config->to, config->from, sizeof config->to);
+    config->to_count = config->from_count;
+    *lowest->config = *second->config = *config; /* 1 is neither here nor there */
+    assert_false(propose_next(lowest));
+    assert_true(propose_next(second));
+    free(config);
+    net_free(net);
+}
+
+/* P3: a voter that is to go votes no more before it goes: else a majority of those who decide on
+ * its going may be made of such as are not there any more. */
+static void a_voter_stops_voting_before_it_is_removed(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct control *control = net->nodes[3].control;
+    (void)state;
+    assert_true(net_votes(net, 3, 2));
+    control->wish.remove = 2;
+    control->wish.until_ns = INT64_MAX;
+    assert_true(propose_next(control));
+    assert_true(ring_config_is_stable(control->next));
+    assert_int_equal(control->next->to_count, 4);
+    assert_int_equal(control->next->voters_count, 3);
+    for (uint32_t i = 0; i < control->next->voters_count; i++)
+        assert_int_not_equal(control->next->voters[i], 2);
+    *control->config = *control->next;
+    assert_true(propose_next(control));
+    assert_false(ring_config_is_stable(control->next));
+    assert_int_equal(control->next->to_count, 3);
+    assert_int_equal(control->next->voters_count, 3);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_lowest_living_member_proposes),
+        cmocka_unit_test(only_the_lowest_of_both_sides_proposes_in_a_transition),
+        cmocka_unit_test(a_voter_stops_voting_before_it_is_removed),
         cmocka_unit_test(a_member_without_a_majority_proposes_nothing),
         cmocka_unit_test(a_newcomer_is_added_after_it_has_lived_for_300_ms),
         cmocka_unit_test(who_was_not_heard_of_yet_is_not_dead),
