@@ -85,9 +85,11 @@ static int warn(struct cli *cli)
         if (cli_answer_true(&part, "frozen"))
             cli_complain("warning: --force begins a new lineage: the members that this node sees "
                          "go on alone, and what members out of reach decide from now on is lost "
-                         "when they come back. Never force on two sides of a split");
+                         "when they come back, as is what they alone hold of rules with "
+                         "consistency quorum. Never force on two sides of a split");
         else
-            cli_complain("the ring is not frozen: --force makes no difference");
+            cli_complain("the ring is not frozen: --force makes a difference only where the change "
+                         "does not come to an end without it");
     }
     cli_answer_fini(&answer);
     return status;

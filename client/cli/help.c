@@ -114,7 +114,11 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "--force: when most voters of the ring are gone for good, the ring is frozen, and\n"
          "nothing can be agreed on. The members that the asked node sees then go on alone,\n"
          "under a new lineage that wins wherever others come back. What those others\n"
-         "decided meanwhile is lost. Never force on two sides of a split.\n",
+         "decided meanwhile is lost. Never force on two sides of a split.\n"
+         "Counts of rules with consistency quorum may be forgotten by it: a vnode that has\n"
+         "lost most of its replicas goes on with what a living one holds. Each further\n"
+         "member that is gone for good is removed with --force as well: where it does not\n"
+         "end otherwise, force takes effect after ten seconds, frozen or not.\n",
          "  tidegate remove n3\n"
          "  tidegate -e tcp://10.0.0.2:7600 remove n3 --force\n"},
     [CLI_VERSION] = {"", "the version of this program", "", "  tidegate version\n"},

@@ -8,7 +8,8 @@
  *                  leave: when nothing is left here, the process says good-bye and ends.
  *   remove         this node proposes the configuration without a dead member, as soon as no
  *                  transition is under way, for CONTROL_WISH_NS after it was asked last. By
- *                  force, on a frozen ring, it begins a new lineage with the voters that it sees.
+ *                  force, on a frozen ring or in a transition that stands still, it begins a new
+ *                  lineage with the voters that it sees.
  */
 #include <stdio.h>
 #include <string.h>
@@ -272,6 +273,9 @@ static const char *waits_for(const struct control *control, uint64_t id)
     const struct swim_member *member = swim_find(control->swim, id);
     if (member != NULL && member->state == SWIM_SUSPECT)
         return "it does not answer, but is not known to be dead yet";
+    if (propose_stands_still(control))
+        return "the ring configuration is changing, and that does not end yet. If most replicas of "
+               "a vnode of consistency quorum are gone for good, --force goes on without them";
     if (!ring_config_is_stable(control->config))
         return "the ring configuration is changing";
     return "";

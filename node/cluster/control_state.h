@@ -27,6 +27,8 @@
 #define CONTROL_VOTER_DEAD_NS (60000 * CONTROL_MS)
 /* An operator's wish is pursued this long after it was uttered last. */
 #define CONTROL_WISH_NS (3000 * CONTROL_MS)
+/* A transition that has not ended after so long may be forced, and `remove` says so. */
+#define CONTROL_STILL_NS (10000 * CONTROL_MS)
 
 /* A node that has left the ring answers for so long before it ends, so that whoever waits hears. */
 #define CONTROL_FAREWELL_NS (1500 * CONTROL_MS)
@@ -116,7 +118,10 @@ uint32_t control_flags(const struct control *control, uint64_t id);
 /* Makes the next configuration in control->next. False if none is wanted, or if it is not for this
  * node to propose it. */
 bool propose_next(struct control *control);
-/* Makes the first configuration of a new lineage, if an operator forces it on a frozen ring. */
+/* Whether a transition is under way and nothing of the configuration has changed for long. */
+bool propose_stands_still(const struct control *control);
+/* Makes the first configuration of a new lineage, if an operator forces it on a frozen ring, or on
+ * one whose transition stands still. */
 bool propose_forced(struct control *control);
 
 /* ---- voters.c ---- */

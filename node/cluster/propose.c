@@ -14,6 +14,10 @@
  *     have taken over what they are to own, and those that go, for they may be the last ones to
  *     hold a vnode whose new replicas are all dead. Of whom nothing was heard yet since this
  *     process started is not taken for dead before all that live can have been heard of.
+ * P5  An operator's force begins a new lineage if the ring is frozen, or if a transition does not
+ *     end though the voters agree: where a vnode of consistency quorum has lost the majority of its
+ *     old replicas for good, nobody may decide it before he says that they are lost (Q11 of
+ *     quorum.c).
  */
 #include <string.h>
 
@@ -212,10 +216,26 @@ bool propose_next(struct control *control)
     return grant_wish(control) || (proposes_by_itself(control) && next_config(control));
 }
 
+bool propose_stands_still(const struct control *control)
+{
+    const int64_t since_ns =
+        control->changed_ns > control->started_ns ? control->changed_ns : control->started_ns;
+    return !ring_config_is_stable(control->config) &&
+           control->now_ns - since_ns >= CONTROL_STILL_NS;
+}
+
+/* P5: whether force is of use beside voters that agree. */
+static bool force_helps(const struct control *control)
+{
+    return propose_stands_still(control) && (!ring_config_epoch_forced(control->config->epoch) ||
+                                             in_to(control->config, control->wish.remove));
+}
+
 bool propose_forced(struct control *control)
 {
     uint64_t voters[RING_VOTERS_MAX];
-    if (!control->wish.force || control->now_ns > control->wish.until_ns || !voters_frozen(control))
+    if (!control->wish.force || control->now_ns > control->wish.until_ns ||
+        (!voters_frozen(control) && !force_helps(control)))
         return false;
     const uint32_t count = voters_choose_living(control, control->wish.remove, voters);
     return count > 0 && ring_config_force(control->next, control->config, control->wish.remove,

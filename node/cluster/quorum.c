@@ -52,7 +52,9 @@
  * Q11 Who forces a removal says that members of the old set are lost, and their majority may be. In
  *     the transition that this begins the new set alone decides, and a candidate waits a moment for
  *     the promises of all that live: what was committed is forgotten only if nobody who lives and
- *     is asked has it.
+ *     is asked has it. A vnode whose new set is lost in its majority as well holds up nothing: a
+ *     decider that the old set has hands what it holds to those that are left, and the transition
+ *     ends, for the next to be removed are those that it waits for.
  * Q10 A decision takes a part before it is made; without room it is busy and charges nothing.
  *
  * The ballots are quorum_ballot.c, the journal is journal.c. Must not decide anything by the clock:
@@ -438,6 +440,28 @@ static void follow_sets(struct shard *shard, uint32_t number, struct effects *ef
     }
 }
 
+/* Whether gossip has given up so many of the set that no majority is left. */
+static bool set_lost(const struct shard *shard, const struct quorum_set *set)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        left += !vnodes_given_up(shard, set->ids[i]);
+    return left < set->count / 2 + 1u;
+}
+
+/* Whether all of the set that are left hold what this decider holds. */
+static bool set_spread(const struct shard *shard, uint32_t number, const struct quorum_set *set)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < set->count; i++) {
+        const int link = vnodes_link_to(vnode, set->ids[i]);
+        if (set->ids[i] != shard->options.node_id && !vnodes_given_up(shard, set->ids[i]) &&
+            (link < 0 || !vnode->links[link].confirmed))
+            return false;
+    }
+    return true;
+}
+
 bool quorum_arrived(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -445,8 +469,8 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     struct quorum_set from;
     struct quorum_set to;
     ring_sets(shard, number, &from, &to);
-    if (quorum_forced(shard) && !quorum_reachable(shard, number))
-        return true; /* Q11: the next ones to be taken out may be those that it waits for */
+    if (quorum_forced(shard) && set_lost(shard, &to))
+        return !decides(vnode) || set_spread(shard, number, &to); /* Q11 */
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
     return quorum->settled_epoch == shard->view->epoch;

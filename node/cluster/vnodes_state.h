@@ -85,6 +85,13 @@ void quorum_pause(struct shard *shard, uint32_t vnode);
 /* It begins to recover: nothing is known of the others. */
 void quorum_recovering(struct shard *shard, uint32_t vnode);
 
+/* ---- vnodes_tick.c --------------------------------------------------------------------------- */
+
+/* Whether gossip has given the node up. A silence of its shard may be a pause of a moment, and what
+ * the configuration wants of it must not be waived for that: the replicas of the old one would drop
+ * what they hold. */
+bool vnodes_given_up(const struct shard *shard, uint64_t node);
+
 /* ---- vnodes_view.c --------------------------------------------------------------------------- */
 
 /* The link to `node`, or -1. */

@@ -34,10 +34,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     }
 }
 
-/* Whether gossip has given the node up. A silence of its shard may be a pause of a moment, and what
- * the configuration wants of it must not be waived for that: the replicas of the old one would drop
- * what they hold. */
-static bool given_up(const struct shard *shard, uint64_t node)
+bool vnodes_given_up(const struct shard *shard, uint64_t node)
 {
     const struct view_member *member = view_find(shard->view, node);
     return member == NULL || member->state == VIEW_DEAD || member->state == VIEW_LEFT;
@@ -51,12 +48,12 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
         return quorum_arrived(shard, number);
     if (vnode->role != ROLE_DECIDING)
         return vnode->rank != 0;
-    if (vnode->rank != 0 && !given_up(shard, vnode->ids[0]))
+    if (vnode->rank != 0 && !vnodes_given_up(shard, vnode->ids[0]))
         return false;
     const uint32_t replicas = shard->view->to.replicas;
     for (uint32_t i = 0; i < replicas && i < vnode->id_count; i++) {
         const int at = vnodes_link_to(vnode, vnode->ids[i]);
-        if (at >= 0 && !vnode->links[at].confirmed && !given_up(shard, vnode->ids[i]))
+        if (at >= 0 && !vnode->links[at].confirmed && !vnodes_given_up(shard, vnode->ids[i]))
             return false;
     }
     return true;

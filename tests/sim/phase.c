@@ -10,29 +10,18 @@
 enum { STEP_MS = 3, PATIENCE_MS = 60000 };
 
 static const struct phase phases[] = {
-    {"form", 0, true, NULL, phase_form},
-    {"end", 0, true, NULL, phase_end},
-    {"idle", 3, true, NULL, phase_idle},
-    {"return", 4, true, NULL, phase_return},
-    {"bounce", 5, true, NULL, phase_bounce},
-    {"crash", 6, true, NULL, phase_crash},
-    {"deaf", 3, true, NULL, phase_deaf},
-    {"rules", 2, true, NULL, phase_rules},
-    {"roll", 5, true, NULL, phase_roll},
-    {"join", 4, true, phase_join_fits, phase_join},
-    {"replace", 1, true, NULL, phase_replace},
-    {"dark", 4, true, NULL, phase_dark},
-    {"drain", 4, true, NULL, phase_drain},
-    {"remove", 2, true, NULL, phase_remove},
-    {"force", 1, false, phase_force_fits, phase_force},
-    {"flood", 2, true, NULL, phase_flood},
-    {"full", 2, true, NULL, phase_full},
-    {"split", 6, false, NULL, phase_split},
-    {"merge", 5, false, NULL, phase_merge},
-    {"chaos", 8, false, NULL, phase_chaos},
-    {"night", 0, false, NULL, phase_night}, /* these are drawn beside: options.c */
-    {"lag", 0, true, NULL, phase_lag},
-    {"alone", 0, false, NULL, phase_alone},
+    {"form", 0, true, NULL, phase_form},       {"end", 0, true, NULL, phase_end},
+    {"idle", 3, true, NULL, phase_idle},       {"return", 4, true, NULL, phase_return},
+    {"bounce", 5, true, NULL, phase_bounce},   {"crash", 6, true, NULL, phase_crash},
+    {"deaf", 3, true, NULL, phase_deaf},       {"rules", 2, true, NULL, phase_rules},
+    {"roll", 5, true, NULL, phase_roll},       {"join", 4, true, phase_join_fits, phase_join},
+    {"replace", 1, true, NULL, phase_replace}, {"dark", 4, true, NULL, phase_dark},
+    {"drain", 4, true, NULL, phase_drain},     {"remove", 2, true, NULL, phase_remove},
+    {"force", 1, false, NULL, phase_force},    {"flood", 2, true, NULL, phase_flood},
+    {"full", 2, true, NULL, phase_full},       {"split", 6, false, NULL, phase_split},
+    {"merge", 5, false, NULL, phase_merge},    {"chaos", 8, false, NULL, phase_chaos},
+    {"night", 0, false, NULL, phase_night}, /* it, lag and alone are drawn beside: options.c */
+    {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
 };
 
 const struct phase *phase_at(uint32_t index)

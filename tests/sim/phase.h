@@ -97,6 +97,5 @@ extern const struct phase_step phase_lag[];
 extern const struct phase_step phase_alone[];
 extern const struct phase_step phase_chaos[];
 bool phase_join_fits(const struct sim *sim);
-bool phase_force_fits(const struct sim *sim);
 
 #endif

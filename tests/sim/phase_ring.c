@@ -1,9 +1,11 @@
 /* phase_ring.c - phases in which operators change the ring.
  *
  *   drain    a node moves all it holds away under load, or leaves   nothing lost but repeated
- * checks for good; then it is started again                     charged twice remove   a dead node
- * is taken out, and comes back as a newcomer the same force    most voters die, the rest goes on by
- * force, and all    one ring in one new lineage come back
+ *            for good; then it is started again                     checks charged twice
+ *   remove   a dead node is taken out, and comes back as a          the same
+ *            newcomer
+ *   force    most voters die, all of them are removed by force,     one ring in one new lineage,
+ *            the rest goes on, and all come back                    which serves all keys
  */
 #include <string.h>
 
@@ -171,13 +173,22 @@ static bool go_on_alone(struct sim *sim)
     return true;
 }
 
-/* Keys that majorities keep wait for the dead ones, whatever an operator forces. */
-bool phase_force_fits(const struct sim *sim)
+/* The other dead ones as well: a vnode may wait for any of them (Q11 of quorum.c). */
+static bool remove_rest(struct sim *sim)
 {
-    return !sim->options.quorum;
+    const uint8_t asked = (uint8_t)sim->plan.left;
+    phase_wait(sim, 50);
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        const struct node *gone = &sim->nodes[i];
+        if (!gone->up && !ask_removal(sim, asked, gone, true))
+            return false;
+    }
+    return true;
 }
 
 const struct phase_step phase_force[] = {
-    {"quiet", step_quiet}, {"flushed", step_flushed}, {"kill", kill_voters}, {"force", go_on_alone},
-    {"back", step_back},   {"equal", step_equal},     {NULL, NULL},
+    {"quiet", step_quiet},  {"flushed", step_flushed}, {"kill", kill_voters},
+    {"force", go_on_alone}, {"others", remove_rest},   {"some", step_some},
+    {"drain", step_drain},  {"back", step_back},       {"equal", step_equal},
+    {NULL, NULL},
 };

@@ -303,6 +303,7 @@ static struct view *make_view(struct lab *lab, uint32_t at)
     for (uint32_t node = 0; node < lab->nodes; node++) {
         struct view_member *member = &members[node];
         member->id = node_id(node);
+        member->state = lab->dead[node] ? VIEW_DEAD : VIEW_ALIVE;
         member->shards = (uint16_t)lab->shards_each;
         (void)snprintf(member->name, sizeof member->name, "n%u", node);
         (void)snprintf(member->client, sizeof member->client, "10.0.0.%u:7410", node + 1);

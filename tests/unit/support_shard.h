@@ -108,7 +108,8 @@ struct lab {
     size_t frame_next; /* the first one that is still under way */
     bool large;        /* L2 is looked at by the test itself, because it takes long */
     bool cut[LAB_SHARDS_MAX][LAB_SHARDS_MAX];
-    unsigned drop_type; /* frames that hold a record of this type are lost; 0: none */
+    bool dead[LAB_SHARDS_MAX]; /* nodes that the views to come give up */
+    unsigned drop_type;        /* frames that hold a record of this type are lost; 0: none */
     /* what else the shards wanted */
     struct lab_reply *replies;
     size_t reply_count;

@@ -440,6 +440,45 @@ static void force_changes_nothing_on_a_ring_that_is_not_frozen(void **state)
     net_free(net);
 }
 
+/* A vnode that has lost most of its old replicas for good arrives nowhere, though the voters agree:
+ * its operator is told what ends the transition that waits for it, and then that is what ends. */
+static void force_ends_a_transition_that_stands_still(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    bury(net, 3);
+    net->settles = false;
+    assert_int_equal(ask(net, 0, "remove", "n4", true, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "remove", "n4", true, NULL, 0, &answer), 0);
+    assert_text(&answer, "waits_for", "the ring configuration is changing");
+    net_run(net, NET_SECOND);
+    assert_int_equal(ring_config_lineage(net_config(net, 0)->epoch), 0); /* it may end yet */
+    net_run(net, 10 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "remove", "n4", false, NULL, 0, &answer), 0);
+    assert_text(&answer, "waits_for",
+                "the ring configuration is changing, and that does not end yet. If most replicas "
+                "of a vnode of consistency quorum are gone for good, --force goes on without them");
+    net_run(net, NET_SECOND);
+    assert_int_equal(ring_config_lineage(net_config(net, 0)->epoch), 0);
+    assert_int_equal(ask(net, 0, "remove", "n4", true, NULL, 0, &answer), 0);
+    net_run(net, 2 * NET_SECOND);
+    const uint64_t epoch = net_config(net, 1)->epoch;
+    assert_true(ring_config_epoch_forced(epoch));
+    assert_false(ring_config_is_stable(net_config(net, 1)));
+    net_run(net, 12 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "remove", "n4", true, NULL, 0, &answer), 0);
+    net_run(net, 2 * NET_SECOND);
+    assert_int_equal(net_config(net, 1)->epoch, epoch); /* once is enough */
+    for (uint32_t i = 0; i < 3; i++)
+        control_settled(net->nodes[i].control, epoch);
+    net_run(net, 3 * NET_SECOND);
+    assert_true(ring_config_is_stable(net_config(net, 1)));
+    assert_true(net_has_ring(net, 1, 7));
+    net_free(net);
+}
+
 /* ---- status ---------------------------------------------------------------------------------- */
 
 /* An operator sees who votes, and why nothing moves. */
@@ -488,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_forced_removal_begins_a_lineage_that_wins),
         cmocka_unit_test(of_two_lineages_begun_at_once_one_wins),
         cmocka_unit_test(force_changes_nothing_on_a_ring_that_is_not_frozen),
+        cmocka_unit_test(force_ends_a_transition_that_stands_still),
         cmocka_unit_test(status_tells_how_the_register_is_doing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

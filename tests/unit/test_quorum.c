@@ -758,6 +758,41 @@ static void a_ring_that_grows_from_one_node_arrives(void **state)
     lab_free(lab);
 }
 
+static bool both_arrived(struct lab *lab, void *context)
+{
+    (void)context;
+    return shard_settled_epoch(lab->shards[0].shard) == lab->config->epoch &&
+           shard_settled_epoch(lab->shards[1].shard) == lab->config->epoch;
+}
+
+/* A newcomer and an old member are lost while the newcomer's transition is under way: of some
+ * vnodes the majority of the new set, not that of the old one. Forced, the transition ends, for the
+ * lost ones cannot be removed before. */
+static void a_forced_transition_waits_for_no_set_that_is_lost(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_new(4, 1, 3);
+    struct ring_member member;
+    take_out(lab, 3);
+    for (uint32_t at = 0; at < 3; at++)
+        lab_start(lab, at);
+    lab_rules(lab, RULES);
+    lab_until(lab, owner_decides_all, NULL, 5000 * LAB_MS);
+    assert_true(check(lab, 0, "/kept", "ada", 7).allowed);
+    lab_stop(lab, 2);
+    lab->dead[2] = lab->dead[3] = true;
+    lab_member(&member, 3);
+    assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
+    assert_int_equal(ring_config_force(lab->config, lab->config_next, 0, &lab->shards[0].node, 1,
+                                       lab->shards[0].node),
+                     0);
+    lab_view(lab, 0);
+    lab_view(lab, 1);
+    lab_until(lab, both_arrived, NULL, 5000 * LAB_MS);
+    assert_int_equal(used(lab, 1, "/kept", "ada"), 7);
+    lab_free(lab);
+}
+
 int main(void)
 {
 #define TEST(name) LAB_TEST(name, set_up)
@@ -787,6 +822,7 @@ int main(void)
         cmocka_unit_test(two_replicas_decide_only_together),
         cmocka_unit_test(in_a_transition_both_majorities_are_needed),
         cmocka_unit_test(a_ring_that_grows_from_one_node_arrives),
+        cmocka_unit_test(a_forced_transition_waits_for_no_set_that_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
