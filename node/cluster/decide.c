@@ -17,8 +17,9 @@
  *     committed (quorum.c).
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
- * D9  What waited, and all of the plane of quorum, is looked up even if it is a first copy: a
- *     repeated one may have been decided before it. (Not what gives back: each attempt does.)
+ * D9  What waited, what gives back, and all of the plane of quorum, is looked up even if it is a
+ *     first copy: a repeated one may have been decided before it. What gives back for an attempt is
+ *     looked up by that attempt, for each does.
  * D10 In the plane of quorum, what was granted in a term that is over is not given back: a later
  *     attempt may have been told of it in that term, and only that term's memory knows.
  */
@@ -78,14 +79,15 @@ static void run_before_repeated(struct shard *shard, const struct forward *forwa
                                 struct effects *effects)
 {
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0;
-    if ((repeated && shard->batch.item_count > 0) || (is_part && shard->batch.has_repeated))
+    if ((repeated && shard->batch.item_count > 0) ||
+        ((is_part || decide_gives_back(forward)) && shard->batch.has_repeated))
         decide_run(shard, effects);
 }
 
 bool decide_only_once(const struct shard *shard, const struct forward *forward)
 {
     return vnodes_quorum(shard, forward->vnode) && (forward->flags & FORWARD_RETRY) != 0 &&
-           (forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET);
+           decide_gives_back(forward);
 }
 
 /* Under which key the first answer is remembered. What was decided in another term may not be part
@@ -110,19 +112,30 @@ static uint16_t attempt_of(const struct shard *shard, const struct batch_item *i
     return item->from_peer ? retry_attempt(shard->peers[item->peer]->node, item->ticket) : 0;
 }
 
+/* Whether the group was decided before, and how (D9). */
+static bool look_up(struct shard *shard, struct batch_item *item, const struct forward *forward)
+{
+    const int64_t now_ns = shard->now_ns;
+    const bool waited = item->part != POOL_NONE;
+    if (forward->operation == OPERATION_PEEK)
+        return false;
+    if ((forward->retry.part & RETRY_UNDO) != 0)
+        return retry_told(&shard->retries, &item->retry, item->attempt, now_ns, &item->memory);
+    if (item->again == 0 && !waited && !decide_gives_back(forward) &&
+        !vnodes_quorum(shard, forward->vnode))
+        return false;
+    return retry_recall(&shard->retries, &item->retry, item->attempt, now_ns, &item->memory);
+}
+
 /* Looks the group up in the retry memory (D1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     item->retry = retry_key_of(shard, forward);
-    const bool waited = item->part != POOL_NONE && (forward->retry.part & RETRY_UNDO) == 0;
-    const bool repeated = (forward->flags & FORWARD_RETRY) != 0 || waited ||
-                          vnodes_quorum(shard, forward->vnode); /* D9 */
-    shard->batch.has_repeated = shard->batch.has_repeated || (forward->flags & FORWARD_RETRY) != 0;
     item->again = forward->flags & FORWARD_RETRY;
     item->attempt = attempt_of(shard, item);
-    item->recalled =
-        repeated && forward->operation != OPERATION_PEEK &&
-        retry_recall(&shard->retries, &item->retry, item->attempt, shard->now_ns, &item->memory);
+    item->recalled = look_up(shard, item, forward);
+    if (item->again != 0 || decide_gives_back(forward))
+        shard->batch.has_repeated = true;
     shard->stats.retries_recalled += item->recalled;
     if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
         return;

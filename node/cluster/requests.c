@@ -518,7 +518,8 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     group->retry = first->retry;
     group->again = first->flags & FORWARD_RETRY;
     retry_prefetch(&shard->retries, &first->retry);
-    if ((first->flags & FORWARD_RETRY) != 0 && first->operation != OPERATION_PEEK)
+    const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first); /* D9 */
+    if (repeated && first->operation != OPERATION_PEEK)
         group->recalled = retry_recall(&shard->retries, &first->retry, group->attempt,
                                        shard->now_ns, &group->memory);
     shard->stats.retries_recalled += group->recalled;

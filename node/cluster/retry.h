@@ -75,6 +75,10 @@ bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint
 /* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
+/* Whether `attempt` itself was told an answer to `key` within RETRY_KEEP_NS, or may have been (R3).
+ */
+bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                int64_t now_ns, struct retry_memory_entry *out);
 /* An attempt gives back what `key` was granted: true if another one has claimed it, so that nothing
  * must be given back now; else the answer is forgotten. */
 bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns);

@@ -421,7 +421,7 @@ struct batch_item {
 struct batch {
     uint32_t count; /* rows */
     uint32_t item_count;
-    bool has_repeated; /* some of it was asked for before (D4 of decide.c) */
+    bool has_repeated; /* some of it may be another copy (D4 of decide.c) */
     bool delivering;   /* the rows are being read: nothing may be added (D3 of decide.c) */
     struct hash128 ids[SHARD_BATCH_ROWS];
     uint32_t vnodes[SHARD_BATCH_ROWS];
@@ -937,6 +937,11 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
 /* Adds one part (rule or inline limit) to the group added last. */
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded);
+/* Whether doing it twice would let more pass than doing it once. */
+static inline bool decide_gives_back(const struct forward *forward)
+{
+    return forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET;
+}
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
  * quorum: then it is not done if nothing is remembered of it (Q6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);
