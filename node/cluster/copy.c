@@ -8,7 +8,9 @@
  *   filter not empty     memory is        ^                 |      (or from memory)      |
  *                        sent             +--- cut short ---+     links: MARK may go <---+
  *
- * One vnode is copied at a time, for all its links that wait; at most COPY_WINDOW reads are out.
+ * One vnode is copied at a time, for all its links that wait; at most COPY_WINDOW reads are out,
+ * and each answer makes room for another. A disk that refuses is left alone for a moment, which
+ * grows as long as it refuses everything.
  *
  * Vnodes of both planes are served; those of the plane of quorum have the journal for their disk.
  *
@@ -23,7 +25,8 @@
 #include "node/cluster/shard_state.h"
 
 enum { COPY_LOOKS = 1024 /* vnodes looked at by one tick */ };
-#define COPY_REST_NS (100 * MS) /* after the disk refused */
+#define COPY_REST_NS     (100 * MS) /* after the disk refused to list, or refused for long */
+#define COPY_REST_MIN_NS (5 * MS)   /* after it refused one read: others may succeed */
 
 static uint8_t bit_of(uint32_t link)
 {
@@ -166,6 +169,28 @@ static void take_next(struct shard *shard, struct effects *effects)
     effect->id = id;
 }
 
+/* Asks for as many as may be out. */
+static void take_more(struct shard *shard, struct effects *effects)
+{
+    struct copy *copy = &shard->copy;
+    while (copy->next < copy->count && copy->out_count < COPY_WINDOW &&
+           shard->now_ns >= copy->next_ns && all_have_room(shard, effects))
+        take_next(shard, effects);
+}
+
+/* The disk refused a read, or nothing of what was read can be sent now: it is read again. */
+static void again(struct shard *shard, struct hash128 id, bool refused)
+{
+    struct copy *copy = &shard->copy;
+    copy->ids[--copy->next] = id;
+    if (!refused || shard->now_ns < copy->next_ns)
+        return;
+    copy->rest_ns = copy->rest_ns == 0 ? COPY_REST_MIN_NS : 2 * copy->rest_ns;
+    if (copy->rest_ns > COPY_REST_NS)
+        copy->rest_ns = COPY_REST_NS;
+    copy->next_ns = shard->now_ns + copy->rest_ns;
+}
+
 bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
                  size_t len, struct effects *effects)
 {
@@ -176,15 +201,17 @@ bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8
     if (at == copy->out_count)
         return false;
     copy->out[at] = copy->out[--copy->out_count];
-    if (!copy->active || result == TG_ENOTFOUND)
+    if (!copy->active)
         return true;
     drop_links(shard);
-    if (result != 0 || !all_have_room(shard, effects)) {
-        copy->ids[--copy->next] = id; /* again, a little later */
-        copy->next_ns = shard->now_ns + (result != 0 ? COPY_REST_NS : 0);
-    } else if (!send_from_memory(shard, id, effects)) {
+    const bool refused = result != 0 && result != TG_ENOTFOUND;
+    if (!refused)
+        copy->rest_ns = 0;
+    if (refused || !all_have_room(shard, effects))
+        again(shard, id, refused);
+    else if (!send_from_memory(shard, id, effects) && result == 0)
         send_state(shard, id, state, len, effects);
-    }
+    take_more(shard, effects);
     return true;
 }
 
@@ -215,9 +242,7 @@ void copy_tick(struct shard *shard, struct effects *effects)
         copy->active = false;
         return;
     }
-    while (copy->next < copy->count && copy->out_count < COPY_WINDOW &&
-           all_have_room(shard, effects))
-        take_next(shard, effects);
+    take_more(shard, effects);
     if (copy->next < copy->count || copy->out_count > 0)
         return;
     copy->skip += copy->count;

@@ -183,17 +183,43 @@ bool diverge_keeps(struct shard *shard, uint32_t number, struct effects *effects
 
 /* ---- as the heir ----------------------------------------------------------------------------- */
 
-void diverge_in_apart(struct shard *shard, const struct peer_record *record)
+static bool was_refused(const struct merge_vnode *merge, uint16_t at, uint32_t sync)
+{
+    for (uint32_t i = 0; i < MERGE_REFUSED_MAX; i++)
+        if (merge->refused[i].sync == sync && merge->refused[i].from == at)
+            return sync != 0;
+    return false;
+}
+
+bool diverge_refuse(struct shard *shard, uint32_t number)
+{
+    const struct merge_frame *frame = &shard->merge.frame;
+    struct merge_vnode *merge = &shard->vnodes[number].merge;
+    uint32_t at = 0;
+    if (was_refused(merge, frame->from, frame->apart.sync))
+        return false;
+    while (at < MERGE_REFUSED_MAX &&
+           (merge->refused[at].sync == 0 || merge->refused[at].from != frame->from))
+        at++;
+    if (at == MERGE_REFUSED_MAX) {
+        at = merge->refused_next;
+        merge->refused_next = (uint8_t)((at + 1) % MERGE_REFUSED_MAX);
+    }
+    merge->refused[at] = (struct merge_refused){.from = frame->from, .sync = frame->apart.sync};
+    return true;
+}
+
+void diverge_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
     const struct peer_apart *apart = &record->apart;
-    struct vnode *vnode = &shard->vnodes[apart->vnode];
+    const struct vnode *vnode = &shard->vnodes[apart->vnode];
     struct merge_frame *frame = &shard->merge.frame;
     frame->apart = *apart;
+    frame->from = at;
     frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_DECIDING &&
-                    term_compare(&apart->to, &vnode->term) == 0 &&
-                    vnode->merge.refused_sync != apart->sync;
+                    term_compare(&apart->to, &vnode->term) == 0;
     if (!frame->taking)
-        vnode->merge.refused_sync = apart->sync;
+        (void)diverge_refuse(shard, apart->vnode);
     else
         frame->nothing = !guard_apart(&vnode->merge.guard, &apart->state, apart->seq);
 }
@@ -268,12 +294,12 @@ void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *e
     if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_DECIDING ||
         term_compare(&entry->term, &vnode->term) != 0)
         return;
-    if (merge->refused_sync == entry->sync) {
+    if (shard->merge.wait_count > 0 || shard->merge.side.waiting > 0)
+        return; /* it is asked again, and another sending finds in memory what this one did not */
+    if (was_refused(merge, at, entry->sync)) {
         put_merged(shard, at, entry, true, effects);
         return;
     }
-    if (shard->merge.side.waiting > 0)
-        return; /* it is asked again */
     struct merge_end *end = end_of(shard, merge, at);
     if (end == NULL)
         return; /* it is asked again */

@@ -23,7 +23,9 @@
  *     MARK): who decides later, by evidence or by PASS, goes on guarding with the same memory.
  * M2  Who has a branch learns so from the cuts of the decider that it follows, before it takes
  *     anything of its copy (diverge.c).
- * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew.
+ * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew. What
+ *     finds no room here makes nothing of the rest of a sending void: it is all taken, and asked
+ *     for once more when the disk has brought what was missed.
  * M4  A contribution is noted with each merge, so a branch adds what it says once, however often
  *     and in whatever order it and others say it.
  * M5  Without room for a base or a contribution, or without a common cut, the larger of both states
@@ -50,8 +52,9 @@
 
 enum {
     MERGE_CELLS_MIN = 8, /* an entry with two short blobs */
-    MERGE_PARTS = 5,     /* of the side table, of which ... */
-    MERGE_RESERVE = 2,   /* so many are left to contributions */
+    MERGE_PARTS = 10,    /* of the side table, of which ... */
+    MERGE_RESERVE = 4,   /* so many are left to contributions, and of those ... */
+    MERGE_ROOM = 1,      /* to what waits for the disk: it goes soon, contributions stay */
 };
 
 int merge_init(struct shard *shard)
@@ -211,31 +214,42 @@ static bool is_same(struct shard *shard, struct hash128 id, struct bytes_view ot
     return len == (int)other.len && memcmp(shard->state, other.data, other.len) == 0;
 }
 
+/* Notes what was merged, and leaves room for what waits for the disk. If there is none the bases of
+ * the slot make way: without them a branch that is told again, or another one, is not added any
+ * more, but the larger of both is taken. */
+static bool keep_contribution(struct shard *shard, uint32_t number, uint32_t entry,
+                              const struct side_blob *blob, const uint8_t *bytes)
+{
+    struct side_table *side = &shard->merge.side;
+    const struct guard *guard = &shard->vnodes[number].merge.guard;
+    if (entry == SIDE_NONE)
+        return false;
+    if (has_cells(shard, MERGE_ROOM) && side_put(side, entry, blob, bytes) == 0)
+        return true;
+    for (uint32_t i = 0; i < guard->count; i++)
+        side_drop(side, entry, SIDE_BASE, &guard->cuts[i].term);
+    (void)overflow(shard, number);
+    return has_cells(shard, MERGE_ROOM) && side_put(side, entry, blob, bytes) == 0;
+}
+
 /* Merges into a slot that is in memory, or nowhere. `base` NULL: into its present state. */
 static void merge_slot(struct shard *shard, uint32_t number, struct hash128 id,
                        const struct side_blob *what, const struct bytes_view *base,
                        const uint8_t *bytes)
 {
-    struct side_table *side = &shard->merge.side;
     const struct bytes_view other = {bytes, what->len};
-    const uint32_t entry = keep_base(shard, number, id, true, 0);
+    const uint32_t entry = keep_base(shard, number, id, true, MERGE_ROOM);
     struct side_blob blob = *what;
     blob.kind = SIDE_CONTRIBUTION;
     blob.event = merge_event(shard, number);
-    if (entry == SIDE_NONE || side_put(side, entry, &blob, bytes) != 0) {
+    if (!keep_contribution(shard, number, entry, &blob, bytes)) {
         shard->stats.merge_fallbacks++; /* M5 */
         (void)add(shard, number, id, NULL, other);
         return;
     }
     merge_absorb(shard, number, entry, other);
     if (add(shard, number, id, base, other) != 0)
-        side_drop(side, entry, SIDE_CONTRIBUTION, &blob.term);
-}
-
-static void refuse(struct shard *shard, uint32_t number)
-{
-    shard->merge.frame.taking = false;
-    shard->vnodes[number].merge.refused_sync = shard->merge.frame.apart.sync;
+        side_drop(&shard->merge.side, entry, SIDE_CONTRIBUTION, &blob.term);
 }
 
 static void await(struct shard *shard, uint32_t number, struct hash128 id, bool bare)
@@ -254,18 +268,19 @@ static void merge_later(struct shard *shard, uint32_t number, struct hash128 id,
     struct side_table *side = &merge->side;
     struct side_blob blob = *what;
     if (merge->wait_count == MERGE_WAITS_MAX) {
-        refuse(shard, number); /* what was taken so far will add nothing next time */
+        (void)diverge_refuse(shard, number); /* what is taken of it will add nothing next time */
         return;
     }
     const uint32_t entry = has_cells(shard, 0) ? side_add(side, number, id) : SIDE_NONE;
     blob.kind = SIDE_WAITING;
     if (entry == SIDE_NONE || side_put(side, entry, &blob, bytes) != 0) {
-        if (++shard->vnodes[number].merge.refusals > MERGE_REFUSALS_MAX) {
+        uint32_t *refusals = &shard->vnodes[number].merge.refusals;
+        if (*refusals >= MERGE_REFUSALS_MAX) {
             shard->stats.merge_fallbacks++; /* the slot stays as it is */
             return;
         }
         await(shard, number, id, true);
-        refuse(shard, number);
+        *refusals += diverge_refuse(shard, number);
         return;
     }
     side_drop(side, entry, SIDE_WAITING_BASE, &blob.term);

@@ -12,10 +12,11 @@
 enum {
     MERGE_SIDE_SHARE = 16, /* the side table may take 1/16 of the slot table's memory */
     MERGE_SIDE_MIN = 64 << 10,
-    MERGE_WAITS_MAX = 1024, /* slots that are fetched from disk to be merged */
+    MERGE_WAITS_MAX = 4096, /* slots that are fetched from disk to be merged */
     MERGE_LOADS_MAX = 64,   /* of those, asked for at a time */
     MERGE_REFUSALS_MAX = 16,
-    MERGE_ENDS_MAX = 4, /* branches of one vnode that are known to have ended */
+    MERGE_ENDS_MAX = 4,    /* branches of one vnode that are known to have ended */
+    MERGE_REFUSED_MAX = 8, /* and of which something was not taken */
 };
 
 /* What the frame at hand has said so far; valid within one event. */
@@ -27,6 +28,7 @@ struct merge_frame {
     struct peer_side side; /* of the SLOT or DIVERGED that comes next */
     bool taking;           /* the DIVERGED records of `apart` are taken */
     bool nothing;          /* but there is nothing to merge: the state is on our line */
+    uint16_t from;         /* who says `apart` */
     struct peer_apart apart;
 };
 
@@ -65,6 +67,12 @@ struct merge_end {
     int64_t again_ns;
 };
 
+/* The newest sending of a peer of which something was not taken. */
+struct merge_refused {
+    uint16_t from;
+    uint32_t sync; /* 0: none */
+};
+
 /* Of one vnode. */
 struct merge_vnode {
     struct guard guard;
@@ -77,8 +85,9 @@ struct merge_vnode {
     int64_t heir_ns;
     /* taking one over */
     struct merge_end ends[MERGE_ENDS_MAX];
-    uint32_t refused_sync; /* a sending of which something was not taken */
-    uint32_t refusals;     /* sendings in a row that met a full side table */
+    struct merge_refused refused[MERGE_REFUSED_MAX];
+    uint8_t refused_next; /* the one that is written over */
+    uint32_t refusals;    /* sendings in a row that met a full side table */
 };
 
 struct shard;

@@ -335,7 +335,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_APART:
         if (in->accept)
-            diverge_in_apart(shard, record);
+            diverge_in_apart(shard, at, record);
         break;
     case PEER_DIVERGED:
         if (in->accept)

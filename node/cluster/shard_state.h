@@ -357,7 +357,8 @@ struct copy {
     uint64_t listed; /* ids that the listing has told */
     uint64_t skip;   /* ids that earlier listings of this copy have dealt with */
     uint32_t out_count;
-    int64_t next_ns;
+    int64_t next_ns;                 /* no read before */
+    int64_t rest_ns;                 /* after the newest read that was refused; 0: one succeeded */
     struct hash128 *ids;             /* [COPY_IDS_MAX] */
     struct hash128 out[COPY_WINDOW]; /* being read */
 };
@@ -908,7 +909,10 @@ void diverge_told(struct shard *shard, uint16_t peer, const struct peer_vnode *e
 /* The guard that came with the record at hand; of no cuts if none did. */
 const struct guard *diverge_guard_of(const struct shard *shard, uint32_t vnode);
 void diverge_in_guard(struct shard *shard, uint16_t peer, const struct peer_record *record);
-void diverge_in_apart(struct shard *shard, const struct peer_record *record);
+void diverge_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record);
+/* Something of the sending at hand could not be taken: when it ends it is asked for again. False
+ * if that was known. */
+bool diverge_refuse(struct shard *shard, uint32_t vnode);
 void diverge_in_end(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
 void diverge_merged(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,

@@ -23,6 +23,7 @@ enum {
     SPILLED = 7, /* the first of them */
     STATE_LEN = 64,
     REST_MS = 100, /* COPY_REST_NS of copy.c */
+    REST_MIN_MS = 5,
 };
 
 struct stored {
@@ -313,7 +314,7 @@ static void a_failed_read_is_repeated_and_a_vanished_key_is_left_out(void **stat
     answer_load(lab, scene.keys[0].id, TG_ENOTFOUND);
     for (uint32_t i = 1; i < SPILLED; i++)
         answer_load(lab, scene.keys[i].id, i == 3 ? TG_EIO : 0);
-    lab_run(lab, (REST_MS - 10) * LAB_MS);
+    lab_run(lab, (REST_MIN_MS - 1) * LAB_MS);
     assert_int_equal(lab->load_count, 0);
     assert_false(replica_is_confirmed(lab, NULL));
     lab_until(lab, disk_is_asked_for_slots, NULL, 50 * LAB_MS);
@@ -324,6 +325,48 @@ static void a_failed_read_is_repeated_and_a_vanished_key_is_left_out(void **stat
     assert_held(1);
     uint8_t bytes[STATE_LEN];
     assert_int_equal(state_at(REPLICA, &scene.keys[0], bytes), 0);
+}
+
+/* A disk that refuses one read in a while is hardly left alone, one that refuses all is. */
+static void the_longer_a_disk_refuses_the_longer_it_rests(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 0, 1, true);
+    int64_t rests_ms[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        const int64_t before_ns = lab->now_ns;
+        lab_until(lab, disk_is_asked_for_slots, NULL, 2 * REST_MS * LAB_MS);
+        rests_ms[i] = (lab->now_ns - before_ns) / LAB_MS;
+        assert_int_equal(answer_loads(lab, TG_EIO), 1);
+    }
+    assert_in_range(rests_ms[1], REST_MIN_MS, 2 * REST_MIN_MS);
+    assert_in_range(rests_ms[2], 2 * REST_MIN_MS, 3 * REST_MIN_MS);
+    assert_in_range(rests_ms[7], REST_MS, REST_MS + 2 * REST_MIN_MS);
+    serve_the_rest(lab, 0);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+}
+
+/* Each answer makes room for another read at once: a copy does not take a turn for every window. */
+static void as_many_reads_as_may_be_are_out_at_any_time(void **state)
+{
+    struct lab *lab = *state;
+    struct shard *shard = lab->shards[DECIDER].shard;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    struct hash128 ids[COPY_WINDOW + KEYS];
+    for (uint64_t i = 0; i < COPY_WINDOW + KEYS; i++)
+        ids[i] = (struct hash128){.hi = i, .lo = 1};
+    shard_listed(shard, lab->now_ns, scene.vnode, ids, COPY_WINDOW + KEYS, true, 0);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    assert_int_equal(lab->load_count, COPY_WINDOW);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        lab->load_count = 0;
+        shard_loaded(shard, lab->now_ns, scene.vnode, ids[i], TG_ENOTFOUND, NULL, 0, &lab->effects);
+        lab_perform(lab, DECIDER);
+        assert_int_equal(lab->load_count, 1);
+    }
 }
 
 /* C3: who restarts in the middle has lost what it was given, and gets all of it by another round.
@@ -415,6 +458,8 @@ int main(void)
         LAB_TEST(memory_is_asked_before_the_disk_is_believed, set_up),
         LAB_TEST(a_failed_listing_is_repeated_after_a_rest, set_up),
         LAB_TEST(a_failed_read_is_repeated_and_a_vanished_key_is_left_out, set_up),
+        LAB_TEST(the_longer_a_disk_refuses_the_longer_it_rests, set_up),
+        LAB_TEST(as_many_reads_as_may_be_are_out_at_any_time, set_up),
         LAB_TEST(a_replica_that_restarts_in_between_gets_another_round, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
