@@ -1,7 +1,12 @@
 """Histories of single checks, judged one by one: does a key behave as one counter?"""
 
+import subprocess
+
+import pytest
+
 from harness import History, Load, wait_for
 from harness.client import long_limit
+from harness.history import judge_program
 from harness.load import Answer
 from test_history import Told
 
@@ -26,6 +31,44 @@ def test_the_judge_sees_an_answer_that_no_order_explains():
     assert right.linearizable()[0] == {"a": "ok"}
     stale = History(Single((1.0, 2.0, 1, 1), (3.0, 4.0, 1, 2), (5.0, 6.0, 1, 2)))
     assert stale.linearizable()[0]["a"].startswith("broken")
+
+
+# Of three histories of a limit of 2 that no counter can have, each is rejected at the operation that
+# cannot be explained, and accepted when that one is put right. The keys behind it are judged by
+# themselves.
+@pytest.mark.parametrize("wrong, right", [
+    # the third of two is admitted
+    (["0 10 1 1 - 0", "20 30 1 1 - 0", "40 50 1 1 - 0"], "40 50 1 0 - 0"),
+    # one is left, and is denied
+    (["0 10 1 1 - 0", "20 30 1 0 - 0"], "20 30 1 1 - 0"),
+    # what was told before is not counted any more
+    (["0 10 1 1 1 0", "20 30 1 1 1 0"], "20 30 1 1 2 0"),
+])
+def test_the_judge_rejects_what_no_counter_can_have_said(wrong, right):
+    for last, verdict, status in ((wrong[-1], f"a broken at {len(wrong) + 1}", 1), (right, "a ok", 0)):
+        checks = "".join(f"op {check}\n" for check in wrong[:-1] + [last])
+        others = "key b 2\nop 0 10 1 1 1 0\nkey c 2\nop 0 10 1 1 1 0\n"
+        done = subprocess.run([judge_program()], input=f"key a 2\n{checks}{others}",
+                              capture_output=True, text=True, timeout=20, check=False)
+        assert done.stdout.splitlines() == [verdict, "b ok", "c ok"]
+        assert done.returncode == status
+
+
+# A check without an answer may have been counted, or not: either explains what others were told.
+def test_the_judge_forgives_what_was_never_answered():
+    for told in (1, 2):
+        text = f"key a 2\nop 0 - 1 0 - 0\nop 20 30 1 1 {told} 0\n"
+        done = subprocess.run([judge_program()], input=text, capture_output=True, text=True, timeout=20,
+                              check=False)
+        assert (done.stdout, done.returncode) == ("a ok\n", 0)
+
+
+# A line that is no check is bad input, not a history that is all right.
+def test_the_judge_refuses_what_it_cannot_read():
+    for line in ("op 0 10 1 2 - 0", "op 0 x 1 1 - 0", "op 0 10 1 1", "check 0 10 1 1 - 0"):
+        done = subprocess.run([judge_program()], input=f"key a 2\n{line}\n", capture_output=True,
+                              text=True, timeout=20, check=False)
+        assert done.returncode == 3 and "line 2" in done.stderr
 
 
 # With all nodes up, consistency one is one counter a key as well, through whichever node it is asked.
