@@ -138,6 +138,7 @@ struct shard_write {
 
 struct shard_write_header {
     uint32_t vnode;
+    bool fell; /* the claim that is stored is void: no slot of this batch may be stored under it */
     struct term state;
     uint64_t seq;
 };

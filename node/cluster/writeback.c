@@ -10,7 +10,8 @@
  *     so a header never claims more than the slots written with it or before it. While slots that a
  *     complete copy left over are still on disk, its header waits: a restart would believe both.
  * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next whole one has a
- *     header of it that claims nothing: no slot of what follows is written under the old claim.
+ *     header of it that claims nothing: no slot of what follows is written under the old claim. The
+ *     storage writer is told, for it may write a batch in pieces (D2 of node/runtime/disk.h).
  */
 #include <string.h>
 
@@ -58,7 +59,7 @@ static void take_headers(struct shard *shard, bool last, struct shard_writes *ou
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         struct vnode *vnode = &shard->vnodes[number];
-        struct shard_write_header header = {.vnode = number};
+        struct shard_write_header header = {.vnode = number, .fell = vnode->claim_fell};
         const bool whole = last && vnode->header_due && !table_copy_fading(shard->table, number);
         if (!vnode->claim_fell && !whole)
             continue;

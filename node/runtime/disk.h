@@ -22,7 +22,9 @@
  *     The same holds for a journal batch until its DISK_JOURNALED; it is on disk whole, or (not ok)
  *     not to be relied on.
  * D2  A vnode's header is written in the transaction that holds the last of the batch's records of
- *     that vnode, so that on disk it never claims more than is there.
+ *     that vnode, so that on disk it never claims more than is there. Where the stored claim fell
+ *     and the vnode's records need several transactions, those before the last have a header that
+ *     claims nothing: what is stored between two of them is a mixture.
  * D3  Writes and drops of one shard happen in the order they were asked for, and so do its journal
  *     batches and drops of vnodes that are there. A drop that failed is tried again, and before any
  *     later write, or journal batch, of the shard.

@@ -9,7 +9,8 @@
  * time linear in their number: the thread that decides checks has no time for it.
  *
  * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states. A vnode that is cut by the
- * end of a chunk gets its header with its last records (D2).
+ * end of a chunk gets its header with its last records, and if its stored claim fell, with those
+ * before a header that claims nothing (D2).
  *
  * I1  A job runs with the lane's drops and its write taken out of the lane, so that the shard may
  *     ask for more meanwhile; what failed among the drops goes back.
@@ -133,26 +134,40 @@ static bool add_records(struct disk *disk, struct cursor *cursor, struct chunk *
     return true;
 }
 
+/* The header that goes with this piece of a vnode, put into `out`; false if none does (D2). */
+static bool take_header(struct cursor *cursor, uint32_t vnode, bool last,
+                        struct store_vnode_header *out)
+{
+    const struct shard_writes *writes = cursor->writes;
+
+    if (cursor->header == writes->header_count || writes->headers[cursor->header].vnode != vnode)
+        return false;
+    const struct shard_write_header *from = &writes->headers[cursor->header];
+    if (!last) {
+        *out = (struct store_vnode_header){.epoch = 0};
+        return from->fell;
+    }
+    cursor->header++;
+    *out = (struct store_vnode_header){
+        .epoch = from->state.epoch,
+        .number = from->state.number,
+        .writer = from->state.writer,
+        .seq = from->seq,
+    };
+    return true;
+}
+
 /* Adds one vnode's records, and its header if all of them are in. False when the chunk is full. */
 static bool add_vnode(struct disk *disk, struct cursor *cursor, struct chunk *chunk)
 {
-    const struct shard_writes *writes = cursor->writes;
     const uint32_t vnode = cursor_vnode(cursor);
     const size_t first = chunk->records;
     const bool whole = add_records(disk, cursor, chunk, vnode);
-    const struct store_vnode_header *header = NULL;
+    struct store_vnode_header *header = NULL;
 
-    if (whole && cursor->header < writes->header_count &&
-        writes->headers[cursor->header].vnode == vnode) {
-        const struct shard_write_header *from = &writes->headers[cursor->header++];
-        disk->headers[chunk->batches] = (struct store_vnode_header){
-            .epoch = from->state.epoch,
-            .number = from->state.number,
-            .writer = from->state.writer,
-            .seq = from->seq,
-        };
+    if ((whole || chunk->records > first) &&
+        take_header(cursor, vnode, whole, &disk->headers[chunk->batches]))
         header = &disk->headers[chunk->batches];
-    }
     if (header != NULL || chunk->records > first)
         disk->batches[chunk->batches++] = (struct store_vnode_batch){
             .vnode = vnode,

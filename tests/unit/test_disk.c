@@ -161,6 +161,43 @@ static void a_large_batch_is_written_in_chunks(void **state)
     batch_free(&batch);
 }
 
+/* W3 of writeback.c: between two transactions of a vnode whose claim fell its header claims
+ * nothing: a crash there would leave slots of two histories under the old claim. Other claims stay
+ * true, for what is stored of them is newer than they say. */
+static void no_piece_of_a_vnode_is_written_under_a_claim_that_fell(void **state)
+{
+    enum { VNODE = 2, BIG = DISK_CHUNK_LEN + 4 };
+    struct fixture *f = *state;
+    struct store_vnode_header header;
+
+    open_store(f, NULL);
+    start_disk(f);
+    for (uint32_t fell = 0; fell < 2; fell++) {
+        struct batch batch;
+        assert_true(write_one(f, 0, VNODE, 1, 50));
+        batch_new(&batch, 2, 1, BIG + STATE_LEN);
+        batch_add(&batch, VNODE, 10 + fell, STATE_LEN);
+        batch_add(&batch, VNODE, 20, BIG); /* no transaction takes it: the writer stops there */
+        batch_add_header(&batch, VNODE, 60);
+        batch.headers[0].fell = fell != 0;
+        disk_write(f->disk, 0, &batch.writes);
+        assert_false(wait_result(f, 0).ok);
+        const struct disk_result result = load_one(f, 0, VNODE, 10 + fell);
+        assert_state(&result, 10 + fell, STATE_LEN);
+        assert_int_equal(store_vnode_header(f->store, VNODE, &header), 0);
+        assert_int_equal(header.seq, fell != 0 ? 0 : 50);
+        assert_int_equal(header.epoch, fell != 0 ? 0 : 1);
+        assert_int_equal(header.writer, fell != 0 ? 0 : 3);
+        batch.writes.count = 1; /* without it the batch is whole */
+        disk_write(f->disk, 0, &batch.writes);
+        assert_true(wait_result(f, 0).ok);
+        assert_int_equal(store_vnode_header(f->store, VNODE, &header), 0);
+        assert_int_equal(header.seq, 60);
+        assert_int_equal(header.epoch, 1);
+        batch_free(&batch);
+    }
+}
+
 /* A header without records (a vnode whose slots all expired) is written, wherever it lies. */
 static void headers_without_records_are_written(void **state)
 {
@@ -527,6 +564,7 @@ int main(void)
         DISK_TEST(two_shards_write_and_load_their_own),
         DISK_TEST(a_large_batch_is_written_in_chunks),
         DISK_TEST(headers_without_records_are_written),
+        DISK_TEST(no_piece_of_a_vnode_is_written_under_a_claim_that_fell),
         DISK_TEST(loads_are_bounded_and_all_answered),
         DISK_TEST(writes_come_in_any_order),
         DISK_TEST(a_listing_comes_in_bounded_pieces_between_loads),

@@ -96,12 +96,18 @@ static void a_change_during_a_write_is_not_lost(void **state)
     assert_true(shard_flushed(shard));
 }
 
-static bool header_gathered(const struct desk *desk, uint32_t vnode)
+/* The header of the vnode in the batch, NULL if it has none. */
+static const struct shard_write_header *header_of(const struct desk *desk, uint32_t vnode)
 {
     for (size_t i = 0; i < desk->writes.header_count; i++)
         if (desk->writes.headers[i].vnode == vnode)
-            return true;
-    return false;
+            return &desk->writes.headers[i];
+    return NULL;
+}
+
+static bool header_gathered(const struct desk *desk, uint32_t vnode)
+{
+    return header_of(desk, vnode) != NULL;
 }
 
 /* A vnode's header waits until slots that a copy left over are written as new: a process that
@@ -123,6 +129,38 @@ static void a_header_waits_for_slots_that_a_copy_left_over(void **state)
     (void)use(desk, "a", 1);
     shard_gather(shard, desk->lab->now_ns, &desk->writes);
     assert_true(header_gathered(desk, vnode));
+    shard_written(shard, desk->lab->now_ns, true);
+}
+
+/* W3: where a claim fell, each batch up to the whole one says so, and the whole one claims anew; a
+ * batch that was not written leaves it to the next. */
+static void where_a_claim_fell_every_batch_says_so_until_one_is_whole(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 4);
+    const uint32_t vnode = lab_vnode_of(desk->lab, "a");
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_true(header_gathered(desk, vnode) && !header_of(desk, vnode)->fell);
+    shard_written(shard, desk->lab->now_ns, true);
+    char key[LAB_KEY_LEN];
+    lab_key(desk->lab, vnode, 0, key);
+    (void)use(desk, key, 1);
+    (void)use(desk, "a", 1);
+    shard->vnodes[vnode].claim_fell = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        desk->writes.capacity = i == 0 ? 1 : WRITES;
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        const struct shard_write_header *header = header_of(desk, vnode);
+        assert_non_null(header);
+        assert_true(header->fell);
+        assert_int_equal(header->seq > 0, i > 0);
+        assert_int_equal(header->state.number > 0, i > 0);
+        shard_written(shard, desk->lab->now_ns, i != 1);
+        lab_run(desk->lab, 600 * LAB_MS);
+    }
+    (void)use(desk, "a", 1);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_true(header_gathered(desk, vnode) && !header_of(desk, vnode)->fell);
     shard_written(shard, desk->lab->now_ns, true);
 }
 
@@ -156,6 +194,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_change_during_a_write_is_not_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_header_waits_for_slots_that_a_copy_left_over, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(where_a_claim_fell_every_batch_says_so_until_one_is_whole,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restored_shard_goes_on_from_what_was_written, set_up,
                                         tear_down),
     };
