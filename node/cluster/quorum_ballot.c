@@ -37,6 +37,8 @@
  *     ballot that came to nothing deposes nobody.
  * B5  A candidate keeps its ballot while it gets on, and while it is not refused: another one would
  *     need the same promises once more.
+ *     A state of which nothing comes is asked for again; who refuses it because of a higher ballot
+ *     says so, and the ballot is let go at once.
  * B6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its own
  *     will), so that the ones that are have the journals and the network for themselves.
  */
@@ -403,6 +405,23 @@ static bool may_campaign(const struct shard *shard, uint32_t number)
                            (uint8_t)(quorum->free & quorum_prompt_links(shard, number)), true);
 }
 
+static void put_pull(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    const struct peer_vnode entry = vnodes_entry(shard, number);
+    quorum_of(shard, number)->pulled_ns = shard->now_ns;
+    peers_put_vnode(shard, shard->vnodes[number].best, PEER_PULL, &entry, effects);
+}
+
+/* Whether the state was asked for a while ago, and nothing of it has come since. */
+static bool pull_lost(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const int64_t pulled_ns = quorum_of(shard, number)->pulled_ns;
+    const int64_t since_ns = vnode->in_ns > pulled_ns ? vnode->in_ns : pulled_ns;
+    return vnode->pulling && !peers_lag(shard, vnode->best) &&
+           shard->now_ns - since_ns > VNODES_PULL_AGAIN_MS * MS;
+}
+
 void quorum_recover(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -425,8 +444,7 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     } else if (!vnode->pulling) {
         vnode->pulling = true;
         quorum->campaign_ns = shard->now_ns;
-        const struct peer_vnode entry = vnodes_entry(shard, number);
-        peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
+        put_pull(shard, number, effects);
     }
 }
 
@@ -508,6 +526,16 @@ void quorum_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* Whether the peer has refused the ballot: it has promised a higher one since, perhaps. */
+static bool refuses(const struct shard *shard, uint32_t number, uint16_t at)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer == at)
+            return (quorum_of(shard, number)->refused & 1u << i) != 0;
+    return false;
+}
+
 /* Whether the ballot comes to nothing (B5). */
 static bool in_vain(const struct shard *shard, uint32_t number)
 {
@@ -519,7 +547,7 @@ static bool in_vain(const struct shard *shard, uint32_t number)
     if (vnode->term.epoch < shard->view->epoch)
         return true; /* nobody promises it any more */
     if (vnode->pulling)
-        return age_ns > PULL_MAX_NS;
+        return age_ns > PULL_MAX_NS || refuses(shard, number, vnode->best);
     if (!quorum_majority(shard, number, &quorum->from, &quorum->to, (uint8_t)~quorum->refused,
                          true))
         return true;
@@ -538,6 +566,8 @@ void quorum_recover_tick(struct shard *shard, uint32_t number, struct effects *e
         vnodes_recover(shard, number, vnode->fresh, effects);
         return;
     }
+    if (pull_lost(shard, number))
+        put_pull(shard, number, effects);
     const bool deaf = !quorum_reachable(shard, number);
     const int64_t rest_ns = ask_rest_ns(quorum);
     if (may_repeat(shard, number) &&

@@ -233,7 +233,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         vnodes_report(shard, at, entry, effects);
         break;
     case PEER_PULL:
-        vnodes_pull(shard, at, entry);
+        vnodes_pull(shard, at, entry, effects);
         break;
     case PEER_PASS:
         vnodes_pass(shard, at, entry, effects);

@@ -243,6 +243,7 @@ struct quorum {
     struct term seen;    /* the highest ballot heard of (B4) */
     int64_t campaign_ns; /* when it got on last; SEALED: began */
     int64_t pause_ns;    /* no campaign before */
+    int64_t pulled_ns;   /* when the state was asked for last */
     int64_t lost_ns;     /* since when nobody decides, as far as known here; 0: somebody does */
     int64_t heard_ns;    /* when it was heard that somebody does, or is about to */
     /* being the decider */
@@ -656,7 +657,8 @@ void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *
 /* A replica that follows this node got no copy, or not all of it. */
 void vnodes_lack(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
-void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
 void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
@@ -788,6 +790,8 @@ bool stream_hears(const struct shard *shard, uint32_t vnode, uint32_t link);
 bool stream_has_room(const struct shard *shard, uint32_t vnode, uint32_t link,
                      const struct effects *effects);
 bool stream_copying(const struct shard *shard, uint32_t vnode, uint32_t link);
+/* Whether something is to be sent on the link, or was sent and is not acknowledged. */
+bool stream_under_way(const struct shard *shard, uint32_t vnode, uint32_t link);
 /* Sends a state as it is, or a slot; there must be room. */
 void stream_put_state(struct shard *shard, uint32_t vnode, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects);

@@ -121,6 +121,16 @@ bool stream_copying(const struct shard *shard, uint32_t number, uint32_t link)
     return phase == LINK_WAITING || phase == LINK_COPYING;
 }
 
+bool stream_under_way(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
+    const uint16_t at = receiver_of(vnode, link);
+    return stream_copying(shard, number, link) || state->mark_due ||
+           (at != PEER_NONE &&
+            state->sent_frame > shard->peers[at]->channels[kind_of(state)].out_acked);
+}
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 static void put_term(struct shard *shard, uint32_t number, uint32_t link,

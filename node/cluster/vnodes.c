@@ -188,6 +188,8 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
         if (at != PEER_NONE && !peers_silent(shard, at))
             peers_put_vnode(shard, at, PEER_QUERY, &entry, effects);
     }
+    if (vnode->pulling && shard->now_ns - vnode->in_ns > VNODES_PULL_AGAIN_MS * MS)
+        peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects); /* it may be lost */
 }
 
 void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct effects *effects)
@@ -472,15 +474,20 @@ void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
     vnodes_finish_recovery(shard, entry->vnode, effects);
 }
 
-void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                 struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     if (!vnodes_mine(shard, entry->vnode) ||
         (vnode->role != ROLE_REPLICA && vnode->role != ROLE_RECOVERING))
         return;
+    if (vnodes_quorum(shard, entry->vnode) && term_compare(&entry->term, &vnode->term) != 0) {
+        quorum_put_report(shard, at, entry->vnode, effects); /* a ballot that was outbid */
+        return;
+    }
     diverge_stop(shard, entry->vnode);
-    if (vnodes_quorum(shard, entry->vnode) && term_compare(&entry->term, &vnode->term) != 0)
-        return; /* a ballot that was outbid */
+    if (vnode->puller == at && stream_under_way(shard, entry->vnode, 0))
+        return; /* it is asked for again, and comes */
     vnode->puller = at;
     table_set_targets(shard->table, entry->vnode,
                       (uint8_t)(vnodes_disk_mask(shard) | TABLE_TARGET_BIT(TABLE_REPLICA_1)));

@@ -277,6 +277,36 @@ static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
     assert_int_equal(lab_used(lab, source, KEY, &limit), 70);
 }
 
+/* The PULL with which a node asks for the best state is lost: it is asked again, long before
+ * another source is looked for. */
+static void a_pull_that_is_lost_is_repeated(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t dead = lab_replica(lab, vnode, 0);
+    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t source = lab_replica(lab, vnode, 2);
+    lab_stop(lab, puller);
+    lab_run(lab, 200 * LAB_MS);
+    (void)lab_check(lab, dead, KEY, &limit, 70);
+    lab_run(lab, 100 * LAB_MS);
+    lab->cut[dead][puller] = lab->cut[puller][dead] = true; /* nothing of the vnode comes from it */
+    lab_start(lab, puller);
+    lab_stop(lab, dead);
+    lab->drop_type = PEER_PULL;
+    const struct vnode *asks = &lab->shards[puller].shard->vnodes[vnode];
+    for (uint32_t i = 0; i < 5000 && !asks->pulling; i++)
+        lab_run(lab, LAB_MS);
+    assert_true(asks->pulling);
+    lab_run(lab, 5 * LAB_MS);
+    lab->drop_type = 0;
+    for (uint32_t i = 0; i < 400 && asks->role != ROLE_DECIDING; i++)
+        lab_run(lab, LAB_MS);
+    assert_int_equal(asks->role, ROLE_DECIDING);
+    assert_int_equal(lab_used(lab, source, KEY, &limit), 70);
+}
+
 /* ---- what becomes of a pass that something interrupts -----------------------------------------
  */
 
@@ -405,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_copy_keeps_to_its_rate),
         cmocka_unit_test(a_break_repeats_only_what_was_not_confirmed),
         LAB_TEST_THREE(a_pull_does_not_wait_behind_a_slow_copy),
+        LAB_TEST_THREE(a_pull_that_is_lost_is_repeated),
         cmocka_unit_test(a_slot_that_leaves_memory_in_a_pass_comes_from_disk),
         cmocka_unit_test(a_link_that_begins_anew_waits_for_the_next_pass),
         LAB_TEST_THREE(the_end_of_a_pass_ends_no_copy_of_another_peer),

@@ -364,6 +364,76 @@ static void who_restarted_is_not_pulled_from_unasked(void **state)
     lab_free(lab);
 }
 
+/* Both ghosts give signs of life for so long. */
+static void let_ghosts_live(struct lab *lab, uint32_t ms)
+{
+    for (uint32_t i = 0; i < ms; i++) {
+        for (uint32_t ghost = 1; ghost < 3; ghost++) {
+            const struct peer_vnode sign = {.vnode = GHOST_VNODE + 1, .role = ROLE_REPLICA};
+            peer_put_vnode(&lab->records, PEER_REPORT, &sign);
+            lab_speak(lab, ghost, ASKED);
+        }
+        lab_run(lab, LAB_MS);
+    }
+}
+
+/* A PULL may be lost: it is asked again, well before another source is looked for. */
+static void a_pull_of_which_nothing_comes_is_repeated(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
+    journal_goes_on(lab);
+    let_ghosts_live(lab, 2);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    lab_forget(lab);
+    let_ghosts_live(lab, 60);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 0);
+    let_ghosts_live(lab, 60);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 1);
+    let_ghosts_live(lab, 100);
+    assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 2);
+    lab_free(lab);
+}
+
+/* Who has promised a higher ballot gives its state to nobody of a lower one, and says so; the
+ * ballot is let go at once. */
+static void a_pull_that_is_refused_ends_its_ballot(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
+    journal_goes_on(lab);
+    let_ghosts_live(lab, 2);
+    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    const struct term higher = {ballot.epoch, ballot.number + 1000, lab->shards[2].node};
+    ghost_reports(lab, &higher, 50, 0);
+    let_ghosts_live(lab, 10);
+    assert_false(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    lab_free(lab);
+}
+
+/* The same, seen from the one that is asked for its state. */
+static void a_pull_of_a_lower_ballot_is_refused(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    struct peer_record report;
+    struct peer_vnode pull = {.vnode = GHOST_VNODE, .role = ROLE_RECOVERING};
+    (void)state;
+    ghost_decides(lab);
+    lab_forget(lab);
+    pull.term = (struct term){0, 1, lab->shards[2].node};
+    peer_put_vnode(&lab->records, PEER_PULL, &pull);
+    lab_speak(lab, 2, ASKED);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
+    assert_true(term_compare(&report.vnode.term, &pull.term) > 0);
+    assert_int_equal(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].puller, PEER_NONE);
+    lab_free(lab);
+}
+
 enum { RIVAL = 2, RIVAL_NUMBER = 9 };
 
 /* The ballot of `from`: nothing so high was heard of before. */
@@ -479,6 +549,9 @@ int main(void)
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
+        cmocka_unit_test(a_pull_of_which_nothing_comes_is_repeated),
+        cmocka_unit_test(a_pull_that_is_refused_ends_its_ballot),
+        cmocka_unit_test(a_pull_of_a_lower_ballot_is_refused),
         cmocka_unit_test(who_is_bound_to_a_decider_promises_to_the_invited_alone),
         cmocka_unit_test(who_has_promised_is_bound_to_its_candidate_for_a_while),
         cmocka_unit_test(a_ballot_of_an_older_configuration_is_not_promised),

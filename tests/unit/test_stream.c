@@ -426,6 +426,30 @@ static void a_state_is_pulled_from_nobody_who_follows_a_decider(void **state)
                      TABLE_TARGET_BIT(TABLE_DISK));
 }
 
+/* One who asks again for a state that is on its way does not have it sent anew; when all of it was
+ * acknowledged, and was of no use, it does. */
+static void a_repeated_pull_begins_anew_what_came_to_its_end(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t source = lab_replica(lab, vnode, 1);
+    const uint32_t puller = lab_replica(lab, vnode, 2);
+    const struct peer_vnode asks = {.vnode = vnode, .role = ROLE_RECOVERING};
+    (void)lab_check(lab, lab_replica(lab, vnode, 0), KEY, &limit, 1);
+    lab_run(lab, 50 * LAB_MS);
+    const struct replica_link *link = &lab->shards[source].shard->vnodes[vnode].links[0];
+    uint32_t syncs[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        lab_run(lab, i == 2 ? 20 * LAB_MS : 0);
+        peer_put_vnode(&lab->records, PEER_PULL, &asks);
+        lab_speak(lab, puller, source);
+        syncs[i] = link->sync;
+    }
+    assert_int_equal(syncs[1], syncs[0]);
+    assert_true(syncs[2] != syncs[0]);
+}
+
 /* R6: a replica was not heard for a while, and the MARK that it is to confirm is out. Meanwhile
  * something changes, is put off, and is gone again before it may be sent: the replica is told that
  * it lacks nothing all the same. */
@@ -586,6 +610,7 @@ int main(void)
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
         LAB_TEST_THREE(what_vanished_before_it_was_sent_is_marked),
         LAB_TEST_THREE(a_state_is_pulled_from_nobody_who_follows_a_decider),
+        LAB_TEST_THREE(a_repeated_pull_begins_anew_what_came_to_its_end),
         cmocka_unit_test(a_slow_replica_holds_up_no_mark_of_others),
         cmocka_unit_test(a_slot_without_room_is_not_held),
         cmocka_unit_test(what_a_copy_left_over_is_known_after_a_moment_without_a_decider),
