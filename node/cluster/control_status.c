@@ -163,6 +163,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"slots_copied", stats->slots_copied},
         {"loads", stats->loads},
         {"loads_missed", stats->loads_missed},
+        {"unreadable", stats->unreadable},
         {"filter_refreshes", stats->filter_refreshes},
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},

@@ -18,6 +18,9 @@
  * C2  What memory holds is newer than what the disk gives, so memory is asked first, last of all
  *     when the answer of the disk has come.
  * C3  A link whose copy begins anew meanwhile is not served any more, and waits for the next round.
+ * C4  What can never be read (damaged, or of another release) is passed over and counted: the
+ *     replica is to have the rest, and its decider cannot answer for it either. Not so in the plane
+ *     of quorum: there a replica that is told it has everything counts in majorities.
  */
 #include <string.h>
 
@@ -27,6 +30,17 @@
 enum { COPY_LOOKS = 1024 /* vnodes looked at by one tick */ };
 #define COPY_REST_NS     (100 * MS) /* after the disk refused to list, or refused for long */
 #define COPY_REST_MIN_NS (5 * MS)   /* after it refused one read: others may succeed */
+
+bool copy_unreadable(int result)
+{
+    return result == TG_ECORRUPT || result == TG_EVERSION;
+}
+
+/* Whether what is missing is passed over (C4). */
+static bool is_damaged(const struct shard *shard, int result)
+{
+    return copy_unreadable(result) && !vnodes_quorum(shard, shard->copy.vnode);
+}
 
 static uint8_t bit_of(uint32_t link)
 {
@@ -104,10 +118,12 @@ bool copy_listed(struct shard *shard, uint32_t number, const struct hash128 *ids
     struct copy *copy = &shard->copy;
     if (!copy->listing || copy->vnode != number)
         return false;
+    const bool damaged = is_damaged(shard, result); /* what was listed before it is all there is */
     for (size_t i = 0; i < count && result == 0; i++)
         if (copy->listed++ >= copy->skip && copy->count < COPY_IDS_MAX)
             copy->ids[copy->count++] = ids[i];
-    if (result != 0) {
+    shard->stats.unreadable += damaged;
+    if (result != 0 && !damaged) {
         copy->active = false; /* the links still wait: another round */
         copy->asked = true;
         copy->next_ns = shard->now_ns + COPY_REST_NS;
@@ -204,7 +220,9 @@ bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8
     if (!copy->active)
         return true;
     drop_links(shard);
-    const bool refused = result != 0 && result != TG_ENOTFOUND;
+    const bool damaged = is_damaged(shard, result);
+    const bool refused = result != 0 && result != TG_ENOTFOUND && !damaged;
+    shard->stats.unreadable += damaged;
     if (!refused)
         copy->rest_ns = 0;
     if (refused || !all_have_room(shard, effects))

@@ -11,6 +11,8 @@
 
 struct shard;
 
+/* Whether the answer of a disk says that what was asked for can never be read. */
+bool copy_unreadable(int result);
 /* A complete copy for the link begins. */
 void copy_restarted(struct shard *shard, uint32_t vnode, uint32_t link);
 /* An answer of the disk; false if it is not for a copy. */

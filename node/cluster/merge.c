@@ -322,8 +322,9 @@ void merge_in_diverged(struct shard *shard, const struct peer_record *record)
 
 /* ---- slots that had to be read --------------------------------------------------------------- */
 
-/* Merges all that waits for the slot, which is in memory now, or not on disk. */
-static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry)
+/* Merges all that waits for the slot, which is in memory now, or not on disk; or `lost`: then
+ * nothing of it is in what is left. */
+static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry, bool lost)
 {
     struct merge *merge = &shard->merge;
     struct side_table *side = &merge->side;
@@ -340,7 +341,7 @@ static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry)
         }
         const uint32_t base_at = side_blob(side, entry, SIDE_WAITING_BASE, &blob.term);
         struct bytes_view base = {merge->base, 0};
-        if (base_at != SIDE_NONE)
+        if (base_at != SIDE_NONE && !lost)
             base.len = side_read(side, base_at, merge->base);
         (void)side_read(side, at, merge->other);
         side_drop(side, entry, SIDE_WAITING, &blob.term);
@@ -359,14 +360,20 @@ static bool is_waiting(const struct side_table *side, uint32_t entry)
     return false;
 }
 
-void merge_loaded(struct shard *shard, uint32_t number, struct hash128 id, int result)
+bool merge_awaits(const struct shard *shard, struct hash128 id)
 {
     const struct side_table *side = &shard->merge.side;
-    if (side->waiting == 0 || (result != 0 && result != TG_ENOTFOUND))
-        return;
-    const uint32_t entry = side_find(side, id);
-    if (entry != SIDE_NONE && is_waiting(side, entry))
-        merge_waiting(shard, number, entry);
+    const uint32_t entry = side->waiting == 0 ? SIDE_NONE : side_find(side, id);
+    return entry != SIDE_NONE && is_waiting(side, entry);
+}
+
+void merge_loaded(struct shard *shard, uint32_t number, struct hash128 id, int result)
+{
+    const bool lost = copy_unreadable(result);
+    if (!merge_awaits(shard, id) || (result != 0 && result != TG_ENOTFOUND && !lost))
+        return; /* it is asked for again */
+    shard->stats.merge_fallbacks += lost;
+    merge_waiting(shard, number, side_find(&shard->merge.side, id), lost);
 }
 
 static void ask_disk(struct shard *shard, struct effects *effects)

@@ -476,7 +476,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
 {
     shard_enter(shard, now_ns);
     const bool copied = copy_loaded(shard, id, result, state, len, effects);
-    if (copied && !parts_await(shard, id)) {
+    if (copied && !parts_await(shard, id) && !merge_awaits(shard, id)) {
         shard_settle(shard, effects);
         return;
     }

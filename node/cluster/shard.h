@@ -250,6 +250,7 @@ struct shard_stats {
     uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */
     uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
+    uint64_t unreadable;       /* damaged slots and listings that copies and merges passed over */
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
     uint64_t stalls;           /* own pauses long enough to be deposed in */
     uint64_t bad_frames;

@@ -877,7 +877,9 @@ void merge_before(struct shard *shard);
 /* Looks whether guarding may end. */
 void merge_watch(struct shard *shard, uint32_t vnode);
 void merge_tick(struct shard *shard, struct effects *effects);
-/* The slot was read from disk, or is not there. */
+/* Whether something is to be merged into the slot when it was read. */
+bool merge_awaits(const struct shard *shard, struct hash128 id);
+/* The slot was read from disk, or is not there, or cannot be read. */
 void merge_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result);
 void merge_set_guard(struct shard *shard, uint32_t vnode, const struct guard *guard);
 /* Guards no more. */

@@ -15,6 +15,7 @@ struct record {
     struct hash128 id;
     size_t len;
     uint8_t *bytes;
+    bool damaged;
 };
 
 /* What was asked for and is answered with the next tick. */
@@ -94,6 +95,13 @@ bool disks_have(const struct lab *lab, uint32_t at, uint32_t vnode, struct hash1
     return find(&lab->disks->disks[at], vnode, id) != NULL;
 }
 
+void disks_spoil(struct lab *lab, uint32_t at, uint32_t vnode, struct hash128 id)
+{
+    struct record *record = find(&lab->disks->disks[at], vnode, id);
+    assert_non_null(record);
+    record->damaged = true;
+}
+
 void disks_load(struct lab *lab, uint32_t at, uint32_t vnode, struct hash128 id)
 {
     struct disk *disk = &lab->disks->disks[at];
@@ -133,6 +141,7 @@ static void put(struct disk *disk, const struct shard_write *write, const uint8_
         *record = (struct record){.vnode = write->vnode, .id = write->id};
     }
     free(record->bytes);
+    record->damaged = false;
     record->len = write->len;
     record->bytes = malloc(write->len == 0 ? 1 : write->len);
     assert_non_null(record->bytes);
@@ -175,9 +184,9 @@ static void answer(struct lab *lab, uint32_t at, const struct want *want)
         return;
     }
     const struct record *record = find(&lab->disks->disks[at], want->vnode, want->id);
-    shard_loaded(lab->shards[at].shard, lab->now_ns, want->vnode, want->id,
-                 record == NULL ? TG_ENOTFOUND : 0, record == NULL ? NULL : record->bytes,
-                 record == NULL ? 0 : record->len, &lab->effects);
+    const int result = record == NULL ? TG_ENOTFOUND : record->damaged ? TG_ECORRUPT : 0;
+    shard_loaded(lab->shards[at].shard, lab->now_ns, want->vnode, want->id, result,
+                 result == 0 ? record->bytes : NULL, result == 0 ? record->len : 0, &lab->effects);
     lab_perform(lab, at);
 }
 

@@ -20,6 +20,9 @@ void disks_flush(struct lab *lab, uint32_t at);
 /* Whether the disk of shard `at` has the slot. */
 bool disks_have(const struct lab *lab, uint32_t at, uint32_t vnode, struct hash128 id);
 
+/* Makes the slot that the disk has unreadable, until it is written again. */
+void disks_spoil(struct lab *lab, uint32_t at, uint32_t vnode, struct hash128 id);
+
 /* For support_shard.c: what a shard wants of its disk, and its turn of each tick. */
 void disks_load(struct lab *lab, uint32_t at, uint32_t vnode, struct hash128 id);
 void disks_list(struct lab *lab, uint32_t at, uint32_t vnode);

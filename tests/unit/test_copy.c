@@ -327,6 +327,37 @@ static void a_failed_read_is_repeated_and_a_vanished_key_is_left_out(void **stat
     assert_int_equal(state_at(REPLICA, &scene.keys[0], bytes), 0);
 }
 
+/* C4: a slot that can never be read is passed over and counted, and the replica gets the rest. */
+static void a_damaged_slot_is_passed_over(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 0, SPILLED, true);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    lab->load_count = 0;
+    for (uint32_t i = 0; i < SPILLED; i++)
+        answer_load(lab, scene.keys[i].id, i > 0 ? 0 : TG_ECORRUPT);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    assert_held(1);
+    assert_int_equal(lab_stats(lab, DECIDER).unreadable, 1);
+}
+
+/* C4: where a listing meets damage it ends, and what it told before is copied. */
+static void a_listing_that_is_damaged_ends_there(void **state)
+{
+    struct lab *lab = *state;
+    lab_start(lab, REPLICA);
+    expect_listing(lab);
+    list(lab, 1, SPILLED, false);
+    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_ECORRUPT);
+    lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
+    assert_int_equal(answer_loads(lab, 0), SPILLED - 1);
+    lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
+    assert_held(1);
+    assert_int_equal(lab_stats(lab, DECIDER).unreadable, 1);
+}
+
 /* A disk that refuses one read in a while is hardly left alone, one that refuses all is. */
 static void the_longer_a_disk_refuses_the_longer_it_rests(void **state)
 {
@@ -458,6 +489,8 @@ int main(void)
         LAB_TEST(memory_is_asked_before_the_disk_is_believed, set_up),
         LAB_TEST(a_failed_listing_is_repeated_after_a_rest, set_up),
         LAB_TEST(a_failed_read_is_repeated_and_a_vanished_key_is_left_out, set_up),
+        LAB_TEST(a_damaged_slot_is_passed_over, set_up),
+        LAB_TEST(a_listing_that_is_damaged_ends_there, set_up),
         LAB_TEST(the_longer_a_disk_refuses_the_longer_it_rests, set_up),
         LAB_TEST(as_many_reads_as_may_be_are_out_at_any_time, set_up),
         LAB_TEST(a_replica_that_restarts_in_between_gets_another_round, set_up),

@@ -428,6 +428,29 @@ static void keys_that_were_spilled_are_merged(void **state)
     }
 }
 
+/* A stored key that can never be read again: what the branch counted stays, and merging goes on. */
+static void a_slot_that_cannot_be_read_holds_no_merge_up(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t owner = lab_replica(lab, vnode, 0);
+    uint32_t heir = lab_replica(lab, vnode, 1);
+    take(lab, owner, KEY, &limit, 30);
+    lab_run(lab, 50 * LAB_MS);
+    split_owner_off(lab, vnode);
+    lab_run(lab, 500 * LAB_MS);
+    take(lab, owner, KEY, &limit, 15);
+    take(lab, heir, KEY, &limit, 10);
+    lab_run(lab, 50 * LAB_MS);
+    spill(lab, heir, KEY, &limit);
+    disks_spoil(lab, heir, vnode, lab_slot_of(lab, KEY, limit.algorithm));
+    heal(lab);
+    lab_until(lab, has_merged, &heir, HEAL_MS * LAB_MS);
+    assert_true(lab_stats(lab, heir).merge_fallbacks > 0);
+    heal_and_expect(lab, KEY, &limit, 45);
+}
+
 /* ---- what is lost on the way ----------------------------------------------------------------- */
 
 /* Each record of a hand-over is lost for a while: it is told again until it is complete, once. */
@@ -624,6 +647,7 @@ int main(void)
         MERGE_TEST(a_pass_right_after_a_take_over_takes_the_memory_along),
         MERGE_TEST(what_the_living_side_counted_outlives_an_heir_that_dies),
         MERGE_TEST(keys_that_were_spilled_are_merged),
+        MERGE_TEST(a_slot_that_cannot_be_read_holds_no_merge_up),
         MERGE_TEST(a_lost_record_of_a_hand_over_is_told_again),
         MERGE_TEST(a_split_that_heals_one_way_first_ends_with_the_sum),
         MERGE_TEST(beyond_the_side_tables_room_no_side_is_forgotten),
