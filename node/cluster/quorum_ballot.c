@@ -363,6 +363,7 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool in
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
+    vnode->best_beyond = vnode->beyond;
     vnode->equal = 0;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
     quorum_set_campaigning(shard, number, true);
@@ -466,11 +467,12 @@ static void note_promise(struct shard *shard, uint32_t link, const struct peer_v
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
+        vnode->best_beyond = entry->beyond;
         vnode->equal = 0;
     }
     /* Who holds parts of a newer state beside the best one must be sent all; and so must everybody,
-     * if it is this node that does. */
-    if (order >= 0 && !entry->beyond && (vnode->best != PEER_NONE || !vnode->beyond))
+     * if it is this node that does, or the one that it takes the best from. */
+    if (order >= 0 && !entry->beyond && !vnode->best_beyond)
         vnode->equal |= (uint8_t)(1u << link);
 }
 

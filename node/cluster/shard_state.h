@@ -161,13 +161,15 @@ struct vnode {
     uint8_t bound;    /* RECOVERING: links that follow the newest term's writer, and hear it */
     uint8_t yielded;  /* links that do not want to be waited for */
     bool beyond;      /* parts of a newer state than the claim were taken */
-    bool best_apart;  /* RECOVERING: the best state is on another line than this node's */
-    bool yields;      /* RECOVERING: nor does this node: the best state is on another line */
-    bool claim_fell;  /* what is stored claims more than is held; writeback.c */
-    bool claim_out;   /* the claim as it is now is with the storage writer */
-    bool in_copy;     /* a complete copy is arriving */
-    bool leftover;    /* the last one may have left slots that its decider lacks */
-    bool fresh;       /* RECOVERING since the start, not because of a silent decider */
+    bool
+        best_beyond; /* RECOVERING: who holds the best state holds parts of a newer one beside it */
+    bool best_apart; /* RECOVERING: the best state is on another line than this node's */
+    bool yields;     /* RECOVERING: nor does this node: the best state is on another line */
+    bool claim_fell; /* what is stored claims more than is held; writeback.c */
+    bool claim_out;  /* the claim as it is now is with the storage writer */
+    bool in_copy;    /* a complete copy is arriving */
+    bool leftover;   /* the last one may have left slots that its decider lacks */
+    bool fresh;      /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
     bool drop_due;    /* what is stored of it is to be forgotten */
     bool header_due;  /* slots were written, the header was not */

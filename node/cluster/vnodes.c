@@ -208,6 +208,7 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
+    vnode->best_beyond = vnode->beyond;
     vnode->puller = PEER_NONE;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
     vnodes_ask(shard, number, effects);
@@ -407,12 +408,15 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
+        vnode->best_beyond = entry->beyond;
         vnode->best_apart = term_compare(&entry->state, &vnode->state) != 0 &&
                             guard_apart(diverge_guard_of(shard, entry->vnode), &vnode->state,
                                         table_vnode_seq(shard->table, entry->vnode));
         vnode->equal = 0;
     }
-    if (order >= 0 && !entry->beyond)
+    /* Who holds parts of a newer state beside the best one must be sent all; and so must everybody
+     * if those that are pulled are such parts. */
+    if (order >= 0 && !entry->beyond && !vnode->best_beyond)
         vnode->equal |= (uint8_t)(1u << link);
     if (term_is_none(&entry->state) || term_compare(&entry->state, &vnode->best_state) == 0)
         vnode->on_line |= (uint8_t)(1u << link);

@@ -17,7 +17,7 @@ static const char RULES[] =
     "  - {name: kept, match: {api: /kept}, key: [user], consistency: quorum, on_failure: closed,"
     " limits: [{rate: 10/d, algorithm: fixed_window}]}\n";
 
-enum { ASKED = 0, GHOST = 1, GHOST_VNODE = LAB_VNODES + 3, GHOST_STATE_MAX = 256 };
+enum { ASKED = 0, GHOST = 1, RIVAL = 2, GHOST_VNODE = LAB_VNODES + 3, GHOST_STATE_MAX = 256 };
 
 /* One node of three runs; the test speaks for the others. */
 static struct lab *lab_of_ghosts(void)
@@ -344,6 +344,99 @@ static void who_restarted_since_its_report_is_sent_all(void **state)
     }
 }
 
+/* The ghost hands over the state of `seq` that was pulled from it: one slot, and its mark. */
+static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *term,
+                            const struct term *state, uint64_t seq)
+{
+    const struct hash128 id = {1, 1};
+    const struct limit limit = lab_limit(100);
+    const struct peer_vnode mark = {.vnode = vnode,
+                                    .role = ROLE_REPLICA,
+                                    .term = *term,
+                                    .state = *state,
+                                    .seq = seq,
+                                    .sync = 9};
+    uint8_t bytes[GHOST_STATE_MAX];
+    struct limit_decision decision;
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
+    engine_one(table, id, 0, &limit, 7, OPERATION_CHECK, 0, lab->now_ns, &decision);
+    const int len = table_export(table, table_lookup(table, id), bytes, sizeof bytes);
+    table_free(&table);
+    assert_true(len > 0);
+    peer_put_stream(&lab->records, 1, 1, lab->shards[ASKED].options.boot);
+    peer_put_term(&lab->records, vnode, state, mark.sync, true, true);
+    peer_put_slot(&lab->records, vnode, id, bytes, (uint32_t)len);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, GHOST, ASKED);
+}
+
+/* Both ghosts report the same state, the first of them with parts of a newer one beside it. */
+static void ghosts_report(struct lab *lab, uint32_t vnode, const struct term *term,
+                          const struct term *state, bool beyond)
+{
+    for (uint32_t ghost = 1; ghost < 3; ghost++) {
+        const struct peer_vnode report = {.vnode = vnode,
+                                          .role = ROLE_REPLICA,
+                                          .term = *term,
+                                          .state = *state,
+                                          .seq = 50,
+                                          .flags = vnode < LAB_VNODES ? 0 : ENTRY_PROMISED,
+                                          .beyond = ghost == GHOST && beyond};
+        peer_put_vnode(&lab->records, PEER_REPORT, &report);
+        lab_speak(lab, ghost, ASKED);
+    }
+}
+
+/* What is pulled from a node that has parts of a newer state beside the best one is such a mixture:
+ * another that holds the best one does not hold that, and is sent all of it. */
+static void who_holds_the_best_without_what_is_beside_it_is_sent_all(void **state)
+{
+    (void)state;
+    for (uint32_t beyond = 0; beyond < 2; beyond++) {
+        struct lab *lab = lab_of_ghosts();
+        const struct term ballot = ghosts_let_campaign(lab);
+        const struct term best = {1, 1, lab->shards[GHOST].node};
+        struct peer_record term;
+        ghosts_report(lab, GHOST_VNODE, &ballot, &best, beyond != 0);
+        journal_goes_on(lab);
+        lab_run(lab, 2 * LAB_MS);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+        lab_forget(lab);
+        ghost_is_pulled(lab, GHOST_VNODE, &ballot, &best, 50);
+        lab_run(lab, 20 * LAB_MS);
+        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+        assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
+        assert_int_equal(term.term.vnode, GHOST_VNODE);
+        assert_int_equal(term.term.copy, beyond);
+        lab_free(lab);
+    }
+}
+
+/* The same in the plane of one: replicas that count as confirmed would stay unequal. */
+static void who_holds_the_best_alone_is_sent_all_without_a_majority_too(void **state)
+{
+    (void)state;
+    for (uint32_t beyond = 0; beyond < 2; beyond++) {
+        struct lab *lab = lab_of_ghosts();
+        const uint32_t vnode = lab_vnode_owned(lab, ASKED);
+        const struct term best = {1, 1, lab->shards[GHOST].node};
+        struct peer_record term;
+        lab_run(lab, 2 * LAB_MS);
+        ghosts_report(lab, vnode, &best, &best, beyond != 0);
+        lab_run(lab, 2 * LAB_MS);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+        lab_forget(lab);
+        ghost_is_pulled(lab, vnode, &best, &best, 50);
+        lab_run(lab, 20 * LAB_MS);
+        assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
+        assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
+        assert_int_equal(term.term.vnode, vnode);
+        assert_int_equal(term.term.copy, beyond);
+        lab_free(lab);
+    }
+}
+
 /* A state that was to be pulled from a process that has ended is looked for again. */
 static void who_restarted_is_not_pulled_from_unasked(void **state)
 {
@@ -434,7 +527,7 @@ static void a_pull_of_a_lower_ballot_is_refused(void **state)
     lab_free(lab);
 }
 
-enum { RIVAL = 2, RIVAL_NUMBER = 9 };
+enum { RIVAL_NUMBER = 9 };
 
 /* The ballot of `from`: nothing so high was heard of before. */
 static struct term ghost_asks(struct lab *lab, uint32_t from, uint64_t number, uint8_t flags)
@@ -548,6 +641,8 @@ int main(void)
         cmocka_unit_test(a_dropped_vnode_promises_nothing),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
+        cmocka_unit_test(who_holds_the_best_without_what_is_beside_it_is_sent_all),
+        cmocka_unit_test(who_holds_the_best_alone_is_sent_all_without_a_majority_too),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         cmocka_unit_test(a_pull_of_which_nothing_comes_is_repeated),
         cmocka_unit_test(a_pull_that_is_refused_ends_its_ballot),
