@@ -630,6 +630,43 @@ static void a_promise_that_is_repeated_counts_once(void **state)
     }
 }
 
+/* `from` sends a state of `term` without slots, and its mark. */
+static void ghost_gives(struct lab *lab, uint32_t from, struct term term, uint32_t sync, bool copy)
+{
+    const struct peer_vnode mark = {
+        .vnode = GHOST_VNODE, .term = term, .state = term, .seq = 50, .sync = sync};
+    peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
+    peer_put_term(&lab->records, GHOST_VNODE, &term, sync, copy, true);
+    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    lab_speak(lab, from, ASKED);
+}
+
+/* A term is opened on the state that the majority reported as the newest: all of it, from whom it
+ * was asked, and when it was asked. */
+static void a_term_is_opened_on_nothing_but_the_state_that_was_pulled(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    const struct term best = {1, 1, 1}; /* as ghost_reports says */
+    const struct term other = {1, 1, 2};
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
+    ghost_gives(lab, GHOST, best, 1, true); /* its own promise is not durable yet */
+    assert_int_equal(inspect_seq(lab->shards[ASKED].shard, GHOST_VNODE), 0);
+    journal_goes_on(lab);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    ghost_gives(lab, GHOST, other, 2, true);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_gives(lab, GHOST, best, 3, false);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_gives(lab, 2, best, 1, true);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_gives(lab, GHOST, best, 4, true);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +688,7 @@ int main(void)
         cmocka_unit_test(who_has_promised_is_bound_to_its_candidate_for_a_while),
         cmocka_unit_test(a_ballot_of_an_older_configuration_is_not_promised),
         cmocka_unit_test(a_promise_that_is_repeated_counts_once),
+        cmocka_unit_test(a_term_is_opened_on_nothing_but_the_state_that_was_pulled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

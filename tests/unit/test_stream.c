@@ -259,6 +259,81 @@ static void a_mark_that_goes_back_is_not_taken(void **state)
     lab_free(lab);
 }
 
+/* A stream that goes on from what an earlier process of this node had taken is not looked at. */
+static void a_frame_for_an_earlier_process_is_not_taken(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    lab->shards[REPLICA].options.boot--;
+    ghost_sends(lab, 1, 1, true, 3);
+    lab->shards[REPLICA].options.boot++;
+    assert_false(holds(lab, 0));
+    assert_claims(lab, 0, 0);
+    ghost_sends(lab, 1, 1, true, 3);
+    assert_true(holds(lab, 0));
+    assert_claims(lab, 5, 1);
+    lab_free(lab);
+}
+
+/* B1 of diverge.c: of a copy whose beginning was not seen no slot is taken either: no mark of it
+ * will say whose they are. */
+static void no_slot_of_a_copy_without_its_beginning_is_taken(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct peer_vnode second = ghost_entry(lab, 2, 2);
+    uint8_t bytes[STATE_MAX];
+    const size_t len = state_of(lab, 1, bytes);
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 1);
+    peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, false);
+    peer_put_slot(&lab->records, VNODE, (struct hash128){1, 1}, bytes, (uint32_t)len);
+    lab_speak(lab, GHOST, REPLICA);
+    assert_true(holds(lab, 0));
+    assert_false(holds(lab, 1));
+    lab_free(lab);
+}
+
+/* Who took slots and not yet their mark holds more than it claims, and says so when it is asked. */
+static void slots_before_their_mark_are_beyond_the_claim(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct vnode *vnode = &lab->shards[REPLICA].shard->vnodes[VNODE];
+    const struct peer_vnode entry = ghost_entry(lab, 2, 1);
+    uint8_t bytes[STATE_MAX];
+    const size_t len = state_of(lab, 1, bytes);
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    assert_false(vnode->beyond);
+    peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &entry.term, 1, false, false);
+    peer_put_slot(&lab->records, VNODE, (struct hash128){1, 1}, bytes, (uint32_t)len);
+    lab_speak(lab, GHOST, REPLICA);
+    assert_true(vnode->beyond);
+    ghost_marks(lab, 3, 5, 2);
+    assert_false(vnode->beyond);
+    lab_free(lab);
+}
+
+/* What a peer that is not followed sends of the same term does not break the copy off that arrives.
+ */
+static void a_stranger_does_not_break_a_copy_off(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 3);
+    const struct peer_vnode opened = ghost_entry(lab, 1, 1);
+    (void)state;
+    lab_start(lab, REPLICA);
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, REPLICA);
+    ghost_sends(lab, 1, 1, true, 3);
+    peer_put_stream(&lab->records, 1, 1, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &opened.term, 7, true, true);
+    lab_speak(lab, 2, REPLICA);
+    ghost_marks(lab, 2, 5, 9);
+    assert_claims(lab, 5, 9);
+    lab_free(lab);
+}
+
 /* R5: after a copy that was broken off among old slots, the replica asks for another one. */
 static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
 {
@@ -622,6 +697,10 @@ int main(void)
         cmocka_unit_test(a_copy_of_an_earlier_term_is_not_begun),
         cmocka_unit_test(a_mark_of_another_term_is_not_taken),
         cmocka_unit_test(a_mark_that_goes_back_is_not_taken),
+        cmocka_unit_test(a_frame_for_an_earlier_process_is_not_taken),
+        cmocka_unit_test(no_slot_of_a_copy_without_its_beginning_is_taken),
+        cmocka_unit_test(slots_before_their_mark_are_beyond_the_claim),
+        cmocka_unit_test(a_stranger_does_not_break_a_copy_off),
         cmocka_unit_test(a_copy_that_may_have_left_something_over_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
