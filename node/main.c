@@ -1,4 +1,5 @@
 /* main.c - tidegated: reads the configuration and runs the node. It decides nothing else. */
+#include <signal.h>
 #include <stdio.h>
 
 #include "node/runtime/config.h"
@@ -23,5 +24,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "tidegated: %s\n", error);
         return DAEMON_CONFIG;
     }
+    /* Who reads the log may go; the node stays. A failed write is an error like any other. */
+    (void)signal(SIGPIPE, SIG_IGN);
     return config.check_config ? daemon_check(&config) : daemon_run(&config);
 }

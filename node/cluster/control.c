@@ -57,9 +57,11 @@ static bool take_gossip(struct control *control, struct effects *effects)
         memcpy(effect->address, send->address, sizeof effect->address);
         effects_commit(effects, effect, send->len);
     }
+    bool joined = false;
     for (size_t i = 0; i < gossip->events_count; i++)
-        if (gossip->events[i].kind == SWIM_EVENT_JOINED)
-            keep_peers(control, effects);
+        joined = joined || gossip->events[i].kind == SWIM_EVENT_JOINED;
+    if (joined)
+        keep_peers(control, effects); /* once for all: each is a sync of the disk */
     control->view_due = control->view_due || changed;
     return changed;
 }

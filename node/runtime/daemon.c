@@ -5,16 +5,22 @@
  */
 #include "node/runtime/daemon.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "node/runtime/daemon_state.h"
 
-enum { ZMQ_SOCKETS_MAX = 65536 };
+enum {
+    ZMQ_SOCKETS_MAX = 65536,
+    FILES_BASE = 64,    /* open files of a node without peers and clients */
+    FILES_A_SHARD = 24, /* more for each shard */
+};
 
 static int complain(const struct daemon *daemon, int code, const char *sentence)
 {
@@ -29,6 +35,28 @@ static int complain_corrupt(const struct daemon *daemon, const char *sentence)
                "%s (start with --rebuild to set the store aside and refill it from replicas)",
                sentence);
     return DAEMON_DATA;
+}
+
+/* Takes all the open files that it may; below the least, libraries would end the process in ways
+ * that tell nobody why. */
+static int check_files(const struct daemon *daemon)
+{
+    struct rlimit files;
+    const rlim_t least = FILES_BASE + (rlim_t)FILES_A_SHARD * daemon->config->shards;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return 0;
+    if (files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+        (void)getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (files.rlim_cur >= least)
+        return 0;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "this process may open %" PRIu64 " files and needs at least %" PRIu64
+               ", and more for its clients and peers: raise the limit (ulimit -n, LimitNOFILE)",
+               (uint64_t)files.rlim_cur, (uint64_t)least);
+    return DAEMON_CONFIG;
 }
 
 /* ---- storage --------------------------------------------------------------------------------- */
@@ -426,6 +454,8 @@ static int start(struct daemon *daemon)
     if (rules_load(daemon, error, sizeof error) != 0)
         return complain(daemon, DAEMON_CONFIG, error);
     int code = read_failpoint(daemon);
+    if (code == 0)
+        code = check_files(daemon);
     if (code == 0)
         code = bind_sockets(daemon);
     if (code == 0)

@@ -4,6 +4,8 @@
  * for a peer that is gone. The monitor of the live one tells when the connection ends; that of the
  * bulk one is nobody's evidence, as it is missed by the stream on it alone.
  *
+ * What cannot be opened is tried again each second: no view need come for it.
+ *
  * All monitors are behind one descriptor, an epoll set: with a hundred peers a look at each would
  * cost hundreds of system calls, whenever anything woke the loop.
  */
@@ -22,6 +24,7 @@ struct link {
     uint64_t node;
     uint16_t shard;
     bool wanted;
+    bool failed; /* it could not be opened, which was logged */
     char endpoint[VIEW_TEXT_LEN];
     void *live;
     void *bulk;
@@ -35,7 +38,11 @@ struct links {
     int monitored; /* epoll set of the monitors' descriptors */
     uint64_t monitors;
     uint64_t dropped;
+    uint32_t failed; /* links that could not be opened */
+    int64_t retry_ns;
 };
+
+#define LINKS_RETRY_NS INT64_C(1000000000)
 
 int links_new(const struct links_options *options, struct links **out)
 {
@@ -102,11 +109,16 @@ static void connect_link(struct links *links, struct link *link)
         error = socket_join(link->live, link->endpoint);
     if (error == 0)
         error = socket_join(link->bulk, link->endpoint);
-    if (error == 0)
-        return;
-    log_printf(links->options.log, LOG_LEVEL_ERROR, "cannot connect to peer %s: %s", link->endpoint,
-               error_message(error));
-    disconnect(links, link);
+    if (error != 0 && !link->failed)
+        log_printf(links->options.log, LOG_LEVEL_ERROR,
+                   "cannot connect to peer %s: %s; trying again each second", link->endpoint,
+                   error_message(error));
+    if (error == 0 && link->failed)
+        log_printf(links->options.log, LOG_LEVEL_INFO, "can connect to peer %s again",
+                   link->endpoint);
+    link->failed = error != 0;
+    if (error != 0)
+        disconnect(links, link);
 }
 
 static void want(struct links *links, const struct view_member *member, uint16_t shard)
@@ -131,6 +143,13 @@ static void want(struct links *links, const struct view_member *member, uint16_t
     connect_link(links, link);
 }
 
+static void count_failed(struct links *links)
+{
+    links->failed = 0;
+    for (uint32_t i = 0; i < links->count; i++)
+        links->failed += links->links[i].failed;
+}
+
 void links_follow(struct links *links, const struct view *view)
 {
     for (uint32_t i = 0; i < links->count; i++)
@@ -149,6 +168,18 @@ void links_follow(struct links *links, const struct view *view)
         disconnect(links, &links->links[i]);
         links->links[i] = links->links[--links->count];
     }
+    count_failed(links);
+}
+
+void links_retry(struct links *links, int64_t now_ns)
+{
+    if (links->failed == 0 || now_ns < links->retry_ns)
+        return;
+    links->retry_ns = now_ns + LINKS_RETRY_NS;
+    for (uint32_t i = 0; i < links->count; i++)
+        if (links->links[i].failed)
+            connect_link(links, &links->links[i]);
+    count_failed(links);
 }
 
 void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,

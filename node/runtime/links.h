@@ -15,9 +15,10 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "node/cluster/shard.h"
 #include "node/cluster/view.h"
 
-enum { LINKS_MAX = 1024 };
+enum { LINKS_MAX = SHARD_PEERS_MAX };
 
 struct links;
 
@@ -32,6 +33,8 @@ struct links_options {
 MUST_USE int links_new(const struct links_options *options, struct links **out);
 void links_free(struct links **links);
 void links_follow(struct links *links, const struct view *view);
+/* Tries again, once a second, to open what could not be opened, for want of descriptors say. */
+void links_retry(struct links *links, int64_t now_ns);
 /* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
 void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
                 size_t len);

@@ -68,6 +68,7 @@ struct shard_loop {
     struct shard_writes writes;
     struct shard_journal journal;
     pthread_t thread;
+    bool opened; /* `loop` is there to be closed */
     bool started;
     bool resigning;
     bool closed; /* nothing is read any more: what is decided from here on would not be written */
@@ -392,6 +393,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 /* Looks for lost connections, when one of their monitors has something to tell. */
 static void poll_links(struct shard_loop *loop)
 {
+    links_retry(loop->links, now_of(loop));
     if (!loop->links_due)
         return;
     loop->links_due = false;
@@ -465,6 +467,7 @@ static int open_loop(struct shard_loop *loop)
     loop->poll_links.data = &loop->links_due;
     if (uv_loop_init(&loop->loop) != 0)
         return TG_EIO;
+    loop->opened = true;
     const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
                     uv_timer_init(&loop->loop, &loop->timer) == 0 &&
                     uv_idle_init(&loop->loop, &loop->idle) == 0 &&
@@ -599,9 +602,11 @@ void shard_loop_free(struct shard_loop **pointer)
     *pointer = NULL;
     if (loop == NULL)
         return;
-    uv_walk(&loop->loop, close_handle, NULL);
-    (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&loop->loop);
+    if (loop->opened) {
+        uv_walk(&loop->loop, close_handle, NULL);
+        (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&loop->loop);
+    }
     drop_letters(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);

@@ -33,6 +33,24 @@ def lone(tmp_path, ports):
     node.close()
 
 
+# Too few open files are named at the start; libraries would end the process without a word.
+def test_too_few_open_files_are_refused_in_words(lone):
+    lone.spawn(command=["prlimit", "--nofile=28:28", *lone.command()])
+    assert lone.wait_exit() == 2
+    assert "may open 28 files and needs at least" in lone.log() and "LimitNOFILE" in lone.log()
+
+
+# Whoever reads the log may go, a pipe's reader say: the node serves on, and ends in order.
+def test_a_node_outlives_the_reader_of_its_log(lone):
+    script = 'exec "$@" 2> >(grep -m1 "tidegated ready")'
+    lone.spawn(command=["bash", "-c", script, "bash", *lone.command()])
+    lone.wait_ready()
+    lone.signal(signal.SIGHUP)
+    wait_for(lambda: lone.status()["healthy"], 5, "it is healthy")
+    assert lone.is_running
+    assert lone.stop() == 0
+
+
 # Without any argument a node serves at once, and the client finds it without any either.
 @pytest.mark.skipif(not all(map(is_free, DEFAULT_PORTS)),
                     reason="the default ports 7600 to 7602 are taken by another program")

@@ -427,6 +427,41 @@ static void only_a_port_without_a_listener_refuses(void **state)
     assert_true(socket_refused(f->endpoint));
 }
 
+/* A link that could not be opened, because all sockets were taken, is opened when one is free: no
+ * change of the view is needed. */
+static void a_link_that_could_not_be_opened_is_tried_again(void **state)
+{
+    enum { SOCKETS = 8 };
+    struct fixture *f = *state;
+    const struct log silent = {.write = NULL};
+    struct view_member members[2];
+    struct view view;
+    void *context = NULL;
+    void *taken[SOCKETS];
+    uint32_t count = 0;
+
+    assert_int_equal(socket_context_new(SOCKETS, &context), 0);
+    while (count < SOCKETS && (taken[count] = zmq_socket(context, ZMQ_DEALER)) != NULL)
+        count++;
+    const struct links_options options = {context, &silent, SELF, 0, NULL};
+    assert_int_equal(links_new(&options, &f->links), 0);
+    make_view(&view, members, f->endpoint);
+    links_follow(f->links, &view);
+    while (count > 0)
+        socket_close(&taken[--count]);
+    int64_t now_ns = 1;
+    zmq_pollitem_t item = {.socket = f->router, .events = ZMQ_POLLIN};
+    bool came = false;
+    for (int waited = 0; !came && waited < WAIT_MS; waited += STEP_MS) {
+        links_retry(f->links, now_ns += INT64_C(1000000000));
+        links_send(f->links, OTHER, 0, false, "frame", 5);
+        came = zmq_poll(&item, 1, STEP_MS) == 1;
+    }
+    links_free(&f->links);
+    socket_context_free(&context);
+    assert_true(came);
+}
+
 /* A connection that is lost is told with its node; one that is given up is not. */
 static void a_lost_link_is_told_with_its_node(void **state)
 {
@@ -542,6 +577,7 @@ int main(void)
         TEST(too_long_a_frame_ends_the_connection),
         TEST(a_bind_tells_what_is_wrong),
         TEST(links_follow_the_view),
+        TEST(a_link_that_could_not_be_opened_is_tried_again),
         TEST(only_a_port_without_a_listener_refuses),
         TEST(a_lost_link_is_told_with_its_node),
         TEST(gossip_lines_are_made_once_and_tidied),
