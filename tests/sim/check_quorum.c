@@ -65,6 +65,7 @@ void check_ballots(struct sim *sim, struct node *node, uint8_t shard)
             term_compare(&term, &node->ballots[place]) == 0)
             continue;
         node->ballots[place] = term;
+        sim->ballots_ns[place] = sim->now_ns;
         check_opened(sim, node, vnode, &term);
     }
 }

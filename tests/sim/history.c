@@ -10,9 +10,11 @@
  * what they repeat; so an operation that took long while nodes repeated something may have been
  * charged more often than it was sent. That can explain a denial, never an admission too many.
  *
- * Clocks that were stepped differ by seconds, within which a part of a token drains: who decides by
- * the earlier clock finds a token of two hours used that others find given back to its last second.
- * So then a count may seem one more than it is; it never seems less, and nobody is admitted by it.
+ * Clocks differ, by seconds if they were stepped, and meanwhile a part of a token drains: who
+ * decides by the earlier clock finds a token of two hours used that others find given back to its
+ * last second. So a count may seem one more than it is, after a step, or until the clock of a new
+ * decider has come to where that of the one before it was; it never seems less, and nobody is
+ * admitted by it.
  *
  * K9  The history of each key of consistency quorum is linearizable, whatever went wrong; but for a
  *     node that got an old copy of its disk. It forgets what it promised and accepted, which no
@@ -50,6 +52,13 @@ void history_again(struct sim *sim, uint32_t at)
         sim->history.ops[at].extra++;
 }
 
+/* Whether the answer may be that of a new decider whose clock is behind that of the one before. */
+static bool seems_fuller(const struct sim *sim, uint32_t key, const struct linear_op *op)
+{
+    const int64_t opened_ns = sim->ballots_ns[sim->keys[key].vnode];
+    return opened_ns > 0 && op->call_ns <= opened_ns + 2 * SIM_OFFSET_MAX_MS * SIM_MS;
+}
+
 void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used)
 {
     struct linear_op *op = &sim->history.ops[at];
@@ -60,7 +69,7 @@ void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used)
     op->allowed = allowed;
     op->extra += (uint32_t)(repeated < most ? repeated : most);
     op->used = op->extra > 0 ? -1 : (int64_t)used;
-    op->slack = sim->stepped;
+    op->slack = sim->stepped || seems_fuller(sim, sim->history.keys[at], op);
     sim->coverage.quorum_answers++;
 }
 

@@ -13,7 +13,6 @@
 enum {
     MEMORY_BYTES = 4 << 20,
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
-    OFFSET_MAX_MS = 20,
     DRIFT_MAX_PPB = 100000
 };
 
@@ -159,7 +158,8 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id)
     node->bootstrap = index == 0;
     node->member = index < sim->options.nodes;
     node->shard_count = (uint16_t)(1 + random_below(random, sim->options.shards));
-    node->wall_offset_ns = random_between(random, -OFFSET_MAX_MS * SIM_MS, OFFSET_MAX_MS * SIM_MS);
+    node->wall_offset_ns =
+        random_between(random, -SIM_OFFSET_MAX_MS * SIM_MS, SIM_OFFSET_MAX_MS * SIM_MS);
     node->drift_ppb = (int32_t)random_between(random, -DRIFT_MAX_PPB, DRIFT_MAX_PPB);
 }
 

@@ -49,6 +49,7 @@ enum {
     SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
     SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
     SIM_BASES_MAX = 16,                     /* keys of a phase whose bases are kept */
+    SIM_OFFSET_MAX_MS = 20,                 /* by which a wall clock is off, unless it is stepped */
     SIM_BASE_LEN = 1024,
     SIM_TEXT_LEN = 64,
     SIM_PAST_MAX = 4096,  /* ring configurations of a run */
@@ -390,11 +391,12 @@ struct sim {
     struct key keys[SIM_KEYS_MAX];
     struct load load;
     struct history history;
-    bool flooded;                     /* tables are full of keys that nobody counts */
-    bool stepped;                     /* clocks differ by more than they should */
-    bool mid_step;                    /* processes may end between two effects */
-    bool crash_due;                   /* the node at hand ends with this event */
-    uint8_t deciders[SIM_VNODES_MAX]; /* a bit for each node that decides */
+    bool flooded;                       /* tables are full of keys that nobody counts */
+    bool stepped;                       /* clocks differ by more than they should */
+    int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
+    bool mid_step;                      /* processes may end between two effects */
+    bool crash_due;                     /* the node at hand ends with this event */
+    uint8_t deciders[SIM_VNODES_MAX];   /* a bit for each node that decides */
     struct front fronts[SIM_VNODES_MAX];
     uint8_t acting; /* the node whose event is carried out */
     struct merge_base bases[SIM_NODES_MAX][SIM_BASES_MAX];
