@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 100, EARLY_PHASES = 3 };
+enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
