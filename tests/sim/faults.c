@@ -108,8 +108,9 @@ static void snapshot(struct sim *sim)
     struct node *node = node_some_up(sim);
     if (!on(sim, FAULT_SNAPSHOT))
         return;
-    if (node->disk.snapshot == NULL) {
-        disk_take_snapshot(&node->disk);
+    if (node->disk.snapshot == NULL) { /* all of them: this fault is to come back to one of them */
+        for (uint32_t i = 0; i < sim->node_count; i++)
+            disk_take_snapshot(&sim->nodes[i].disk);
         return;
     }
     if (node_up_count(sim) < node_members(sim))
