@@ -667,6 +667,76 @@ static void a_term_is_opened_on_nothing_but_the_state_that_was_pulled(void **sta
     lab_free(lab);
 }
 
+/* B4: a ballot is promised to its writer alone. Of one that another speaks of it is kept in mind
+ * that the next one must be above it. */
+static void a_ballot_that_another_speaks_of_is_noted_and_not_promised(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    const struct term spoken = {lab->config->epoch, UINT64_C(100) << TERM_INCARNATION_BITS,
+                                lab->shards[RIVAL].node};
+    const struct peer_vnode ballot = {
+        .vnode = GHOST_VNODE, .role = ROLE_RECOVERING, .term = spoken, .flags = ENTRY_BALLOT};
+    (void)state;
+    peer_put_vnode(&lab->records, PEER_QUERY, &ballot);
+    lab_speak(lab, GHOST, ASKED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_false(has_promised(lab, &spoken));
+    const struct term own = ghosts_let_campaign(lab);
+    assert_true(term_compare(&own, &spoken) > 0);
+    lab_free(lab);
+}
+
+/* B3: who is no replica has no vote, whatever it is asked. */
+static void who_dropped_the_vnode_promises_nothing_of_it(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    lab_run(lab, 5 * LAB_MS);
+    vnodes_drop(lab->shards[ASKED].shard, GHOST_VNODE);
+    lab->shards[ASKED].shard->vnodes[GHOST_VNODE].rank = UINT8_MAX; /* nor is it one again */
+    const struct term ballot = ghost_asks(lab, GHOST, RIVAL_NUMBER, 0);
+    assert_false(has_promised(lab, &ballot));
+    lab_free(lab);
+}
+
+/* B3: who has an older view than its decider is no candidate, though that one invites it. */
+static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state)
+{
+    (void)state;
+    for (uint32_t newer = 0; newer < 2; newer++) {
+        struct lab *lab = lab_of_ghosts();
+        struct peer_vnode pass = ghost_entry(lab, 5, 50);
+        pass.term.epoch = pass.state.epoch = lab->config->epoch + newer;
+        peer_put_vnode(&lab->records, PEER_OPENED, &pass);
+        lab_speak(lab, GHOST, ASKED);
+        ghost_gives(lab, GHOST, pass.term, 1, true);
+        peer_put_vnode(&lab->records, PEER_PASS, &pass);
+        lab_speak(lab, GHOST, ASKED);
+        const bool asks = quorum_of(lab->shards[ASKED].shard, GHOST_VNODE)->campaigning;
+        assert_int_equal(asks, newer == 0);
+        lab_free(lab);
+    }
+}
+
+/* The promise of an earlier ballot is none of this one: whoever gave it may have promised another
+ * candidate more meanwhile. */
+static void a_promise_of_an_earlier_ballot_does_not_count(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    struct term earlier = ballot;
+    earlier.number--;
+    ghost_reports(lab, &earlier, 0, ENTRY_PROMISED);
+    journal_goes_on(lab);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +758,10 @@ int main(void)
         cmocka_unit_test(who_has_promised_is_bound_to_its_candidate_for_a_while),
         cmocka_unit_test(a_ballot_of_an_older_configuration_is_not_promised),
         cmocka_unit_test(a_promise_that_is_repeated_counts_once),
+        cmocka_unit_test(a_ballot_that_another_speaks_of_is_noted_and_not_promised),
+        cmocka_unit_test(who_dropped_the_vnode_promises_nothing_of_it),
+        cmocka_unit_test(who_is_passed_a_vnode_of_a_newer_configuration_declines),
+        cmocka_unit_test(a_promise_of_an_earlier_ballot_does_not_count),
         cmocka_unit_test(a_term_is_opened_on_nothing_but_the_state_that_was_pulled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
