@@ -360,7 +360,8 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
         const uint32_t next = part->next_load;
         part->next_load = POOL_NONE;
         if (result == 0 || result == TG_ENOTFOUND) {
-            part->loaded |= (uint8_t)(1u << part->loading);
+            if (result == TG_ENOTFOUND) /* else it is in memory now, or is loaded again (P5) */
+                part->loaded |= (uint8_t)(1u << part->loading);
             parts_dispatch(shard, index, effects);
         } else {
             const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};

@@ -574,6 +574,13 @@ static void loaded(struct lab *lab, int result)
     lab_perform(lab, 0);
 }
 
+/* The slot leaves memory; it is on disk. */
+static void evict(struct table *table, const struct stored *slot)
+{
+    table_drop(table, table_lookup(table, slot->id));
+    table_filter_add(table, slot->vnode, slot->id);
+}
+
 static uint64_t ask_stored(struct lab *lab)
 {
     const struct stored *stored = lab->context;
@@ -707,6 +714,49 @@ static void a_check_that_waits_for_more_asks_the_disk_anew(void **state)
     lab_free(lab);
 }
 
+/* Both slots of a rule are on disk. The first comes, and leaves memory again while the second is
+ * read: it is loaded anew, and not taken for a new one. */
+static void a_slot_that_left_memory_again_is_no_new_one(void **state)
+{
+    static const char rules[] =
+        "rules:\n"
+        "  - {name: two, match: {api: /two}, key: [user], limits: [\n"
+        "      {rate: 10/d, algorithm: fixed_window}, {rate: 100/d, algorithm: sliding_window}]}\n";
+    const char *attributes[] = {"api=/two", "user=ada", NULL};
+    struct stored slots[2];
+    struct lab *lab = *state;
+    struct table *table = lab->shards[0].shard->table;
+    uint32_t count = 0;
+    (void)lab_rules(lab, rules);
+    lab_ask_attributes(lab, 9, attributes);
+    assert_true(lab_answer(lab, lab_send(lab, 0, 1000), 0).allowed);
+    for (uint32_t slot = 0; slot < table_slots_end(table) && count < 2; slot++) {
+        if (!table_slot_used(table, slot))
+            continue;
+        slots[count].vnode = table_slot_vnode(table, slot);
+        slots[count].id = table_slot_id(table, slot);
+        const int len = table_export(table, slot, slots[count].state, sizeof slots[count].state);
+        assert_true(len > 0);
+        slots[count++].len = (size_t)len;
+    }
+    assert_int_equal(count, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        evict(table, &slots[i]);
+    lab_ask_attributes(lab, 5, attributes);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    for (size_t asked = 0; asked < 4 && !lab_answered(lab, seq); asked++) {
+        lab_run(lab, LAB_MS);
+        assert_true(lab->load_count > asked);
+        const bool second = hash128_equal(lab->loads[asked].id, slots[1].id);
+        if (asked == 1)
+            evict(table, &slots[!second]);
+        shard_loaded(lab->shards[0].shard, lab->now_ns, slots[second].vnode, slots[second].id, 0,
+                     slots[second].state, slots[second].len, &lab->effects);
+        lab_perform(lab, 0);
+    }
+    assert_false(lab_answer(lab, seq, 0).allowed);
+}
+
 /* An answer of the disk to a question that nobody asked changes nothing. */
 static void an_unasked_answer_of_the_disk_is_harmless(void **state)
 {
@@ -744,6 +794,7 @@ int main(void)
         LAB_TEST(a_disk_that_fails_decides_nothing, set_up_stored),
         cmocka_unit_test(copies_that_wait_for_the_disk_count_once),
         cmocka_unit_test(a_check_that_waits_for_more_asks_the_disk_anew),
+        LAB_TEST_ONE(a_slot_that_left_memory_again_is_no_new_one),
         LAB_TEST(an_unasked_answer_of_the_disk_is_harmless, set_up_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
