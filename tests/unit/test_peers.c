@@ -533,6 +533,80 @@ static void a_peer_without_recent_echoes_lags(void **state)
     lab_free(lab);
 }
 
+/* The ghost says that it opened a term of the vnode: the one of that ordinal, 0 in an announcement.
+ */
+static void ghost_opens(struct lab *lab, uint32_t vnode, uint32_t ordinal)
+{
+    struct peer_vnode opened = {.vnode = vnode, .role = ROLE_DECIDING, .sync = ordinal};
+    opened.term = (struct term){1, 5, lab->shards[1].node};
+    opened.state = opened.term;
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, 1, 0);
+}
+
+/* Whether an echo of now is a lease, told by who has opened `opened` terms; with `announced` > 0 it
+ * ends an announcement of so many. */
+static bool leases(struct lab *lab, uint64_t opened, uint32_t announced)
+{
+    struct shard *shard = lab->shards[0].shard;
+    const struct peer_ping ping = {
+        .sent_ns = lab->now_ns,
+        .echo_ns = lab->now_ns,
+        .opened = opened,
+        .announces = announced > 0,
+        .announced = announced,
+        .patience_ms = 100,
+        .process = lab->shards[0].node ^ hash_mix64(lab->shards[0].options.boot),
+    };
+    shard->peers[0]->echo_ns = 0;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    return peers_lease_holds(shard, 0);
+}
+
+/* P4: of an announcement in which something is missing nothing counts, nor do parts of two make
+ * one; and a term that is told twice is still one. What an earlier process opened says nothing of
+ * this. */
+static void terms_are_known_when_all_of_them_were_told(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    lab->shards[1].options.boot = 5;
+    assert_true(leases(lab, 0, 0));
+    ghost_opens(lab, 3, 2); /* the first was lost */
+    ghost_opens(lab, 3, 2);
+    assert_false(leases(lab, 2, 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        ghost_opens(lab, 3, 0);
+        assert_false(leases(lab, 2, 2));
+    }
+    ghost_opens(lab, 3, 0);
+    ghost_opens(lab, 4, 0);
+    assert_true(leases(lab, 2, 2));
+    ghost_opens(lab, 5, 3);
+    assert_true(leases(lab, 3, 0));
+    lab->shards[1].options.boot++;
+    assert_false(leases(lab, 3, 0));
+    lab_free(lab);
+}
+
+/* What nobody sent yet cannot be echoed: after a clock was set back such an echo would be a lease
+ * for as long as it was set. */
+static void an_echo_of_the_future_is_no_lease(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_pings(lab, 0, 100, 0);
+    ghost_pings(lab, -60000, 100, 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        lab_run(lab, 20 * LAB_MS);
+        ghost_pings(lab, 5000, 100, 0); /* it lives, and echoes nothing new */
+    }
+    assert_false(peers_silent(lab->shards[0].shard, 0));
+    assert_false(peers_lease_holds(lab->shards[0].shard, 0));
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +631,8 @@ int main(void)
         cmocka_unit_test(patience_falls_only_after_it_was_kept_once_more),
         cmocka_unit_test(patience_has_an_end_whatever_is_measured_or_told),
         cmocka_unit_test(a_peer_without_recent_echoes_lags),
+        cmocka_unit_test(terms_are_known_when_all_of_them_were_told),
+        cmocka_unit_test(an_echo_of_the_future_is_no_lease),
         cmocka_unit_test(a_successor_with_an_earlier_clock_is_echoed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
