@@ -15,18 +15,22 @@
 #include "storage/env.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 
 enum {
     ENV_MODE = 0600,
     ENV_READERS_MAX = 126,
-    ENV_ATTEMPTS_MAX = 48, /* doublings of a map until the address space ends, with room */
-    ENV_TG_FLOOR = -99,    /* TG_E* lie above, LMDB's codes below */
+    ENV_LOCKS_BYTES = 16 << 10, /* more than LMDB needs for so many: 64 each, and a head */
+    ENV_ATTEMPTS_MAX = 48,      /* doublings of a map until the address space ends, with room */
+    ENV_TG_FLOOR = -99,         /* TG_E* lie above, LMDB's codes below */
 };
 
 int env_code(int result)
@@ -74,6 +78,22 @@ static int64_t monotonic_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Gives the file of locks its blocks: LMDB maps it with holes, and where the disk has no room the
+ * first touch of one would end the process by SIGBUS, without a word. Raw result. */
+static int reserve_locks(const char *folder)
+{
+    char path[PATH_MAX];
+    const int len = snprintf(path, sizeof path, "%s/lock.mdb", folder);
+    if (len < 0 || (size_t)len >= sizeof path)
+        return ENAMETOOLONG;
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, ENV_MODE);
+    if (file < 0)
+        return errno;
+    const int result = posix_fallocate(file, 0, ENV_LOCKS_BYTES);
+    (void)close(file);
+    return result == EINVAL || result == EOPNOTSUPP ? 0 : result; /* not of this file system */
+}
+
 /* Opens LMDB at env->path with a map of env->map_bytes. Raw result. */
 static int env_attach(struct env *env)
 {
@@ -87,6 +107,9 @@ static int env_attach(struct env *env)
     result = mdb_env_set_mapsize(env->mdb, env->map_bytes);
     if (result == 0) {
         result = mdb_env_set_maxreaders(env->mdb, ENV_READERS_MAX);
+    }
+    if (result == 0) {
+        result = reserve_locks(env->path);
     }
     if (result == 0) {
         result = mdb_env_open(env->mdb, env->path, MDB_NOTLS, ENV_MODE);

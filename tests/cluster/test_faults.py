@@ -100,6 +100,16 @@ def use_keys(cluster, prefix, count, limit):
 
 
 # Limits are kept in memory while the disk is full, operators see it, and it ends by itself.
+def test_a_new_store_on_a_full_disk_is_refused_in_words(small_disk, new_cluster):
+    node = new_cluster(1)[0]
+    node.data = str(small_disk / "data")
+    os.mkdir(node.data)
+    fill(small_disk)
+    node.spawn()
+    assert node.wait_exit() == 3
+    assert "No space left on device" in node.log()
+
+
 def test_a_full_disk_is_told_and_survived(small_disk, new_cluster, measured):
     cluster = new_cluster(3)
     full = cluster[2]
