@@ -10,7 +10,8 @@
  * K12  When a ballot is opened, a majority of the vnode's replicas has promised it on disk, or a
  *      higher one; while the ring changes, of those by the old configuration and of those by the
  *      new one. Where an operator forced the change, those by the new one are enough (Q11 of
- *      quorum.c).
+ *      quorum.c). A disk of which an old copy was restored has forgotten promises: after that this
+ *      is not judged, as K9 of history.c is not.
  */
 #include <string.h>
 
@@ -47,7 +48,7 @@ static void check_opened(struct sim *sim, const struct node *node, uint32_t vnod
                          const struct term *ballot)
 {
     const struct view *view = node->view;
-    if (view == NULL || ballot->epoch != view->epoch)
+    if (view == NULL || ballot->epoch != view->epoch || sim->coverage.snapshots > 0)
         return;
     const bool joint = !view->stable && !ring_config_epoch_forced(view->epoch);
     if (!majority_promised(sim, &view->to, vnode, ballot) ||
