@@ -67,6 +67,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(quorum_unavailable, "quorum checks refused", true)                                           \
     X(stand_ins, "stand-ins", true)                                                                \
     X(nights, "blackouts under load", true)                                                        \
+    X(shifts, "ring changes in a split", true)                                                     \
     X(histories, "histories judged", true)                                                         \
     X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3 };
+enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3, SHIFT_ONE_IN = 8 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -82,6 +82,18 @@ static void draw_beside(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* The same for phase shift, which came later. */
+static void draw_shift(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x7368696674);
+    if (random_below(&random, SHIFT_ONE_IN) != 0)
+        return;
+    const int phase = phase_find("shift", 5);
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -110,6 +122,7 @@ static void draw(uint64_t seed, struct options *out)
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
     draw_beside(seed, out);
+    draw_shift(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

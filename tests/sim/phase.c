@@ -20,8 +20,9 @@ static const struct phase phases[] = {
     {"force", 1, false, NULL, phase_force},    {"flood", 2, true, NULL, phase_flood},
     {"full", 2, true, NULL, phase_full},       {"split", 6, false, NULL, phase_split},
     {"merge", 5, false, NULL, phase_merge},    {"chaos", 8, false, NULL, phase_chaos},
-    {"night", 0, false, NULL, phase_night}, /* it, lag and alone are drawn beside: options.c */
+    {"night", 0, false, NULL, phase_night}, /* it, lag, alone, shift are drawn beside: options.c */
     {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
+    {"shift", 0, false, NULL, phase_shift},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -86,6 +86,7 @@ extern const struct phase_step phase_join[];
 extern const struct phase_step phase_replace[];
 extern const struct phase_step phase_drain[];
 extern const struct phase_step phase_remove[];
+extern const struct phase_step phase_shift[];
 extern const struct phase_step phase_force[];
 extern const struct phase_step phase_dark[];
 extern const struct phase_step phase_flood[];

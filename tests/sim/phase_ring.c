@@ -4,6 +4,8 @@
  *            for good; then it is started again                     checks charged twice
  *   remove   a dead node is taken out, and comes back as a          the same
  *            newcomer
+ *   shift    a node departs, is removed or joins while nothing      one limit a side; for sure,
+ *            passes between two sides                               what was known
  *   force    most voters die, all of them are removed by force,     one ring in one new lineage,
  *            the rest goes on, and all come back                    which serves all keys
  */
@@ -27,22 +29,31 @@ static bool holds_nothing(const struct node *node)
     return true;
 }
 
+/* Whether a node may go, and begins to; `sentence` says why not. */
+static bool tell_to_go(struct sim *sim, char sentence[CONTROL_SENTENCE_LEN])
+{
+    struct node *node = node_some_up(sim);
+    sim->plan.victim = node->index;
+    sim->plan.left = (uint32_t)random_below(phase_stream(sim), 2); /* it leaves for good */
+    node->member = false;
+    sim->coverage.departures++;
+    sim_tell(sim, 1, "n%u %s", node->index, sim->plan.left != 0 ? "leaves" : "drains");
+    return control_depart(node->control, sim->plan.left != 0 ? CONTROL_LEAVES : CONTROL_DRAINS,
+                          sentence) == 0;
+}
+
+static bool has_gone(struct sim *sim)
+{
+    return holds_nothing(&sim->nodes[sim->plan.victim]) ||
+           phase_not_yet(sim, "it holds something, or is in the ring");
+}
+
 static bool depart(struct sim *sim)
 {
-    struct node *node = &sim->nodes[sim->plan.victim];
-    if (phase_first(sim)) {
-        char sentence[CONTROL_SENTENCE_LEN] = "";
-        node = node_some_up(sim);
-        sim->plan.victim = node->index;
-        sim->plan.left = (uint32_t)random_below(phase_stream(sim), 2); /* it leaves for good */
-        node->member = false;
-        sim->coverage.departures++;
-        sim_tell(sim, 1, "n%u %s", node->index, sim->plan.left != 0 ? "leaves" : "drains");
-        if (control_depart(node->control, sim->plan.left != 0 ? CONTROL_LEAVES : CONTROL_DRAINS,
-                           sentence) != 0)
-            sim_fail(sim, "node %u may not go: %s", node->index, sentence);
-    }
-    return holds_nothing(node) || phase_not_yet(sim, "it holds something, or is in the ring");
+    char sentence[CONTROL_SENTENCE_LEN] = "";
+    if (phase_first(sim) && !tell_to_go(sim, sentence))
+        sim_fail(sim, "node %u may not go: %s", sim->plan.victim, sentence);
+    return has_gone(sim);
 }
 
 /* A node that leaves says good-bye, and stops. */
@@ -140,6 +151,108 @@ const struct phase_step phase_remove[] = {
     {"half", step_some},     {"quiet", step_quiet}, {"die", die},          {"remove", take_out},
     {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit}, {"judge", step_kept},
     {"back", come_back},     {"rest", step_rest},   {"equal", step_equal}, {NULL, NULL},
+};
+
+/* ---- shift ----------------------------------------------------------------------------------- */
+
+enum { SHIFT_MIN_MS = 200, SHIFT_MAX_MS = 3000, SHIFT_BEFORE_MS = 400 };
+
+static bool cut(struct sim *sim)
+{
+    struct random *random = phase_stream(sim);
+    const uint32_t side = 1 + (uint32_t)random_below(random, (1u << sim->node_count) - 2);
+    const bool at_once = random_below(random, 2) == 0;
+    const int64_t ms = random_between(random, 0, SHIFT_BEFORE_MS);
+    if (!options_fault(&sim->options, FAULT_CUT))
+        return true;
+    sim_tell(sim, 1, "cut %02x off", side);
+    net_cut(sim, side, false, at_once);
+    sim->coverage.splits++;
+    sim->plan.splits++;
+    phase_wait(sim, ms);
+    return true;
+}
+
+/* A spare node joins, if there is one. */
+static bool tell_to_join(struct sim *sim)
+{
+    for (uint8_t i = 0; i < sim->node_count; i++) {
+        if (sim->nodes[i].member)
+            continue;
+        sim->plan.victim = i;
+        sim->nodes[i].member = true;
+        sim_tell(sim, 1, "n%u joins", i);
+        node_start_later(sim, i, 0);
+        return true;
+    }
+    return false;
+}
+
+/* What changes begins in the middle of the split, and ends when it can. */
+static bool change(struct sim *sim)
+{
+    char sentence[CONTROL_SENTENCE_LEN] = "";
+    struct plan *plan = &sim->plan;
+    plan->change = (enum plan_change)random_below(phase_stream(sim), PLAN_CHANGE_END);
+    sim->coverage.shifts++;
+    if (plan->change == PLAN_JOIN && !tell_to_join(sim))
+        plan->change = PLAN_DEPART;
+    if (plan->change == PLAN_DEPART && !tell_to_go(sim, sentence)) {
+        sim->nodes[plan->victim].member = true; /* it finds itself alone, and stays */
+        plan->change = PLAN_JOIN;
+    }
+    if (plan->change == PLAN_REMOVE) {
+        (void)die(sim);
+        plan->splits++; /* a third one may decide what it decided */
+    }
+    phase_wait(sim, random_between(phase_stream(sim), SHIFT_MIN_MS, SHIFT_MAX_MS));
+    return true;
+}
+
+static bool heal(struct sim *sim)
+{
+    net_heal(sim);
+    sim_tell(sim, 1, "the split heals");
+    return true;
+}
+
+static bool changed(struct sim *sim)
+{
+    if (sim->plan.change == PLAN_REMOVE)
+        return take_out(sim);
+    return sim->plan.change == PLAN_JOIN || has_gone(sim);
+}
+
+static bool say_farewell_if_gone(struct sim *sim)
+{
+    return sim->plan.change != PLAN_DEPART || say_farewell(sim);
+}
+
+static bool all_back(struct sim *sim)
+{
+    return sim->plan.change == PLAN_JOIN ? step_owned(sim) : start_again(sim);
+}
+
+static bool judge_shift(struct sim *sim)
+{
+    check_splits(sim, sim->plan.keys, sim->plan.splits);
+    return true;
+}
+
+const struct phase_step phase_shift[] = {
+    {"half", step_some},
+    {"cut", cut},
+    {"change", change},
+    {"heal", heal},
+    {"changed", changed},
+    {"farewell", say_farewell_if_gone},
+    {"enough", step_enough},
+    {"drain", step_drain},
+    {"judge", judge_shift},
+    {"back", all_back},
+    {"rest", step_rest},
+    {"equal", step_equal},
+    {NULL, NULL},
 };
 
 /* ---- force ----------------------------------------------------------------------------------- */

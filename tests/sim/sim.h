@@ -345,6 +345,9 @@ struct merge_base {
 struct phase;
 
 /* Where the run is; phase.h tells of phases. */
+/* How the ring changes in phase shift. */
+enum plan_change { PLAN_DEPART, PLAN_REMOVE, PLAN_JOIN, PLAN_CHANGE_END };
+
 struct plan {
     const struct phase *phase;
     uint32_t phase_next; /* in options.phases */
@@ -357,6 +360,7 @@ struct plan {
     struct key_set lent; /* of phase alone */
     uint32_t side;       /* nodes that were cut off, a bit each */
     uint8_t victim;
+    enum plan_change change;
     uint32_t left;   /* of what the phase does several times */
     uint64_t bound;  /* what may be admitted above the limits */
     uint64_t splits; /* times at which two deciders may have come to be */
