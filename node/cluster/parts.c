@@ -16,13 +16,15 @@
  * P1  A ticket names a part and its generation, so an answer that comes too late meets nothing.
  *     Each process counts generations from another number: what it is not asked it is not told.
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
+ * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told where
+ *     the vnode has moved. So no forward can go round in circles.
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
  *     part here, or two for a moment, however often it is repeated. While it commits, each
- * repetition is recalled and waits beside it: a handful, until quorum.c gives them up. P5  That the
- * disk has no record of a key is known only for the moment at which it said so: a part that waits
- * for anything else asks the disk anew. P3  A part of a peer's forward never travels on: it is
- * decided here, or its sender is told where the vnode has moved. So no forward can go round in
- * circles.
+ *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up.
+ * P5  That the disk has no record of a key is known only for the moment at which it said so: a part
+ *     that waits for anything else asks the disk anew.
+ * P6  What the disk gave is in memory, and if it leaves again before the part is decided, the disk
+ *     is asked again: a key is new only if the disk did not have it.
  */
 #include <string.h>
 
@@ -352,6 +354,7 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
     (void)vnode;
     if (at == POOL_NONE)
         return;
+    const bool absent = table_lookup(shard->table, id) == TABLE_NONE;
     shard->stats.loads_missed += result == TG_ENOTFOUND;
     uint32_t index = shard->loads[at].first_part;
     shard->loads[at] = shard->loads[--shard->load_count];
@@ -360,7 +363,7 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
         const uint32_t next = part->next_load;
         part->next_load = POOL_NONE;
         if (result == 0 || result == TG_ENOTFOUND) {
-            if (result == TG_ENOTFOUND) /* else it is in memory now, or is loaded again (P5) */
+            if (absent) /* P6 */
                 part->loaded |= (uint8_t)(1u << part->loading);
             parts_dispatch(shard, index, effects);
         } else {

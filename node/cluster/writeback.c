@@ -141,6 +141,7 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
     if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return 0;
     shard->quorum_wanted = shard->quorum_wanted || vnodes_quorum(shard, number);
+    shard->vnodes[number].beyond = true; /* W2: even if its first header was never written */
     table_stats(shard->table, &stats);
     int result = TG_EFULL;
     if (stats.bytes < stats.bytes_max / 10 * 9)
@@ -161,7 +162,7 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
     } else {
         shard->vnodes[number].term = *state;
         shard->vnodes[number].merge.guard.blind = true;
-        shard->vnodes[number].beyond = true; /* W2: slots are written before their header */
+        shard->vnodes[number].beyond = true; /* W2 */
     }
     shard->vnodes[number].state = *state;
     table_set_vnode_seq(shard->table, number, seq);

@@ -687,6 +687,40 @@ static void copies_that_wait_for_the_disk_count_once(void **state)
     }
 }
 
+/* P6: what the disk has may be of the past, and is not taken into memory: then the key is new, and
+ * is not asked for again and again. */
+static void a_key_of_the_past_on_disk_is_new(void **state)
+{
+    struct lab *lab = lab_new(1, 1, 1);
+    struct stored stored = {.key = "k"};
+    struct limit brief = lab_limit(10);
+    (void)state;
+    brief.window_ns = 200 * LAB_MS;
+    lab_start_all(lab);
+    stored.vnode = lab_vnode_of(lab, stored.key);
+    stored.id = lab_slot_of(lab, stored.key, brief.algorithm);
+    assert_int_equal(lab_check(lab, 0, stored.key, &brief, 9).used, 9);
+    struct shard *shard = lab->shards[0].shard;
+    const int len = inspect_slot(shard, stored.id, stored.state, sizeof stored.state);
+    assert_true(len > 0);
+    lab_run(lab, 500 * LAB_MS);
+    const uint32_t slot = table_lookup(shard->table, stored.id);
+    if (slot != TABLE_NONE)
+        table_drop(shard->table, slot);
+    table_filter_add(shard->table, stored.vnode, stored.id);
+    lab_ask(lab, &brief, stored.key, OPERATION_CHECK, 5);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    assert_int_equal(lab->load_count, 1);
+    shard_loaded(shard, lab->now_ns, stored.vnode, stored.id, 0, stored.state, (size_t)len,
+                 &lab->effects);
+    lab_perform(lab, 0);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_answered(lab, seq));
+    assert_int_equal(lab_answer(lab, seq, 0).used, 5);
+    assert_int_equal(lab->load_count, 1);
+    lab_free(lab);
+}
+
 /* P5: what the disk said of a key is not believed later, when the check was kept waiting by
  * something else meanwhile: the key may have come, and have left memory again. */
 static void a_check_that_waits_for_more_asks_the_disk_anew(void **state)
@@ -793,6 +827,7 @@ int main(void)
         LAB_TEST(a_key_that_is_not_on_disk_is_new, set_up_stored),
         LAB_TEST(a_disk_that_fails_decides_nothing, set_up_stored),
         cmocka_unit_test(copies_that_wait_for_the_disk_count_once),
+        cmocka_unit_test(a_key_of_the_past_on_disk_is_new),
         cmocka_unit_test(a_check_that_waits_for_more_asks_the_disk_anew),
         LAB_TEST_ONE(a_slot_that_left_memory_again_is_no_new_one),
         LAB_TEST(an_unasked_answer_of_the_disk_is_harmless, set_up_stored),

@@ -437,6 +437,41 @@ static void who_holds_the_best_alone_is_sent_all_without_a_majority_too(void **s
     }
 }
 
+/* Slots that were on disk without a header, which came to be written after them, are parts of a
+ * state that is not claimed: whoever asks is told so. */
+static void slots_without_a_header_are_beyond_what_is_claimed(void **state)
+{
+    (void)state;
+    for (uint32_t restored = 0; restored < 2; restored++) {
+        struct lab *lab = lab_of_ghosts();
+        const uint32_t vnode = lab_vnode_owned(lab, ASKED);
+        const struct peer_vnode query = {.vnode = vnode, .role = ROLE_RECOVERING};
+        const struct limit limit = lab_limit(100);
+        const struct hash128 id = {1, 1};
+        uint8_t bytes[GHOST_STATE_MAX];
+        struct limit_decision decision;
+        struct table *table;
+        struct peer_record report;
+        assert_int_equal(table_new(&table, alloc_heap(), TABLE_MEMORY_MIN, 1), 0);
+        engine_one(table, id, 0, &limit, 7, OPERATION_CHECK, 0, lab->now_ns, &decision);
+        const int len = table_export(table, table_lookup(table, id), bytes, sizeof bytes);
+        table_free(&table);
+        assert_true(len > 0);
+        if (restored != 0)
+            assert_int_equal(shard_restore_slot(lab->shards[ASKED].shard, vnode, id, bytes,
+                                                (size_t)len, lab->now_ns),
+                             0);
+        lab_run(lab, 2 * LAB_MS);
+        peer_put_vnode(&lab->records, PEER_QUERY, &query);
+        lab_speak(lab, GHOST, ASKED);
+        lab_run(lab, 2 * LAB_MS);
+        assert_true(lab_said(lab, ASKED, GHOST, PEER_REPORT, &report) > 0);
+        assert_int_equal(report.vnode.vnode, vnode);
+        assert_int_equal(report.vnode.beyond, restored);
+        lab_free(lab);
+    }
+}
+
 /* A state that was to be pulled from a process that has ended is looked for again. */
 static void who_restarted_is_not_pulled_from_unasked(void **state)
 {
@@ -750,6 +785,7 @@ int main(void)
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_holds_the_best_without_what_is_beside_it_is_sent_all),
         cmocka_unit_test(who_holds_the_best_alone_is_sent_all_without_a_majority_too),
+        cmocka_unit_test(slots_without_a_header_are_beyond_what_is_claimed),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         cmocka_unit_test(a_pull_of_which_nothing_comes_is_repeated),
         cmocka_unit_test(a_pull_that_is_refused_ends_its_ballot),
