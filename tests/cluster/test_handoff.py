@@ -58,6 +58,7 @@ def join_under_load(cluster, measured, what, rejoin=False):
             joined.wait_ready()
         wait_for(settled, 60, "the cluster is healthy", 0.05)
         ended = time.monotonic()
+        load.pace_s = 0.0  # the rest without rests
         wait_for(lambda: load.count() > 1.5 * LIMIT * len(keys), 60, "every key is exhausted", 0.1)
     sent = sum(handoff(node)["bytes_sent"] for node in cluster.live)
     during_ms, before_ms = (percentile_ms(load, *span, 0.99) for span in ((begun, ended), quiet))

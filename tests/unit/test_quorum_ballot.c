@@ -25,6 +25,7 @@
 
 #include "base/random.h"
 #include "tests/unit/support_disk.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_shard.h"
 
 enum { USERS = 4, LIMIT = 150, OPS_MAX = 4096, NODES_MAX = 5, CONFIGS_MAX = 64 };
@@ -441,14 +442,14 @@ static void tell_many(uint32_t nodes, uint32_t faults, uint32_t seeds)
     const uint64_t first = chosen != NULL ? strtoull(chosen, NULL, 10) : 1;
     const uint64_t last = chosen != NULL  ? first
                           : count != NULL ? strtoull(count, NULL, 10)
-                                          : seeds;
+                                          : EFFORT(seeds);
     for (uint64_t seed = first; seed <= last; seed++) {
         (void)fprintf(stderr, "\r  seed %llu ", (unsigned long long)seed);
         decided += tell(seed, nodes, faults, &moved);
     }
     (void)fprintf(stderr, "\r  %u decided, %u transitions\n", decided, moved);
     assert_true(decided > 0);
-    assert_true(chosen != NULL || (faults & FAULT_RING) == 0 || moved > seeds / 2);
+    assert_true(chosen != NULL || (faults & FAULT_RING) == 0 || moved > EFFORT(seeds) / 2);
 }
 
 static void crashes_and_lost_batches_forget_nothing(void **state)
