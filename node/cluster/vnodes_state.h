@@ -97,6 +97,9 @@ bool vnodes_given_up(const struct shard *shard, uint64_t node);
 
 /* The link to `node`, or -1. */
 int vnodes_link_to(const struct vnode *vnode, uint64_t node);
+/* Whether what this node, no replica by its view, holds of a vnode of quorum counts in a
+ * configuration that it does not know yet: it promised or accepted in a term of a later epoch. */
+bool vnodes_kept(const struct shard *shard, uint32_t number);
 /* Whether this node is listed for a vnode that it has dropped, and all of it is gone. */
 bool vnodes_may_return(const struct shard *shard, uint32_t number);
 /* Forgets a vnode of which this node is no replica. */

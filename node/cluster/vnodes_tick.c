@@ -74,7 +74,7 @@ static void tick_replica(struct shard *shard, uint32_t number, struct effects *e
     if (!quorum)
         diverge_tick(shard, number);
     if (vnode->rank == UINT8_MAX) {
-        if (quorum || !diverge_keeps(shard, number, effects))
+        if (quorum ? !vnodes_kept(shard, number) : !diverge_keeps(shard, number, effects))
             vnodes_drop(shard, number);
     } else if (quorum) {
         quorum_replica_tick(shard, number, effects);

@@ -102,6 +102,11 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     vnode->drop_due = !shard->options.ephemeral;
 }
 
+bool vnodes_kept(const struct shard *shard, uint32_t number)
+{
+    return vnodes_quorum(shard, number) && !quorum_up_to_date(shard, number);
+}
+
 bool vnodes_may_return(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -133,7 +138,10 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     } else if (member && (vnode->role == ROLE_RECOVERING || vnodes_may_return(shard, number))) {
         vnodes_recover(shard, number, true, effects);
     } else if (!member && vnode->role != ROLE_ABSENT && !vnode->merge.deposed) {
-        vnodes_drop(shard, number);
+        if (vnodes_kept(shard, number))
+            vnodes_become_replica(shard, number);
+        else
+            vnodes_drop(shard, number);
     }
 }
 

@@ -772,6 +772,45 @@ static void a_promise_of_an_earlier_ballot_does_not_count(void **state)
     lab_free(lab);
 }
 
+/* What a replica accepted in a term of a later configuration, before it knew of that, outlives the
+ * configurations between, in which it is no replica: the decider counts on it. */
+static void what_was_accepted_for_a_later_ring_outlives_the_rings_between(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_of_ghosts();
+    struct ring_config *rings = calloc(4, sizeof *rings);
+    struct ring_member self;
+    assert_non_null(rings);
+    lab_member(&self, ASKED);
+    assert_int_equal(ring_config_set_voters(&rings[0], lab->config, &lab->shards[GHOST].node, 1),
+                     0);
+    assert_int_equal(ring_config_remove(&rings[1], &rings[0], lab->shards[ASKED].node), 0);
+    assert_int_equal(ring_config_settle(&rings[2], &rings[1]), 0);
+    assert_int_equal(ring_config_add(&rings[3], &rings[2], &self), 0);
+    struct peer_vnode opened = ghost_entry(lab, 7, 1);
+    opened.term.epoch = opened.state.epoch = rings[3].epoch;
+    peer_put_vnode(&lab->records, PEER_OPENED, &opened);
+    lab_speak(lab, GHOST, ASKED);
+    ghost_gives(lab, GHOST, opened.term, 1, true);
+    lab_run(lab, 5 * LAB_MS);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 50);
+        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_REPLICA);
+        ring_config_copy(lab->config_next, &rings[i]);
+        lab_adopt(lab);
+        for (uint32_t ms = 0; ms < 20; ms++) {
+            const struct peer_ping alive = {.sent_ns = lab->now_ns, .opened = 1};
+            lab_run(lab, LAB_MS);
+            peer_put_ping(&lab->records, &alive);
+            lab_speak(lab, GHOST, ASKED);
+        }
+    }
+    assert_int_equal(lab->shards[ASKED].journal->seq[GHOST_VNODE], 50);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_REPLICA);
+    free(rings);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -781,6 +820,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_may_leave_something_over_is_repeated),
         cmocka_unit_test(a_header_waits_for_what_a_copy_left_over),
         cmocka_unit_test(a_dropped_vnode_promises_nothing),
+        cmocka_unit_test(what_was_accepted_for_a_later_ring_outlives_the_rings_between),
         cmocka_unit_test(a_report_of_a_term_is_no_promise_of_it),
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_holds_the_best_without_what_is_beside_it_is_sent_all),
