@@ -38,12 +38,12 @@ static void list(struct shard *shard, uint32_t number)
     if (quorum->listed)
         return;
     quorum->listed = true;
-    shard->journal_list[shard->journal_count++] = number;
+    shard->journaling.list[shard->journaling.count++] = number;
 }
 
 void journal_promise(struct shard *shard, uint32_t number)
 {
-    shard->journal_held = 0; /* it may be held for its header only */
+    shard->journaling.held = 0; /* it may be held for its header only */
     quorum_of(shard, number)->promise_due = true;
     list(shard, number);
 }
@@ -88,13 +88,13 @@ static void add_to_batch(struct shard *shard, uint32_t number)
     if (quorum->in_batch)
         return;
     quorum->in_batch = true;
-    shard->journal_batch[shard->journal_batch_count++] = number;
+    shard->journaling.batch[shard->journaling.batch_count++] = number;
 }
 
 static void take_promises(struct shard *shard, struct shard_journal *out)
 {
-    for (uint32_t i = 0; i < shard->journal_count && out->count < out->capacity; i++) {
-        const uint32_t number = shard->journal_list[i];
+    for (uint32_t i = 0; i < shard->journaling.count && out->count < out->capacity; i++) {
+        const uint32_t number = shard->journaling.list[i];
         struct quorum *quorum = quorum_of(shard, number);
         if (!quorum->promise_due)
             continue;
@@ -127,7 +127,7 @@ static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *
     };
     out->bytes_len += (size_t)len;
     table_write_begin(shard->table, slot);
-    shard->journal_slots[shard->journal_slot_count++] = slot;
+    shard->journaling.slots[shard->journaling.slot_count++] = slot;
     add_to_batch(shard, number);
     quorum_of(shard, number)->batch_slots = true;
     quorum_of(shard, number)->ahead = true;
@@ -137,7 +137,7 @@ static void take_slots(struct shard *shard, struct shard_journal *out)
 {
     enum { SWEEPS_MAX = 4096 };
     uint32_t sweeps = 0;
-    while (out->count < out->capacity && shard->journal_slot_count < SHARD_JOURNAL_SLOTS &&
+    while (out->count < out->capacity && shard->journaling.slot_count < SHARD_JOURNAL_SLOTS &&
            out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX) {
         const uint32_t slot = table_next_dirty(shard->table, TABLE_JOURNAL);
         if (slot != TABLE_NONE)
@@ -149,8 +149,8 @@ static void take_slots(struct shard *shard, struct shard_journal *out)
 
 static void take_headers(struct shard *shard, struct shard_journal *out)
 {
-    for (uint32_t i = 0; i < shard->journal_count && out->count < out->capacity; i++) {
-        const uint32_t number = shard->journal_list[i];
+    for (uint32_t i = 0; i < shard->journaling.count && out->count < out->capacity; i++) {
+        const uint32_t number = shard->journaling.list[i];
         const struct vnode *vnode = &shard->vnodes[number];
         struct quorum *quorum = quorum_of(shard, number);
         if (!quorum->header_due || table_vnode_dirty(shard->table, number, TABLE_DISK) > 0 ||
@@ -182,53 +182,53 @@ static bool waits(const struct shard *shard, uint32_t number)
 static void shorten_list(struct shard *shard)
 {
     uint32_t kept = 0;
-    shard->journal_held = 0;
-    for (uint32_t i = 0; i < shard->journal_count; i++) {
-        const uint32_t number = shard->journal_list[i];
+    shard->journaling.held = 0;
+    for (uint32_t i = 0; i < shard->journaling.count; i++) {
+        const uint32_t number = shard->journaling.list[i];
         struct quorum *quorum = quorum_of(shard, number);
         quorum->listed = quorum->promise_due || quorum->header_due;
         if (!quorum->listed)
             continue;
-        shard->journal_list[kept++] = number;
-        shard->journal_held += waits(shard, number);
+        shard->journaling.list[kept++] = number;
+        shard->journaling.held += waits(shard, number);
     }
-    shard->journal_count = kept;
+    shard->journaling.count = kept;
 }
 
 void journal_tick(struct shard *shard)
 {
-    if (shard->journal_held == 0)
+    if (shard->journaling.held == 0)
         return;
     for (uint32_t i = 0; i < JOURNAL_STEPS && table_step(shard->table, shard->now_ns); i++)
         continue;
-    shard->journal_held = 0;
-    for (uint32_t i = 0; i < shard->journal_count; i++)
-        shard->journal_held += waits(shard, shard->journal_list[i]);
+    shard->journaling.held = 0;
+    for (uint32_t i = 0; i < shard->journaling.count; i++)
+        shard->journaling.held += waits(shard, shard->journaling.list[i]);
 }
 
 bool shard_journal_due(const struct shard *shard)
 {
-    return !shard->journal_out && !shard->options.ephemeral &&
-           shard->now_ns >= shard->journal_next_ns &&
-           (shard->journal_count > shard->journal_held ||
+    return !shard->journaling.out && !shard->options.ephemeral &&
+           shard->now_ns >= shard->journaling.next_ns &&
+           (shard->journaling.count > shard->journaling.held ||
             !table_target_idle(shard->table, TABLE_JOURNAL));
 }
 
 void shard_journal_gather(struct shard *shard, int64_t now_ns, struct shard_journal *out)
 {
     (void)now_ns;
-    ASSERT(!shard->journal_out); /* J1 */
+    ASSERT(!shard->journaling.out); /* J1 */
     ASSERT(out->capacity >= SHARD_JOURNAL_RECORDS_MIN &&
            out->bytes_capacity >= SHARD_JOURNAL_BYTES_MIN);
     out->count = 0;
     out->bytes_len = 0;
-    shard->journal_slot_count = 0;
-    shard->journal_batch_count = 0;
+    shard->journaling.slot_count = 0;
+    shard->journaling.batch_count = 0;
     take_promises(shard, out); /* J3 */
     take_slots(shard, out);
     take_headers(shard, out);
     shorten_list(shard);
-    shard->journal_out = true;
+    shard->journaling.out = true;
     shard->stats.journal_records += out->count;
 }
 
@@ -296,7 +296,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
         quorum->header_due = quorum->header_due || (header && kept);
         if (quorum->promise_due || quorum->header_due)
             list(shard, number);
-        shard->journal_held = 0;
+        shard->journaling.held = 0;
         return;
     }
     if (promises)
@@ -308,24 +308,24 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
 /* The batch that is out was written, or not. */
 static void finish(struct shard *shard, bool ok, struct effects *effects)
 {
-    for (uint32_t i = 0; i < shard->journal_slot_count; i++)
-        table_write_done(shard->table, shard->journal_slots[i], ok);
-    shard->journal_slot_count = 0;
-    shard->journal_out = false;
+    for (uint32_t i = 0; i < shard->journaling.slot_count; i++)
+        table_write_done(shard->table, shard->journaling.slots[i], ok);
+    shard->journaling.slot_count = 0;
+    shard->journaling.out = false;
     /* What is released may list vnodes, but gathers nothing: the batch's own list stands still. */
-    for (uint32_t i = 0; i < shard->journal_batch_count; i++)
-        release(shard, shard->journal_batch[i], ok, effects);
-    shard->journal_batch_count = 0;
+    for (uint32_t i = 0; i < shard->journaling.batch_count; i++)
+        release(shard, shard->journaling.batch[i], ok, effects);
+    shard->journaling.batch_count = 0;
 }
 
 void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects)
 {
-    ASSERT(shard->journal_out);
+    ASSERT(shard->journaling.out);
     shard_enter(shard, now_ns);
     shard->stats.journal_batches += ok;
     shard->stats.journal_failures += !ok;
     if (!ok)
-        shard->journal_next_ns = shard->now_ns + SHARD_JOURNAL_REST_NS;
+        shard->journaling.next_ns = shard->now_ns + SHARD_JOURNAL_REST_NS;
     finish(shard, ok, effects);
     shard_settle(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
@@ -336,9 +336,9 @@ void journal_pretend(struct shard *shard, struct effects *effects)
 {
     struct shard_journal_record records[SHARD_JOURNAL_RECORDS_MIN];
     struct shard_journal batch = {.records = records, .capacity = SHARD_JOURNAL_RECORDS_MIN};
-    while (shard->options.ephemeral && shard->journal_count > 0) {
+    while (shard->options.ephemeral && shard->journaling.count > 0) {
         batch.count = 0;
-        shard->journal_batch_count = 0;
+        shard->journaling.batch_count = 0;
         take_promises(shard, &batch);
         take_headers(shard, &batch); /* no slot is dirty: the disk is no target */
         shorten_list(shard);

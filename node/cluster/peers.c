@@ -301,8 +301,8 @@ static void fall_into_step(struct shard *shard)
 {
     const int64_t interval_ns = peers_interval_ns(shard);
     if (interval_ns != shard->options.keepalive_ns &&
-        shard->next_ping_ns - shard->now_ns <= interval_ns / 2)
-        shard->next_ping_ns = shard->now_ns;
+        shard->keepalive.next_ping_ns - shard->now_ns <= interval_ns / 2)
+        shard->keepalive.next_ping_ns = shard->now_ns;
 }
 
 /* Names a process of a node: a ping may come to one that took the address of another. */
@@ -448,9 +448,9 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
 
 int64_t peers_interval_ns(const struct shard *shard)
 {
-    const bool idle = shard->now_ns - shard->busy_ns >= shard->options.idle_after_ns &&
+    const bool idle = shard->now_ns - shard->keepalive.busy_ns >= shard->options.idle_after_ns &&
                       shard->stirred_count == 0 && shard->active_count == 0 &&
-                      !shard->handoff.busy && !shard->uneasy && !shard->resigning;
+                      !shard->handoff.busy && !shard->keepalive.uneasy && !shard->resigning;
     return idle ? shard->options.idle_ns : shard->options.keepalive_ns;
 }
 
@@ -459,18 +459,18 @@ static void await_silence(struct shard *shard, uint16_t at)
 {
     const bool near = nearly_silent(shard, at);
     const int64_t at_ns = silence_at(shard, at) - (near ? 0 : margin(shard));
-    shard->uneasy = shard->uneasy || (near && shard->peers[at]->heard_ns != 0);
-    if (at_ns > shard->now_ns && at_ns < shard->next_silence_ns)
-        shard->next_silence_ns = at_ns;
+    shard->keepalive.uneasy = shard->keepalive.uneasy || (near && shard->peers[at]->heard_ns != 0);
+    if (at_ns > shard->now_ns && at_ns < shard->keepalive.next_silence_ns)
+        shard->keepalive.next_silence_ns = at_ns;
 }
 
 void peers_tick(struct shard *shard, struct effects *effects)
 {
-    const bool ping = shard->now_ns >= shard->next_ping_ns;
+    const bool ping = shard->now_ns >= shard->keepalive.next_ping_ns;
     if (ping)
-        shard->next_ping_ns = shard->now_ns + peers_interval_ns(shard);
-    shard->next_silence_ns = INT64_MAX;
-    shard->uneasy = false;
+        shard->keepalive.next_ping_ns = shard->now_ns + peers_interval_ns(shard);
+    shard->keepalive.next_silence_ns = INT64_MAX;
+    shard->keepalive.uneasy = false;
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         struct peer *peer = shard->peers[i];
         if (!peer->in_view) {

@@ -40,15 +40,18 @@ static int take_memory(struct shard *shard)
     shard->marks = alloc_array(allocator, vnodes, sizeof *shard->marks);
     shard->stirred = alloc_array(allocator, vnodes, sizeof *shard->stirred);
     shard->quorums = alloc_array(allocator, options->vnodes, sizeof *shard->quorums);
-    shard->journal_list = alloc_array(allocator, options->vnodes, sizeof *shard->journal_list);
-    shard->journal_batch = alloc_array(allocator, options->vnodes, sizeof *shard->journal_batch);
-    shard->journal_slots =
-        alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journal_slots);
+    shard->journaling.list =
+        alloc_array(allocator, options->vnodes, sizeof *shard->journaling.list);
+    shard->journaling.batch =
+        alloc_array(allocator, options->vnodes, sizeof *shard->journaling.batch);
+    shard->journaling.slots =
+        alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journaling.slots);
     shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
     if (shard->vnodes == NULL || shard->marks == NULL || shard->stirred == NULL ||
-        shard->quorums == NULL || shard->journal_list == NULL || shard->journal_batch == NULL ||
-        shard->journal_slots == NULL || shard->written == NULL || shard->copy.ids == NULL)
+        shard->quorums == NULL || shard->journaling.list == NULL ||
+        shard->journaling.batch == NULL || shard->journaling.slots == NULL ||
+        shard->written == NULL || shard->copy.ids == NULL)
         return TG_ENOMEM;
     int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
                                     2 * options->vnodes, options->vnodes);
@@ -109,7 +112,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->started_ns = now_ns;
     shard->floor_ns = now_ns;
     shard->next_flush_ns = now_ns + options->flush_ns;
-    shard->next_silence_ns = INT64_MAX;
+    shard->keepalive.next_silence_ns = INT64_MAX;
     shard->current = POOL_NONE;
     shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
@@ -143,9 +146,10 @@ void shard_free(struct shard **pointer)
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
     const size_t plane = shard->options.vnodes;
-    alloc_put(allocator, shard->journal_slots, SHARD_JOURNAL_SLOTS * sizeof *shard->journal_slots);
-    alloc_put(allocator, shard->journal_batch, plane * sizeof *shard->journal_batch);
-    alloc_put(allocator, shard->journal_list, plane * sizeof *shard->journal_list);
+    alloc_put(allocator, shard->journaling.slots,
+              SHARD_JOURNAL_SLOTS * sizeof *shard->journaling.slots);
+    alloc_put(allocator, shard->journaling.batch, plane * sizeof *shard->journaling.batch);
+    alloc_put(allocator, shard->journaling.list, plane * sizeof *shard->journaling.list);
     alloc_put(allocator, shard->quorums, plane * sizeof *shard->quorums);
     alloc_put(allocator, shard->marks, 2 * plane * sizeof *shard->marks);
     alloc_put(allocator, shard->stirred, 2 * plane * sizeof *shard->stirred);
@@ -164,7 +168,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
     if (gap_ns < shard->options.silence_ns / 2)
         return;
     shard->floor_ns = now_ns;
-    shard->next_ping_ns = now_ns;
+    shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
 }
 
@@ -181,7 +185,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     char error[WIRE_ERROR_LEN];
     struct wire_envelope envelope;
     shard_enter(shard, now_ns);
-    shard->busy_ns = shard->now_ns;
+    shard->keepalive.busy_ns = shard->now_ns;
     const int result = wire_peek(frame, len, &envelope, error);
     if (result != 0) {
         shard->stats.bad_frames++;
@@ -377,7 +381,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         if (record.type != PEER_PING && peers_deaf(shard, at))
             continue;
         if (record.type != PEER_PING)
-            shard->busy_ns = shard->now_ns;
+            shard->keepalive.busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
         if (quorum && merges(&record)) {
             result = TG_EPROTOCOL;
@@ -515,13 +519,13 @@ static void pace(struct shard *shard)
     const int64_t interval_ns = peers_interval_ns(shard);
     const int64_t latest_ns = shard->now_ns + interval_ns;
     const bool idle = interval_ns != shard->options.keepalive_ns;
-    if (shard->idle && !idle) /* leases may be about to end */
-        shard->next_ping_ns = shard->now_ns;
-    shard->idle = idle;
-    if (shard->next_ping_ns > latest_ns)
-        shard->next_ping_ns = latest_ns;
+    if (shard->keepalive.idle && !idle) /* leases may be about to end */
+        shard->keepalive.next_ping_ns = shard->now_ns;
+    shard->keepalive.idle = idle;
+    if (shard->keepalive.next_ping_ns > latest_ns)
+        shard->keepalive.next_ping_ns = latest_ns;
     if (idle)
-        shard->next_watch_ns = shard->next_ping_ns;
+        shard->next_watch_ns = shard->keepalive.next_ping_ns;
     else if (shard->next_watch_ns > latest_ns)
         shard->next_watch_ns = latest_ns;
 }
@@ -570,10 +574,11 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 int64_t shard_next_deadline(const struct shard *shard)
 {
     int64_t next = shard->quorum_due ? shard->now_ns : shard->next_watch_ns;
-    if (shard->next_ping_ns < next)
-        next = shard->next_ping_ns;
-    if (shard->idle && shard->next_silence_ns < next) /* a busy one looks often enough */
-        next = shard->next_silence_ns;
+    if (shard->keepalive.next_ping_ns < next)
+        next = shard->keepalive.next_ping_ns;
+    if (shard->keepalive.idle &&
+        shard->keepalive.next_silence_ns < next) /* a busy one looks often enough */
+        next = shard->keepalive.next_silence_ns;
     if (shard->active_count > 0 && shard->next_parts_ns < next)
         next = shard->next_parts_ns;
     if (shard->handoff.busy && shard->next_stream_ns < next)
@@ -587,7 +592,7 @@ int64_t shard_next_deadline(const struct shard *shard)
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
     if (!shard->resigning)
-        shard->next_ping_ns = now_ns; /* tell the others before anything is passed */
+        shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
     if (!shard->resigning)
         vnodes_stir_all(shard);
     shard->resigning = true;

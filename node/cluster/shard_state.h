@@ -219,7 +219,7 @@ struct quorum {
     struct term held;     /* the journal holds the state of (held, held_seq), or one as good */
     uint64_t held_seq;
     /* waiting for the journal, and in the batch that is out */
-    bool listed; /* is in shard.journal_list */
+    bool listed; /* is in shard.journaling.list */
     bool promise_due;
     bool header_due;
     bool report_due; /* when the promise is durable, its writer is told */
@@ -447,6 +447,29 @@ struct batch {
     int64_t delay_ns[SHARD_BATCH_ROWS];
 };
 
+/* What of the plane of quorum is due for the journal, and what of it is with the journal's writer.
+ */
+struct journaling {
+    uint32_t *list; /* [options.vnodes]: vnodes with something due */
+    uint32_t count;
+    uint32_t held;   /* of these: headers that wait for what copies left over to go */
+    bool out;        /* a batch is with the writer */
+    uint32_t *batch; /* [options.vnodes]: its vnodes */
+    uint32_t batch_count;
+    uint32_t *slots; /* [SHARD_JOURNAL_SLOTS]: its slots */
+    uint32_t slot_count;
+    int64_t next_ns; /* no batch before */
+};
+
+/* When keep-alives are sent (peers.c). */
+struct keepalive {
+    int64_t busy_ns; /* when a client's message or a peer's record came, but keep-alives */
+    int64_t next_ping_ns;
+    int64_t next_silence_ns; /* when a peer will be silent, or nearly, if it is not heard */
+    bool uneasy;             /* a peer is nearly silent */
+    bool idle;               /* as judged at the last tick */
+};
+
 /* ---- the shard ------------------------------------------------------------------------------- */
 
 struct shard {
@@ -461,11 +484,6 @@ struct shard {
     int64_t now_ns;
     int64_t started_ns;
     int64_t floor_ns; /* silence is counted from here at the earliest */
-    int64_t busy_ns;  /* when a client's message or a peer's record came, but keep-alives */
-    int64_t next_ping_ns;
-    int64_t next_silence_ns; /* when a peer will be silent, or nearly, if it is not heard */
-    bool uneasy;             /* a peer is nearly silent */
-    bool idle;               /* as judged at the last tick */
     int64_t next_stream_ns;
     int64_t next_watch_ns;
     int64_t next_parts_ns;
@@ -477,9 +495,8 @@ struct shard {
     bool resigning;
     bool resigned; /* V10 of vnodes.c */
     bool flush_asked;
-    bool flush_more;  /* the last batch did not hold all */
-    bool write_out;   /* a batch is with the storage writer */
-    bool journal_out; /* a batch is with the journal's writer */
+    bool flush_more; /* the last batch did not hold all */
+    bool write_out;  /* a batch is with the storage writer */
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;
@@ -494,15 +511,7 @@ struct shard {
     struct quorum *quorums; /* [options.vnodes]: of vnodes options.vnodes + v */
     uint32_t uncommitted;   /* parts that are COMMITTING */
     uint32_t quorum_moving; /* vnodes that are between two ballots, or in one of this node */
-    uint32_t *journal_list; /* [options.vnodes]: vnodes with something due for the journal */
-    uint32_t journal_count;
-    uint32_t journal_held;   /* of these: headers that wait for what copies left over to go */
-    uint32_t *journal_batch; /* [options.vnodes]: vnodes of the batch that is out */
-    uint32_t journal_batch_count;
-    uint32_t *journal_slots; /* [SHARD_JOURNAL_SLOTS]: slots of that batch */
-    uint32_t journal_slot_count;
-    int64_t journal_next_ns; /* no batch before */
-    uint32_t *marks;         /* [vnodes]: those that owe a MARK */
+    uint32_t *marks;        /* [vnodes]: those that owe a MARK */
     uint32_t mark_count;
     uint32_t *stirred; /* [vnodes]: those that a tick looks at (V8) */
     uint32_t stirred_count;
@@ -524,6 +533,8 @@ struct shard {
     struct copy copy;
     struct handoff handoff;
     struct bound bound;
+    struct keepalive keepalive;
+    struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy; /* index of the one in force */
     uint32_t generation;

@@ -129,7 +129,7 @@ bool shard_flushed(struct shard *shard)
         return true;
     shard->flush_asked = true;
     return !shard->write_out && table_target_idle(shard->table, TABLE_DISK) &&
-           !shard->journal_out && !shard_journal_due(shard);
+           !shard->journaling.out && !shard_journal_due(shard);
 }
 
 /* ---- back from disk -------------------------------------------------------------------------- */
