@@ -47,6 +47,15 @@ static void check_slot(const struct table *table, uint32_t number)
         ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
 }
 
+/* Whoever waits for a vnode's changes is not left waiting by a reader that has no more to do. */
+static void check_idle(const struct table *table, uint32_t vnode)
+{
+    for (unsigned target = 0; target < TABLE_TARGETS; target++)
+        if (target != TABLE_DISK && table_target_idle(table, target))
+            ASSERT(table_vnode_idle(table, vnode, target) ||
+                   table_vnode_behind(table, vnode, target));
+}
+
 /* The counts of journaled vnodes, of all together: they are kept by the same two functions. */
 static void check_dirty_counts(const struct table *table)
 {
@@ -95,6 +104,7 @@ void table_check_invariants(const struct table *table)
     uint64_t old = 0;
     uint32_t fading = 0;
     for (uint32_t vnode = 0; vnode < table->vnodes_count; vnode++) {
+        check_idle(table, vnode);
         counted += table->vnodes[vnode].count;
         fading += table->vnodes[vnode].fading != FADING_NOT;
         old += table->vnodes[vnode].old;

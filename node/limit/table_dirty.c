@@ -247,8 +247,9 @@ bool table_target_idle(const struct table *table, unsigned target)
     const struct sweep *sweep = &table->sweep[target];
     if (table->target_vnodes[target] == 0)
         return true;
+    /* A pass whose last slot was handed out has run, and is still to be finished. */
     return table->cursor[target] == table->ring_head && !sweep_running(sweep) && !sweep->again &&
-           !sweep->marks;
+           !sweep->marks && sweep->all == 0;
 }
 
 /* -- the ring ----------------------------------------------------------------------------- */

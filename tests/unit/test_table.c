@@ -308,6 +308,31 @@ static void a_mark_ships_every_slot_of_its_vnodes_once(void **state)
     table_free(&world.table);
 }
 
+/* A full ring makes a reader look at every slot, and it is done when it was handed the last one. */
+static void a_reader_that_lost_its_place_is_idle_after_the_last_slot(void **state)
+{
+    (void)state;
+    world_init(8, 2);
+    for (uint32_t key = 0; key < 50000; key++)
+        hit(key);
+    drain(1);
+    for (uint32_t key = 50000; key-- > 0;) /* the last slot is long out of the ring */
+        hit(key);
+    unsigned shipped = 0;
+    while (shipped < 50000) {
+        const uint32_t slot = table_next_dirty(world.table, 1);
+        if (slot == TABLE_NONE)
+            continue;
+        table_clear_dirty(world.table, slot, 1);
+        shipped++;
+    }
+    while (!table_target_idle(world.table, 1))
+        assert_int_equal(table_next_dirty(world.table, 1), TABLE_NONE);
+    assert_true(table_vnode_idle(world.table, 0, 1));
+    table_check_invariants(world.table);
+    table_free(&world.table);
+}
+
 /* What was deferred comes again after a resume, and not before. */
 static void a_deferred_vnode_waits_for_its_resume(void **state)
 {
@@ -690,6 +715,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_between_memory_journal_and_replicas),
         cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
+        cmocka_unit_test(a_reader_that_lost_its_place_is_idle_after_the_last_slot),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
         cmocka_unit_test(a_replica_that_is_away_costs_no_key),
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
