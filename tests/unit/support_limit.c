@@ -37,6 +37,18 @@ struct limit_decision limit_do(struct table *table, uint64_t number, const struc
     return decision;
 }
 
+void limit_fill(struct table *table, struct hash128 id, uint32_t vnode, uint32_t slots,
+                int64_t now_ns)
+{
+    uint8_t bytes[256];
+    const int len = table_export(table, table_lookup(table, id), bytes, sizeof bytes);
+    assert_true(len > 0);
+    for (uint32_t i = 0; i < slots; i++) {
+        const struct hash128 other = {(i + 1) * 0x9e3779b97f4a7c15u, i};
+        assert_int_equal(table_import(table, vnode, other, bytes, (size_t)len, now_ns, 0), 0);
+    }
+}
+
 bool limit_decisions_equal(const struct limit_decision *a, const struct limit_decision *b)
 {
     return a->status == b->status && a->allowed == b->allowed && a->limit == b->limit &&

@@ -566,6 +566,20 @@ void lab_speak(struct lab *lab, uint32_t from, uint32_t to)
     bytes_writer_init(&lab->records, lab->record_bytes, sizeof lab->record_bytes);
 }
 
+void lab_ghosts_live(struct lab *lab, uint32_t to, uint32_t vnode, uint32_t ms)
+{
+    const struct peer_vnode sign = {.vnode = vnode, .role = ROLE_REPLICA};
+    for (uint32_t i = 0; i < ms; i++) {
+        for (uint32_t ghost = 0; ghost < lab->count; ghost++) {
+            if (lab->shards[ghost].shard != NULL)
+                continue;
+            peer_put_vnode(&lab->records, PEER_REPORT, &sign);
+            lab_speak(lab, ghost, to);
+        }
+        lab_run(lab, LAB_MS);
+    }
+}
+
 /* ---- places ---------------------------------------------------------------------------------- */
 
 uint32_t lab_vnode_of(const struct lab *lab, const char *key)

@@ -194,6 +194,8 @@ void lab_forget(struct lab *lab);
 
 /* Ghosts. lab_speak sends what was written into lab->records in the name of shard `from`. */
 void lab_speak(struct lab *lab, uint32_t from, uint32_t to);
+/* All shards that do not run give `to` a sign of life each millisecond, about `vnode`. */
+void lab_ghosts_live(struct lab *lab, uint32_t to, uint32_t vnode, uint32_t ms);
 
 /* Keys and places. */
 uint32_t lab_vnode_of(const struct lab *lab, const char *key);

@@ -10,6 +10,7 @@
 #include "node/cluster/inspect.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_disk.h"
+#include "tests/unit/support_limit.h"
 #include "tests/unit/support_shard.h"
 
 enum { KEYS = 3000, BATCH = 500, SLOW_RATE = 64 << 10, RATE_BURST = 40 << 10 };
@@ -252,17 +253,8 @@ static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
     lab_run(lab, 200 * LAB_MS);
     (void)lab_check(lab, dead, KEY, &limit, 70);
     lab_run(lab, 100 * LAB_MS);
-    struct table *table = lab->shards[source].shard->table;
-    uint8_t bytes[256];
-    const int len = table_export(table, table_lookup(table, lab_slot_of(lab, KEY, limit.algorithm)),
-                                 bytes, sizeof bytes);
-    assert_true(len > 0);
-    for (uint32_t i = 0; i < 20000; i++) {
-        const struct hash128 id = {(i + 1) * 0x9e3779b97f4a7c15u, i};
-        assert_int_equal(table_import(table, lab_vnode_owned(lab, source), id, bytes, (size_t)len,
-                                      lab->now_ns, 0),
-                         0);
-    }
+    limit_fill(lab->shards[source].shard->table, lab_slot_of(lab, KEY, limit.algorithm),
+               lab_vnode_owned(lab, source), 20000, lab->now_ns);
     lab->shards[source].shard->options.handoff_rate = SLOW_RATE;
     lab->cut[dead][puller] = lab->cut[puller][dead] = true; /* nothing of the vnode comes from it */
     lab_start(lab, puller);

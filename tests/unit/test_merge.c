@@ -488,6 +488,19 @@ static void a_split_that_heals_one_way_first_ends_with_the_sum(void **state)
     }
 }
 
+/* Splits the scene's owner off, and lets both sides take of so many keys: it 30, its heir 7. */
+static void split_and_count(struct lab *lab, const struct scene *scene, uint32_t keys)
+{
+    char key[LAB_KEY_LEN];
+    split_owner_off(lab, scene->vnode);
+    lab_run(lab, 500 * LAB_MS);
+    for (uint32_t i = 0; i < keys; i++) {
+        lab_key(lab, scene->vnode, i, key);
+        take(lab, scene->owner, key, &scene->limit, 30);
+        take(lab, scene->heir, key, &scene->limit, 7);
+    }
+}
+
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* More keys than can be remembered: no side is forgotten, and it is told that not all was added. */
@@ -497,13 +510,7 @@ static void beyond_the_side_tables_room_no_side_is_forgotten(void **state)
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     char key[LAB_KEY_LEN];
-    split_owner_off(lab, scene.vnode);
-    lab_run(lab, 500 * LAB_MS);
-    for (uint32_t i = 0; i < KEYS; i++) {
-        lab_key(lab, scene.vnode, i, key);
-        take(lab, scene.owner, key, &scene.limit, 30);
-        take(lab, scene.heir, key, &scene.limit, 7);
-    }
+    split_and_count(lab, &scene, KEYS);
     assert_true(lab_stats(lab, scene.heir).guarded < KEYS);
     heal(lab);
     lab_run(lab, 50 * LAB_MS);
@@ -548,13 +555,7 @@ static void spilled_keys_beyond_the_side_tables_room_take_few_sendings(void **st
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     char key[LAB_KEY_LEN];
-    split_owner_off(lab, scene.vnode);
-    lab_run(lab, 500 * LAB_MS);
-    for (uint32_t i = 0; i < KEYS; i++) {
-        lab_key(lab, scene.vnode, i, key);
-        take(lab, scene.owner, key, &scene.limit, 30);
-        take(lab, scene.heir, key, &scene.limit, 7);
-    }
+    split_and_count(lab, &scene, KEYS);
     lab_run(lab, 100 * LAB_MS);
     for (uint32_t i = 0; i < KEYS; i++) {
         lab_key(lab, scene.vnode, i, key);

@@ -536,19 +536,7 @@ static void slow_journals_delay_an_opening_and_no_more(void **state)
     lab_free(lab);
 }
 
-/* One node of three runs; the test speaks for the others, which live. */
-static void let_ghosts_live(struct lab *lab, uint32_t ms)
-{
-    for (uint32_t i = 0; i < ms; i++) {
-        for (uint32_t ghost = 1; ghost < 3; ghost++) {
-            const struct peer_vnode sign = {.vnode = BALLOT_VNODE + 1, .role = ROLE_REPLICA};
-            peer_put_vnode(&lab->records, PEER_REPORT, &sign);
-            lab_speak(lab, ghost, ASKED);
-        }
-        lab_run(lab, LAB_MS);
-    }
-}
-
+/* One node of three runs; the test speaks for the others. */
 static void ghost_asks(struct lab *lab, uint32_t ghost, const struct term *ballot)
 {
     const struct peer_vnode query = {
@@ -564,7 +552,7 @@ static struct lab *lab_of_ghosts(void)
     lab_rules(lab, RULES);
     for (uint32_t at = 1; at < 3; at++)
         lab->shards[at].options.boot = 1000 + at;
-    let_ghosts_live(lab, 20);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 20);
     return lab;
 }
 
@@ -579,19 +567,19 @@ static void a_promise_binds_while_its_candidate_is_at_it(void **state)
     const struct term second = above(&first, lab->shards[2].node);
     struct peer_record report;
     ghost_asks(lab, 1, &first);
-    let_ghosts_live(lab, 5);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 5);
     lab_forget(lab);
     ghost_asks(lab, 2, &second);
-    let_ghosts_live(lab, 2);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 2);
     assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
     assert_int_equal(term_compare(&report.vnode.term, &first), 0);
     assert_true((report.vnode.flags & ENTRY_BOUND) != 0);
-    let_ghosts_live(lab, 320);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 320);
     ghost_asks(lab, 2, &second);
-    let_ghosts_live(lab, 5);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 5);
     lab_forget(lab);
     ghost_asks(lab, 2, &second);
-    let_ghosts_live(lab, 2);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 2);
     assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
     assert_int_equal(term_compare(&report.vnode.term, &second), 0);
     assert_true((report.vnode.flags & ENTRY_PROMISED) != 0);
@@ -606,15 +594,15 @@ static void a_promise_is_written_once(void **state)
     struct lab *lab = lab_of_ghosts();
     const struct term none = {lab->config->epoch, UINT64_C(90) << TERM_INCARNATION_BITS, 0};
     const struct term ballot = above(&none, lab->shards[1].node);
-    let_ghosts_live(lab, 20);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 20);
     lab->shards[ASKED].journal_ns = -1;
     const uint64_t before = lab_stats(lab, ASKED).journal_records;
     for (uint32_t i = 0; i < 3; i++) {
         ghost_asks(lab, 1, &ballot);
-        let_ghosts_live(lab, 5);
+        lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 5);
     }
     lab_journal_end(lab, ASKED, true);
-    let_ghosts_live(lab, 5);
+    lab_ghosts_live(lab, ASKED, BALLOT_VNODE + 1, 5);
     lab_journal_end(lab, ASKED, true);
     assert_int_equal(lab_stats(lab, ASKED).journal_records, before + 1);
     assert_int_equal(term_compare(&lab->shards[ASKED].journal->promised[BALLOT_VNODE], &ballot), 0);

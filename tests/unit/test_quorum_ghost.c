@@ -388,6 +388,27 @@ static void ghosts_report(struct lab *lab, uint32_t vnode, const struct term *te
     }
 }
 
+/* The best state of a vnode is pulled from one ghost; the other one, which reported the same state,
+ * is sent all of it iff there were parts of a newer one beside it where it was pulled. */
+static void assert_rival_is_sent_all_iff_beyond(struct lab *lab, uint32_t vnode,
+                                                const struct term *ballot, bool beyond)
+{
+    const struct term best = {1, 1, lab->shards[GHOST].node};
+    struct peer_record term;
+    ghosts_report(lab, vnode, ballot != NULL ? ballot : &best, &best, beyond);
+    if (ballot != NULL)
+        journal_goes_on(lab);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    lab_forget(lab);
+    ghost_is_pulled(lab, vnode, ballot != NULL ? ballot : &best, &best, 50);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
+    assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
+    assert_int_equal(term.term.vnode, vnode);
+    assert_int_equal(term.term.copy, beyond);
+}
+
 /* What is pulled from a node that has parts of a newer state beside the best one is such a mixture:
  * another that holds the best one does not hold that, and is sent all of it. */
 static void who_holds_the_best_without_what_is_beside_it_is_sent_all(void **state)
@@ -396,19 +417,7 @@ static void who_holds_the_best_without_what_is_beside_it_is_sent_all(void **stat
     for (uint32_t beyond = 0; beyond < 2; beyond++) {
         struct lab *lab = lab_of_ghosts();
         const struct term ballot = ghosts_let_campaign(lab);
-        const struct term best = {1, 1, lab->shards[GHOST].node};
-        struct peer_record term;
-        ghosts_report(lab, GHOST_VNODE, &ballot, &best, beyond != 0);
-        journal_goes_on(lab);
-        lab_run(lab, 2 * LAB_MS);
-        assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
-        lab_forget(lab);
-        ghost_is_pulled(lab, GHOST_VNODE, &ballot, &best, 50);
-        lab_run(lab, 20 * LAB_MS);
-        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
-        assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
-        assert_int_equal(term.term.vnode, GHOST_VNODE);
-        assert_int_equal(term.term.copy, beyond);
+        assert_rival_is_sent_all_iff_beyond(lab, GHOST_VNODE, &ballot, beyond != 0);
         lab_free(lab);
     }
 }
@@ -419,20 +428,8 @@ static void who_holds_the_best_alone_is_sent_all_without_a_majority_too(void **s
     (void)state;
     for (uint32_t beyond = 0; beyond < 2; beyond++) {
         struct lab *lab = lab_of_ghosts();
-        const uint32_t vnode = lab_vnode_owned(lab, ASKED);
-        const struct term best = {1, 1, lab->shards[GHOST].node};
-        struct peer_record term;
         lab_run(lab, 2 * LAB_MS);
-        ghosts_report(lab, vnode, &best, &best, beyond != 0);
-        lab_run(lab, 2 * LAB_MS);
-        assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
-        lab_forget(lab);
-        ghost_is_pulled(lab, vnode, &best, &best, 50);
-        lab_run(lab, 20 * LAB_MS);
-        assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
-        assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
-        assert_int_equal(term.term.vnode, vnode);
-        assert_int_equal(term.term.copy, beyond);
+        assert_rival_is_sent_all_iff_beyond(lab, lab_vnode_owned(lab, ASKED), NULL, beyond != 0);
         lab_free(lab);
     }
 }
@@ -492,19 +489,6 @@ static void who_restarted_is_not_pulled_from_unasked(void **state)
     lab_free(lab);
 }
 
-/* Both ghosts give signs of life for so long. */
-static void let_ghosts_live(struct lab *lab, uint32_t ms)
-{
-    for (uint32_t i = 0; i < ms; i++) {
-        for (uint32_t ghost = 1; ghost < 3; ghost++) {
-            const struct peer_vnode sign = {.vnode = GHOST_VNODE + 1, .role = ROLE_REPLICA};
-            peer_put_vnode(&lab->records, PEER_REPORT, &sign);
-            lab_speak(lab, ghost, ASKED);
-        }
-        lab_run(lab, LAB_MS);
-    }
-}
-
 /* A PULL may be lost: it is asked again, well before another source is looked for. */
 static void a_pull_of_which_nothing_comes_is_repeated(void **state)
 {
@@ -513,14 +497,14 @@ static void a_pull_of_which_nothing_comes_is_repeated(void **state)
     const struct term ballot = ghosts_let_campaign(lab);
     ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
     journal_goes_on(lab);
-    let_ghosts_live(lab, 2);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 2);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
     lab_forget(lab);
-    let_ghosts_live(lab, 60);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 60);
     assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 0);
-    let_ghosts_live(lab, 60);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 60);
     assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 1);
-    let_ghosts_live(lab, 100);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 100);
     assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL), 2);
     lab_free(lab);
 }
@@ -534,11 +518,11 @@ static void a_pull_that_is_refused_ends_its_ballot(void **state)
     const struct term ballot = ghosts_let_campaign(lab);
     ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
     journal_goes_on(lab);
-    let_ghosts_live(lab, 2);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 2);
     assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
     const struct term higher = {ballot.epoch, ballot.number + 1000, lab->shards[2].node};
     ghost_reports(lab, &higher, 50, 0);
-    let_ghosts_live(lab, 10);
+    lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 10);
     assert_false(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
     lab_free(lab);
 }
