@@ -187,6 +187,13 @@ static void judge_orders(struct bytes before, struct bytes base, struct bytes ot
     judge_equal("grouped otherwise (L3)", sum_of(base, after, other, before, now_ns), first);
 }
 
+/* Whether nothing counts any more of what the state says: its window is over. */
+static bool is_over(struct bytes state, int64_t now_ns)
+{
+    int64_t expires_ns = INT64_MAX;
+    return table_export_expires_ns(state.at, state.len, &expires_ns) == 0 && expires_ns <= now_ns;
+}
+
 /* L1. */
 static void judge_sides(struct bytes before, struct bytes base, struct bytes other,
                         const struct tally *after, int64_t now_ns)
@@ -198,7 +205,7 @@ static void judge_sides(struct bytes before, struct bytes base, struct bytes oth
         broken("it fell below what it was (L1)", after, &mine);
     const bool goes_on =
         base.len == 0 || (before.len > 0 && alike(&mine, &shared) && mine.amount >= shared.amount);
-    if (goes_on && alike(&theirs, after) && !at_most(&theirs, after))
+    if (goes_on && !is_over(other, now_ns) && alike(&theirs, after) && !at_most(&theirs, after))
         broken("it is below the other side (L1)", after, &theirs);
 }
 
