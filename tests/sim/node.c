@@ -529,12 +529,12 @@ bool node_event(struct sim *sim, const struct event *event)
         return false;
     sim->acting = node->index;
     carry_out(sim, node, event);
+    if (node->up)
+        check_event(sim, node); /* of one that ends now too: it has answered some of its step */
     if (sim->crash_due && node->up) {
         sim->coverage.mid_steps++;
         node_crash(sim, node, true);
     }
     sim->crash_due = false;
-    if (node->up)
-        check_event(sim, node);
     return true;
 }
