@@ -166,6 +166,22 @@ static void copy_state(struct table *from, struct table *to, int64_t now_ns)
     assert_int_equal(table_import(to, KEY, limit_key(KEY), bytes, (size_t)len, now_ns, 0), 0);
 }
 
+/* What a check of some cost gets, one of less cost gets as well: peeked at, so nothing changes. */
+static void assert_monotone(struct random *random, struct table *table, const struct limit *limit,
+                            uint64_t cost, unsigned flags, int64_t now_ns)
+{
+    const struct limit_decision more =
+        limit_do(table, KEY, limit, OPERATION_PEEK, cost, flags, now_ns);
+    const struct limit_decision less =
+        limit_do(table, KEY, limit, OPERATION_PEEK, random_below(random, cost + 1), flags, now_ns);
+    assert_true(less.allowed >= more.allowed);
+    if (less.allowed && more.allowed)
+        assert_true(less.granted <= more.granted && less.used <= more.used &&
+                    less.reset_after_ns <= more.reset_after_ns);
+    else if (!less.allowed && more.retry_after_ns != LIMIT_RETRY_NEVER)
+        assert_true(less.retry_after_ns <= more.retry_after_ns);
+}
+
 static void one_operation(struct random *random, struct table *table, struct table *copy,
                           const struct limit *limit, const struct limit_model *model,
                           int64_t now_ns)
@@ -202,6 +218,9 @@ static void one_operation(struct random *random, struct table *table, struct tab
         const uint64_t left = got.used < capacity ? capacity - got.used : 0;
         assert_int_equal(got.remaining, left);
     }
+    assert_true(got.remaining <= capacity); /* whatever was given back, no more than full */
+    if (random_below(random, 8) == 0 && cost != UINT64_MAX)
+        assert_monotone(random, table, limit, cost, flags & LIMIT_AT_MOST, now_ns);
     if (random_below(random, 4) != 0 || operation == OPERATION_PEEK)
         return;
     copy_state(table, copy, now_ns);

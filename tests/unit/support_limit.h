@@ -13,6 +13,10 @@
 #include "base/limit.h"
 #include "base/random.h"
 #include "node/limit/engine.h"
+#include "tests/unit/support_effort.h"
+
+/* Random operations of one algorithm, over all the limits that its test lists. */
+enum { HISTORY = EFFORT(1050000) };
 
 #define LIMIT_TEST_EPOCH_NS INT64_C(1700000000000000000)
 

@@ -78,7 +78,7 @@ static void agrees_with_one_counter_per_window(void **state)
                                           .add = counter_add,
                                           .sub = counter_sub,
                                           .state = &counter};
-        limit_history(&random, &limits[i], &model, 15000);
+        limit_history(&random, &limits[i], &model, HISTORY / 7);
     }
 }
 

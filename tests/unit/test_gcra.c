@@ -80,7 +80,7 @@ static void agrees_with_the_definition(void **state)
         struct bucket bucket;
         struct limit_model model = model_ops;
         model.state = &bucket;
-        limit_history(&random, &limits[i], &model, 15000);
+        limit_history(&random, &limits[i], &model, HISTORY / 7);
     }
 }
 

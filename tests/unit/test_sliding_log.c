@@ -108,7 +108,7 @@ static void agrees_with_a_list_of_times(void **state)
     const struct limit_model model = {
         .clear = list_clear, .used = list_used, .add = list_add, .sub = list_sub, .state = &list};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        limit_history(&random, &limits[i], &model, 12000);
+        limit_history(&random, &limits[i], &model, HISTORY / 6);
 }
 
 /* Whatever happens, no interval (t - W, t] ever holds more than `count` admitted events. */

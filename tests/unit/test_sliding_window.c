@@ -91,7 +91,7 @@ static void agrees_with_two_counters(void **state)
                                           .add = counters_add,
                                           .sub = counters_sub,
                                           .state = &counters};
-        limit_history(&random, &limits[i], &model, 15000);
+        limit_history(&random, &limits[i], &model, HISTORY / 7);
     }
 }
 
