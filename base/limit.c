@@ -46,8 +46,9 @@ static int validate_window(const struct limit *limit, char *error)
 
 static int validate_burst(const struct limit *limit, char *error)
 {
-    if (limit->burst != 0 && limit->algorithm != ALGORITHM_TOKEN_BUCKET)
-        return refuse(error, "burst %" PRIu64 ": only token_bucket has a burst, not %s",
+    if (limit->burst != 0 && !limit_has_burst(limit->algorithm))
+        return refuse(error,
+                      "burst %" PRIu64 ": only token_bucket and leaky_bucket have a burst, not %s",
                       limit->burst, algorithm_name(limit->algorithm));
     if (limit->burst > LIMIT_COUNT_MAX)
         return refuse(error, "burst %" PRIu64 ": expected at most %llu", limit->burst,

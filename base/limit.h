@@ -7,6 +7,7 @@
 #ifndef BASE_LIMIT_H
 #define BASE_LIMIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -15,7 +16,7 @@
 struct limit {
     uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX */
     uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS */
-    uint64_t burst;     /* token_bucket: capacity (0 = count); else 0 */
+    uint64_t burst;     /* the buckets: capacity (0 = count); else 0 */
     uint8_t algorithm;  /* enum algorithm */
     uint8_t ordinal;    /* position among the limits of one rule with the same algorithm */
 };
@@ -28,14 +29,19 @@ struct limit {
 
 /* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
  * the offending field and what was expected: ranges above, known algorithm, burst only with
- * token_bucket, count <= LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
+ * the buckets, count <= LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
 
-/* The capacity a user sees as "limit": burst (or count) for token_bucket, else count. */
+/* Whether the algorithm has a capacity apart from its count. */
+static inline bool limit_has_burst(unsigned algorithm)
+{
+    return algorithm == ALGORITHM_TOKEN_BUCKET || algorithm == ALGORITHM_LEAKY_BUCKET;
+}
+
+/* The capacity a user sees as "limit": burst (or count) for the buckets, else count. */
 static inline uint64_t limit_capacity(const struct limit *limit)
 {
-    return limit->algorithm == ALGORITHM_TOKEN_BUCKET && limit->burst != 0 ? limit->burst
-                                                                           : limit->count;
+    return limit->burst != 0 && limit_has_burst(limit->algorithm) ? limit->burst : limit->count;
 }
 
 #endif

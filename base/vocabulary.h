@@ -13,7 +13,8 @@
     X(TOKEN_BUCKET, 0, "token_bucket")                                                             \
     X(FIXED_WINDOW, 1, "fixed_window")                                                             \
     X(SLIDING_WINDOW, 2, "sliding_window")                                                         \
-    X(SLIDING_LOG, 3, "sliding_log")
+    X(SLIDING_LOG, 3, "sliding_log")                                                               \
+    X(LEAKY_BUCKET, 4, "leaky_bucket")
 
 #define OPERATION_MAP(X)                                                                           \
     X(CHECK, 0, "check")                                                                           \

@@ -287,6 +287,9 @@ static int take_number(const struct raw *raw, enum flag flag, uint64_t min, uint
     return CLI_EXIT_OK;
 }
 
+#define COMMA_ALGORITHM(name, number, text) ", " text
+static const char algorithm_list[] = ALGORITHM_MAP(COMMA_ALGORITHM);
+
 /* The inline limit of --rate, --burst and --algorithm. */
 static int take_limit(struct cli_arguments *out, const struct raw *raw)
 {
@@ -299,10 +302,8 @@ static int take_limit(struct cli_arguments *out, const struct raw *raw)
     if (algorithm != NULL) {
         const int number = algorithm_parse(algorithm, strlen(algorithm));
         if (number < 0)
-            return refuse(raw, CLI_EXIT_INVALID,
-                          "--algorithm is '%.64s'; expected token_bucket, fixed_window, "
-                          "sliding_window or sliding_log",
-                          algorithm);
+            return refuse(raw, CLI_EXIT_INVALID, "--algorithm is '%.64s'; expected one of %s",
+                          algorithm, algorithm_list + 2);
         limit.algorithm = (uint8_t)number;
     }
     const int status = take_number(raw, FLAG_BURST, 1, LIMIT_COUNT_MAX, &limit.burst);

@@ -144,10 +144,11 @@ typedef enum tg_algorithm {
     TG_TOKEN_BUCKET = 0,
     TG_FIXED_WINDOW = 1,
     TG_SLIDING_WINDOW = 2,
-    TG_SLIDING_LOG = 3
+    TG_SLIDING_LOG = 3,
+    TG_LEAKY_BUCKET = 4 /* decisions also tell delay_ms */
 } tg_algorithm_t;
 
-/* `count` events per `window_ns`; burst (token_bucket only) is the capacity, 0 = count. */
+/* `count` events per `window_ns`; burst (of the buckets only) is the capacity, 0 = count. */
 typedef struct tg_limit {
     tg_algorithm_t algorithm;
     uint64_t count;

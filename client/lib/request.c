@@ -20,7 +20,7 @@ static_assert((int)TG_VALUE_MAX == (int)WIRE_VALUE_MAX, "one bound");
 static_assert((int)TG_EXPLAIN_MAX == (int)WIRE_EXPLAIN_ROWS_MAX, "one bound");
 static_assert(TG_COST_MAX == WIRE_COST_MAX, "one bound");
 static_assert((int)TG_RESET + 1 == (int)OPERATION_COUNT, "the same operations");
-static_assert((int)TG_SLIDING_LOG + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
+static_assert((int)TG_LEAKY_BUCKET + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
 static_assert((int)TG_ERROR + 1 == (int)OUTCOME_COUNT, "the same outcomes");
 
 static size_t value_len(const tg_attribute_t *attribute)

@@ -205,6 +205,16 @@ static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t
     return best;
 }
 
+/* A request that joins several queues waits for the longest. */
+static int64_t longest_delay(const struct batch *batch, uint32_t first, uint32_t end)
+{
+    int64_t delay_ns = 0;
+    for (uint32_t row = first; row < end; row++)
+        if (batch->delay_ns[row] > delay_ns)
+            delay_ns = batch->delay_ns[row];
+    return delay_ns;
+}
+
 static void make_answer(const struct shard *shard, const struct batch_item *item, uint32_t first,
                         uint32_t end, struct answer *answer)
 {
@@ -225,7 +235,7 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
     answer->granted = batch->granted[row];
     answer->reset_after_ns = batch->reset_after_ns[row];
     answer->retry_after_ns = batch->retry_after_ns[row];
-    answer->delay_ns = batch->delay_ns[row];
+    answer->delay_ns = longest_delay(batch, first, end);
     if (item->recalled) {
         answer->allowed = item->memory.allowed;
         answer->granted = item->memory.granted;

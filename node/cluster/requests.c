@@ -99,7 +99,6 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
     row->remaining = answer->remaining;
     row->reset_after_ns = answer->reset_after_ns;
     row->retry_after_ns = answer->retry_after_ns;
-    row->delay_ns = answer->delay_ns;
 }
 
 static void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
@@ -125,6 +124,8 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
     row->granted =
         row->granted_set && row->granted < answer->granted ? row->granted : answer->granted;
     row->granted_set = true;
+    if (answer->delay_ns > row->delay_ns)
+        row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed = row->allowed && answer->allowed;
     row->degraded = row->degraded || answer->degraded;
 }
@@ -220,7 +221,7 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     columns->granted[at] = row->allowed ? row->granted : 0;
     columns->reset_after_ms[at] = ms_up(row->reset_after_ns);
     columns->retry_after_ms[at] = row->allowed ? 0 : ms_up(retry_ns);
-    columns->delay_ms[at] = ms_up(row->delay_ns);
+    columns->delay_ms[at] = row->allowed ? ms_up(row->delay_ns) : 0;
 }
 
 /* Sends the decisions of `count` items whose rows are those of `request` (or the scratch rows). */

@@ -55,7 +55,7 @@ struct limit_plan {
     struct limit limit;
     const struct limit_ops *ops; /* NULL: an empty entry of the cache */
     uint64_t capacity;
-    /* token_bucket */
+    /* the buckets */
     uint64_t p; /* one token takes p/q ns */
     uint32_t q;
     uint32_t rate;        /* the number of p/q; the plan holds a reference */
@@ -106,6 +106,7 @@ extern const struct limit_ops gcra_ops;
 extern const struct limit_ops fixed_window_ops;
 extern const struct limit_ops sliding_window_ops;
 extern const struct limit_ops sliding_log_ops;
+extern const struct limit_ops leaky_bucket_ops;
 
 /* -- shared by the algorithms ------------------------------------------------------------- */
 

@@ -62,7 +62,7 @@ struct limit_decision {
     uint64_t granted;       /* tokens taken (peek: that would be taken); 0 if denied */
     int64_t reset_after_ns; /* until nothing is used any more */
     int64_t retry_after_ns; /* 0 if allowed, else exact; LIMIT_RETRY_NEVER */
-    int64_t delay_ns;       /* leaky_bucket only, else 0 */
+    int64_t delay_ns;       /* leaky_bucket, of what is allowed: until its turn; else 0 */
 };
 
 /* The caller's columns, each of at least batch->count elements. */

@@ -1,4 +1,4 @@
-/* gcra.c - token bucket kept as one number.
+/* gcra.c - token bucket and leaky bucket, kept as one number.
  *
  * A bucket of `burst` tokens refilled at count/window is fully described by its theoretical
  * arrival time (TAT): the moment at which it will be full again.
@@ -17,6 +17,11 @@
  * I2  After an allowed check debt <= burst * p; after a hit debt <= 2 * burst * p.
  * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
  *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
+ *
+ * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
+ * allowed request finds is what is still to be served before it, and therefore its delay.
+ *
+ *      check at now, cost 1      |<- delay: the debt before ->|<- its own turn ->|
  *
  * So that a debt always fits below the end of time, a bucket holds at most 73 years of refill.
  * Pure: time comes in; algorithm.h has the contract of ops.
@@ -241,6 +246,24 @@ static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
     return debt < before ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
+/* How long a request that comes now waits for its turn, of a leaky bucket. */
+static int64_t queue_ns(const struct limit_memory *memory, const struct limit_cell *cell,
+                        const struct limit_plan *plan, int64_t now_ns)
+{
+    return debt_ns(plan, gcra_debt(memory, cell, plan, now_ns));
+}
+
+static int leaky_apply(struct limit_memory *memory, struct limit_cell *cell,
+                       const struct limit_plan *plan, const struct limit_request *request,
+                       struct limit_decision *out)
+{
+    const int64_t delay_ns = queue_ns(memory, cell, plan, request->now_ns);
+    const int change = gcra_apply(memory, cell, plan, request, out);
+    if (change >= 0 && out->allowed && request->operation <= OPERATION_PEEK)
+        out->delay_ns = delay_ns;
+    return change;
+}
+
 static int64_t gcra_expires(const struct limit_memory *memory, const struct limit_cell *cell)
 {
     (void)memory;
@@ -337,6 +360,17 @@ static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
 const struct limit_ops gcra_ops = {
     .prepare = gcra_prepare,
     .apply = gcra_apply,
+    .expires = gcra_expires,
+    .release = gcra_release,
+    .export_len = gcra_export_len,
+    .put = gcra_put,
+    .get = gcra_get,
+    .merge = gcra_merge,
+};
+
+const struct limit_ops leaky_bucket_ops = {
+    .prepare = gcra_prepare,
+    .apply = leaky_apply,
     .expires = gcra_expires,
     .release = gcra_release,
     .export_len = gcra_export_len,

@@ -39,7 +39,8 @@ struct slot {
 };
 
 _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
-_Static_assert(ALGORITHM_COUNT <= KIND_ALGORITHM + 1, "an algorithm fits its bits");
+/* One number less than the bits hold, so that no live slot ever looks like KIND_FREE. */
+_Static_assert((int)ALGORITHM_COUNT <= (int)KIND_ALGORITHM, "an algorithm fits its bits");
 
 enum {
     TABLE_PLANS_LOG2 = 9,

@@ -14,7 +14,6 @@ enum limit_field { FIELD_RATE, FIELD_ALGORITHM, FIELD_BURST, FIELDS = 6 };
 #define ALGORITHM_WORD(name, number, text) {text, number, false},
 static const struct yaml_reader_word algorithm_words[] = {
     ALGORITHM_MAP(ALGORITHM_WORD) /* and the names of those that are known but not here: */
-    {"leaky_bucket", 0, true},
     {"sliding_buckets", 0, true},
     {"concurrency", 0, true},
 };
@@ -63,9 +62,10 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
                                  (int64_t)LIMIT_COUNT_MAX, &burst);
     if (result != TG_OK)
         return result;
-    if (burst != 0 && algorithm != ALGORITHM_TOKEN_BUCKET)
+    if (burst != 0 && !limit_has_burst((unsigned)algorithm))
         return yaml_reader_fail(reader, fields[FIELD_BURST].node,
-                                "limits.burst: found with %s; expected it with token_bucket only",
+                                "limits.burst: found with %s; expected it with token_bucket and "
+                                "leaky_bucket only",
                                 algorithm_name((unsigned)algorithm));
     limit->algorithm = (uint8_t)algorithm;
     limit->burst = (uint64_t)burst;

@@ -77,7 +77,7 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
     const enum operation operation = (enum operation)(fuzz_u8(input) % (OPERATION_RESET + 1));
     struct limit limit = {.count = counts[chosen / 16 % 5],
                           .window_ns = (uint64_t)NS_PER_S * (1 + chosen),
-                          .algorithm = chosen % 4};
+                          .algorithm = chosen % ALGORITHM_COUNT};
     char sentence[QUANTITY_ERROR_LEN];
     struct limit_decision decision;
     if (limit_validate(&limit, sentence) != 0) {

@@ -67,7 +67,8 @@ static struct tally tally_of(struct bytes state, int64_t now_ns)
     (void)bytes_get_u8(&reader); /* the version */
     tally.algorithm = bytes_get_u8(&reader);
     switch (tally.algorithm) {
-    case ALGORITHM_TOKEN_BUCKET: {
+    case ALGORITHM_TOKEN_BUCKET:
+    case ALGORITHM_LEAKY_BUCKET: {
         const uint64_t full_ns = bytes_get_u64(&reader);
         (void)bytes_get_u32(&reader); /* less than a nanosecond */
         tally.when = bytes_get_u64(&reader);
@@ -108,7 +109,7 @@ static bool alike(const struct tally *a, const struct tally *b)
 
 static uint64_t slack_of(const struct tally *tally)
 {
-    return tally->algorithm == ALGORITHM_TOKEN_BUCKET ? ROUNDING_NS : 0;
+    return limit_has_burst(tally->algorithm) ? ROUNDING_NS : 0;
 }
 
 /* Whether a <= b, but for rounding. */

@@ -20,7 +20,8 @@ enum {
     VAULT_LIMIT = 12,
     LENT_LIMIT = 2 * KEYS_LENT_SHARE,
     LENT_EACH = 4,
-    GENERATION_STEP = 10
+    GENERATION_STEP = 10,
+    KEYS_EACH = 4
 };
 
 #define DAY_NS (24ull * 3600 * 1000000000)
@@ -100,8 +101,9 @@ struct key_set keys_new(struct sim *sim, const char *name, uint32_t each)
     const uint32_t first = sim->key_count;
     struct identity identity;
     char text[SIM_TEXT_LEN];
-    for (uint32_t i = 0; i < each * ALGORITHM_COUNT; i++) {
-        struct key *key = add_key(sim, KEY_EXACT, (uint8_t)(i % ALGORITHM_COUNT), SIM_LIMIT);
+    for (uint32_t i = 0; i < each * KEYS_EACH; i++) {
+        const uint8_t algorithm = (uint8_t)((first + i) % ALGORITHM_COUNT);
+        struct key *key = add_key(sim, KEY_EXACT, algorithm, SIM_LIMIT);
         snprintf(key->text, sizeof key->text, "%s-%u-%u", name, first, i);
         const int error = identity_inline(&identity, key->text, strlen(key->text));
         ASSERT(error == 0);

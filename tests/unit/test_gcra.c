@@ -84,6 +84,64 @@ static void agrees_with_the_definition(void **state)
     }
 }
 
+/* A leaky bucket decides as the token bucket does, and tells how long the queue is. */
+static void a_leaky_bucket_is_the_same_meter(void **state)
+{
+    (void)state;
+    const uint64_t windows_ns[] = {60000000000, 1000000, 31536000000000000, 1000000000};
+    struct random random;
+    random_init(&random, 8);
+    for (size_t i = 0; i < 4; i++) {
+        struct limit limit = bucket_limit(3 + 94 * i, windows_ns[i], 10 * i);
+        struct bucket bucket;
+        struct limit_model model = model_ops;
+        model.state = &bucket;
+        limit.algorithm = ALGORITHM_LEAKY_BUCKET;
+        limit_history(&random, &limit, &model, HISTORY / 4);
+    }
+}
+
+/* Whoever waits as told goes on when all who were admitted before have had their turns: so what
+ * comes out is evenly spaced, and the queue never holds more than its burst. */
+static void who_waits_as_told_comes_out_evenly(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 9);
+    for (unsigned i = 0; i < 50; i++) {
+        struct table *table = limit_table();
+        struct limit limit = bucket_limit(1 + random_below(&random, 1000),
+                                          1000000 * (1 + random_below(&random, 100000)),
+                                          1 + random_below(&random, 30));
+        limit.algorithm = ALGORITHM_LEAKY_BUCKET;
+        const __int128 token = (__int128)limit.window_ns;
+        int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+        __int128 next = 0; /* the earliest turn of the next, in 1/count ns */
+        for (unsigned n = 0; n < 1000; n++) {
+            now_ns += random_between(&random, 0, 2 * (int64_t)(limit.window_ns / limit.count) + 1);
+            const uint64_t cost = random_below(&random, 3);
+            const struct limit_decision peeked =
+                limit_do(table, 1, &limit, OPERATION_PEEK, cost, 0, now_ns);
+            const struct limit_decision got =
+                limit_do(table, 1, &limit, OPERATION_CHECK, cost, 0, now_ns);
+            assert_int_equal(peeked.delay_ns, got.delay_ns);
+            if (!got.allowed) {
+                assert_int_equal(got.delay_ns, 0);
+                continue;
+            }
+            const __int128 now = (__int128)now_ns * (__int128)limit.count;
+            const __int128 turn = next > now ? next : now;
+            const __int128 exact = turn - now;
+            assert_true(got.delay_ns * (__int128)limit.count >= exact);
+            assert_true((got.delay_ns - 1) * (__int128)limit.count < exact);
+            assert_true(got.delay_ns * (__int128)limit.count <
+                        (__int128)limit.burst * token + (__int128)limit.count);
+            next = turn + (__int128)cost * token;
+        }
+        table_free(&table);
+    }
+}
+
 /* Greedy checking over a long time admits exactly the rate, from once a year to 10^9 a second. */
 static void does_not_drift(void **state)
 {
@@ -209,6 +267,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_definition),
+        cmocka_unit_test(a_leaky_bucket_is_the_same_meter),
+        cmocka_unit_test(who_waits_as_told_comes_out_evenly),
         cmocka_unit_test(does_not_drift),
         cmocka_unit_test(seven_a_minute_is_10080_a_day),
         cmocka_unit_test(a_changed_rate_keeps_what_was_consumed),

@@ -66,7 +66,8 @@ struct refusal {
 #define RULE_KEYS                                                                                  \
     "name, enabled, priority, group, match, key, limits, mode, class, consistency, scope, "        \
     "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
-#define UNITS "expected ns us ms s m min h d w month year"
+#define ALGORITHMS "token_bucket, fixed_window, sliding_window, sliding_log, leaky_bucket"
+#define UNITS      "expected ns us ms s m min h d w month year"
 
 static const struct refusal refusals[] = {
     {"", 1, 1, "file: found nothing; expected a mapping with \"rules\""},
@@ -166,18 +167,13 @@ static const struct refusal refusals[] = {
      "limits.rate \"5/fortnight\": unknown unit \"fortnight\"; " UNITS},
     {LIMIT("{rate: 0/s}"), 2, 39, NULL},
     {LIMIT("{rate: 5/h, algorithm: gcra}"), 2, 55,
-     "limits.algorithm: found \"gcra\"; expected token_bucket, fixed_window, sliding_window, "
-     "sliding_log"},
-    {LIMIT("{rate: 5/h, algorithm: leaky_bucket}"), 2, 55,
-     "limits.algorithm: \"leaky_bucket\" is not supported by this version; expected "
-     "token_bucket, fixed_window, sliding_window, sliding_log"},
+     "limits.algorithm: found \"gcra\"; expected " ALGORITHMS},
     {LIMIT("{rate: 5/h, algorithm: concurrency}"), 2, 55,
-     "limits.algorithm: \"concurrency\" is not supported by this version; expected "
-     "token_bucket, fixed_window, sliding_window, sliding_log"},
+     "limits.algorithm: \"concurrency\" is not supported by this version; expected " ALGORITHMS},
     {LIMIT("{rate: 5/h, align: calendar}"), 2, 44,
      "limits: key \"align\" is not supported by this version; expected rate, algorithm, burst"},
     {LIMIT("{rate: 5/h, algorithm: sliding_log, burst: 3}"), 2, 75,
-     "limits.burst: found with sliding_log; expected it with token_bucket only"},
+     "limits.burst: found with sliding_log; expected it with token_bucket and leaky_bucket only"},
     {LIMIT("{rate: 5/h, burst: 0}"), 2, 51,
      "limits.burst: found \"0\"; expected a whole number from 1 to 1000000000000000"},
     {LIMIT("{rate: 70000/h, algorithm: sliding_log}"), 2, 39,
