@@ -22,6 +22,7 @@
 #define NS_PER_S 1000000000ULL
 static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
 static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
+static_assert(LIMIT_WINDOW_MIN_NS / LIMIT_BUCKETS_MAX > 0, "a sub-window has a length");
 static_assert(LIMIT_COUNT_MAX < INT64_MAX, "a count fits in an int64_t");
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *error, const char *format, ...)
@@ -56,6 +57,19 @@ static int validate_burst(const struct limit *limit, char *error)
     return TG_OK;
 }
 
+static int validate_buckets(const struct limit *limit, char *error)
+{
+    if (limit->buckets == 0)
+        return TG_OK;
+    if (limit->algorithm != ALGORITHM_SLIDING_BUCKETS)
+        return refuse(error, "buckets %u: only sliding_buckets has them, not %s", limit->buckets,
+                      algorithm_name(limit->algorithm));
+    if (limit->buckets < LIMIT_BUCKETS_MIN || limit->buckets > LIMIT_BUCKETS_MAX)
+        return refuse(error, "buckets %u: expected %d to %d", limit->buckets, LIMIT_BUCKETS_MIN,
+                      LIMIT_BUCKETS_MAX);
+    return TG_OK;
+}
+
 int limit_validate(const struct limit *limit, char *error)
 {
     if (limit->algorithm >= ALGORITHM_COUNT)
@@ -68,6 +82,8 @@ int limit_validate(const struct limit *limit, char *error)
     if (result != TG_OK)
         return result;
     result = validate_burst(limit, error);
+    if (result == TG_OK)
+        result = validate_buckets(limit, error);
     if (result != TG_OK)
         return result;
     if (limit->algorithm == ALGORITHM_SLIDING_LOG && limit->count > LIMIT_LOG_COUNT_MAX)

@@ -17,6 +17,7 @@ struct limit {
     uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX */
     uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS */
     uint64_t burst;     /* the buckets: capacity (0 = count); else 0 */
+    uint8_t buckets;    /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
     uint8_t algorithm;  /* enum algorithm */
     uint8_t ordinal;    /* position among the limits of one rule with the same algorithm */
 };
@@ -27,9 +28,13 @@ struct limit {
 #define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
 #define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
 
+/* Sub-windows of one window of sliding_buckets. */
+enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 60 };
+
 /* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
  * the offending field and what was expected: ranges above, known algorithm, burst only with
- * the buckets, count <= LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
+ * the two buckets, sub-windows only with sliding_buckets, count <= LIMIT_LOG_COUNT_MAX for
+ * sliding_log, count/window <= LIMIT_RATE_MAX. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
 
 /* Whether the algorithm has a capacity apart from its count. */

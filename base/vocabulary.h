@@ -14,7 +14,8 @@
     X(FIXED_WINDOW, 1, "fixed_window")                                                             \
     X(SLIDING_WINDOW, 2, "sliding_window")                                                         \
     X(SLIDING_LOG, 3, "sliding_log")                                                               \
-    X(LEAKY_BUCKET, 4, "leaky_bucket")
+    X(LEAKY_BUCKET, 4, "leaky_bucket")                                                             \
+    X(SLIDING_BUCKETS, 5, "sliding_buckets")
 
 #define OPERATION_MAP(X)                                                                           \
     X(CHECK, 0, "check")                                                                           \

@@ -23,7 +23,7 @@ static const char flags_of_target[] =
     "  --rate COUNT/PERIOD  its limit: 5/60s, 30/24h, 100/minute\n"
     "  --burst B            of a bucket: how many at once (default: the rate's count)\n"
     "  --algorithm A        token_bucket (default), leaky_bucket, fixed_window, sliding_window,\n"
-    "                       sliding_log\n";
+    "                       sliding_buckets, sliding_log\n";
 
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =

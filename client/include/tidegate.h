@@ -145,7 +145,8 @@ typedef enum tg_algorithm {
     TG_FIXED_WINDOW = 1,
     TG_SLIDING_WINDOW = 2,
     TG_SLIDING_LOG = 3,
-    TG_LEAKY_BUCKET = 4 /* decisions also tell delay_ms */
+    TG_LEAKY_BUCKET = 4, /* decisions also tell delay_ms */
+    TG_SLIDING_BUCKETS = 5
 } tg_algorithm_t;
 
 /* `count` events per `window_ns`; burst (of the buckets only) is the capacity, 0 = count. */
@@ -154,6 +155,7 @@ typedef struct tg_limit {
     uint64_t count;
     uint64_t window_ns;
     uint64_t burst;
+    unsigned buckets; /* sliding_buckets: sub-windows of a window, 2 .. 240, 0 = 60; else 0 */
 } tg_limit_t;
 
 /* Reads "5/60s", "30/24h", "100/minute" into count and window_ns; algorithm token_bucket, burst 0.

@@ -20,7 +20,7 @@ static_assert((int)TG_VALUE_MAX == (int)WIRE_VALUE_MAX, "one bound");
 static_assert((int)TG_EXPLAIN_MAX == (int)WIRE_EXPLAIN_ROWS_MAX, "one bound");
 static_assert(TG_COST_MAX == WIRE_COST_MAX, "one bound");
 static_assert((int)TG_RESET + 1 == (int)OPERATION_COUNT, "the same operations");
-static_assert((int)TG_LEAKY_BUCKET + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
+static_assert((int)TG_SLIDING_BUCKETS + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
 static_assert((int)TG_ERROR + 1 == (int)OUTCOME_COUNT, "the same outcomes");
 
 static size_t value_len(const tg_attribute_t *attribute)
@@ -40,13 +40,14 @@ static struct limit limit_of(const tg_limit_t *limit)
         .count = limit->count,
         .window_ns = limit->window_ns,
         .burst = limit->burst,
+        .buckets = (uint8_t)limit->buckets,
     };
 }
 
 static bool limit_equal(const tg_limit_t *a, const tg_limit_t *b)
 {
     return a->algorithm == b->algorithm && a->count == b->count && a->window_ns == b->window_ns &&
-           a->burst == b->burst;
+           a->burst == b->burst && a->buckets == b->buckets;
 }
 
 static int check_attributes(const tg_request_t *request, char *error)
@@ -103,6 +104,11 @@ static int check_inline(const tg_request_t *request, tg_limit_t *valid_limit, ch
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
                        "limit.algorithm: found %d, expected 0 to %d", (int)request->limit.algorithm,
                        ALGORITHM_COUNT - 1);
+        return TG_EINVALID;
+    }
+    if (request->limit.buckets > UINT8_MAX) {
+        (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN, "limit.buckets: found %u, expected 2 to %d",
+                       request->limit.buckets, LIMIT_BUCKETS_MAX);
         return TG_EINVALID;
     }
     limit = limit_of(&request->limit);

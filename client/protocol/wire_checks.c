@@ -21,7 +21,8 @@
 #include "base/quantity.h"
 #include "client/protocol/wire_field.h"
 
-enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5 };
+/* An inline template has five elements at least; more of them are known here. */
+enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 6 };
 
 static_assert((int)QUANTITY_ERROR_LEN + 64 <= (int)WIRE_ERROR_LEN, "a limit's sentence fits");
 
@@ -44,10 +45,13 @@ static void read_inline(struct wire_reader *reader, uint32_t index, uint32_t fie
     template->limit.count = wire_read_uint(reader, "template.count", 0, UINT64_MAX);
     template->limit.window_ns = wire_read_uint(reader, "template.window_ns", 0, UINT64_MAX);
     template->limit.burst = wire_read_uint(reader, "template.burst", 0, UINT64_MAX);
+    if (fields > INLINE_FIELDS)
+        template->limit.buckets =
+            (uint8_t)wire_read_uint(reader, "template.buckets", 0, LIMIT_BUCKETS_MAX);
     if (reader->status == 0 && limit_validate(&template->limit, sentence) != 0)
         wire_reader_fail(reader, TG_EINVALID, "templates[%" PRIu32 "]: %s", index, sentence);
     if (reader->status == 0)
-        wire_read_extra(reader, fields - INLINE_FIELDS);
+        wire_read_extra(reader, fields < INLINE_KNOWN ? 0 : fields - INLINE_KNOWN);
 }
 
 static bool name_repeated(const struct wire_template *template, uint32_t at)

@@ -49,7 +49,7 @@ _tidegate() {
         return
         ;;
     --algorithm)
-        mapfile -t COMPREPLY < <(compgen -W "token_bucket leaky_bucket fixed_window sliding_window sliding_log" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "token_bucket leaky_bucket fixed_window sliding_window sliding_buckets sliding_log" -- "$current")
         return
         ;;
     --wait)

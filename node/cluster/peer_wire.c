@@ -21,6 +21,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u64(writer, limit->count);
     bytes_put_u64(writer, limit->window_ns);
     bytes_put_u64(writer, limit->burst);
+    bytes_put_u8(writer, limit->buckets);
     bytes_put_u8(writer, limit->algorithm);
     bytes_put_u8(writer, limit->ordinal);
 }
@@ -275,6 +276,7 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
         limit->count = bytes_get_u64(reader);
         limit->window_ns = bytes_get_u64(reader);
         limit->burst = bytes_get_u64(reader);
+        limit->buckets = bytes_get_u8(reader);
         limit->algorithm = bytes_get_u8(reader);
         limit->ordinal = bytes_get_u8(reader);
         if (reader->failed || limit_validate(limit, error) != 0)

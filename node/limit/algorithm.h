@@ -62,8 +62,9 @@ struct limit_plan {
     uint64_t narrow_ns;   /* debts up to this long, ... */
     uint64_t narrow_cost; /* ... and costs up to this, can be reckoned in 64 bits */
     /* windows and logs */
-    uint64_t quantum_ns;
-    uint8_t exponent; /* 2^exponent ms >= the window */
+    uint64_t quantum_ns; /* of a log's times; the length of a sub-window */
+    uint8_t cut;         /* sub-windows of a window */
+    uint8_t exponent;    /* 2^exponent ms >= the window */
 };
 
 struct limit_request {
@@ -107,6 +108,7 @@ extern const struct limit_ops fixed_window_ops;
 extern const struct limit_ops sliding_window_ops;
 extern const struct limit_ops sliding_log_ops;
 extern const struct limit_ops leaky_bucket_ops;
+extern const struct limit_ops sliding_buckets_ops;
 
 /* -- shared by the algorithms ------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@ static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit
 {
     return plan->ops != NULL && plan->limit.count == limit->count &&
            plan->limit.window_ns == limit->window_ns && plan->limit.burst == limit->burst &&
-           plan->limit.algorithm == limit->algorithm;
+           plan->limit.algorithm == limit->algorithm && plan->limit.buckets == limit->buckets;
 }
 
 /* The limit's plan, from a cache by content: inline limits come as ever new pointers. */

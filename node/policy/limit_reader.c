@@ -9,12 +9,11 @@
  */
 #include "node/policy/policy_internal.h"
 
-enum limit_field { FIELD_RATE, FIELD_ALGORITHM, FIELD_BURST, FIELDS = 6 };
+enum limit_field { FIELD_RATE, FIELD_ALGORITHM, FIELD_BURST, FIELD_BUCKETS, FIELDS = 7 };
 
 #define ALGORITHM_WORD(name, number, text) {text, number, false},
 static const struct yaml_reader_word algorithm_words[] = {
     ALGORITHM_MAP(ALGORITHM_WORD) /* and the names of those that are known but not here: */
-    {"sliding_buckets", 0, true},
     {"concurrency", 0, true},
 };
 enum { ALGORITHM_WORDS = sizeof(algorithm_words) / sizeof(algorithm_words[0]) };
@@ -43,6 +42,7 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
         [FIELD_RATE] = {"rate", YAML_READER_REQUIRED, 0},
         [FIELD_ALGORITHM] = {"algorithm", YAML_READER_OPTIONAL, 0},
         [FIELD_BURST] = {"burst", YAML_READER_OPTIONAL, 0},
+        [FIELD_BUCKETS] = {"buckets", YAML_READER_OPTIONAL, 0},
         {"align", YAML_READER_UNSUPPORTED, 0},
         {"timezone", YAML_READER_UNSUPPORTED, 0},
         {"mode", YAML_READER_UNSUPPORTED, 0},
@@ -50,6 +50,7 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
     char sentence[QUANTITY_ERROR_LEN];
     int algorithm = ALGORITHM_TOKEN_BUCKET;
     int64_t burst = 0;
+    int64_t buckets = 0;
 
     int result = yaml_reader_fields(reader, node, "limits", fields, FIELDS);
     if (result == TG_OK)
@@ -60,8 +61,16 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
     if (result == TG_OK && fields[FIELD_BURST].node != YAML_READER_NONE)
         result = yaml_reader_int(reader, fields[FIELD_BURST].node, "limits.burst", 1,
                                  (int64_t)LIMIT_COUNT_MAX, &burst);
+    if (result == TG_OK && fields[FIELD_BUCKETS].node != YAML_READER_NONE)
+        result = yaml_reader_int(reader, fields[FIELD_BUCKETS].node, "limits.buckets",
+                                 LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
     if (result != TG_OK)
         return result;
+    if (buckets != 0 && algorithm != ALGORITHM_SLIDING_BUCKETS)
+        return yaml_reader_fail(reader, fields[FIELD_BUCKETS].node,
+                                "limits.buckets: found with %s; expected it with sliding_buckets "
+                                "only",
+                                algorithm_name((unsigned)algorithm));
     if (burst != 0 && !limit_has_burst((unsigned)algorithm))
         return yaml_reader_fail(reader, fields[FIELD_BURST].node,
                                 "limits.burst: found with %s; expected it with token_bucket and "
@@ -69,6 +78,7 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
                                 algorithm_name((unsigned)algorithm));
     limit->algorithm = (uint8_t)algorithm;
     limit->burst = (uint64_t)burst;
+    limit->buckets = (uint8_t)buckets;
     if (limit_validate(limit, sentence) != TG_OK)
         return yaml_reader_fail(reader, fields[FIELD_RATE].node, "limits.rate: %s", sentence);
     return TG_OK;

@@ -106,6 +106,7 @@ static void digest_lists(uint64_t *digest, const struct policy_rule *rule)
         digest_number(digest, rule->limits[i].window_ns);
         digest_number(digest, rule->limits[i].burst);
         digest_number(digest, rule->limits[i].algorithm);
+        digest_number(digest, rule->limits[i].buckets);
     }
 }
 

@@ -76,6 +76,8 @@ static void put_limits(struct writer *writer, const struct policy_rule *rule)
             algorithm_name(limit->algorithm));
         if (limit->burst != 0)
             put(writer, ",\"burst\":%" PRIu64, limit->burst);
+        if (limit->buckets != 0)
+            put(writer, ",\"buckets\":%u", limit->buckets);
         put(writer, "}");
     }
     put(writer, "]");

@@ -457,7 +457,7 @@ def test_bash_offers_commands_and_values():
     assert complete("rules", "") == {"list", "validate"} and complete("st") == {"status"}
     assert complete("members", "-o", "") == {"table", "json", "yaml"}
     assert complete("status", "--wait", "") == {"healthy"}
-    assert complete("check", "--algorithm", "sl") == {"sliding_window", "sliding_log"}
+    assert complete("check", "--algorithm", "sl") == {"sliding_window", "sliding_buckets", "sliding_log"}
 
 
 def test_zsh_names_every_flag_and_command():

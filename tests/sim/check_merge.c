@@ -59,6 +59,19 @@ void check_merge_end(void)
 
 /* ---- from bytes to numbers ------------------------------------------------------------------- */
 
+/* Within a run nothing leaves a window of a day or more: the sum is the amount. */
+static void tally_buckets(struct tally *tally, struct bytes_reader *reader)
+{
+    tally->when = bytes_get_u64(reader);
+    tally->known = tally->when >= (uint64_t)WINDOW_MIN_H * 3600 * (uint64_t)SIM_SEC;
+    (void)bytes_get_u64(reader); /* the newest sub-window */
+    const unsigned counts = bytes_get_u8(reader) + 1u;
+    const unsigned width = bytes_get_u8(reader);
+    for (unsigned i = 0; i < counts && !reader->failed; i++)
+        tally->amount += width == 2 ? bytes_get_u16(reader) : bytes_get_u32(reader);
+    tally->known = tally->known && (width == 2 || width == 4);
+}
+
 static struct tally tally_of(struct bytes state, int64_t now_ns)
 {
     struct bytes_reader reader;
@@ -92,6 +105,9 @@ static struct tally tally_of(struct bytes state, int64_t now_ns)
         tally.known = tally.when >= (uint64_t)WINDOW_MIN_H * 3600 * (uint64_t)SIM_SEC;
         (void)bytes_get_u64(&reader); /* the newest entry */
         tally.amount = bytes_get_u32(&reader);
+        break;
+    case ALGORITHM_SLIDING_BUCKETS:
+        tally_buckets(&tally, &reader);
         break;
     default:
         tally.known = false;

@@ -562,7 +562,8 @@ struct node *node_some_up(struct sim *sim);
 
 /* ---- keys.c ---------------------------------------------------------------------------------- */
 
-/* New keys, four times `each` of all algorithms in turn, and the users and addresses of two rules. */
+/* New keys, four times `each` of all algorithms in turn, and the users and addresses of two rules.
+ */
 struct key_set keys_new(struct sim *sim, const char *name, uint32_t each);
 /* Keys of rules that say what is to be done when nobody who holds them can be reached. */
 struct key_set keys_lent(struct sim *sim, const char *name);

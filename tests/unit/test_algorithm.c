@@ -56,12 +56,14 @@ static uint64_t greedy(struct table *table, const struct limit *limit, uint64_t 
  *
  * `lost` is how many of a window's count a greedy caller never gets. The two counts of a sliding
  * window weigh the previous one evenly: who takes each token at the first moment gets the k-th at
- * k/count of the window, and the last one only in the next. */
+ * k/count of the window, and the last one only in the next. Sub-windows count whole, so that an
+ * event is counted for one of them longer than the window. */
 struct pace {
     struct limit limit;
     uint64_t cost;
     uint64_t once;
     uint64_t lost;
+    uint64_t period_ns; /* in which it gets the rest */
 };
 
 static void assert_paced(const struct pace *pace, uint64_t days)
@@ -70,8 +72,8 @@ static void assert_paced(const struct pace *pace, uint64_t days)
     const uint64_t span_ns = days * DAY_NS;
     const uint64_t got =
         greedy(table, &pace->limit, pace->cost, START_NS, START_NS + (int64_t)span_ns);
-    const uint64_t exact = (uint64_t)((unsigned __int128)(pace->limit.count - pace->lost) *
-                                      span_ns / pace->limit.window_ns);
+    const uint64_t exact =
+        (uint64_t)((unsigned __int128)(pace->limit.count - pace->lost) * span_ns / pace->period_ns);
     if (got + pace->once < exact || got > exact + pace->once)
         fail_msg("%s %llu/%lluns: %llu in %llu days, exactly %llu",
                  algorithm_name(pace->limit.algorithm), (unsigned long long)pace->limit.count,
@@ -88,6 +90,9 @@ static struct pace pace_of(enum algorithm algorithm, uint64_t count, uint64_t wi
         .cost = cost,
         .once = once,
         .lost = algorithm == ALGORITHM_SLIDING_WINDOW,
+        .period_ns = algorithm == ALGORITHM_SLIDING_BUCKETS
+                         ? window_ns + window_ns / LIMIT_BUCKETS_DEFAULT
+                         : window_ns,
     };
 }
 
@@ -101,6 +106,7 @@ static void seven_a_minute_do_not_drift_in_a_year(void **state)
         pace_of(ALGORITHM_SLIDING_WINDOW, 7, 60 * S_NS, 1, 1),
         pace_of(ALGORITHM_SLIDING_LOG, 7, 60 * S_NS, 7, 0),
         pace_of(ALGORITHM_LEAKY_BUCKET, 7, 60 * S_NS, 7, 7),
+        pace_of(ALGORITHM_SLIDING_BUCKETS, 7, 60 * S_NS, 7, 7),
     };
     for (size_t i = 0; i < sizeof paces / sizeof *paces; i++)
         assert_paced(&paces[i], EFFORT(YEAR_DAYS));
@@ -112,6 +118,8 @@ static void seven_a_minute_are_10080_a_day(void **state)
     (void)state;
     for (enum algorithm algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         struct pace pace = pace_of(algorithm, 7, 60 * S_NS, 1, 1);
+        if (algorithm == ALGORITHM_SLIDING_BUCKETS)
+            pace.once = pace.limit.count; /* a day is not a whole number of its periods */
         pace.limit.burst = limit_has_burst(algorithm);
         assert_paced(&pace, 1);
     }
@@ -128,6 +136,7 @@ static void the_slowest_and_the_fastest_rates_are_exact(void **state)
         pace_of(ALGORITHM_SLIDING_WINDOW, 2, YEAR_NS, 1, 1),
         pace_of(ALGORITHM_SLIDING_LOG, 1, YEAR_NS, 1, 0),
         pace_of(ALGORITHM_LEAKY_BUCKET, 1, YEAR_NS, 1, 1),
+        pace_of(ALGORITHM_SLIDING_BUCKETS, 1, YEAR_NS, 1, 1),
     };
     for (size_t i = 0; i < sizeof years / sizeof *years; i++)
         assert_paced(&years[i], 20 * YEAR_DAYS);

@@ -217,7 +217,7 @@ static void bad_requests_have_their_sentence(void **state)
     assert_non_null(strstr(error, "limit: "));
     request.limit.algorithm = (tg_algorithm_t)77;
     assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
-    assert_string_equal(error, "limit.algorithm: found 77, expected 0 to 3");
+    assert_non_null(strstr(error, "limit.algorithm: found 77, expected 0 to "));
     request = tg_request_inline(NULL, &limit);
     assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
     request = tg_request(nameless, 1);

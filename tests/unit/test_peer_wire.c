@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "node/cluster/peer_wire.h"
 
-enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 42, FORWARD_COUNT_AT = 42 };
+enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 43, FORWARD_COUNT_AT = 42 };
 
 /* Initialisers, since one constant cannot start with the value of another in C11. */
 #define TERM_LAST (((uint64_t)1 << 62) - 1) /* the last epoch or number that can be honest */
@@ -84,9 +84,10 @@ static struct forward make_forward(uint8_t limit_count)
         forward.limits[i] = (struct limit){
             .count = 10U + i,
             .window_ns = 1000000000ULL * (i + 1),
-            .burst = i % 4 == ALGORITHM_TOKEN_BUCKET ? 20U + i : 0,
-            .algorithm = i % 4,
-            .ordinal = i / 4,
+            .burst = limit_has_burst(i % ALGORITHM_COUNT) ? 20U + i : 0,
+            .buckets = i % ALGORITHM_COUNT == ALGORITHM_SLIDING_BUCKETS ? 30 : 0,
+            .algorithm = i % ALGORITHM_COUNT,
+            .ordinal = i / ALGORITHM_COUNT,
         };
     }
     return forward;
@@ -626,6 +627,7 @@ static void a_limit_out_of_its_bounds_is_refused(void **state)
         {.count = 1, .window_ns = LIMIT_WINDOW_MIN_NS - 1},
         {.count = 1, .window_ns = LIMIT_WINDOW_MAX_NS + 1},
         {.count = 1, .window_ns = 1000000000, .burst = LIMIT_COUNT_MAX + 1},
+        {.count = 1, .window_ns = 1000000000, .buckets = 60},
         {.count = LIMIT_RATE_MAX + 1, .window_ns = 1000000000},
         {.count = LIMIT_LOG_COUNT_MAX + 1,
          .window_ns = 1000000000,

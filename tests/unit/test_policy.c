@@ -66,8 +66,10 @@ struct refusal {
 #define RULE_KEYS                                                                                  \
     "name, enabled, priority, group, match, key, limits, mode, class, consistency, scope, "        \
     "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
-#define ALGORITHMS "token_bucket, fixed_window, sliding_window, sliding_log, leaky_bucket"
-#define UNITS      "expected ns us ms s m min h d w month year"
+#define ALGORITHMS                                                                                 \
+    "token_bucket, fixed_window, sliding_window, sliding_log, "                                    \
+    "leaky_bucket, sliding_buckets"
+#define UNITS "expected ns us ms s m min h d w month year"
 
 static const struct refusal refusals[] = {
     {"", 1, 1, "file: found nothing; expected a mapping with \"rules\""},
@@ -171,7 +173,12 @@ static const struct refusal refusals[] = {
     {LIMIT("{rate: 5/h, algorithm: concurrency}"), 2, 55,
      "limits.algorithm: \"concurrency\" is not supported by this version; expected " ALGORITHMS},
     {LIMIT("{rate: 5/h, align: calendar}"), 2, 44,
-     "limits: key \"align\" is not supported by this version; expected rate, algorithm, burst"},
+     "limits: key \"align\" is not supported by this version; expected rate, algorithm, burst, "
+     "buckets"},
+    {LIMIT("{rate: 5/h, buckets: 60}"), 2, 53,
+     "limits.buckets: found with token_bucket; expected it with sliding_buckets only"},
+    {LIMIT("{rate: 5/h, algorithm: sliding_buckets, buckets: 241}"), 2, 81,
+     "limits.buckets: found \"241\"; expected a whole number from 2 to 240"},
     {LIMIT("{rate: 5/h, algorithm: sliding_log, burst: 3}"), 2, 75,
      "limits.burst: found with sliding_log; expected it with token_bucket and leaky_bucket only"},
     {LIMIT("{rate: 5/h, burst: 0}"), 2, 51,

@@ -538,9 +538,9 @@ static void hostile_bytes_are_refused(void **state)
 {
     (void)state;
     world_init(14, 3);
-    static uint8_t good[4][256];
-    int len[4];
-    for (unsigned algorithm = 0; algorithm < 4; algorithm++) {
+    static uint8_t good[ALGORITHM_COUNT][256];
+    int len[ALGORITHM_COUNT];
+    for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         const struct limit limit = {
             .count = 20, .window_ns = 60000000000, .algorithm = (uint8_t)algorithm};
         for (unsigned i = 0; i < 9; i++)
@@ -556,7 +556,7 @@ static void hostile_bytes_are_refused(void **state)
     unsigned refused = 0;
     for (unsigned n = 0; n < 200000; n++) {
         uint8_t bytes[256];
-        const unsigned algorithm = n % 4;
+        const unsigned algorithm = n % ALGORITHM_COUNT;
         size_t size = (size_t)len[algorithm];
         memcpy(bytes, good[algorithm], sizeof bytes);
         for (uint64_t i = random_below(&world.random, 4); i > 0; i--)
@@ -678,6 +678,30 @@ static void a_log_of_500_events_takes_2200_bytes(void **state)
     table_free(&table);
 }
 
+/* Promise S9: 60 sub-windows take 220 bytes a key at most, nothing left out. */
+static void sixty_sub_windows_take_220_bytes(void **state)
+{
+    (void)state;
+    enum { CUT = 100000 };
+    const struct limit limit = {
+        .count = 100000, .window_ns = 3600000000000, .algorithm = ALGORITHM_SLIDING_BUCKETS};
+    struct table *table;
+    assert_int_equal(table_new(&table, alloc_heap(), (size_t)32 << 20, 4096), 0);
+    for (unsigned minute = 0; minute < 60; minute += 7)
+        for (uint64_t key = 0; key < CUT; key++)
+            assert_true(limit_do(table, key, &limit, OPERATION_CHECK, 1000, 0,
+                                 LIMIT_TEST_EPOCH_NS + minute * INT64_C(60000000000))
+                            .allowed);
+    struct table_stats stats;
+    table_stats(table, &stats);
+    assert_int_equal(stats.used, CUT);
+    print_message("sliding_buckets of 60: %.1f bytes a key of 100,000\n",
+                  (double)stats.bytes / CUT);
+    assert_true(stats.bytes <= (uint64_t)220 * CUT);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
 /* When the arena is full, other logs make room; the books stay right. */
 static void a_full_arena_drops_other_logs(void **state)
 {
@@ -727,6 +751,7 @@ int main(void)
         cmocka_unit_test(every_failed_allocation_is_survived),
         cmocka_unit_test(budgets_are_checked_and_kept),
         cmocka_unit_test(a_million_keys_take_40_bytes_each),
+        cmocka_unit_test(sixty_sub_windows_take_220_bytes),
         cmocka_unit_test(a_log_of_500_events_takes_2200_bytes),
         cmocka_unit_test(a_full_arena_drops_other_logs),
     };

@@ -187,6 +187,12 @@ static bool window_is_coarse(const struct fixture *fixture, int64_t now_ns)
             2 * window_ns / unit_ns == longest_ns / unit_ns);
 }
 
+/* Only windows are kept in so few bits. */
+static bool cells_are_coarse(unsigned algorithm)
+{
+    return algorithm == ALGORITHM_FIXED_WINDOW || algorithm == ALGORITHM_SLIDING_WINDOW;
+}
+
 /* The next few times at which two states are compared. */
 static int64_t later(const struct fixture *fixture, int64_t now_ns, unsigned step)
 {
@@ -205,8 +211,7 @@ static void as_one_decider(enum algorithm algorithm, uint64_t seed)
         if (other.len == 0)
             continue;
         assert_int_equal(merge(&fixture, KEY_MINE, &base, &other, now_ns), 0);
-        const bool coarse =
-            algorithm != ALGORITHM_SLIDING_LOG && window_is_coarse(&fixture, now_ns);
+        const bool coarse = cells_are_coarse(algorithm) && window_is_coarse(&fixture, now_ns);
         exact += !coarse;
         for (unsigned step = 0; step < 8; step += 3) {
             const int64_t then_ns = later(&fixture, now_ns, step);
@@ -242,6 +247,13 @@ static void merged_logs_are_those_of_one_decider(void **unused)
 {
     (void)unused;
     as_one_decider(ALGORITHM_SLIDING_LOG, 103);
+}
+
+/* Merged counts of sub-windows are those of one decider. */
+static void merged_sub_windows_are_those_of_one_decider(void **unused)
+{
+    (void)unused;
+    as_one_decider(ALGORITHM_SLIDING_BUCKETS, 116);
 }
 
 /* -- buckets ------------------------------------------------------------------------------ */
@@ -398,9 +410,8 @@ static void laws_of_order(struct fixture *fixture, int64_t now_ns)
     set_state(fixture, KEY_SPARE, &mine);
     assert_int_equal(merge(fixture, KEY_SPARE, &base, &both, now_ns), 0);
     result[2] = state_of(fixture, KEY_SPARE);
-    const bool coarse = (fixture->limit.algorithm == ALGORITHM_FIXED_WINDOW ||
-                         fixture->limit.algorithm == ALGORITHM_SLIDING_WINDOW) &&
-                        window_is_coarse(fixture, now_ns);
+    const bool coarse =
+        cells_are_coarse(fixture->limit.algorithm) && window_is_coarse(fixture, now_ns);
     for (unsigned step = 0; step < 8; step += 3) {
         const int64_t then_ns = later(fixture, now_ns, step);
         set_state(fixture, KEY_SPARE, &result[0]);
@@ -457,6 +468,20 @@ static void logs_merge_by_the_laws(void **unused)
     check_laws(ALGORITHM_SLIDING_LOG, 109);
 }
 
+/* The laws of merging hold for sub-windows. */
+static void sub_windows_merge_by_the_laws(void **unused)
+{
+    (void)unused;
+    check_laws(ALGORITHM_SLIDING_BUCKETS, 117);
+}
+
+/* The laws of merging hold for queues. */
+static void leaky_buckets_merge_by_the_laws(void **unused)
+{
+    (void)unused;
+    check_laws(ALGORITHM_LEAKY_BUCKET, 118);
+}
+
 /* Whatever the two sides are - other rules, clocks that ran ahead, refunds - the result is never
  * below mine, and never below the other if the base is empty. */
 static void no_merge_lowers_a_side(void **unused)
@@ -464,7 +489,7 @@ static void no_merge_lowers_a_side(void **unused)
     (void)unused;
     struct fixture fixture = fixture_new(110);
     for (unsigned n = 0; n < CASES; n++) {
-        const enum algorithm algorithm = (enum algorithm)(n % 4);
+        const enum algorithm algorithm = (enum algorithm)(n % ALGORITHM_COUNT);
         struct limit limits[2];
         clear(&fixture);
         const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
@@ -485,8 +510,7 @@ static void no_merge_lowers_a_side(void **unused)
         const struct state none = {.len = 0};
         set_state(&fixture, KEY_SPARE, &mine);
         assert_int_equal(merge(&fixture, KEY_SPARE, &none, &other, now_ns), 0);
-        const bool windows =
-            algorithm == ALGORITHM_FIXED_WINDOW || algorithm == ALGORITHM_SLIDING_WINDOW;
+        const bool windows = cells_are_coarse(algorithm);
         /* A cell does not know its window's length: another rule's may seem to be its successor. */
         if (windows && limits[0].window_ns != limits[1].window_ns)
             continue;
@@ -542,18 +566,18 @@ static void another_algorithm_is_refused(void **unused)
     (void)unused;
     struct fixture fixture = fixture_new(112);
     const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
-    struct state states[4];
-    for (unsigned algorithm = 0; algorithm < 4; algorithm++) {
+    struct state states[ALGORITHM_COUNT];
+    for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         const struct limit limit = {
             .count = 10, .window_ns = 60000000000, .algorithm = (uint8_t)algorithm};
-        (void)take(&fixture, (enum key)algorithm, &limit, 2, now_ns);
-        states[algorithm] = state_of(&fixture, (enum key)algorithm);
+        (void)take(&fixture, (enum key)(KEYS + algorithm), &limit, 2, now_ns);
+        states[algorithm] = state_of(&fixture, (enum key)(KEYS + algorithm));
     }
     const struct state none = {.len = 0};
-    for (unsigned a = 0; a < 4; a++) {
-        for (unsigned b = 0; b < 4; b++) {
+    for (unsigned a = 0; a < ALGORITHM_COUNT; a++) {
+        for (unsigned b = 0; b < ALGORITHM_COUNT; b++) {
             const int rc = a == b ? 0 : TG_ECORRUPT;
-            assert_int_equal(merge(&fixture, (enum key)a, &none, &states[b], now_ns), rc);
+            assert_int_equal(merge(&fixture, (enum key)(KEYS + a), &none, &states[b], now_ns), rc);
             assert_int_equal(merge(&fixture, KEY_SPARE, &states[a], &states[b], now_ns), rc);
         }
     }
@@ -621,7 +645,9 @@ static void sums_saturate_at_what_can_be_read(void **unused)
     struct fixture fixture = fixture_new(114);
     const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
     const struct state none = {.len = 0};
-    for (unsigned algorithm = 0; algorithm < 3; algorithm++) {
+    for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        if (algorithm == ALGORITHM_SLIDING_LOG)
+            continue;
         fixture.limit = (struct limit){.count = LIMIT_COUNT_MAX,
                                        .window_ns = LIMIT_WINDOW_MAX_NS,
                                        .algorithm = (uint8_t)algorithm};
@@ -642,9 +668,9 @@ static void hostile_bytes_are_refused(void **unused)
 {
     (void)unused;
     struct fixture fixture = fixture_new(115);
-    struct state good[4];
+    struct state good[ALGORITHM_COUNT];
     const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
-    for (unsigned algorithm = 0; algorithm < 4; algorithm++) {
+    for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
         const struct limit limit = {
             .count = 50, .window_ns = 60000000000, .algorithm = (uint8_t)algorithm};
         for (unsigned i = 0; i < 9; i++)
@@ -654,7 +680,7 @@ static void hostile_bytes_are_refused(void **unused)
     }
     unsigned refused = 0;
     for (unsigned n = 0; n < 2 * CASES; n++) {
-        struct state states[2] = {good[n % 4], good[n % 4]};
+        struct state states[2] = {good[n % ALGORITHM_COUNT], good[n % ALGORITHM_COUNT]};
         for (unsigned i = 0; i < 2; i++) {
             for (uint64_t flips = random_below(&fixture.random, 3); flips > 0; flips--)
                 states[i].bytes[random_below(&fixture.random, states[i].len)] =
@@ -690,12 +716,15 @@ int main(void)
         cmocka_unit_test(merged_fixed_windows_are_those_of_one_decider),
         cmocka_unit_test(merged_sliding_windows_are_those_of_one_decider),
         cmocka_unit_test(merged_logs_are_those_of_one_decider),
+        cmocka_unit_test(merged_sub_windows_are_those_of_one_decider),
         cmocka_unit_test(merged_buckets_owe_both_debts),
         cmocka_unit_test(buckets_of_different_rates_are_added_as_tokens),
         cmocka_unit_test(buckets_merge_by_the_laws),
         cmocka_unit_test(fixed_windows_merge_by_the_laws),
         cmocka_unit_test(sliding_windows_merge_by_the_laws),
         cmocka_unit_test(logs_merge_by_the_laws),
+        cmocka_unit_test(sub_windows_merge_by_the_laws),
+        cmocka_unit_test(leaky_buckets_merge_by_the_laws),
         cmocka_unit_test(no_merge_lowers_a_side),
         cmocka_unit_test(a_merge_counts_as_a_change_only_if_it_is_one),
         cmocka_unit_test(another_algorithm_is_refused),
