@@ -23,6 +23,7 @@
 static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
 static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
 static_assert(LIMIT_WINDOW_MIN_NS / LIMIT_BUCKETS_MAX > 0, "a sub-window has a length");
+static_assert(LIMIT_WINDOW_MIN_NS == 1000000, "the unit of calendar exponents, a ms");
 static_assert(LIMIT_COUNT_MAX < INT64_MAX, "a count fits in an int64_t");
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *error, const char *format, ...)
@@ -70,6 +71,29 @@ static int validate_buckets(const struct limit *limit, char *error)
     return TG_OK;
 }
 
+/* A calendar's windows are as long as they are: the count was compared with the unit's length. */
+static int validate_align(const struct limit *limit, char *error)
+{
+    if (limit->align >= LIMIT_ALIGN_COUNT)
+        return refuse(error, "align %u: expected a number from 0 to %d", limit->align,
+                      LIMIT_ALIGN_COUNT - 1);
+    if (limit->align != LIMIT_ALIGN_EPOCH && limit->algorithm != ALGORITHM_FIXED_WINDOW)
+        return refuse(error, "align %u: only fixed_window is aligned, not %s", limit->align,
+                      algorithm_name(limit->algorithm));
+    if (!limit_is_calendar(limit->align)) {
+        if (limit->start_ns != 0 || limit->before_s != 0)
+            return refuse(error, "start %" PRId64 ": expected it with the calendar only",
+                          limit->start_ns);
+        return TG_OK;
+    }
+    const uint64_t longest_ms = UINT64_C(1) << limit_calendar_exponent(limit->align);
+    if (limit->start_ns < 0 || limit->start_ns > INT64_MAX / 2 ||
+        limit->window_ns > longest_ms * LIMIT_WINDOW_MIN_NS || limit->before_s > longest_ms / 1000)
+        return refuse(error, "start %" PRId64 ": expected a window of the calendar",
+                      limit->start_ns);
+    return TG_OK;
+}
+
 int limit_validate(const struct limit *limit, char *error)
 {
     if (limit->algorithm >= ALGORITHM_COUNT)
@@ -84,12 +108,15 @@ int limit_validate(const struct limit *limit, char *error)
     result = validate_burst(limit, error);
     if (result == TG_OK)
         result = validate_buckets(limit, error);
+    if (result == TG_OK)
+        result = validate_align(limit, error);
     if (result != TG_OK)
         return result;
     if (limit->algorithm == ALGORITHM_SLIDING_LOG && limit->count > LIMIT_LOG_COUNT_MAX)
         return refuse(error, "count %" PRIu64 ": sliding_log keeps every event, at most %llu",
                       limit->count, LIMIT_LOG_COUNT_MAX);
-    if (sat_muldiv_up(limit->count, NS_PER_S, limit->window_ns) > LIMIT_RATE_MAX)
+    if (!limit_is_calendar(limit->align) &&
+        sat_muldiv_up(limit->count, NS_PER_S, limit->window_ns) > LIMIT_RATE_MAX)
         return refuse(error, "count %" PRIu64 ": more than %llu per second of its window",
                       limit->count, LIMIT_RATE_MAX);
     return TG_OK;

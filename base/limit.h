@@ -17,9 +17,14 @@ struct limit {
     uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX */
     uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS */
     uint64_t burst;     /* the buckets: capacity (0 = count); else 0 */
-    uint8_t buckets;    /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
-    uint8_t algorithm;  /* enum algorithm */
-    uint8_t ordinal;    /* position among the limits of one rule with the same algorithm */
+    /* Of calendar windows, as who received the request knows the calendar: when the window of its
+     * moment began (Unix time; window_ns is its length), and the length of the one before. */
+    int64_t start_ns;
+    uint32_t before_s;
+    uint8_t align;     /* fixed_window: enum limit_align; else 0 */
+    uint8_t buckets;   /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
+    uint8_t algorithm; /* enum algorithm */
+    uint8_t ordinal;   /* position among the limits of one rule with the same algorithm */
 };
 
 #define LIMIT_COUNT_MAX     1000000000000000ULL            /* 10^15: 10^9/s over ten days */
@@ -28,13 +33,39 @@ struct limit {
 #define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
 #define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
 
+/* Where the windows of a fixed_window begin. */
+enum limit_align {
+    LIMIT_ALIGN_EPOCH,  /* at multiples of their length, UTC */
+    LIMIT_ALIGN_FIRST,  /* with the first request after the last one is over */
+    LIMIT_ALIGN_MINUTE, /* with the calendar of a time zone, from here on */
+    LIMIT_ALIGN_HOUR,
+    LIMIT_ALIGN_DAY,
+    LIMIT_ALIGN_WEEK, /* from Monday */
+    LIMIT_ALIGN_MONTH,
+    LIMIT_ALIGN_YEAR,
+    LIMIT_ALIGN_COUNT
+};
+
+static inline bool limit_is_calendar(unsigned align)
+{
+    return align >= LIMIT_ALIGN_MINUTE;
+}
+
+/* Calendar windows of one unit differ in length, but all are longer than 2^(e-1) ms and at most
+ * 2^e ms long, unless the clock is moved in an hour or minute: e of a unit. */
+static inline unsigned limit_calendar_exponent(unsigned align)
+{
+    static const uint8_t exponents[LIMIT_ALIGN_COUNT] = {0, 0, 16, 22, 27, 30, 32, 35};
+    return exponents[align];
+}
+
 /* Sub-windows of one window of sliding_buckets. */
 enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 60 };
 
 /* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
  * the offending field and what was expected: ranges above, known algorithm, burst only with
- * the two buckets, sub-windows only with sliding_buckets, count <= LIMIT_LOG_COUNT_MAX for
- * sliding_log, count/window <= LIMIT_RATE_MAX. */
+ * the two buckets, sub-windows only with sliding_buckets, an align only with fixed_window, count <=
+ * LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
 
 /* Whether the algorithm has a capacity apart from its count. */

@@ -258,6 +258,16 @@ int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *erro
     return parse_window(&subject, at, &rate->window_ns);
 }
 
+void quantity_rate_window(const char *text, uint64_t *number, uint64_t *unit_ns)
+{
+    const char *at = strchr(text, '/') + 1;
+
+    *number = 1;
+    if (is_digit(*at))
+        (void)scan_number(&at, number);
+    *unit_ns = find_unit(time_units, TIME_UNITS, at)->scale;
+}
+
 int quantity_parse_uint(const char *text, uint64_t max, uint64_t *value, char *error)
 {
     const struct subject subject = {.kind = "number", .text = text, .error = error};

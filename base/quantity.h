@@ -28,6 +28,9 @@ enum { QUANTITY_ERROR_LEN = 160, QUANTITY_TEXT_LEN = 48 };
 MUST_USE int quantity_parse_duration(const char *text, uint64_t *ns, char *error);
 MUST_USE int quantity_parse_size(const char *text, uint64_t *bytes, char *error);
 MUST_USE int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *error);
+/* Of a text that quantity_parse_rate takes: how many of which unit its window is, as 2 and 1 h of
+ * "5/2h". */
+void quantity_rate_window(const char *text, uint64_t *number, uint64_t *unit_ns);
 /* A whole unsigned decimal number without sign or spaces, at most `max`. */
 MUST_USE int quantity_parse_uint(const char *text, uint64_t max, uint64_t *value, char *error);
 

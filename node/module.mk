@@ -2,4 +2,4 @@
 sources.node := $(wildcard node/*/*.c)
 main.node    := $(wildcard node/main.c)
 
-packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv jansson libsystemd
+packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv jansson libsystemd glib-2.0

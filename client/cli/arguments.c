@@ -19,6 +19,7 @@
 
 enum { WORDS_MAX = 64, MS_NS = 1000000 };
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
+#define DAY_NS         UINT64_C(86400000000000)
 
 static_assert(WORDS_MAX > TG_ATTRIBUTES_MAX + 2,
               "too many attributes are told from too many words");
@@ -290,6 +291,15 @@ static int take_number(const struct raw *raw, enum flag flag, uint64_t min, uint
 #define COMMA_ALGORITHM(name, number, text) ", " text
 static const char algorithm_list[] = ALGORITHM_MAP(COMMA_ALGORITHM);
 
+/* Weeks, months and years have no length of their own. */
+static bool unit_is_nominal(const char *rate)
+{
+    uint64_t number;
+    uint64_t unit_ns;
+    quantity_rate_window(rate, &number, &unit_ns);
+    return unit_ns > DAY_NS;
+}
+
 /* The inline limit of --rate, --burst and --algorithm. */
 static int take_limit(struct cli_arguments *out, const struct raw *raw)
 {
@@ -313,6 +323,11 @@ static int take_limit(struct cli_arguments *out, const struct raw *raw)
     limit.window_ns = rate.window_ns;
     if (limit_validate(&limit, error) != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--rate %.64s: %s", raw->values[FLAG_RATE], error);
+    if (limit.algorithm == ALGORITHM_FIXED_WINDOW && unit_is_nominal(raw->values[FLAG_RATE]))
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "--rate is '%.64s'; expected days: a fixed_window of weeks, months or years "
+                      "needs a rule with align: calendar",
+                      raw->values[FLAG_RATE]);
     out->limit = (tg_limit_t){.algorithm = (tg_algorithm_t)limit.algorithm,
                               .count = limit.count,
                               .window_ns = limit.window_ns,

@@ -156,6 +156,7 @@ typedef struct tg_limit {
     uint64_t window_ns;
     uint64_t burst;
     unsigned buckets; /* sliding_buckets: sub-windows of a window, 2 .. 240, 0 = 60; else 0 */
+    int align_first;  /* fixed_window: a window begins with the first request after the last one */
 } tg_limit_t;
 
 /* Reads "5/60s", "30/24h", "100/minute" into count and window_ns; algorithm token_bucket, burst 0.

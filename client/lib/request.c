@@ -41,13 +41,14 @@ static struct limit limit_of(const tg_limit_t *limit)
         .window_ns = limit->window_ns,
         .burst = limit->burst,
         .buckets = (uint8_t)limit->buckets,
+        .align = limit->align_first != 0 ? LIMIT_ALIGN_FIRST : LIMIT_ALIGN_EPOCH,
     };
 }
 
 static bool limit_equal(const tg_limit_t *a, const tg_limit_t *b)
 {
     return a->algorithm == b->algorithm && a->count == b->count && a->window_ns == b->window_ns &&
-           a->burst == b->burst && a->buckets == b->buckets;
+           a->burst == b->burst && a->buckets == b->buckets && a->align_first == b->align_first;
 }
 
 static int check_attributes(const tg_request_t *request, char *error)

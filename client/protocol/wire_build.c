@@ -19,6 +19,7 @@
 
 enum {
     CHECKS_FIELDS = 12,
+    INLINE_KNOWN = 7,
     INLINE_FIELDS = 5,            /* that every inline template has */
     ITEM_COLUMNS_LEN = 1 + 8 + 2, /* operation, cost, template index */
     /* Heads: array, version, type, three u64, timeout, n, four bins and the templates' array. */
@@ -94,14 +95,20 @@ int wire_checks_builder_inline(struct wire_checks_builder *builder, const struct
     if (limit_validate(limit, sentence) != 0)
         return TG_EINVALID;
     mp_writer_init(&writer, encoded, sizeof encoded);
-    mp_put_array(&writer, limit->buckets != 0 ? INLINE_FIELDS + 1 : INLINE_FIELDS);
+    /* A window of the calendar is found in rules alone: no node would take it from a client. */
+    if (limit_is_calendar(limit->align))
+        return TG_EINVALID;
+    const bool more = limit->buckets != 0 || limit->align != 0;
+    mp_put_array(&writer, more ? INLINE_KNOWN : INLINE_FIELDS);
     mp_put_uint(&writer, WIRE_TEMPLATE_INLINE);
     mp_put_uint(&writer, limit->algorithm);
     mp_put_uint(&writer, limit->count);
     mp_put_uint(&writer, limit->window_ns);
     mp_put_uint(&writer, limit->burst);
-    if (limit->buckets != 0)
+    if (more) {
         mp_put_uint(&writer, limit->buckets);
+        mp_put_uint(&writer, limit->align);
+    }
     ASSERT(!writer.failed);
     return template_index(builder, encoded, writer.len, 1);
 }

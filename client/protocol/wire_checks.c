@@ -22,7 +22,7 @@
 #include "client/protocol/wire_field.h"
 
 /* An inline template has five elements at least; more of them are known here. */
-enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 6 };
+enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 7 };
 
 static_assert((int)QUANTITY_ERROR_LEN + 64 <= (int)WIRE_ERROR_LEN, "a limit's sentence fits");
 
@@ -48,6 +48,9 @@ static void read_inline(struct wire_reader *reader, uint32_t index, uint32_t fie
     if (fields > INLINE_FIELDS)
         template->limit.buckets =
             (uint8_t)wire_read_uint(reader, "template.buckets", 0, LIMIT_BUCKETS_MAX);
+    if (fields > INLINE_FIELDS + 1)
+        template->limit.align =
+            (uint8_t)wire_read_uint(reader, "template.align", 0, LIMIT_ALIGN_FIRST);
     if (reader->status == 0 && limit_validate(&template->limit, sentence) != 0)
         wire_reader_fail(reader, TG_EINVALID, "templates[%" PRIu32 "]: %s", index, sentence);
     if (reader->status == 0)

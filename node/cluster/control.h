@@ -74,6 +74,7 @@ struct control_options {
     size_t peers_len;
     const uint8_t *ballots; /* the stored promises (register.h), NULL without any */
     size_t ballots_len;
+    const struct policy_zones *zones; /* for rules that are to be validated; NULL: UTC alone */
 };
 
 struct control;

@@ -51,7 +51,8 @@ void answer_validate(struct answer_context *context)
         answer_error(context, TG_EINVALID, "rules.validate: expected {\"text\": rules as YAML}");
         return;
     }
-    const int result = policy_compile(text, len, context->control->allocator, &policy, &error);
+    const int result = policy_compile_zoned(text, len, context->control->allocator,
+                                            context->control->options.zones, &policy, &error);
     struct mp_writer *writer = context->writer;
     answer_begin(context);
     if (result == 0) {

@@ -24,6 +24,11 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->buckets);
     bytes_put_u8(writer, limit->algorithm);
     bytes_put_u8(writer, limit->ordinal);
+    bytes_put_u8(writer, limit->align);
+    if (limit_is_calendar(limit->align)) {
+        bytes_put_i64(writer, limit->start_ns);
+        bytes_put_u32(writer, limit->before_s);
+    }
 }
 
 enum { TERM_COPY = 1, TERM_BEGINS = 2 };
@@ -279,6 +284,10 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
         limit->buckets = bytes_get_u8(reader);
         limit->algorithm = bytes_get_u8(reader);
         limit->ordinal = bytes_get_u8(reader);
+        limit->align = bytes_get_u8(reader);
+        const bool calendar = limit_is_calendar(limit->align);
+        limit->start_ns = calendar ? bytes_get_i64(reader) : 0;
+        limit->before_s = calendar ? bytes_get_u32(reader) : 0;
         if (reader->failed || limit_validate(limit, error) != 0)
             return false;
     }

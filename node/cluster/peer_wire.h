@@ -256,7 +256,7 @@ struct peer_record {
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 43 };
+enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 56 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);

@@ -421,6 +421,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         place(shard, rule->limits, rule->limit_count, &out->parts[i]);
+        policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
     }

@@ -41,7 +41,10 @@ static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit
 {
     return plan->ops != NULL && plan->limit.count == limit->count &&
            plan->limit.window_ns == limit->window_ns && plan->limit.burst == limit->burst &&
-           plan->limit.algorithm == limit->algorithm && plan->limit.buckets == limit->buckets;
+           plan->limit.algorithm == limit->algorithm && plan->limit.buckets == limit->buckets &&
+           plan->limit.align == limit->align &&
+           (!limit_is_calendar(limit->align) ||
+            (plan->limit.start_ns == limit->start_ns && plan->limit.before_s == limit->before_s));
 }
 
 /* The limit's plan, from a cache by content: inline limits come as ever new pointers. */

@@ -9,7 +9,15 @@
  */
 #include "node/policy/policy_internal.h"
 
-enum limit_field { FIELD_RATE, FIELD_ALGORITHM, FIELD_BURST, FIELD_BUCKETS, FIELDS = 7 };
+enum limit_field {
+    FIELD_RATE,
+    FIELD_ALGORITHM,
+    FIELD_BURST,
+    FIELD_BUCKETS,
+    FIELD_ALIGN,
+    FIELD_TIMEZONE,
+    FIELDS = 7
+};
 
 #define ALGORITHM_WORD(name, number, text) {text, number, false},
 static const struct yaml_reader_word algorithm_words[] = {
@@ -36,15 +44,16 @@ static int read_rate(const struct yaml_reader *reader, uint32_t node, struct lim
     return TG_OK;
 }
 
-static int read_limit(const struct yaml_reader *reader, uint32_t node, struct limit *limit)
+static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+                      struct limit *limit, char *window, struct policy_calendar *calendar)
 {
     struct yaml_reader_field fields[FIELDS] = {
         [FIELD_RATE] = {"rate", YAML_READER_REQUIRED, 0},
         [FIELD_ALGORITHM] = {"algorithm", YAML_READER_OPTIONAL, 0},
         [FIELD_BURST] = {"burst", YAML_READER_OPTIONAL, 0},
         [FIELD_BUCKETS] = {"buckets", YAML_READER_OPTIONAL, 0},
-        {"align", YAML_READER_UNSUPPORTED, 0},
-        {"timezone", YAML_READER_UNSUPPORTED, 0},
+        [FIELD_ALIGN] = {"align", YAML_READER_OPTIONAL, 0},
+        [FIELD_TIMEZONE] = {"timezone", YAML_READER_OPTIONAL, 0},
         {"mode", YAML_READER_UNSUPPORTED, 0},
     };
     char sentence[QUANTITY_ERROR_LEN];
@@ -81,7 +90,10 @@ static int read_limit(const struct yaml_reader *reader, uint32_t node, struct li
     limit->buckets = (uint8_t)buckets;
     if (limit_validate(limit, sentence) != TG_OK)
         return yaml_reader_fail(reader, fields[FIELD_RATE].node, "limits.rate: %s", sentence);
-    return TG_OK;
+    const struct quantity_rate rate = {limit->count, limit->window_ns};
+    quantity_format_rate(&rate, window);
+    return policy_read_align(chunks, reader, fields[FIELD_ALIGN].node, fields[FIELD_TIMEZONE].node,
+                             fields[FIELD_RATE].node, limit, window, calendar);
 }
 
 int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
@@ -95,16 +107,17 @@ int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, 
     const uint32_t count = yaml_reader_at(reader, node)->len;
     struct limit *limits = chunks_get(chunks, count, sizeof(*limits));
     char(*windows)[QUANTITY_TEXT_LEN] = chunks_get(chunks, count, sizeof(*windows));
-    if (limits == NULL || windows == NULL)
+    struct policy_calendar *calendars = chunks_get(chunks, count, sizeof(*calendars));
+    if (limits == NULL || windows == NULL || calendars == NULL)
         return TG_ENOMEM;
     uint32_t element = yaml_reader_at(reader, node)->first;
     for (uint32_t i = 0; i < count; i++) {
-        result = read_limit(reader, element, &limits[i]);
+        result = read_limit(chunks, reader, element, &limits[i], windows[i], &calendars[i]);
         if (result != TG_OK)
             return result;
         limits[i].ordinal = ordinals[limits[i].algorithm]++; /* I2 */
-        const struct quantity_rate rate = {limits[i].count, limits[i].window_ns};
-        quantity_format_rate(&rate, windows[i]);
+        if (limit_is_calendar(limits[i].align))
+            rule->calendars = calendars;
         element = yaml_reader_at(reader, element)->next;
     }
     rule->limits = limits;

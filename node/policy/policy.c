@@ -107,6 +107,9 @@ static void digest_lists(uint64_t *digest, const struct policy_rule *rule)
         digest_number(digest, rule->limits[i].burst);
         digest_number(digest, rule->limits[i].algorithm);
         digest_number(digest, rule->limits[i].buckets);
+        digest_number(digest, rule->limits[i].align);
+        if (rule->calendars != NULL)
+            digest_text(digest, &rule->calendars[i].name);
     }
 }
 
@@ -155,9 +158,12 @@ static struct policy *new_policy(const struct allocator *allocator)
     return policy;
 }
 
-static int build(struct policy *policy, const struct yaml_reader *reader)
+static int build(struct policy *policy, const struct yaml_reader *reader,
+                 const struct policy_zones *zones)
 {
     int result = policy_read_file(policy, reader);
+    if (result == TG_OK)
+        result = policy_bind_zones(policy, zones, reader->error);
     if (result == TG_OK)
         result = sort_rules(policy);
     if (result == TG_OK)
@@ -185,6 +191,13 @@ static void report(struct policy_error *error, int result, const struct yaml_rea
 int policy_compile(const char *text, size_t len, const struct allocator *allocator,
                    struct policy **out, struct policy_error *error)
 {
+    return policy_compile_zoned(text, len, allocator, NULL, out, error);
+}
+
+int policy_compile_zoned(const char *text, size_t len, const struct allocator *allocator,
+                         const struct policy_zones *zones, struct policy **out,
+                         struct policy_error *error)
+{
     struct yaml_reader_error found;
     struct yaml_reader reader;
 
@@ -194,7 +207,7 @@ int policy_compile(const char *text, size_t len, const struct allocator *allocat
     int result = yaml_reader_init(&reader, text, len, allocator, &found);
     if (result == TG_OK) {
         struct policy *policy = new_policy(allocator);
-        result = policy == NULL ? TG_ENOMEM : build(policy, &reader);
+        result = policy == NULL ? TG_ENOMEM : build(policy, &reader, zones);
         yaml_reader_fini(&reader);
         if (result == TG_OK)
             *out = policy;

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/limit.h"
 #include "base/quantity.h"
+#include "node/policy/calendar.h"
 
 enum {
     POLICY_FILE_LEN_MAX = 16 * 1024 * 1024,
@@ -41,7 +42,10 @@ enum {
     POLICY_PARTS_MAX = 8,          /* throttle rules that act on one request */
     POLICY_ATTRIBUTES_MAX = 32,    /* of one request */
     POLICY_IP_TEXT_LEN = 52,       /* the longest IPv6 text, "/128" and NUL */
-    POLICY_IPV6_PREFIX_DEFAULT = 64
+    POLICY_IPV6_PREFIX_DEFAULT = 64,
+    POLICY_ZONES_MAX = 64,         /* time zones of one file */
+    POLICY_ZONE_NAME_LEN_MAX = 64, /* [A-Za-z0-9_+/-]+ */
+    POLICY_ZONE_SPANS_MAX = 1024
 };
 
 /* Bytes that are not NUL-terminated unless the function that gives them says so. */
@@ -67,6 +71,22 @@ enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
  * stand-in with a share of the limit. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
 
+/* Who knows the time zones: node/runtime/zones.c, or a test. */
+struct policy_zones {
+    void *context;
+    /* Writes the spans of the zone of that name into `out`, at most `max`, in the order of time.
+     * Their number, or 0 if there is no such zone. */
+    uint32_t (*spans)(void *context, const char *name, struct calendar_span *out, uint32_t max);
+};
+
+/* The time zone of a limit with `align: calendar`; `zone` is shared by all limits that name it. */
+struct policy_calendar {
+    struct policy_text name; /* "Europe/Berlin"; len 0: the limit is none of the calendar */
+    const struct calendar_zone *zone; /* not NULL if it is */
+    uint32_t line;                    /* of the name, or of the limit, in the file */
+    uint32_t column;
+};
+
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
     struct policy_text attribute;
@@ -82,6 +102,7 @@ struct policy_rule {
     const struct policy_text *key;            /* attribute names, in the order of the file */
     const struct limit *limits;               /* ordinals set among equal algorithms */
     const char (*windows)[QUANTITY_TEXT_LEN]; /* limits[i] written shortest: "5/h" */
+    const struct policy_calendar *calendars;  /* of limits[i]; NULL: no limit has one */
     struct policy_text message;               /* response.message, "" by default */
     uint64_t retry_after_ns;                  /* response.retry_after, 0 = as computed */
     int32_t priority;                         /* higher acts first */
@@ -110,6 +131,12 @@ struct policy;
  * check path: it allocates. */
 MUST_USE int policy_compile(const char *text, size_t len, const struct allocator *allocator,
                             struct policy **out, struct policy_error *error);
+/* The same; time zones other than UTC are asked of `zones`, while compiling. */
+MUST_USE int policy_compile_zoned(const char *text, size_t len, const struct allocator *allocator,
+                                  const struct policy_zones *zones, struct policy **out,
+                                  struct policy_error *error);
+/* Gives the rule's calendar limits, copied to `limits`, the windows that `now_ns` is in. */
+void policy_place_calendars(const struct policy_rule *rule, int64_t now_ns, struct limit *limits);
 /* Releases the policy and sets the pointer to NULL; a NULL policy is allowed, and so is the one of
  * policy_empty, which is not released. */
 void policy_free(struct policy **policy);

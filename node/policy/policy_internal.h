@@ -34,6 +34,14 @@ MUST_USE int policy_read_rule(struct chunks *chunks, const struct yaml_reader *r
 /* Reads a rule's `limits` list into `rule`. */
 MUST_USE int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader,
                                 uint32_t node, struct policy_rule *rule);
+/* Reads a limit's `align` and `timezone`, either of which may be NONE; `rate` is that of the limit.
+ * Fills in limit->align, and `window` and `calendar` if it is one of the calendar. */
+MUST_USE int policy_read_align(struct chunks *chunks, const struct yaml_reader *reader,
+                               uint32_t align, uint32_t timezone, uint32_t rate,
+                               struct limit *limit, char *window, struct policy_calendar *calendar);
+/* Finds the zones of all calendar limits, each once. Errors as those of reading. */
+MUST_USE int policy_bind_zones(struct policy *policy, const struct policy_zones *zones,
+                               struct yaml_reader_error *error);
 /* Reads a rule's `match` mapping into `rule`. */
 MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *reader,
                                uint32_t node, struct policy_rule *rule);

@@ -78,6 +78,11 @@ static void put_limits(struct writer *writer, const struct policy_rule *rule)
             put(writer, ",\"burst\":%" PRIu64, limit->burst);
         if (limit->buckets != 0)
             put(writer, ",\"buckets\":%u", limit->buckets);
+        if (limit->align == LIMIT_ALIGN_FIRST)
+            put(writer, ",\"align\":\"first\"");
+        if (limit_is_calendar(limit->align))
+            put(writer, ",\"align\":\"calendar\",\"timezone\":\"%s\"",
+                rule->calendars[i].name.data);
         put(writer, "}");
     }
     put(writer, "]");

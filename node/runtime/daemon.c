@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "node/runtime/daemon_state.h"
+#include "node/runtime/zones.h"
 
 enum {
     ZMQ_SOCKETS_MAX = 65536,
@@ -179,6 +180,7 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     copy_text(options->peer, sizeof options->peer, config->peer_address);
     copy_text(options->client, sizeof options->client, config->client_address);
     copy_text(options->version, sizeof options->version, DAEMON_VERSION);
+    options->zones = zones_system();
     options->weight = config->weight;
     options->shards = (uint16_t)config->shards;
     options->bootstrap = config->bootstrap;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "node/runtime/daemon_state.h"
+#include "node/runtime/zones.h"
 
 /* The whole file with its length, or NULL with a sentence. The caller frees it. */
 static char *read_file(const char *path, size_t *len, char *error, size_t capacity)
@@ -41,7 +42,8 @@ int rules_load(struct daemon *daemon, char *error, size_t capacity)
     char *text = read_file(path, &len, error, capacity);
     if (text == NULL)
         return TG_EINVALID;
-    const int result = policy_compile(text, len, alloc_heap(), &policy, &place);
+    const int result =
+        policy_compile_zoned(text, len, alloc_heap(), zones_system(), &policy, &place);
     if (result != 0) {
         (void)snprintf(error, capacity, "%s:%u:%u: %s", path, place.line, place.column,
                        place.message);
@@ -63,8 +65,8 @@ void rules_spread(struct daemon *daemon)
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         struct policy_error place;
         struct policy *policy;
-        if (policy_compile(daemon->rules_text, daemon->rules_len, alloc_heap(), &policy, &place) !=
-            0) {
+        if (policy_compile_zoned(daemon->rules_text, daemon->rules_len, alloc_heap(),
+                                 zones_system(), &policy, &place) != 0) {
             log_printf(daemon->log, LOG_LEVEL_ERROR, "rules: %s", place.message);
             return;
         }

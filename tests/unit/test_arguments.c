@@ -238,6 +238,7 @@ static void a_wrong_value_is_invalid_input(void **state)
         {"check --key a --rate 5", "--rate"},
         {"check --key a --rate 2000000000/s", "--rate"},
         {"check --key a --rate 5/s --algorithm gcra", "token_bucket, fixed_window"},
+        {"check --key a --rate 5/month --algorithm fixed_window", "align: calendar"},
         {"check --key a --rate 5/s --algorithm sliding_log --burst 3", "burst"},
         {"check --key a --rate 5/s --burst 0", "--burst is 0"},
         {"check --key a --rate 5/s --burst x", "--burst"},

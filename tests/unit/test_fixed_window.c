@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/policy/calendar.h"
 #include "tests/unit/support_limit.h"
 
 /* The counter of one window: the newest seen, for a time that goes back goes on counting there. */
@@ -82,6 +83,186 @@ static void agrees_with_one_counter_per_window(void **state)
     }
 }
 
+/* ---- windows that a request begins ----------------------------------------------------------- */
+
+struct begun {
+    uint64_t window_ns;
+    int64_t start_ns;
+    uint64_t count;
+};
+
+static void begun_clear(void *state, const struct limit *limit)
+{
+    *(struct begun *)state = (struct begun){.window_ns = limit->window_ns};
+}
+
+static uint64_t begun_used(void *state, int64_t now_ns)
+{
+    const struct begun *begun = state;
+    return now_ns < begun->start_ns + (int64_t)begun->window_ns ? begun->count : 0;
+}
+
+static void begun_add(void *state, int64_t now_ns, uint64_t count)
+{
+    struct begun *begun = state;
+    if (begun_used(begun, now_ns) == 0)
+        *begun = (struct begun){.window_ns = begun->window_ns, .start_ns = now_ns};
+    begun->count += count;
+}
+
+static void begun_sub(void *state, int64_t now_ns, uint64_t count)
+{
+    struct begun *begun = state;
+    if (begun_used(begun, now_ns) > 0)
+        begun->count = count < begun->count ? begun->count - count : 0;
+}
+
+/* Every decision is that of a stopwatch that the first request starts; counts of both widths. */
+static void agrees_with_a_stopwatch(void **state)
+{
+    (void)state;
+    struct begun begun;
+    const struct limit_model model = {.clear = begun_clear,
+                                      .used = begun_used,
+                                      .add = begun_add,
+                                      .sub = begun_sub,
+                                      .state = &begun};
+    struct limit limits[] = {
+        window_limit(5, 60000000000),        window_limit(3, 1000000),
+        window_limit(100, 1500000),          window_limit(1000, 1023000000),
+        window_limit(100000000, 1000000000), window_limit(1000000000000, 86400000000000),
+        window_limit(2, 2592000000000001),
+    };
+    struct random random;
+    random_init(&random, 12);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        limits[i].align = LIMIT_ALIGN_FIRST;
+        limit_history(&random, &limits[i], &model, HISTORY / 7);
+    }
+}
+
+/* ---- windows of the calendar ----------------------------------------------------------------- */
+
+enum { DAY_S = 86400, HOUR_S = 3600, SPANS = 200 };
+
+/* A zone that moves its clock every few weeks, by a whole hour at a whole hour. */
+static struct calendar_zone busy_zone(struct calendar_span *spans, struct random *random)
+{
+    int64_t at_s = (LIMIT_TEST_EPOCH_NS / 1000000000 / DAY_S - 30) * DAY_S;
+    for (uint32_t i = 0; i < SPANS; i++) {
+        spans[i] = (struct calendar_span){at_s, i % 2 == 0 ? 2 * HOUR_S : 3 * HOUR_S};
+        at_s += random_between(random, 9, 40) * DAY_S + random_between(random, 0, 23) * HOUR_S;
+    }
+    return (struct calendar_zone){spans, SPANS};
+}
+
+/* The limit as a node resolves it whose clock shows `now_ns`. */
+static struct limit resolved(const struct calendar_zone *zone, uint64_t count, unsigned align,
+                             int64_t now_ns)
+{
+    struct limit limit = window_limit(count, 1);
+    limit.align = (uint8_t)align;
+    calendar_place(zone, now_ns, &limit);
+    return limit;
+}
+
+/* One history of a unit: requests come through nodes whose clocks differ from the decider's. */
+static void calendar_history(struct random *random, unsigned align, unsigned operations)
+{
+    static struct calendar_span spans[SPANS];
+    const struct calendar_zone zone = busy_zone(spans, random);
+    struct table *table = limit_table();
+    const uint64_t count = 1 + random_below(random, 20);
+    const int64_t length_ns = (int64_t)resolved(&zone, 1, align, LIMIT_TEST_EPOCH_NS).window_ns;
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    int64_t start_ns = 0; /* of the window that counts, in the model */
+    uint64_t counted = 0;
+    for (unsigned i = 0; i < operations; i++) {
+        now_ns += random_below(random, 20) == 0
+                      ? random_between(random, -length_ns / 2, 3 * length_ns)
+                      : random_between(random, 0, length_ns / 20);
+        if (now_ns > LIMIT_TEST_EPOCH_NS + INT64_C(2000) * DAY_S * 1000000000 ||
+            now_ns < LIMIT_TEST_EPOCH_NS)
+            now_ns = LIMIT_TEST_EPOCH_NS;
+        const int64_t here_ns = resolved(&zone, count, align, now_ns).start_ns;
+        const bool fresh = counted == 0 || here_ns > start_ns;
+        uint64_t used = fresh ? 0 : counted;
+        const int64_t skew_ns = random_between(random, -length_ns / 3, length_ns / 3);
+        const struct limit limit = resolved(&zone, count, align, now_ns + skew_ns);
+        const uint64_t cost = 1 + random_below(random, 2);
+        const enum operation operation =
+            random_below(random, 8) == 0 ? OPERATION_REFUND : OPERATION_CHECK;
+        const struct limit_decision got = limit_do(table, 1, &limit, operation, cost, 0, now_ns);
+        const uint64_t before = used;
+        if (operation == OPERATION_REFUND) {
+            used -= cost < used ? cost : used;
+        } else {
+            assert_int_equal(got.allowed, used + cost <= count);
+            used += got.allowed ? cost : 0;
+        }
+        if (used != before) { /* else the state is not touched, should time go back */
+            start_ns = fresh ? here_ns : start_ns;
+            counted = used;
+        }
+        assert_int_equal(got.used, used);
+        assert_true(used == 0 || got.reset_after_ns > 0);
+    }
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* Whose clock ever resolved the window: the decider's says which one counts, and in none is more
+ * admitted than the limit. Days of 23, 24 and 25 hours are one window each. */
+static void a_calendar_window_is_that_of_the_deciders_clock(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 13);
+    for (unsigned n = 0; n < 12; n++)
+        for (unsigned align = LIMIT_ALIGN_MINUTE; align <= LIMIT_ALIGN_MONTH; align++)
+            calendar_history(&random, align, HISTORY / 60);
+}
+
+/* A rule that moves from one alignment to another carries along what is not surely over. */
+static void a_changed_alignment_keeps_the_count(void **state)
+{
+    (void)state;
+    static const struct calendar_span utc = {INT64_MIN, 0};
+    const struct calendar_zone zone = {&utc, 1};
+    struct table *table = limit_table();
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS + INT64_C(12) * HOUR_S * 1000000000;
+    const struct limit epoch = window_limit(100, (uint64_t)DAY_S * 1000000000);
+    struct limit first = epoch;
+    first.align = LIMIT_ALIGN_FIRST;
+    const struct limit day = resolved(&zone, 100, LIMIT_ALIGN_DAY, now_ns);
+    const struct limit month = resolved(&zone, 100, LIMIT_ALIGN_MONTH, now_ns);
+    const struct limit *const limits[] = {&epoch, &first, &day, &month, &first, &month, &epoch};
+    for (uint64_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        assert_int_equal(limit_do(table, 1, limits[i], OPERATION_CHECK, 1, 0, now_ns).used, i + 1);
+    table_free(&table);
+}
+
+/* A first window that counts beyond its slot moves to the arena, and gives the block back. */
+static void large_counts_of_first_windows_live_in_the_arena(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    struct table_stats stats;
+    struct limit limit = window_limit(LIMIT_COUNT_MAX, 1000000000000000);
+    limit.align = LIMIT_ALIGN_FIRST;
+    (void)limit_do(table, 1, &limit, OPERATION_HIT, UINT64_MAX, 0, LIMIT_TEST_EPOCH_NS);
+    assert_int_equal(limit_do(table, 1, &limit, OPERATION_PEEK, 0, 0, LIMIT_TEST_EPOCH_NS).used,
+                     2 * LIMIT_COUNT_MAX);
+    table_stats(table, &stats);
+    assert_true(stats.arena_bytes > 0);
+    limit.align = LIMIT_ALIGN_EPOCH;
+    assert_int_equal(limit_do(table, 1, &limit, OPERATION_REFUND, 1, 0, LIMIT_TEST_EPOCH_NS).used,
+                     2 * LIMIT_COUNT_MAX - 1);
+    table_stats(table, &stats);
+    assert_int_equal(stats.arena_bytes, 0);
+    table_free(&table);
+}
+
 /* The largest count of the largest window fits, debt and all. */
 static void the_largest_count_fits(void **state)
 {
@@ -118,6 +299,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_one_counter_per_window),
+        cmocka_unit_test(agrees_with_a_stopwatch),
+        cmocka_unit_test(a_calendar_window_is_that_of_the_deciders_clock),
+        cmocka_unit_test(a_changed_alignment_keeps_the_count),
+        cmocka_unit_test(large_counts_of_first_windows_live_in_the_arena),
         cmocka_unit_test(the_largest_count_fits),
         cmocka_unit_test(a_changed_window_keeps_the_count),
     };

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "node/cluster/peer_wire.h"
 
-enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 43, FORWARD_COUNT_AT = 42 };
+enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 44, FORWARD_COUNT_AT = 42 };
 
 /* Initialisers, since one constant cannot start with the value of another in C11. */
 #define TERM_LAST (((uint64_t)1 << 62) - 1) /* the last epoch or number that can be honest */
@@ -628,6 +628,20 @@ static void a_limit_out_of_its_bounds_is_refused(void **state)
         {.count = 1, .window_ns = LIMIT_WINDOW_MAX_NS + 1},
         {.count = 1, .window_ns = 1000000000, .burst = LIMIT_COUNT_MAX + 1},
         {.count = 1, .window_ns = 1000000000, .buckets = 60},
+        {.count = 1, .window_ns = 1000000000, .align = LIMIT_ALIGN_FIRST},
+        {.count = 1,
+         .window_ns = 1000000000,
+         .align = LIMIT_ALIGN_COUNT,
+         .algorithm = ALGORITHM_FIXED_WINDOW},
+        {.count = 1,
+         .window_ns = 26 * UINT64_C(3600000000000),
+         .start_ns = -1,
+         .align = LIMIT_ALIGN_DAY,
+         .algorithm = ALGORITHM_FIXED_WINDOW},
+        {.count = 1,
+         .window_ns = 38 * UINT64_C(3600000000000),
+         .align = LIMIT_ALIGN_DAY,
+         .algorithm = ALGORITHM_FIXED_WINDOW},
         {.count = LIMIT_RATE_MAX + 1, .window_ns = 1000000000},
         {.count = LIMIT_LOG_COUNT_MAX + 1,
          .window_ns = 1000000000,

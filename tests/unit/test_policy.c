@@ -172,9 +172,32 @@ static const struct refusal refusals[] = {
      "limits.algorithm: found \"gcra\"; expected " ALGORITHMS},
     {LIMIT("{rate: 5/h, algorithm: concurrency}"), 2, 55,
      "limits.algorithm: \"concurrency\" is not supported by this version; expected " ALGORITHMS},
-    {LIMIT("{rate: 5/h, align: calendar}"), 2, 44,
-     "limits: key \"align\" is not supported by this version; expected rate, algorithm, burst, "
-     "buckets"},
+    {LIMIT("{rate: 5/h, align: calendar}"), 2, 51,
+     "limits.align: found with token_bucket; expected it with fixed_window only"},
+    {LIMIT("{rate: 5/h, algorithm: fixed_window, align: second}"), 2, 76,
+     "limits.align: found \"second\"; expected epoch, first, calendar"},
+    {LIMIT("{rate: 5/h, algorithm: fixed_window, timezone: UTC}"), 2, 79,
+     "limits.timezone: found without the calendar; expected it with align: calendar only"},
+    {LIMIT("{rate: 5/24h, algorithm: fixed_window, align: calendar}"), 2, 39,
+     "limits.rate: found a window that is no unit of the calendar; expected COUNT/minute, hour, "
+     "day, week, month or year"},
+    {LIMIT("{rate: 5/s, algorithm: fixed_window, align: calendar}"), 2, 39,
+     "limits.rate: found a window that is no unit of the calendar; expected COUNT/minute, hour, "
+     "day, week, month or year"},
+    {LIMIT("{rate: 5/2d, algorithm: fixed_window, align: calendar, timezone: UTC}"), 2, 39, NULL},
+    {LIMIT("{rate: 5/month, algorithm: fixed_window}"), 2, 39,
+     "limits.rate: found a fixed_window of a month, which has no length of its own; expected days, "
+     "or align: calendar"},
+    {LIMIT("{rate: 5/2w, algorithm: fixed_window, align: first}"), 2, 39,
+     "limits.rate: found a fixed_window of a week, which has no length of its own; expected days, "
+     "or align: calendar"},
+    {LIMIT("{rate: 5/d, algorithm: fixed_window, align: calendar, timezone: Mars/Olympus}"), 2, 96,
+     "limits.timezone: found \"Mars/Olympus\", which is no time zone known here; expected one such "
+     "as Europe/Berlin"},
+    {LIMIT("{rate: 5/d, algorithm: fixed_window, align: calendar, timezone: ../etc/passwd}"), 2, 96,
+     "limits.timezone: found \"../etc/passwd\"; expected a name such as Europe/Berlin"},
+    {LIMIT("{rate: 5/d, algorithm: fixed_window, align: calendar, timezone: \"+02\"}"), 2, 96,
+     NULL},
     {LIMIT("{rate: 5/h, buckets: 60}"), 2, 53,
      "limits.buckets: found with token_bucket; expected it with sliding_buckets only"},
     {LIMIT("{rate: 5/h, algorithm: sliding_buckets, buckets: 241}"), 2, 81,
@@ -376,6 +399,72 @@ static void a_written_rule_compiles_to_the_same_rule(void **state)
     policy_free(&again);
 }
 
+/* Knows one zone, and counts how often it is asked. */
+static uint32_t test_spans(void *context, const char *name, struct calendar_span *out, uint32_t max)
+{
+    (*(unsigned *)context)++;
+    if (strcmp(name, "Test/Zone") != 0 || max < 2)
+        return 0;
+    out[0] = (struct calendar_span){INT64_MIN, 3600};
+    out[1] = (struct calendar_span){1700000000, 7200};
+    return 2;
+}
+
+static struct policy *compile_zoned(const char *text, unsigned *asked)
+{
+    const struct policy_zones zones = {asked, test_spans};
+    struct policy_error error;
+    struct policy *policy;
+    if (policy_compile_zoned(text, strlen(text), alloc_heap(), &zones, &policy, &error) != 0)
+        fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    return policy;
+}
+
+/* Each zone of a file is asked for once, and its table shared by all limits that name it; a limit
+ * of the calendar is called by its unit, is written back as it was, and is given its window. */
+static void limits_of_the_calendar_share_their_zone(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "rules:\n- name: a\n  key: [u]\n  limits:\n"
+        "  - {rate: 9/month, algorithm: fixed_window, align: calendar, timezone: Test/Zone}\n"
+        "  - {rate: 2/day, algorithm: fixed_window, align: calendar, timezone: Test/Zone}\n"
+        "  - {rate: 5/h, algorithm: fixed_window, align: first}\n"
+        "  - {rate: 3/w, algorithm: fixed_window, align: calendar}\n";
+    unsigned asked = 0;
+    char line[2048] = "rules:\n- ";
+    struct limit limits[4];
+    struct policy *policy = compile_zoned(text, &asked);
+    const struct policy_rule *rule = policy_rule_at(policy, 0);
+    assert_int_equal(asked, 1);
+    assert_ptr_equal(rule->calendars[0].zone, rule->calendars[1].zone);
+    assert_int_equal(rule->calendars[0].zone->span_count, 2);
+    assert_null(rule->calendars[2].zone);
+    assert_int_equal(rule->calendars[3].zone->span_count, 1);
+    assert_string_equal(rule->windows[0], "9/month");
+    assert_string_equal(rule->windows[1], "2/day");
+    assert_string_equal(rule->windows[3], "3/week");
+    memcpy(limits, rule->limits, sizeof limits);
+    policy_place_calendars(rule, INT64_C(1700006400) * 1000000000, limits);
+    assert_int_equal(limits[0].align, LIMIT_ALIGN_MONTH);
+    /* Its midnight was left out when the clock was put forward. */
+    assert_int_equal(limits[1].start_ns, INT64_C(1700000000) * 1000000000);
+    assert_int_equal(limits[2].start_ns, 0);
+    assert_int_equal(limits[3].align, LIMIT_ALIGN_WEEK);
+    assert_true(policy_format_rule(rule, line + 9, sizeof(line) - 9) > 0);
+    struct policy *again = compile_zoned(line, &asked);
+    assert_int_equal(policy_digest(again), policy_digest(policy));
+    policy_free(&again);
+    struct policy *utc = compile("rules:\n- name: a\n  key: [u]\n  limits:\n  - {rate: 2/day, "
+                                 "algorithm: fixed_window, align: calendar}\n");
+    struct policy *epoch = compile("rules:\n- name: a\n  key: [u]\n  limits:\n  - {rate: 2/day, "
+                                   "algorithm: fixed_window}\n");
+    assert_int_not_equal(policy_digest(utc), policy_digest(epoch));
+    policy_free(&utc);
+    policy_free(&epoch);
+    policy_free(&policy);
+}
+
 /* The digest is blind to layout and sees every change of meaning. */
 static void the_digest_follows_meaning_not_layout(void **state)
 {
@@ -571,6 +660,7 @@ int main(void)
         cmocka_unit_test(absent_fields_have_their_defaults),
         cmocka_unit_test(rules_are_listed_in_acting_order),
         cmocka_unit_test(a_written_rule_compiles_to_the_same_rule),
+        cmocka_unit_test(limits_of_the_calendar_share_their_zone),
         cmocka_unit_test(a_rule_has_its_consistency),
         cmocka_unit_test(the_digest_follows_meaning_not_layout),
         cmocka_unit_test(the_empty_policy_allows_everything_as_unmatched),

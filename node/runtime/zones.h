@@ -1,0 +1,13 @@
+/* zones.h - what the system knows of time zones, as tables for node/policy.
+ *
+ * The zone database is the system's (tzdata), read by GLib. Asked only while rules are compiled.
+ */
+#ifndef NODE_RUNTIME_ZONES_H
+#define NODE_RUNTIME_ZONES_H
+
+#include "node/policy/policy.h"
+
+/* Zones of the system, over the years that a limit can live in. Any thread. */
+const struct policy_zones *zones_system(void);
+
+#endif
