@@ -115,6 +115,9 @@ int limit_validate(const struct limit *limit, char *error)
     if (limit->algorithm == ALGORITHM_SLIDING_LOG && limit->count > LIMIT_LOG_COUNT_MAX)
         return refuse(error, "count %" PRIu64 ": sliding_log keeps every event, at most %llu",
                       limit->count, LIMIT_LOG_COUNT_MAX);
+    if (limit->algorithm == ALGORITHM_CONCURRENCY && limit->count > LIMIT_LEASES_MAX)
+        return refuse(error, "count %" PRIu64 ": concurrency keeps every lease, at most %llu",
+                      limit->count, LIMIT_LEASES_MAX);
     if (!limit_is_calendar(limit->align) &&
         sat_muldiv_up(limit->count, NS_PER_S, limit->window_ns) > LIMIT_RATE_MAX)
         return refuse(error, "count %" PRIu64 ": more than %llu per second of its window",

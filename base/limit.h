@@ -14,8 +14,8 @@
 #include "base/vocabulary.h"
 
 struct limit {
-    uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX */
-    uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS */
+    uint64_t count;     /* events per window, 1 .. LIMIT_COUNT_MAX; concurrency: in flight */
+    uint64_t window_ns; /* LIMIT_WINDOW_MIN_NS .. LIMIT_WINDOW_MAX_NS; of leases, the time-out */
     uint64_t burst;     /* the buckets: capacity (0 = count); else 0 */
     /* Of calendar windows, as who received the request knows the calendar: when the window of its
      * moment began (Unix time; window_ns is its length), and the length of the one before. */
@@ -32,6 +32,7 @@ struct limit {
 #define LIMIT_WINDOW_MIN_NS 1000000ULL                     /* 1 ms */
 #define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
 #define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
+#define LIMIT_LEASES_MAX    4096ULL                        /* in flight under one concurrency */
 
 /* Where the windows of a fixed_window begin. */
 enum limit_align {

@@ -15,14 +15,18 @@
     X(SLIDING_WINDOW, 2, "sliding_window")                                                         \
     X(SLIDING_LOG, 3, "sliding_log")                                                               \
     X(LEAKY_BUCKET, 4, "leaky_bucket")                                                             \
-    X(SLIDING_BUCKETS, 5, "sliding_buckets")
+    X(SLIDING_BUCKETS, 5, "sliding_buckets")                                                       \
+    X(CONCURRENCY, 6, "concurrency")
 
 #define OPERATION_MAP(X)                                                                           \
     X(CHECK, 0, "check")                                                                           \
     X(PEEK, 1, "peek")                                                                             \
     X(HIT, 2, "hit")                                                                               \
     X(REFUND, 3, "refund")                                                                         \
-    X(RESET, 4, "reset")
+    X(RESET, 4, "reset")                                                                           \
+    X(LEASE, 5, "lease")                                                                           \
+    X(RELEASE, 6, "release")                                                                       \
+    X(RENEW, 7, "renew")
 
 #define OUTCOME_MAP(X)                                                                             \
     X(ALLOW, 0, "allow")                                                                           \

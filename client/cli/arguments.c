@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limit.h"
@@ -32,6 +33,9 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_HIT] = "hit",
     [CLI_REFUND] = "refund",
     [CLI_RESET] = "reset",
+    [CLI_LEASE] = "lease",
+    [CLI_RELEASE] = "release",
+    [CLI_RENEW] = "renew",
     [CLI_STATUS] = "status",
     [CLI_MEMBERS] = "members",
     [CLI_RING] = "ring",
@@ -47,8 +51,10 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
 
 #define BIT(command) (1U << (command))
 enum {
-    ASKING = BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_HIT) | BIT(CLI_REFUND) | BIT(CLI_RESET),
-    KEYED = ASKING | BIT(CLI_OWNER),
+    ASKING = BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_HIT) | BIT(CLI_REFUND) | BIT(CLI_RESET) |
+             BIT(CLI_LEASE),
+    NAMING = BIT(CLI_RELEASE) | BIT(CLI_RENEW), /* a lease */
+    KEYED = ASKING | NAMING | BIT(CLI_OWNER),
     COSTED = ASKING & ~BIT(CLI_RESET),
     WATCHED = BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING),
     CHANGING = BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE),
@@ -70,6 +76,7 @@ enum flag {
     FLAG_COST,
     FLAG_AT_MOST,
     FLAG_REPEAT,
+    FLAG_LEASE,
     FLAG_FORCE,
     FLAG_NO_WAIT,
     FLAG_COUNT
@@ -93,8 +100,9 @@ static const struct {
     [FLAG_BURST] = {"burst", 0, true, KEYED},
     [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
     [FLAG_COST] = {"cost", 0, true, COSTED},
-    [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK)},
+    [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_LEASE)},
     [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
+    [FLAG_LEASE] = {"lease", 0, true, NAMING},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
 };
@@ -305,7 +313,8 @@ static int take_limit(struct cli_arguments *out, const struct raw *raw)
 {
     char error[QUANTITY_ERROR_LEN];
     struct quantity_rate rate;
-    struct limit limit = {.algorithm = ALGORITHM_TOKEN_BUCKET};
+    const bool leases = ((unsigned)(NAMING | BIT(CLI_LEASE)) & BIT(out->command)) != 0;
+    struct limit limit = {.algorithm = leases ? ALGORITHM_CONCURRENCY : ALGORITHM_TOKEN_BUCKET};
     const char *algorithm = raw->values[FLAG_ALGORITHM];
     if (quantity_parse_rate(raw->values[FLAG_RATE], &rate, error) != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--rate: %s", error);
@@ -466,6 +475,22 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     return CLI_EXIT_OK;
 }
 
+static int take_lease(struct cli_arguments *out, const struct raw *raw)
+{
+    enum { LEASE_LEN = 16 };
+    const char *value = raw->values[FLAG_LEASE];
+    if (((unsigned)NAMING & BIT(out->command)) == 0)
+        return CLI_EXIT_OK;
+    if (value == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs --lease ID, as the admission gave it",
+                      command_names[out->command]);
+    if (strlen(value) != LEASE_LEN || strspn(value, "0123456789abcdef") != LEASE_LEN)
+        return refuse(raw, CLI_EXIT_INVALID, "--lease is '%.64s'; expected %d hexadecimal digits",
+                      value, LEASE_LEN);
+    out->lease_id = strtoull(value, NULL, LEASE_LEN);
+    return CLI_EXIT_OK;
+}
+
 static int take_values(struct cli_arguments *out, const struct raw *raw)
 {
     int status = take_output(out, raw);
@@ -475,6 +500,8 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
         status = take_number(raw, FLAG_COST, 0, TG_COST_MAX, &out->cost);
     if (status == CLI_EXIT_OK)
         status = take_number(raw, FLAG_REPEAT, 1, CLI_REPEAT_MAX, &out->repeat);
+    if (status == CLI_EXIT_OK)
+        status = take_lease(out, raw);
     if (status == CLI_EXIT_OK && raw->values[FLAG_WAIT] != NULL &&
         strcmp(raw->values[FLAG_WAIT], "healthy") != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--wait is '%.64s'; expected healthy",

@@ -34,6 +34,9 @@ enum cli_command {
     CLI_HIT,
     CLI_REFUND,
     CLI_RESET,
+    CLI_LEASE,
+    CLI_RELEASE,
+    CLI_RENEW,
     CLI_STATUS,
     CLI_MEMBERS,
     CLI_RING,
@@ -65,6 +68,7 @@ struct cli_arguments {
     tg_limit_t limit; /* with a key; count 0: no rate was given */
     uint64_t cost;
     bool at_most;
+    uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW */
     uint64_t repeat;
     const char *file;
     const char *member; /* of CLI_REMOVE: a name or an id */

@@ -1,4 +1,5 @@
-/* ask.c - check, peek, hit, refund and reset: one request after the other, each shown at once.
+/* ask.c - check, peek, hit, refund, reset, lease, release and renew: one request after the other,
+ * each shown at once.
  *
  * A decision is first put into msgpack and then printed by document.c, as every answer is: so
  * the order and the names of the JSON fields stand in one place, put_decision.
@@ -16,8 +17,9 @@
 #include "client/protocol/wire.h"
 
 enum {
-    DECISION_FIELDS = 15,
-    DECISION_TOKENS = 2 * DECISION_FIELDS + 1,
+    DECISION_FIELDS = 15, /* and lease_id, where there is one */
+    DECISION_TOKENS = 2 * (DECISION_FIELDS + 1) + 1,
+    LEASE_LEN = 17, /* as text */
     /* names and numbers need less than half of it */
     DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX
 };
@@ -48,9 +50,15 @@ static void put_bool(struct mp_writer *writer, const char *name, bool value)
     mp_put_bool(writer, value);
 }
 
+/* As a text: a number of 64 bits is more than JSON's readers keep. */
+static void format_lease(uint64_t lease_id, char out[LEASE_LEN])
+{
+    (void)snprintf(out, LEASE_LEN, "%016llx", (unsigned long long)lease_id);
+}
+
 static void put_decision(struct mp_writer *writer, const tg_decision_t *decision)
 {
-    mp_put_map(writer, DECISION_FIELDS);
+    mp_put_map(writer, DECISION_FIELDS + (decision->lease_id != 0 ? 1 : 0));
     put_bool(writer, "allowed", decision->allowed != 0);
     put_text(writer, "outcome", tg_outcome_name(decision->outcome));
     put_text(writer, "rule", decision->rule);
@@ -66,6 +74,11 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
     put_text(writer, "message", decision->message);
     put_bool(writer, "degraded", decision->degraded != 0);
     put_text(writer, "node", decision->node);
+    if (decision->lease_id != 0) {
+        char lease[LEASE_LEN];
+        format_lease(decision->lease_id, lease);
+        put_text(writer, "lease_id", lease);
+    }
 }
 
 static void add_document(struct cli_text *text, const tg_decision_t *decision, bool yaml)
@@ -99,7 +112,7 @@ void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision)
 
 static const char *const decision_headers[] = {"ALLOWED", "OUTCOME",   "RULE",    "WINDOW", "LIMIT",
                                                "USED",    "REMAINING", "GRANTED", "RETRY",  "RESET",
-                                               "NODE",    "DEGRADED",  "MESSAGE"};
+                                               "NODE",    "DEGRADED",  "MESSAGE", "LEASE"};
 
 enum { DECISION_COLUMNS = sizeof decision_headers / sizeof *decision_headers };
 
@@ -132,7 +145,7 @@ static void add_span_cell(struct cli_grid *grid, int64_t span_ms)
     cli_grid_add(grid, cell);
 }
 
-static void add_row(struct cli_grid *grid, const tg_decision_t *decision)
+static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *decision)
 {
     cli_grid_add(grid, decision->allowed ? "yes" : "no");
     add_text_cell(grid, tg_outcome_name(decision->outcome));
@@ -147,14 +160,20 @@ static void add_row(struct cli_grid *grid, const tg_decision_t *decision)
     add_text_cell(grid, decision->node);
     cli_grid_add(grid, decision->degraded ? "yes" : "no");
     add_text_cell(grid, decision->message);
+    if (lease) {
+        char text[LEASE_LEN];
+        format_lease(decision->lease_id, text);
+        add_text_cell(grid, decision->lease_id != 0 ? text : "");
+    }
 }
 
 /* Rows come one by one: columns whose values grow start with room for what usually comes. */
-static void init_grid(struct cli_grid *grid, bool colour)
+static void init_grid(struct cli_grid *grid, bool leases, bool colour)
 {
-    static const size_t usual[DECISION_COLUMNS] = {0, 7, 0, 0, 0, 5, 0, 0, 6, 6, 0, 0, 0};
-    cli_grid_init(grid, decision_headers, DECISION_COLUMNS, colour);
-    for (size_t i = 0; i < DECISION_COLUMNS; i++)
+    static const size_t usual[DECISION_COLUMNS] = {0, 7, 0, 0, 0, 5, 0, 0, 6, 6, 0, 0, 0, 0};
+    const size_t columns = leases ? DECISION_COLUMNS : DECISION_COLUMNS - 1;
+    cli_grid_init(grid, decision_headers, columns, colour);
+    for (size_t i = 0; i < columns; i++)
         if (grid->widths[i] < usual[i])
             grid->widths[i] = usual[i];
 }
@@ -172,6 +191,12 @@ static tg_operation_t operation_of(enum cli_command command)
         return TG_REFUND;
     case CLI_RESET:
         return TG_RESET;
+    case CLI_LEASE:
+        return TG_LEASE;
+    case CLI_RELEASE:
+        return TG_RELEASE;
+    case CLI_RENEW:
+        return TG_RENEW;
     default:
         ASSERT(command == CLI_CHECK);
         return TG_CHECK;
@@ -186,6 +211,7 @@ static tg_request_t make_request(const struct cli_arguments *arguments)
     request.operation = operation_of(arguments->command);
     request.cost = arguments->cost;
     request.at_most = arguments->at_most;
+    request.lease_id = arguments->lease_id;
     return request;
 }
 
@@ -197,7 +223,7 @@ static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *dec
     } else if (cli->arguments->output == CLI_YAML) {
         cli_decision_yaml(&cli->text, decision);
     } else {
-        add_row(grid, decision);
+        add_row(grid, cli->arguments->command == CLI_LEASE, decision);
         cli_grid_write(grid, &cli->text);
     }
     return cli_flush(cli);
@@ -210,7 +236,7 @@ int cli_ask(struct cli *cli)
     struct cli_grid grid;
     int status = CLI_EXIT_OK;
     bool denied = false;
-    init_grid(&grid, cli->colour);
+    init_grid(&grid, arguments->command == CLI_LEASE, cli->colour);
     for (uint64_t i = 0; i < arguments->repeat && status == CLI_EXIT_OK; i++) {
         tg_decision_t decision;
         const int code = tg_call(cli->client, &request, &decision);

@@ -23,11 +23,12 @@ static const char flags_of_target[] =
     "  --rate COUNT/PERIOD  its limit: 5/60s, 30/24h, 100/minute\n"
     "  --burst B            of a bucket: how many at once (default: the rate's count)\n"
     "  --algorithm A        token_bucket (default), leaky_bucket, fixed_window, sliding_window,\n"
-    "                       sliding_buckets, sliding_log\n";
+    "                       sliding_buckets, sliding_log, concurrency\n";
 
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =
     "  --at-most            take what there is, up to the cost; 'granted' says how many\n";
+static const char flag_lease[] = "  --lease ID           the lease, as the admission gave it\n";
 static const char flag_repeat[] =
     "  --repeat N           N requests one after the other, each shown\n";
 static const char flag_watch[] =
@@ -66,6 +67,22 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_RESET] = {OPERANDS_ASK, "as if the key were new", "",
                    "  tidegate reset --key ada --rate 5/60s\n"
                    "  tidegate reset api=/signup phone=+15550100\n"},
+    [CLI_LEASE] =
+        {OPERANDS_ASK, "take a place in flight; LEASE is its name until it is released",
+         "A check that must give a lease, of limits with the algorithm concurrency, which\n"
+         "is the default here. With --key the rate is how many in flight and the time-out\n"
+         "of a lease: 3/30s. A lease that is not released in time frees its place by itself.\n",
+         "  tidegate lease --key exports --rate 3/30s\n"
+         "  tidegate lease api=/export user=ada -o json\n"},
+    [CLI_RELEASE] = {"--lease ID attr=value... | --lease ID --key K --rate RATE",
+                     "give the places of a lease back",
+                     "With the same attributes, or key and rate, that the lease was taken with.\n"
+                     "A lease that is over, or was released before, is none: that does no harm.\n",
+                     "  tidegate release --lease 9f86d081884c7d65 api=/export user=ada\n"},
+    [CLI_RENEW] = {"--lease ID attr=value... | --lease ID --key K --rate RATE",
+                   "let the time-out of a lease begin anew",
+                   "Denied, with exit status 1, when the lease is over.\n",
+                   "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
         {"[--wait healthy [--timeout DURATION]] [--watch]",
          "how the node that is asked, and its cluster, are doing",
@@ -183,7 +200,12 @@ static void add_overview(struct cli_text *text)
 
 static bool is_asking(enum cli_command topic)
 {
-    return topic <= CLI_RESET;
+    return topic <= CLI_LEASE;
+}
+
+static bool names_lease(enum cli_command topic)
+{
+    return topic == CLI_RELEASE || topic == CLI_RENEW;
 }
 
 void cli_help(struct cli_text *text, enum cli_command topic)
@@ -198,14 +220,16 @@ void cli_help(struct cli_text *text, enum cli_command topic)
     cli_text_str(text, topics[topic].summary);
     cli_text_str(text, "\n\n");
     add_usage(text, topic);
-    if (is_asking(topic) || topic == CLI_OWNER) {
+    if (is_asking(topic) || names_lease(topic) || topic == CLI_OWNER) {
         cli_text_str(text, "\n");
         cli_text_str(text, flags_of_target);
     }
     if (is_asking(topic) && topic != CLI_RESET)
         cli_text_str(text, flag_cost);
-    if (topic == CLI_CHECK || topic == CLI_PEEK)
+    if (topic == CLI_CHECK || topic == CLI_PEEK || topic == CLI_LEASE)
         cli_text_str(text, flag_at_most);
+    if (names_lease(topic))
+        cli_text_str(text, flag_lease);
     if (is_asking(topic))
         cli_text_str(text, flag_repeat);
     if (topic == CLI_STATUS || topic == CLI_MEMBERS || topic == CLI_RING) {

@@ -60,7 +60,7 @@ static int show_version(struct cli *cli)
 static int run_command(struct cli *cli)
 {
     const enum cli_command command = cli->arguments->command;
-    if (command <= CLI_RESET)
+    if (command <= CLI_RENEW)
         return cli_ask(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
     return changes ? cli_change(cli) : cli_inspect(cli);

@@ -146,7 +146,8 @@ typedef enum tg_algorithm {
     TG_SLIDING_WINDOW = 2,
     TG_SLIDING_LOG = 3,
     TG_LEAKY_BUCKET = 4, /* decisions also tell delay_ms */
-    TG_SLIDING_BUCKETS = 5
+    TG_SLIDING_BUCKETS = 5,
+    TG_CONCURRENCY = 6 /* count: in flight; window_ns: the time-out of a lease */
 } tg_algorithm_t;
 
 /* `count` events per `window_ns`; burst (of the buckets only) is the capacity, 0 = count. */
@@ -167,11 +168,14 @@ TG_API int tg_algorithm_parse(const char *name, tg_algorithm_t *algorithm);
 TG_API const char *tg_algorithm_name(tg_algorithm_t algorithm);
 
 typedef enum tg_operation {
-    TG_CHECK = 0,  /* decide and, if allowed, consume */
-    TG_PEEK = 1,   /* the answer that check would give; nothing is consumed */
-    TG_HIT = 2,    /* consume without asking; may go into debt */
-    TG_REFUND = 3, /* give back */
-    TG_RESET = 4   /* as if the key were new */
+    TG_CHECK = 0,   /* decide and, if allowed, consume */
+    TG_PEEK = 1,    /* the answer that check would give; nothing is consumed */
+    TG_HIT = 2,     /* consume without asking; may go into debt */
+    TG_REFUND = 3,  /* give back */
+    TG_RESET = 4,   /* as if the key were new */
+    TG_LEASE = 5,   /* a check that must give a lease: an error where no limit has any */
+    TG_RELEASE = 6, /* give the places of lease_id back; twice does no harm */
+    TG_RENEW = 7    /* let the time-out of lease_id begin anew; denied if it is over */
 } tg_operation_t;
 
 /* One limit that was met, for requests with `explain`. */
@@ -199,6 +203,7 @@ typedef struct tg_request {
     uint64_t cost;         /* 0 .. TG_COST_MAX; 1 if not changed */
     tg_explain_t *explain; /* where every limit that was met is written, or NULL */
     size_t explain_max;    /* entries at `explain` */
+    uint64_t lease_id;     /* with release and renew: of the decision that gave it */
 } tg_request_t;
 
 TG_API tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count);
@@ -237,6 +242,7 @@ typedef struct tg_decision {
     int64_t retry_after_ms; /* until this cost can succeed; -1 never */
     int64_t delay_ms;       /* wait before going on, for an even flow */
     size_t explain_count;   /* entries written to request.explain */
+    uint64_t lease_id;      /* what was admitted is in flight until this is released; 0 none */
 } tg_decision_t;
 
 /* Each asks one request, with the operation of its name, and waits for the decision.
@@ -248,6 +254,12 @@ TG_API int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision
 TG_API int tg_hit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_refund(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_reset(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+/* Of limits with the algorithm concurrency: an admission (by a check as well) takes a lease, which
+ * is given back with the same attributes, or key and limit, and request.lease_id. What is not
+ * released in time frees its place by itself. */
+TG_API int tg_lease(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+TG_API int tg_release(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+TG_API int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 /* The same with request->operation. */
 TG_API int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 

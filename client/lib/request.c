@@ -19,8 +19,8 @@ static_assert((int)TG_ATTRIBUTE_NAME_MAX == (int)WIRE_ATTRIBUTE_LEN_MAX, "one bo
 static_assert((int)TG_VALUE_MAX == (int)WIRE_VALUE_MAX, "one bound");
 static_assert((int)TG_EXPLAIN_MAX == (int)WIRE_EXPLAIN_ROWS_MAX, "one bound");
 static_assert(TG_COST_MAX == WIRE_COST_MAX, "one bound");
-static_assert((int)TG_RESET + 1 == (int)OPERATION_COUNT, "the same operations");
-static_assert((int)TG_SLIDING_BUCKETS + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
+static_assert((int)TG_RENEW + 1 == (int)OPERATION_COUNT, "the same operations");
+static_assert((int)TG_CONCURRENCY + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
 static_assert((int)TG_ERROR + 1 == (int)OUTCOME_COUNT, "the same outcomes");
 
 static size_t value_len(const tg_attribute_t *attribute)
@@ -178,7 +178,8 @@ int client_request_append(const tg_request_t *request, int operation,
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
     const uint8_t number = (uint8_t)(operation >= 0 ? operation : (int)request->operation);
     const bool at_most =
-        request->at_most != 0 && (number == OPERATION_CHECK || number == OPERATION_PEEK);
+        request->at_most != 0 &&
+        (number == OPERATION_CHECK || number == OPERATION_PEEK || number == OPERATION_LEASE);
     uint32_t count = (uint32_t)request->attribute_count;
 
     if (!same_template(cache->last, request)) {
@@ -197,9 +198,9 @@ int client_request_append(const tg_request_t *request, int operation,
             (struct wire_text){.data = request->key, .len = client_request_key_len(request)};
         count = 1;
     }
-    return wire_checks_builder_append(builder, cache->index,
-                                      (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),
-                                      request->cost, values, count);
+    return wire_checks_builder_append(
+        builder, cache->index, (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),
+        wire_names_lease(number) ? request->lease_id : request->cost, values, count);
 }
 
 void client_source_intern(struct client_intern *intern, const struct wire_source *source,
@@ -232,6 +233,7 @@ void client_decision_fill(tg_decision_t *out, const struct wire_decision *decisi
     out->retry_after_ms = decision->retry_after_ms;
     out->delay_ms = decision->delay_ms;
     out->explain_count = 0;
+    out->lease_id = decision->lease;
 }
 
 void client_decision_explain(tg_decision_t *out, const tg_request_t *request,

@@ -479,6 +479,21 @@ int tg_reset(tg_client_t *client, const tg_request_t *request, tg_decision_t *de
     return ask_and_wait(client, request, 1, TG_RESET, decision);
 }
 
+int tg_lease(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_LEASE, decision);
+}
+
+int tg_release(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_RELEASE, decision);
+}
+
+int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_RENEW, decision);
+}
+
 int tg_check_many(tg_client_t *client, const tg_request_t *requests, size_t count,
                   tg_decision_t *decisions)
 {

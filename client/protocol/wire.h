@@ -242,7 +242,7 @@ struct wire_checks {
     uint32_t template_count;
     const struct wire_template *templates;
     const uint8_t *operations;     /* count x u8 */
-    const uint8_t *costs;          /* count x u64 LE, each <= WIRE_COST_MAX */
+    const uint8_t *costs;          /* count x u64 LE, each <= WIRE_COST_MAX, or a lease (below) */
     const uint8_t *template_index; /* count x u16 LE, each < template_count */
     const uint8_t *values;         /* (u16 LE len | bytes) for each value of each item */
     size_t values_len;
@@ -270,6 +270,11 @@ static inline enum operation wire_checks_operation(const struct wire_checks *che
 static inline bool wire_checks_at_most(const struct wire_checks *checks, uint32_t i)
 {
     return (checks->operations[i] & WIRE_AT_MOST) != 0;
+}
+/* The cost; of release and renew: the lease that it is about, any number. */
+static inline bool wire_names_lease(unsigned operation)
+{
+    return operation == OPERATION_RELEASE || operation == OPERATION_RENEW;
 }
 uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i);
 const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i);
@@ -361,6 +366,7 @@ struct wire_decision_columns {              /* ~ 260 KiB */
     int64_t reset_after_ms[WIRE_CHECKS_MAX];
     int64_t retry_after_ms[WIRE_CHECKS_MAX];
     int64_t delay_ms[WIRE_CHECKS_MAX];
+    uint64_t leases[WIRE_CHECKS_MAX]; /* if head.leased: the lease that was given, 0 none */
 };
 
 enum { WIRE_SOURCE_BUCKETS = 1024 }; /* hash chains of the dedup helper; power of two */
@@ -391,6 +397,7 @@ struct wire_decisions_head {
     uint64_t seq;
     uint64_t view_version;
     uint32_t count; /* 1 .. WIRE_CHECKS_MAX */
+    bool leased;    /* some item was given a lease: their column is part of the message */
 };
 
 /* `explain` may be NULL; else head->count <= WIRE_EXPLAIN_ITEMS_MAX. With all bounds kept the
@@ -414,6 +421,7 @@ struct wire_decisions {
     const uint8_t *delay_ms;
     const uint8_t *source_index;
     const uint8_t *vnode;
+    const uint8_t *leases; /* NULL unless head.leased */
     uint32_t source_count;
     const struct wire_source *sources;
     const struct wire_explain *explain; /* NULL if none was sent */
@@ -447,6 +455,7 @@ struct wire_decision {
     int64_t reset_after_ms;
     int64_t retry_after_ms;
     int64_t delay_ms;
+    uint64_t lease; /* 0 none */
     uint32_t vnode;
     const struct wire_source *source; /* NULL for none */
 };

@@ -151,7 +151,8 @@ static bool operation_valid(uint8_t operation)
     if (number >= OPERATION_COUNT ||
         (operation & ~(unsigned)(WIRE_OPERATION_MASK | WIRE_AT_MOST)) != 0)
         return false;
-    return (operation & WIRE_AT_MOST) == 0 || number == OPERATION_CHECK || number == OPERATION_PEEK;
+    return (operation & WIRE_AT_MOST) == 0 || number == OPERATION_CHECK ||
+           number == OPERATION_PEEK || number == OPERATION_LEASE;
 }
 
 int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
@@ -162,7 +163,7 @@ int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t ind
     size_t need = 0;
 
     if (index >= builder->template_count || value_count != builder->template_values[index] ||
-        !operation_valid(operation) || cost > WIRE_COST_MAX)
+        !operation_valid(operation) || (cost > WIRE_COST_MAX && !wire_names_lease(operation)))
         return TG_EINVALID;
     for (uint32_t i = 0; i < value_count; i++) {
         if (values[i].len > WIRE_VALUE_MAX)

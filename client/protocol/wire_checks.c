@@ -128,10 +128,10 @@ static void check_operations(struct wire_reader *reader, const struct wire_check
             return;
         }
         if ((byte & WIRE_AT_MOST) != 0 && operation != OPERATION_CHECK &&
-            operation != OPERATION_PEEK) {
+            operation != OPERATION_PEEK && operation != OPERATION_LEASE) {
             wire_reader_fail(reader, TG_EPROTOCOL,
                              "operations[%" PRIu32 "]: found at_most with %s, expected it only "
-                             "with check and peek",
+                             "with check, peek and lease",
                              i, operation_name(operation));
             return;
         }
@@ -143,7 +143,7 @@ static void check_costs(struct wire_reader *reader, const struct wire_checks *ch
     for (uint32_t i = 0; i < checks->count; i++) {
         const uint64_t cost = bytes_u64_at(checks->costs, i);
 
-        if (cost > WIRE_COST_MAX) {
+        if (cost > WIRE_COST_MAX && !wire_names_lease(checks->operations[i])) {
             wire_reader_fail(reader, TG_EPROTOCOL,
                              "costs[%" PRIu32 "]: found %" PRIu64 ", expected at most %" PRIu64, i,
                              cost, (uint64_t)WIRE_COST_MAX);

@@ -201,7 +201,7 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
     if (!decisions_valid(head, columns, sources, explain))
         return TG_EINVALID;
     mp_writer_init(&writer, out, capacity);
-    wire_put_head(&writer, WIRE_DECISIONS, DECISIONS_FIELDS);
+    wire_put_head(&writer, WIRE_DECISIONS, DECISIONS_FIELDS + (head->leased ? 1 : 0));
     mp_put_uint(&writer, head->session);
     mp_put_uint(&writer, head->seq);
     mp_put_uint(&writer, head->view_version);
@@ -222,6 +222,8 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
         put_explain(&writer, explain, head->count);
     else
         mp_put_nil(&writer);
+    if (head->leased)
+        put_u64_column(&writer, columns->leases, head->count);
     return wire_put_end(&writer);
 }
 
@@ -311,6 +313,22 @@ static void read_explain(struct wire_reader *reader, struct wire_explain *explai
     decisions->explain = explain;
 }
 
+/* The column is left out, or nil, when no item has a lease. */
+static void read_leases(struct wire_reader *reader, uint32_t fields,
+                        struct wire_decisions *decisions)
+{
+    decisions->leases = NULL;
+    decisions->head.leased = false;
+    if (reader->status != 0 || fields <= DECISIONS_FIELDS)
+        return;
+    if (decisions->explain == NULL)
+        mp_skip(&reader->cursor); /* the nil in the place of an explanation */
+    if (mp_peek_type(&reader->cursor) == MP_NIL)
+        return;
+    decisions->leases = wire_read_bin(reader, "leases", (size_t)decisions->head.count * 8);
+    decisions->head.leased = reader->status == 0;
+}
+
 int wire_decode_decisions(const void *frame, size_t len, struct wire_decisions_space *space,
                           struct wire_decisions *decisions, char *error)
 {
@@ -326,6 +344,7 @@ int wire_decode_decisions(const void *frame, size_t len, struct wire_decisions_s
     read_columns(&reader, decisions);
     read_sources(&reader, space, decisions);
     read_explain(&reader, &space->explain, decisions);
+    read_leases(&reader, space->tokens[0].count, decisions);
     return reader.status;
 }
 
@@ -354,6 +373,7 @@ void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct
     out->reset_after_ms = time_at(decisions->reset_after_ms, i);
     out->retry_after_ms = time_at(decisions->retry_after_ms, i);
     out->delay_ms = time_at(decisions->delay_ms, i);
+    out->lease = decisions->leases == NULL ? 0 : bytes_u64_at(decisions->leases, i);
     out->vnode = bytes_u32_at(decisions->vnode, i);
     out->source = source == WIRE_SOURCE_NONE ? NULL : &decisions->sources[source];
 }

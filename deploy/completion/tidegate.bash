@@ -7,9 +7,10 @@ _tidegate_flags() {
     local common="-e --endpoint -o --output --timeout -h --help --version"
     local target="--key --rate --burst --algorithm"
     case "$1" in
-    check | peek) echo "$common $target --cost --at-most --repeat" ;;
+    check | peek | lease) echo "$common $target --cost --at-most --repeat" ;;
     hit | refund) echo "$common $target --cost --repeat" ;;
     reset) echo "$common $target --repeat" ;;
+    release | renew) echo "$common $target --lease" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait" ;;
     members | ring) echo "$common --watch" ;;
@@ -21,7 +22,7 @@ _tidegate_flags() {
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset status members ring owner rules drain leave remove version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules drain leave remove version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -29,7 +30,7 @@ _tidegate() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${COMP_WORDS[i]}"
         case "$word" in
-        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat)
+        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease)
             ((i++))
             ;;
         -*) ;;
@@ -49,7 +50,7 @@ _tidegate() {
         return
         ;;
     --algorithm)
-        mapfile -t COMPREPLY < <(compgen -W "token_bucket leaky_bucket fixed_window sliding_window sliding_buckets sliding_log" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "token_bucket leaky_bucket fixed_window sliding_window sliding_buckets sliding_log concurrency" -- "$current")
         return
         ;;
     --wait)
@@ -60,7 +61,7 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "tcp://127.0.0.1:7600" -- "$current")
         return
         ;;
-    --timeout | --key | --rate | --burst | --cost | --repeat)
+    --timeout | --key | --rate | --burst | --cost | --repeat | --lease)
         return
         ;;
     esac

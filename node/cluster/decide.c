@@ -22,6 +22,9 @@
  *     looked up by that attempt, for each does.
  * D10 In the plane of quorum, what was granted in a term that is over is not given back: a later
  *     attempt may have been told of it in that term, and only that term's memory knows.
+ * D11 The id of a lease is a hash of the request's identity under the cluster's secret. So every
+ *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
+ *     answer need not carry it, and nobody else can guess it.
  */
 #include <string.h>
 
@@ -47,6 +50,26 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     return item;
 }
 
+/* D11 */
+uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)
+{
+    uint8_t bytes[18];
+    struct bytes_writer writer;
+    bytes_writer_init(&writer, bytes, sizeof bytes);
+    bytes_put_u64(&writer, key->session);
+    bytes_put_u64(&writer, key->seq);
+    bytes_put_u16(&writer, key->item);
+    const uint64_t id = hash64(&shard->options.secret, bytes, writer.len);
+    return id == 0 ? 1 : id;
+}
+
+uint64_t decide_lease(const struct shard *shard, const struct forward *forward)
+{
+    const bool named =
+        forward->operation == OPERATION_RELEASE || forward->operation == OPERATION_RENEW;
+    return named ? forward->cost : decide_lease_of(shard, &forward->retry);
+}
+
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded)
 {
@@ -59,6 +82,8 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
         batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
+        if (__builtin_expect(forward->limits[i].algorithm == ALGORITHM_CONCURRENCY, 0))
+            batch->leases[row] = decide_lease(shard, forward);
         batch->operations[row] = item->recalled || item->kept ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)
@@ -403,6 +428,7 @@ void decide_run(struct shard *shard, struct effects *effects)
         .operations = batch->operations,
         .flags = batch->flags,
         .groups = batch->groups,
+        .leases = batch->leases,
     };
     struct limit_decisions decisions = {
         .status = batch->status,

@@ -221,6 +221,7 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     columns->granted[at] = row->allowed ? row->granted : 0;
     columns->reset_after_ms[at] = ms_up(row->reset_after_ns);
     columns->retry_after_ms[at] = row->allowed ? 0 : ms_up(retry_ns);
+    columns->leases[at] = 0;
     columns->delay_ms[at] = row->allowed ? ms_up(row->delay_ns) : 0;
 }
 
@@ -228,7 +229,7 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
 static void reply(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
                   uint32_t request, uint32_t count, struct effects *effects)
 {
-    const struct wire_decisions_head head = {
+    struct wire_decisions_head head = {
         .session = session,
         .seq = seq,
         .view_version = shard->view != NULL ? shard->view->version : 0,
@@ -240,8 +241,15 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
     }
     wire_sources_init(&shard->sources);
     shard->window_count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        fill_column(shard, i, row_of(shard, request, i));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct row *row = row_of(shard, request, i);
+        fill_column(shard, i, row);
+        if (row->leased && row->allowed && row->granted > 0) {
+            const struct retry_key key = {session, seq, (uint16_t)i, 0};
+            shard->columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
+            head.leased = true;
+        }
+    }
     const int len =
         wire_encode_decisions(&head, &shard->columns, &shard->sources, NULL,
                               effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
@@ -376,6 +384,8 @@ static void start_forward(const struct shard *shard, uint32_t item, uint32_t par
     if ((checks->flags & WIRE_FLAG_RETRY) != 0)
         forward->flags |= FORWARD_RETRY;
     forward->operation = (uint8_t)wire_checks_operation(checks, item);
+    if (forward->operation == OPERATION_LEASE)
+        forward->operation = OPERATION_CHECK; /* take_item has seen that it gives one */
     forward->cost = wire_checks_cost(checks, item);
     forward->ticket = 0;
 }
@@ -548,6 +558,31 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
     }
 }
 
+/* Whether some limit that the item meets has leases. */
+static bool has_leases(const struct resolved *resolved)
+{
+    for (uint32_t i = 0; i < resolved->count; i++)
+        for (uint32_t k = 0; k < resolved->parts[i].limit_count; k++)
+            if (resolved->parts[i].limits[k].algorithm == ALGORITHM_CONCURRENCY)
+                return true;
+    return false;
+}
+
+/* Notes whether the item takes a lease. False if it asks for one that nobody gives: then nothing of
+ * it is charged. */
+static bool note_lease(struct shard *shard, uint32_t item, const struct resolved *resolved)
+{
+    const enum operation operation = wire_checks_operation(&shard->checks, item);
+    const bool leases = has_leases(resolved);
+    shard->rows[item].leased =
+        leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
+                   operation == OPERATION_HIT);
+    if (leases || operation != OPERATION_LEASE)
+        return true;
+    fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+    return false;
+}
+
 static void take_item(struct shard *shard, uint32_t item, struct effects *effects)
 {
     const struct wire_template *template = wire_checks_template(&shard->checks, item);
@@ -558,7 +593,7 @@ static void take_item(struct shard *shard, uint32_t item, struct effects *effect
         resolve_inline(shard, item, template, &resolved);
     else
         resolve_attributes(shard, item, template, &resolved);
-    if (resolved.count == 0)
+    if (resolved.count == 0 || !note_lease(shard, item, &resolved))
         return;
     shard->rows[item].parts_left = (uint16_t)resolved.count;
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */

@@ -311,6 +311,7 @@ struct row {
     bool granted_set;
     bool shown;          /* some limit's numbers are in it */
     bool shadow_denied;  /* a shadow rule would have denied */
+    bool leased;         /* admitted, it holds a lease */
     uint8_t failure;     /* enum answer_status when a part could not be decided */
     uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
     uint16_t parts_left; /* answers still to come */
@@ -435,6 +436,7 @@ struct batch {
     uint8_t operations[SHARD_BATCH_ROWS];
     uint8_t flags[SHARD_BATCH_ROWS];
     uint32_t groups[SHARD_BATCH_ROWS];
+    uint64_t leases[SHARD_BATCH_ROWS]; /* of rows with a concurrency limit */
     const struct limit *limit_of[SHARD_BATCH_ROWS];
     struct batch_item items[SHARD_BATCH_ROWS];
     uint8_t status[SHARD_BATCH_ROWS];
@@ -889,6 +891,10 @@ static inline bool decide_gives_back(const struct forward *forward)
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
  * quorum: then it is not done if nothing is remembered of it (Q6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);
+/* The lease that the request of that identity takes / that the forward is about. Of an undo it is
+ * that of the request it undoes. */
+uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key);
+uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
 void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                     struct effects *effects);

@@ -128,9 +128,10 @@ static bool decide_rows_of(struct shard *shard, const struct forward *forward,
             continue;
         const bool peek = look || !allowed || forward->operation == OPERATION_PEEK;
         for (uint32_t i = 0; i < forward->limit_count; i++) {
-            engine_one(shard->stand_ins, forward->ids[i], STAND_IN_VNODE, &forward->limits[i],
-                       forward->cost, peek ? OPERATION_PEEK : (enum operation)forward->operation,
-                       flags, shard->now_ns, &rows[i]);
+            engine_one_leased(shard->stand_ins, forward->ids[i], STAND_IN_VNODE,
+                              &forward->limits[i], forward->cost, decide_lease(shard, forward),
+                              peek ? OPERATION_PEEK : (enum operation)forward->operation, flags,
+                              shard->now_ns, &rows[i]);
             if (rows[i].status != LIMIT_DECIDED)
                 return false;
             allowed = allowed && rows[i].allowed;

@@ -9,6 +9,7 @@ static const struct limit_ops *const ops_of[ALGORITHM_COUNT] = {
     [ALGORITHM_SLIDING_WINDOW] = &sliding_window_ops,
     [ALGORITHM_SLIDING_LOG] = &sliding_log_ops,
     [ALGORITHM_SLIDING_BUCKETS] = &sliding_buckets_ops,
+    [ALGORITHM_CONCURRENCY] = &concurrency_ops,
     [ALGORITHM_LEAKY_BUCKET] = &leaky_bucket_ops,
 };
 

@@ -69,6 +69,7 @@ struct limit_plan {
 
 struct limit_request {
     uint64_t cost;
+    uint64_t lease; /* concurrency: which lease the request takes, gives back or renews; 0 none */
     int64_t now_ns;
     uint8_t operation;
     uint8_t flags;
@@ -108,6 +109,7 @@ extern const struct limit_ops fixed_window_ops;
 extern const struct limit_ops sliding_window_ops;
 extern const struct limit_ops sliding_log_ops;
 extern const struct limit_ops leaky_bucket_ops;
+extern const struct limit_ops concurrency_ops;
 extern const struct limit_ops sliding_buckets_ops;
 
 /* -- shared by the algorithms ------------------------------------------------------------- */
@@ -150,7 +152,9 @@ static inline struct limit_verdict limit_judge(uint64_t used, uint64_t capacity,
     } else if (request->operation == OPERATION_HIT) {
         verdict.charge = verdict.granted = limit_debt_room(used, capacity, cost);
     } else {
-        verdict.refund = request->operation == OPERATION_REFUND ? cost : UINT64_MAX;
+        verdict.refund = request->operation == OPERATION_REFUND  ? cost
+                         : request->operation == OPERATION_RESET ? UINT64_MAX
+                                                                 : 0;
     }
     return verdict;
 }

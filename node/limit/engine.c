@@ -291,6 +291,7 @@ static inline struct row batch_row(const struct table *table, const struct limit
         .vnode = batch->vnodes[i],
         .limit = batch->limits[i],
         .request = {.cost = batch->costs[i],
+                    .lease = batch->leases == NULL ? 0 : batch->leases[i],
                     .now_ns = now_ns,
                     .operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i],
                     .flags = batch->flags == NULL ? 0 : batch->flags[i]},
@@ -384,12 +385,21 @@ void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const st
                 uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,
                 struct limit_decision *out)
 {
+    engine_one_leased(table, id, vnode, limit, cost, 0, operation, flags, now_ns, out);
+}
+
+void engine_one_leased(struct table *table, struct hash128 id, uint32_t vnode,
+                       const struct limit *limit, uint64_t cost, uint64_t lease,
+                       enum operation operation, unsigned flags, int64_t now_ns,
+                       struct limit_decision *out)
+{
     ASSERT(vnode < table->vnodes_count);
     const struct row row = {
         .id = id,
         .vnode = vnode,
         .limit = limit,
         .request = {.cost = cost,
+                    .lease = lease,
                     .now_ns = clamp_now(now_ns),
                     .operation = (uint8_t)operation,
                     .flags = (uint8_t)flags},

@@ -44,6 +44,7 @@ struct limit_batch {
     const uint8_t *operations; /* enum operation */
     const uint8_t *flags;      /* enum limit_flag */
     const uint32_t *groups;
+    const uint64_t *leases; /* of rows with a concurrency limit: which lease; NULL: none has one */
 };
 
 enum { LIMIT_GROUP_MAX = 32 };
@@ -82,6 +83,11 @@ struct limit_decisions {
 void engine_step(struct table *table, const struct limit_batch *batch, int64_t now_ns,
                  struct limit_decisions *out);
 
+/* Decides one row on its own, which takes, gives back or renews lease `lease` (0: none). */
+void engine_one_leased(struct table *table, struct hash128 id, uint32_t vnode,
+                       const struct limit *limit, uint64_t cost, uint64_t lease,
+                       enum operation operation, unsigned flags, int64_t now_ns,
+                       struct limit_decision *out);
 /* Decides one row on its own. */
 void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
                 uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,

@@ -115,8 +115,10 @@ int policy_read_align(struct chunks *chunks, const struct yaml_reader *reader, u
         return read_calendar(chunks, reader, align, timezone, rate, limit, window, calendar);
     if (word == ALIGN_FIRST)
         limit->align = LIMIT_ALIGN_FIRST;
+    if (limit->algorithm != ALGORITHM_FIXED_WINDOW)
+        return TG_OK;
     const unsigned unit = unit_of(reader, rate, &number);
-    if (limit->algorithm == ALGORITHM_FIXED_WINDOW && unit < UNITS && units[unit].nominal)
+    if (unit < UNITS && units[unit].nominal)
         return yaml_reader_fail(reader, rate,
                                 "limits.rate: found a fixed_window of a %s, which has no length of "
                                 "its own; expected days, or align: calendar",

@@ -16,14 +16,16 @@ enum limit_field {
     FIELD_BUCKETS,
     FIELD_ALIGN,
     FIELD_TIMEZONE,
-    FIELDS = 7
+    FIELD_COUNT,
+    FIELD_TIMEOUT,
+    FIELDS = 9
 };
 
+/* Of a lease, unless the rule says otherwise. */
+#define LEASE_TIMEOUT_NS UINT64_C(30000000000)
+
 #define ALGORITHM_WORD(name, number, text) {text, number, false},
-static const struct yaml_reader_word algorithm_words[] = {
-    ALGORITHM_MAP(ALGORITHM_WORD) /* and the names of those that are known but not here: */
-    {"concurrency", 0, true},
-};
+static const struct yaml_reader_word algorithm_words[] = {ALGORITHM_MAP(ALGORITHM_WORD)};
 enum { ALGORITHM_WORDS = sizeof(algorithm_words) / sizeof(algorithm_words[0]) };
 
 static int read_rate(const struct yaml_reader *reader, uint32_t node, struct limit *limit)
@@ -44,16 +46,94 @@ static int read_rate(const struct yaml_reader *reader, uint32_t node, struct lim
     return TG_OK;
 }
 
+/* How many may be in flight, and the time-out of their leases: `count` and `timeout`, or both as a
+ * rate, "10/30s". */
+static int read_flight(const struct yaml_reader *reader, uint32_t node,
+                       const struct yaml_reader_field *fields, struct limit *limit)
+{
+    const uint32_t rate = fields[FIELD_RATE].node;
+    const uint32_t count = fields[FIELD_COUNT].node;
+    const uint32_t timeout = fields[FIELD_TIMEOUT].node;
+    char sentence[QUANTITY_ERROR_LEN];
+    const char *text;
+    size_t len;
+    int64_t number;
+
+    if ((rate == YAML_READER_NONE) == (count == YAML_READER_NONE))
+        return yaml_reader_fail(reader, node,
+                                "limits: found concurrency with %s; expected either count, how "
+                                "many may be in flight, or rate",
+                                rate == YAML_READER_NONE ? "neither rate nor count"
+                                                         : "both rate and count");
+    if (rate != YAML_READER_NONE && timeout != YAML_READER_NONE)
+        return yaml_reader_fail(reader, timeout,
+                                "limits.timeout: found beside rate, which has one; expected it "
+                                "with count");
+    if (rate != YAML_READER_NONE)
+        return read_rate(reader, rate, limit);
+    int result =
+        yaml_reader_int(reader, count, "limits.count", 1, (int64_t)LIMIT_LEASES_MAX, &number);
+    if (result != TG_OK)
+        return result;
+    limit->count = (uint64_t)number;
+    limit->window_ns = LEASE_TIMEOUT_NS;
+    if (timeout == YAML_READER_NONE)
+        return TG_OK;
+    result = yaml_reader_text(reader, timeout, "limits.timeout", 1, QUANTITY_TEXT_LEN, &text, &len);
+    if (result == TG_OK && quantity_parse_duration(text, &limit->window_ns, sentence) != TG_OK)
+        return yaml_reader_fail(reader, timeout, "limits.timeout: %s", sentence);
+    if (result == TG_OK && limit_validate(limit, sentence) != TG_OK)
+        return yaml_reader_fail(reader, timeout, "limits.timeout: %s", sentence);
+    return result;
+}
+
+/* How much, of whatever algorithm. */
+static int read_amount(const struct yaml_reader *reader, uint32_t node,
+                       const struct yaml_reader_field *fields, struct limit *limit)
+{
+    static const uint8_t flight_only[] = {FIELD_COUNT, FIELD_TIMEOUT};
+
+    if (limit->algorithm == ALGORITHM_CONCURRENCY)
+        return read_flight(reader, node, fields, limit);
+    if (fields[FIELD_RATE].node == YAML_READER_NONE)
+        return yaml_reader_fail(reader, node, "limits: found no key \"rate\"; expected one");
+    for (size_t i = 0; i < sizeof flight_only; i++) {
+        const struct yaml_reader_field *field = &fields[flight_only[i]];
+        if (field->node != YAML_READER_NONE)
+            return yaml_reader_fail(reader, field->node,
+                                    "limits.%s: found with %s; expected it with concurrency only",
+                                    field->name, algorithm_name(limit->algorithm));
+    }
+    return read_rate(reader, fields[FIELD_RATE].node, limit);
+}
+
+/* A number that belongs to some algorithms alone. */
+static int read_detail(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                       const char *what, const struct limit *limit, bool belongs,
+                       const char *algorithms, int64_t min, int64_t max, int64_t *value)
+{
+    *value = 0;
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    const int result = yaml_reader_int(reader, field->node, what, min, max, value);
+    if (result != TG_OK || belongs)
+        return result;
+    return yaml_reader_fail(reader, field->node, "%s: found with %s; expected it with %s only",
+                            what, algorithm_name(limit->algorithm), algorithms);
+}
+
 static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
                       struct limit *limit, char *window, struct policy_calendar *calendar)
 {
     struct yaml_reader_field fields[FIELDS] = {
-        [FIELD_RATE] = {"rate", YAML_READER_REQUIRED, 0},
+        [FIELD_RATE] = {"rate", YAML_READER_OPTIONAL, 0},
         [FIELD_ALGORITHM] = {"algorithm", YAML_READER_OPTIONAL, 0},
         [FIELD_BURST] = {"burst", YAML_READER_OPTIONAL, 0},
         [FIELD_BUCKETS] = {"buckets", YAML_READER_OPTIONAL, 0},
         [FIELD_ALIGN] = {"align", YAML_READER_OPTIONAL, 0},
         [FIELD_TIMEZONE] = {"timezone", YAML_READER_OPTIONAL, 0},
+        [FIELD_COUNT] = {"count", YAML_READER_OPTIONAL, 0},
+        [FIELD_TIMEOUT] = {"timeout", YAML_READER_OPTIONAL, 0},
         {"mode", YAML_READER_UNSUPPORTED, 0},
     };
     char sentence[QUANTITY_ERROR_LEN];
@@ -62,38 +142,32 @@ static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, u
     int64_t buckets = 0;
 
     int result = yaml_reader_fields(reader, node, "limits", fields, FIELDS);
-    if (result == TG_OK)
-        result = read_rate(reader, fields[FIELD_RATE].node, limit);
     if (result == TG_OK && fields[FIELD_ALGORITHM].node != YAML_READER_NONE)
         result = yaml_reader_word(reader, fields[FIELD_ALGORITHM].node, "limits.algorithm",
                                   algorithm_words, ALGORITHM_WORDS, &algorithm);
-    if (result == TG_OK && fields[FIELD_BURST].node != YAML_READER_NONE)
-        result = yaml_reader_int(reader, fields[FIELD_BURST].node, "limits.burst", 1,
-                                 (int64_t)LIMIT_COUNT_MAX, &burst);
-    if (result == TG_OK && fields[FIELD_BUCKETS].node != YAML_READER_NONE)
-        result = yaml_reader_int(reader, fields[FIELD_BUCKETS].node, "limits.buckets",
-                                 LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
+    limit->algorithm = (uint8_t)algorithm;
+    if (result == TG_OK)
+        result = read_amount(reader, node, fields, limit);
+    if (result == TG_OK)
+        result = read_detail(reader, &fields[FIELD_BURST], "limits.burst", limit,
+                             limit_has_burst(limit->algorithm), "token_bucket and leaky_bucket", 1,
+                             (int64_t)LIMIT_COUNT_MAX, &burst);
+    if (result == TG_OK)
+        result = read_detail(reader, &fields[FIELD_BUCKETS], "limits.buckets", limit,
+                             limit->algorithm == ALGORITHM_SLIDING_BUCKETS, "sliding_buckets",
+                             LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
     if (result != TG_OK)
         return result;
-    if (buckets != 0 && algorithm != ALGORITHM_SLIDING_BUCKETS)
-        return yaml_reader_fail(reader, fields[FIELD_BUCKETS].node,
-                                "limits.buckets: found with %s; expected it with sliding_buckets "
-                                "only",
-                                algorithm_name((unsigned)algorithm));
-    if (burst != 0 && !limit_has_burst((unsigned)algorithm))
-        return yaml_reader_fail(reader, fields[FIELD_BURST].node,
-                                "limits.burst: found with %s; expected it with token_bucket and "
-                                "leaky_bucket only",
-                                algorithm_name((unsigned)algorithm));
-    limit->algorithm = (uint8_t)algorithm;
     limit->burst = (uint64_t)burst;
     limit->buckets = (uint8_t)buckets;
+    const uint32_t rate = fields[FIELD_RATE].node;
     if (limit_validate(limit, sentence) != TG_OK)
-        return yaml_reader_fail(reader, fields[FIELD_RATE].node, "limits.rate: %s", sentence);
-    const struct quantity_rate rate = {limit->count, limit->window_ns};
-    quantity_format_rate(&rate, window);
+        return yaml_reader_fail(reader, rate != YAML_READER_NONE ? rate : node, "limits.rate: %s",
+                                sentence);
+    const struct quantity_rate amount = {limit->count, limit->window_ns};
+    quantity_format_rate(&amount, window);
     return policy_read_align(chunks, reader, fields[FIELD_ALIGN].node, fields[FIELD_TIMEZONE].node,
-                             fields[FIELD_RATE].node, limit, window, calendar);
+                             rate, limit, window, calendar);
 }
 
 int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,

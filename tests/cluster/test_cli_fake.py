@@ -439,7 +439,7 @@ def complete(*words):
     return set(done.stdout.split())
 
 
-COMMANDS = ["check", "peek", "hit", "refund", "reset", "status", "members", "ring", "owner", "rules list",
+COMMANDS = ["check", "peek", "hit", "refund", "reset", "lease", "release", "renew", "status", "members", "ring", "owner", "rules list",
             "rules validate", "drain", "leave", "remove", "version", "help"]
 
 

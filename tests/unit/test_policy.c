@@ -68,7 +68,7 @@ struct refusal {
     "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
 #define ALGORITHMS                                                                                 \
     "token_bucket, fixed_window, sliding_window, sliding_log, "                                    \
-    "leaky_bucket, sliding_buckets"
+    "leaky_bucket, sliding_buckets, concurrency"
 #define UNITS "expected ns us ms s m min h d w month year"
 
 static const struct refusal refusals[] = {
@@ -170,8 +170,24 @@ static const struct refusal refusals[] = {
     {LIMIT("{rate: 0/s}"), 2, 39, NULL},
     {LIMIT("{rate: 5/h, algorithm: gcra}"), 2, 55,
      "limits.algorithm: found \"gcra\"; expected " ALGORITHMS},
-    {LIMIT("{rate: 5/h, algorithm: concurrency}"), 2, 55,
-     "limits.algorithm: \"concurrency\" is not supported by this version; expected " ALGORITHMS},
+    {LIMIT("{algorithm: concurrency}"), 2, 32,
+     "limits: found concurrency with neither rate nor count; expected either count, how many may "
+     "be in flight, or rate"},
+    {LIMIT("{algorithm: concurrency, count: 5, rate: 5/s}"), 2, 32,
+     "limits: found concurrency with both rate and count; expected either count, how many may be "
+     "in flight, or rate"},
+    {LIMIT("{algorithm: concurrency, rate: 5/s, timeout: 1s}"), 2, 77,
+     "limits.timeout: found beside rate, which has one; expected it with count"},
+    {LIMIT("{algorithm: concurrency, count: 4097}"), 2, 64,
+     "limits.count: found \"4097\"; expected a whole number from 1 to 4096"},
+    {LIMIT("{algorithm: concurrency, count: 5, timeout: 1us}"), 2, 76, NULL},
+    {LIMIT("{algorithm: concurrency, count: 5, timeout: soon}"), 2, 76, NULL},
+    {LIMIT("{algorithm: concurrency, rate: 5000/s}"), 2, 63,
+     "limits.rate: count 5000: concurrency keeps every lease, at most 4096"},
+    {LIMIT("{rate: 5/h, timeout: 30s}"), 2, 53,
+     "limits.timeout: found with token_bucket; expected it with concurrency only"},
+    {LIMIT("{rate: 5/h, count: 5}"), 2, 51,
+     "limits.count: found with token_bucket; expected it with concurrency only"},
     {LIMIT("{rate: 5/h, align: calendar}"), 2, 51,
      "limits.align: found with token_bucket; expected it with fixed_window only"},
     {LIMIT("{rate: 5/h, algorithm: fixed_window, align: second}"), 2, 76,
@@ -430,10 +446,12 @@ static void limits_of_the_calendar_share_their_zone(void **state)
         "  - {rate: 9/month, algorithm: fixed_window, align: calendar, timezone: Test/Zone}\n"
         "  - {rate: 2/day, algorithm: fixed_window, align: calendar, timezone: Test/Zone}\n"
         "  - {rate: 5/h, algorithm: fixed_window, align: first}\n"
-        "  - {rate: 3/w, algorithm: fixed_window, align: calendar}\n";
+        "  - {rate: 3/w, algorithm: fixed_window, align: calendar}\n"
+        "  - {count: 8, algorithm: concurrency}\n"
+        "  - {count: 9, algorithm: concurrency, timeout: 5m}\n";
     unsigned asked = 0;
     char line[2048] = "rules:\n- ";
-    struct limit limits[4];
+    struct limit limits[6];
     struct policy *policy = compile_zoned(text, &asked);
     const struct policy_rule *rule = policy_rule_at(policy, 0);
     assert_int_equal(asked, 1);
@@ -444,6 +462,8 @@ static void limits_of_the_calendar_share_their_zone(void **state)
     assert_string_equal(rule->windows[0], "9/month");
     assert_string_equal(rule->windows[1], "2/day");
     assert_string_equal(rule->windows[3], "3/week");
+    assert_string_equal(rule->windows[4], "8/30s"); /* the time-out unless another is given */
+    assert_string_equal(rule->windows[5], "9/5m");
     memcpy(limits, rule->limits, sizeof limits);
     policy_place_calendars(rule, INT64_C(1700006400) * 1000000000, limits);
     assert_int_equal(limits[0].align, LIMIT_ALIGN_MONTH);

@@ -87,6 +87,61 @@ static void the_operations_do_what_their_names_say(void **state)
     assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).used, 0);
 }
 
+/* An admission in flight has a lease, which a repeated message finds again and a release gives
+ * back; a lease where no limit has any is an error that charges nothing. */
+static void an_admission_in_flight_has_a_lease(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = {
+        .count = 2, .window_ns = 30000000000, .algorithm = ALGORITHM_CONCURRENCY};
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    lab_ask(lab, &limit, "k", OPERATION_LEASE, 1);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    lab_ask(lab, &limit, "k", OPERATION_PEEK, 1);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    const uint64_t first = lab_answer(lab, seq, 0).lease;
+    const uint64_t second = lab_answer(lab, seq, 1).lease;
+    assert_true(first != 0 && second != 0 && first != second);
+    assert_true(!lab_answer(lab, seq, 2).allowed && lab_answer(lab, seq, 2).lease == 0);
+    assert_int_equal(lab_answer(lab, seq, 3).lease, 0);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    lab_send_again(lab, 0, seq, 1000);
+    assert_true(lab_answer(lab, seq, 0).allowed && lab_answer(lab, seq, 0).lease == first);
+    lab_ask(lab, &limit, "k", OPERATION_RELEASE, first);
+    lab_ask(lab, &limit, "k", OPERATION_RELEASE, first);
+    lab_ask(lab, &limit, "k", OPERATION_RENEW, first);
+    lab_ask(lab, &limit, "k", OPERATION_RENEW, second);
+    lab_ask(lab, &limit, "k", OPERATION_REFUND, 1);
+    const uint64_t back = lab_send(lab, 0, 1000);
+    assert_int_equal(lab_answer(lab, back, 0).used, 1);
+    assert_int_equal(lab_answer(lab, back, 1).used, 1);
+    assert_false(lab_answer(lab, back, 2).allowed);
+    assert_true(lab_answer(lab, back, 3).allowed);
+    assert_int_equal(lab_answer(lab, back, 4).used, 1); /* it took no place itself */
+    const struct limit bucket = lab_limit(5);
+    lab_ask(lab, &bucket, "b", OPERATION_LEASE, 1);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).outcome, OUTCOME_ERROR);
+    assert_int_equal(lab_used(lab, 0, "b", &bucket), 0);
+}
+
+/* Of several queues that a request joins it is told the longest. */
+static void the_longest_queue_is_told(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab, "rules:\n"
+                   "- name: fast\n"
+                   "  key: [user]\n"
+                   "  limits: [{rate: 10/s, algorithm: leaky_bucket, burst: 3}]\n"
+                   "- name: slow\n"
+                   "  key: [user]\n"
+                   "  limits: [{rate: 1/s, algorithm: leaky_bucket, burst: 9},"
+                   " {rate: 5/s, algorithm: leaky_bucket, burst: 7}]\n");
+    assert_int_equal(ask(lab, 1, ann).delay_ms, 0);
+    const struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(decision.allowed && decision.limit == 3); /* the answer is about another limit */
+    assert_in_range(decision.delay_ms, 900, 1000);
+}
+
 /* A caller that takes what there is gets exactly that, and is told how much. */
 static void at_most_grants_what_is_left(void **state)
 {
@@ -426,6 +481,8 @@ int main(void)
         LAB_TEST_ONE(an_inline_check_is_answered_with_its_numbers),
         LAB_TEST_ONE(items_of_a_message_are_decided_in_their_order),
         LAB_TEST_ONE(the_operations_do_what_their_names_say),
+        LAB_TEST_ONE(an_admission_in_flight_has_a_lease),
+        LAB_TEST_ONE(the_longest_queue_is_told),
         LAB_TEST_ONE(at_most_grants_what_is_left),
         LAB_TEST_ONE(a_denial_names_the_limit_that_lasts_longest),
         LAB_TEST_ONE(rules_that_apply_together_are_charged_all_or_nothing),

@@ -30,8 +30,10 @@ static void the_numbers_are_those_of_the_protocol(void **state)
     assert_string_equal(algorithm_name(3), "sliding_log");
     assert_string_equal(algorithm_name(4), "leaky_bucket");
     assert_string_equal(algorithm_name(5), "sliding_buckets");
+    assert_string_equal(algorithm_name(6), "concurrency");
     assert_string_equal(operation_name(0), "check");
     assert_string_equal(operation_name(4), "reset");
+    assert_string_equal(operation_name(7), "renew");
     assert_string_equal(outcome_name(0), "allow");
     assert_string_equal(outcome_name(4), "no_rule");
     assert_string_equal(outcome_name(8), "error");

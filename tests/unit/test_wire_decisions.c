@@ -58,9 +58,9 @@ static void random_decisions_round_trip(void **state)
 
     random_init(&random, 8);
     for (int round = 0; round < 30; round++) {
-        struct wire_decisions_head head = {1 + random_below(&random, 1000), random_next(&random),
-                                           random_next(&random),
-                                           1 + (uint32_t)random_below(&random, 500)};
+        struct wire_decisions_head head = {
+            1 + random_below(&random, 1000), random_next(&random), random_next(&random),
+            1 + (uint32_t)random_below(&random, 500), round % 2 == 0};
         struct wire_decisions decisions;
         int len;
 
@@ -82,6 +82,7 @@ static void random_decisions_round_trip(void **state)
             b->columns.reset_after_ms[i] = (int64_t)(random_next(&random) >> 1);
             b->columns.retry_after_ms[i] = WIRE_NEVER_MS;
             b->columns.delay_ms[i] = (int64_t)random_below(&random, 100);
+            b->columns.leases[i] = random_next(&random);
         }
         assert_true(b->sources.count <= 60);
         len =
@@ -107,6 +108,7 @@ static void random_decisions_round_trip(void **state)
             assert_true(d.retry_after_ms == WIRE_NEVER_MS);
             assert_true(d.delay_ms == b->columns.delay_ms[i]);
             assert_int_equal(d.vnode, b->columns.vnode[i]);
+            assert_true(d.lease == (head.leased ? b->columns.leases[i] : 0));
             if (b->columns.source_index[i] == WIRE_SOURCE_NONE) {
                 assert_null(d.source);
             } else {
@@ -168,7 +170,7 @@ static void a_full_table_gives_no_source(void **state)
 static void the_largest_decisions_fit_in_one_message(void **state)
 {
     struct bench *b = *state;
-    struct wire_decisions_head head = {UINT64_MAX, UINT64_MAX, UINT64_MAX, WIRE_CHECKS_MAX};
+    struct wire_decisions_head head = {UINT64_MAX, UINT64_MAX, UINT64_MAX, WIRE_CHECKS_MAX, true};
     struct wire_decisions decisions;
     int len;
 
@@ -227,7 +229,7 @@ static void a_cut_never_ends_inside_a_character(void **state)
 static void bad_columns_are_refused(void **state)
 {
     struct bench *b = *state;
-    struct wire_decisions_head head = {1, 2, 3, 2};
+    struct wire_decisions_head head = {1, 2, 3, 2, false};
 
     b->columns.source_index[1] = 5;
     assert_int_equal(

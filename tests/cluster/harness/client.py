@@ -19,7 +19,7 @@ from .waiting import scaled
 HELLO, WELCOME, GET_RING, RING, CHECKS, DECISIONS, ERROR, ADMIN, ADMIN_REPLY, GOODBYE = range(1, 11)
 OPERATIONS = {"check": 0, "peek": 1, "hit": 2, "refund": 3, "reset": 4}
 ALGORITHMS = {"token_bucket": 0, "fixed_window": 1, "sliding_window": 2, "sliding_log": 3,
-              "leaky_bucket": 4, "sliding_buckets": 5}
+              "leaky_bucket": 4, "sliding_buckets": 5, "concurrency": 6}
 OUTCOMES = ("allow", "soft_exceeded", "elastic_borrowed", "shadow_denied", "no_rule", "deny",
             "blocked", "busy", "error")
 AT_MOST = 0x80

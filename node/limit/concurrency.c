@@ -1,0 +1,456 @@
+/* concurrency.c - at most `count` in flight: each admission is a lease until it is given back.
+ *
+ *      |<-------- lease a -------->|                 a is released: its place is free at once
+ *           |<--------- lease b ------------------>| b is not: it frees its place by itself
+ *
+ * The limit's window is the time-out of its leases. A lease has an id, which whoever decides
+ * derives from the identity of the request (node/cluster/decide.c): a request that is repeated,
+ * here or at another decider, finds its lease and takes no second one.
+ *
+ *   cell    wide, handle in word 2 (all zero: nothing in flight)
+ *   block   | leases 4 | capacity 4 | places 8 | lease ... |
+ *   lease   | id 8 | until 8 | places 4 | - 4 |      in the order of `until`
+ *
+ * I1  Leases are in the order in which they end; those that have ended lie in front, and count for
+ *     nothing from that moment on.
+ * I2  places is the sum of those of the leases.
+ * I3  A lease is taken, released and renewed by its id alone, and releasing it twice frees it once.
+ *     Id 0 is nobody's: such a lease ends by itself.
+ * I4  A refund takes from the lease of its own request and from no other. A denied request is not
+ *     in flight, so COUNT_DENIED adds none.
+ */
+#include <string.h>
+
+#include "node/limit/algorithm.h"
+
+enum { LEASES_MAX = 2 * LIMIT_LEASES_MAX, LEASES_MIN = 2, NOT_FOUND = -1 };
+
+struct lease {
+    uint64_t id;
+    int64_t until_ns;
+    uint32_t places;
+    uint32_t unused;
+};
+
+struct leases {
+    uint32_t count;
+    uint32_t capacity;
+    uint64_t places;
+    struct lease lease[];
+};
+
+static struct leases *leases_of(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    return cell->wide ? arena_at(&memory->arena, cell->word[2]) : NULL;
+}
+
+static size_t leases_len(uint32_t capacity)
+{
+    return sizeof(struct leases) + (size_t)capacity * sizeof(struct lease);
+}
+
+/* How many leases have ended, and the places that the others hold. */
+static uint32_t ended(const struct leases *leases, int64_t now_ns, uint64_t *held)
+{
+    uint32_t at = 0;
+    *held = leases == NULL ? 0 : leases->places;
+    for (; leases != NULL && at < leases->count && leases->lease[at].until_ns <= now_ns; at++)
+        *held -= leases->lease[at].places;
+    return at;
+}
+
+/* The lease of that id from `first` on, or NOT_FOUND. Looked for from the youngest. */
+static int64_t find(const struct leases *leases, uint32_t first, uint64_t id)
+{
+    if (leases == NULL || id == 0)
+        return NOT_FOUND;
+    for (uint32_t at = leases->count; at > first; at--)
+        if (leases->lease[at - 1].id == id)
+            return at - 1;
+    return NOT_FOUND;
+}
+
+static void take_out(struct leases *leases, uint32_t at, uint32_t count)
+{
+    for (uint32_t i = at; i < at + count; i++)
+        leases->places -= leases->lease[i].places;
+    memmove(&leases->lease[at], &leases->lease[at + count],
+            (leases->count - at - count) * sizeof *leases->lease);
+    leases->count -= count;
+}
+
+/* There is room for it (I1). */
+static void put_in(struct leases *leases, const struct lease *lease)
+{
+    uint32_t at = leases->count;
+    while (at > 0 && leases->lease[at - 1].until_ns > lease->until_ns)
+        at--;
+    memmove(&leases->lease[at + 1], &leases->lease[at],
+            (leases->count - at) * sizeof *leases->lease);
+    leases->lease[at] = *lease;
+    leases->count++;
+    leases->places += lease->places;
+}
+
+/* Room for one more. 0 or TG_EFULL. */
+static int reserve(struct limit_memory *memory, struct limit_cell *cell)
+{
+    const struct leases *from = leases_of(memory, cell);
+    const uint32_t count = from == NULL ? 0 : from->count;
+    if (from != NULL && count < from->capacity)
+        return 0;
+    const uint32_t capacity = count < LEASES_MIN ? LEASES_MIN : count + count / 4 + 1;
+    const uint32_t handle = arena_take(&memory->arena, leases_len(capacity));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct leases *to = arena_at(&memory->arena, handle);
+    if (from == NULL) {
+        *to = (struct leases){.count = 0};
+    } else {
+        memcpy(to, from, leases_len(count));
+        arena_give(&memory->arena, cell->word[2]);
+    }
+    to->capacity = capacity;
+    cell->wide = 1;
+    cell->word[2] = handle;
+    return 0;
+}
+
+static void concurrency_prepare(struct limit_memory *memory, struct limit_plan *plan)
+{
+    (void)memory;
+    (void)plan;
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
+
+/* What a request finds: the leases, which of them have ended, and its own. */
+struct scene {
+    struct leases *leases; /* or NULL */
+    uint32_t first;        /* that has not ended */
+    uint64_t held;         /* places */
+    int64_t own;           /* index, or NOT_FOUND */
+};
+
+/* What is to be done: places taken or given back. */
+struct deed {
+    struct limit_verdict verdict;
+    bool renew;
+};
+
+static uint64_t own_places(const struct scene *scene)
+{
+    return scene->own == NOT_FOUND ? 0 : scene->leases->lease[scene->own].places;
+}
+
+static struct deed judge(const struct scene *scene, const struct limit_plan *plan,
+                         const struct limit_request *request)
+{
+    struct limit_request plain = *request;
+    struct deed deed = {.renew = request->operation == OPERATION_RENEW};
+    const uint64_t own = own_places(scene);
+    plain.flags &= (uint8_t)~LIMIT_COUNT_DENIED; /* I4 */
+    if (request->operation <= OPERATION_HIT && own == 0) {
+        deed.verdict = limit_judge(scene->held, plan->capacity, &plain);
+    } else if (request->operation <= OPERATION_HIT) { /* repeated (I3) */
+        deed.verdict = (struct limit_verdict){.allowed = true, .granted = own};
+    } else if (request->operation == OPERATION_RESET) {
+        deed.verdict = (struct limit_verdict){.allowed = true, .refund = UINT64_MAX};
+    } else if (request->operation == OPERATION_REFUND) {
+        const uint64_t back = request->cost < own ? request->cost : own;
+        deed.verdict = (struct limit_verdict){.allowed = true, .refund = back};
+    } else if (request->operation == OPERATION_RELEASE) {
+        deed.verdict = (struct limit_verdict){.allowed = true, .refund = own, .granted = own};
+    } else {
+        const bool lost = deed.renew && own == 0;
+        deed.verdict = (struct limit_verdict){.allowed = !lost, .granted = own};
+    }
+    return deed;
+}
+
+static int64_t until_ns(const struct limit_plan *plan, const struct limit_request *request)
+{
+    return sat_add(request->now_ns, (int64_t)plan->limit.window_ns);
+}
+
+/* Gives back `count` places of the request's own lease, or all of everybody. */
+static void give_back(struct leases *leases, int64_t own, uint64_t count)
+{
+    if (count == UINT64_MAX) {
+        take_out(leases, 0, leases->count);
+        return;
+    }
+    struct lease *lease = &leases->lease[own];
+    if (count == lease->places) {
+        take_out(leases, (uint32_t)own, 1);
+        return;
+    }
+    lease->places -= (uint32_t)count;
+    leases->places -= count;
+}
+
+/* Does the deed. LIMIT_SAME, LIMIT_CHANGED, LIMIT_LOWERED or TG_EFULL (O3). */
+static int act(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
+               const struct limit_request *request, const struct scene *scene,
+               const struct deed *deed)
+{
+    struct lease taken = {request->lease, until_ns(plan, request), (uint32_t)deed->verdict.charge,
+                          0};
+    if (deed->verdict.charge > 0) {
+        if (scene->first > 0)
+            take_out(scene->leases, 0, scene->first);
+        if (reserve(memory, cell) != 0)
+            return TG_EFULL;
+        put_in(leases_of(memory, cell), &taken);
+        return LIMIT_CHANGED;
+    }
+    if (deed->verdict.refund > 0 && scene->leases != NULL && scene->held > 0) {
+        give_back(scene->leases, scene->own, deed->verdict.refund);
+        if (scene->leases->count == 0)
+            algorithm_release_block(memory, cell);
+        return LIMIT_LOWERED;
+    }
+    if (deed->renew && scene->own != NOT_FOUND) {
+        const struct lease own = scene->leases->lease[scene->own];
+        if (own.until_ns >= taken.until_ns)
+            return LIMIT_SAME;
+        taken.places = own.places;
+        take_out(scene->leases, (uint32_t)scene->own, 1);
+        put_in(scene->leases, &taken);
+        return LIMIT_CHANGED;
+    }
+    return LIMIT_SAME;
+}
+
+/* How long until leases that end by themselves have made room for `cost`. */
+static int64_t retry_ns(const struct scene *scene, const struct limit_plan *plan, uint64_t cost,
+                        int64_t now_ns)
+{
+    uint64_t held = scene->held;
+    if (cost > plan->capacity)
+        return LIMIT_RETRY_NEVER;
+    for (uint32_t at = scene->first; at < scene->leases->count; at++) {
+        held -= scene->leases->lease[at].places;
+        if (held + cost <= plan->capacity)
+            return scene->leases->lease[at].until_ns - now_ns;
+    }
+    return 0; /* not reached: with none held everything up to the capacity fits */
+}
+
+static int64_t reset_ns(const struct leases *leases, int64_t now_ns)
+{
+    if (leases == NULL || leases->count == 0)
+        return 0;
+    const int64_t last_ns = leases->lease[leases->count - 1].until_ns;
+    return last_ns > now_ns ? last_ns - now_ns : 0;
+}
+
+static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cell,
+                             const struct limit_plan *plan, const struct limit_request *request,
+                             struct limit_decision *out)
+{
+    struct scene scene = {.leases = leases_of(memory, cell)};
+    const int64_t now_ns = request->now_ns;
+    scene.first = ended(scene.leases, now_ns, &scene.held);
+    scene.own = find(scene.leases, scene.first, request->lease);
+    const struct deed deed = judge(&scene, plan, request);
+    const struct limit_verdict *verdict = &deed.verdict;
+    const bool peek = request->operation == OPERATION_PEEK;
+    int64_t retry_after_ns = 0;
+    if (!verdict->allowed)
+        retry_after_ns =
+            deed.renew ? LIMIT_RETRY_NEVER : retry_ns(&scene, plan, verdict->retry_cost, now_ns);
+    const int change = peek ? LIMIT_SAME : act(memory, cell, plan, request, &scene, &deed);
+    if (change < 0)
+        return change;
+    const uint64_t after = sat_subu(scene.held + verdict->charge, verdict->refund);
+    limit_report(out, verdict, after, plan->capacity);
+    out->retry_after_ns = retry_after_ns;
+    out->reset_after_ns = reset_ns(leases_of(memory, cell), now_ns);
+    if (peek && verdict->charge > 0 && out->reset_after_ns < (int64_t)plan->limit.window_ns)
+        out->reset_after_ns = until_ns(plan, request) - now_ns;
+    return change;
+}
+
+static int64_t concurrency_expires(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    const struct leases *leases = leases_of(memory, cell);
+    return leases == NULL || leases->count == 0 ? 0 : leases->lease[leases->count - 1].until_ns;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* | leases 4 | leases x (id 8 | until 8 | places 4) | */
+enum { LEASES_HEADER_LEN = 4, LEASE_LEN = 20 };
+
+static size_t concurrency_export_len(const struct limit_memory *memory,
+                                     const struct limit_cell *cell)
+{
+    const struct leases *leases = leases_of(memory, cell);
+    return LEASES_HEADER_LEN + (leases == NULL ? 0 : (size_t)leases->count * LEASE_LEN);
+}
+
+static void concurrency_put(const struct limit_memory *memory, const struct limit_cell *cell,
+                            struct bytes_writer *writer)
+{
+    const struct leases *leases = leases_of(memory, cell);
+    bytes_put_u32(writer, leases == NULL ? 0 : leases->count);
+    for (uint32_t i = 0; leases != NULL && i < leases->count; i++) {
+        bytes_put_u64(writer, leases->lease[i].id);
+        bytes_put_i64(writer, leases->lease[i].until_ns);
+        bytes_put_u32(writer, leases->lease[i].places);
+    }
+}
+
+static struct lease read_lease(struct bytes_reader *reader)
+{
+    struct lease lease = {.id = bytes_get_u64(reader)};
+    lease.until_ns = bytes_get_i64(reader);
+    lease.places = bytes_get_u32(reader);
+    return lease;
+}
+
+static int concurrency_get(struct limit_memory *memory, struct bytes_reader *reader,
+                           struct limit_cell *cell, int64_t *expires_ns)
+{
+    const uint32_t count = bytes_get_u32(reader);
+    int64_t last_ns = 0;
+    if (reader->failed || count > LEASES_MAX)
+        return TG_ECORRUPT;
+    struct bytes_reader check = *reader;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lease lease = read_lease(&check);
+        if (check.failed || lease.until_ns < last_ns || lease.places == 0)
+            return TG_ECORRUPT;
+        last_ns = lease.until_ns;
+    }
+    *expires_ns = last_ns;
+    if (memory == NULL || count == 0) {
+        *reader = check;
+        if (memory != NULL)
+            memset(cell, 0, sizeof *cell);
+        return 0;
+    }
+    const uint32_t handle = arena_take(&memory->arena, leases_len(count));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct leases *leases = arena_at(&memory->arena, handle);
+    *leases = (struct leases){.count = 0, .capacity = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lease lease = read_lease(reader);
+        put_in(leases, &lease);
+    }
+    *cell = (struct limit_cell){.word = {[2] = handle}, .wide = 1};
+    return 0;
+}
+
+/* ---- merge ----------------------------------------------------------------------------------- */
+
+/* The lease of `like` among exported ones; one that is nobody's is known by what it holds. */
+static bool read_like(const struct bytes_reader *states, const struct lease *like,
+                      struct lease *found)
+{
+    if (states == NULL)
+        return false;
+    struct bytes_reader reader = *states;
+    const uint32_t count = bytes_get_u32(&reader);
+    for (uint32_t i = 0; i < count; i++) {
+        *found = read_lease(&reader);
+        if (found->id == like->id &&
+            (like->id != 0 || (found->until_ns == like->until_ns && found->places == like->places)))
+            return true;
+    }
+    return false;
+}
+
+/* What the other side took or renewed since the base. False: nothing. A lease that this side lacks
+ * though the base's time-out is not over was released here, and stays released. */
+static bool gained(const struct leases *mine, const struct bytes_reader *base,
+                   const struct lease *other, int64_t now_ns, int64_t *own)
+{
+    struct lease shared;
+    *own = find(mine, 0, other->id);
+    if (other->until_ns <= now_ns)
+        return false;
+    if (*own != NOT_FOUND)
+        return mine->lease[*own].until_ns < other->until_ns ||
+               mine->lease[*own].places < other->places;
+    return !read_like(base, other, &shared) || shared.until_ns <= now_ns;
+}
+
+static uint32_t count_gained(const struct leases *mine, const struct bytes_reader *base,
+                             struct bytes_reader other, int64_t now_ns)
+{
+    uint32_t gains = 0;
+    const uint32_t count = bytes_get_u32(&other);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t own;
+        const struct lease lease = read_lease(&other);
+        gains += gained(mine, base, &lease, now_ns, &own);
+    }
+    return gains;
+}
+
+/* Puts a lease in; when there is no room, the two that end first become one that ends last. */
+static void put_bounded(struct leases *leases, const struct lease *lease)
+{
+    if (leases->count == leases->capacity) {
+        struct lease *second = &leases->lease[1];
+        second->id = 0;
+        second->places = (uint32_t)sat_addu(second->places, leases->lease[0].places);
+        leases->places += leases->lease[0].places; /* which take_out takes off */
+        take_out(leases, 0, 1);
+    }
+    put_in(leases, lease);
+}
+
+/* The leases of both sides, but for those that this side has released since the base. What only the
+ * other has released stays until it ends by itself. */
+static int concurrency_merge(struct limit_memory *memory, struct limit_cell *cell,
+                             struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
+{
+    const struct leases *mine = leases_of(memory, cell);
+    const uint32_t gains = count_gained(mine, base, *other, now_ns);
+    if (gains == 0)
+        return LIMIT_SAME;
+    const uint32_t have = mine == NULL ? 0 : mine->count;
+    const uint32_t capacity = have + gains < LEASES_MAX ? have + gains : LEASES_MAX;
+    const uint32_t handle =
+        arena_take(&memory->arena, leases_len(capacity < LEASES_MIN ? LEASES_MIN : capacity));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct leases *to = arena_at(&memory->arena, handle);
+    *to = (struct leases){.capacity = capacity < LEASES_MIN ? LEASES_MIN : capacity};
+    for (uint32_t i = 0; i < have; i++)
+        put_bounded(to, &mine->lease[i]);
+    const uint32_t count = bytes_get_u32(other);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t own;
+        struct lease lease = read_lease(other);
+        if (!gained(mine, base, &lease, now_ns, &own))
+            continue;
+        const int64_t at = own == NOT_FOUND ? NOT_FOUND : find(to, 0, lease.id);
+        if (at != NOT_FOUND) {
+            const struct lease *same = &to->lease[at];
+            lease.places = same->places > lease.places ? same->places : lease.places;
+            lease.until_ns = same->until_ns > lease.until_ns ? same->until_ns : lease.until_ns;
+            take_out(to, (uint32_t)at, 1);
+        }
+        put_bounded(to, &lease);
+    }
+    if (cell->wide)
+        algorithm_release_block(memory, cell);
+    *cell = (struct limit_cell){.word = {[2] = handle}, .wide = 1};
+    return LIMIT_CHANGED;
+}
+
+const struct limit_ops concurrency_ops = {
+    .prepare = concurrency_prepare,
+    .apply = concurrency_apply,
+    .expires = concurrency_expires,
+    .release = algorithm_release_block,
+    .export_len = concurrency_export_len,
+    .put = concurrency_put,
+    .get = concurrency_get,
+    .merge = concurrency_merge,
+};
