@@ -135,6 +135,11 @@ int client_request_check(const tg_request_t *request, tg_limit_t *valid_limit,
                        TG_COST_MAX);
         return TG_EINVALID;
     }
+    if (wire_names_lease((unsigned)request->operation) && request->lease_id == 0) {
+        (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
+                       "lease_id: found 0, expected that of the decision which gave the lease");
+        return TG_EINVALID;
+    }
     if (request->explain == NULL && request->explain_max != 0) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN, "explain: found NULL, expected entries");
         return TG_EINVALID;

@@ -206,9 +206,9 @@ static void bad_requests_have_their_sentence(void **state)
 
     (void)state;
     assert_int_equal(client_request_check(&request, &valid, error), 0);
-    request.operation = (tg_operation_t)5;
+    request.operation = (tg_operation_t)8;
     assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
-    assert_string_equal(error, "operation: found 5, expected 0 to 4");
+    assert_string_equal(error, "operation: found 8, expected 0 to 7");
     request = tg_request_inline("k", &limit);
     request.explain_max = 3;
     assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
