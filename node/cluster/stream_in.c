@@ -7,6 +7,8 @@
  * R5  After a complete copy a replica holds nothing that its decider lacks: slots that the copy
  *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
  *     another one is asked for as soon as they can be.
+ * R6  Who pulls a state takes the one that was reported, or a newer one, and nothing less: a copy
+ * of an earlier time may arrive from the same node meanwhile.
  */
 #include "node/cluster/vnodes_state.h"
 
@@ -178,6 +180,14 @@ void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct 
     put_sync(shard, at, PEER_LACK, number, sync, effects);
 }
 
+/* R6: whether the mark claims less than the state that is pulled: it is of a copy that its sender
+ * began when it still decided, and that was long under way. */
+static bool below_pulled(const struct vnode *vnode, const struct peer_vnode *entry)
+{
+    const int order = term_compare(&entry->state, &vnode->best_state);
+    return order < 0 || (order == 0 && entry->seq < vnode->best_seq);
+}
+
 void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                     struct effects *effects)
 {
@@ -191,6 +201,8 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
         return;
+    if (vnode->role == ROLE_RECOVERING && !given_up && below_pulled(vnode, entry))
+        return; /* the one that was asked for comes behind it, or is asked for again */
     if (given_up || !vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;

@@ -344,9 +344,9 @@ static void who_restarted_since_its_report_is_sent_all(void **state)
     }
 }
 
-/* The ghost hands over the state of `seq` that was pulled from it: one slot, and its mark. */
-static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *term,
-                            const struct term *state, uint64_t seq)
+/* The ghost hands over the state of `seq` in its frame of that number: one slot, and its mark. */
+static void ghost_sends_state(struct lab *lab, uint32_t frame, uint32_t vnode,
+                              const struct term *term, const struct term *state, uint64_t seq)
 {
     const struct hash128 id = {1, 1};
     const struct limit limit = lab_limit(100);
@@ -355,7 +355,7 @@ static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *
                                     .term = *term,
                                     .state = *state,
                                     .seq = seq,
-                                    .sync = 9};
+                                    .sync = 8 + frame};
     uint8_t bytes[GHOST_STATE_MAX];
     struct limit_decision decision;
     struct table *table;
@@ -364,11 +364,17 @@ static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *
     const int len = table_export(table, table_lookup(table, id), bytes, sizeof bytes);
     table_free(&table);
     assert_true(len > 0);
-    peer_put_stream(&lab->records, 1, 1, lab->shards[ASKED].options.boot);
+    peer_put_stream(&lab->records, 1, frame, lab->shards[ASKED].options.boot);
     peer_put_term(&lab->records, vnode, state, mark.sync, true, true);
     peer_put_slot(&lab->records, vnode, id, bytes, (uint32_t)len);
     peer_put_vnode(&lab->records, PEER_MARK, &mark);
     lab_speak(lab, GHOST, ASKED);
+}
+
+static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *term,
+                            const struct term *state, uint64_t seq)
+{
+    ghost_sends_state(lab, 1, vnode, term, state, seq);
 }
 
 /* Both ghosts report the same state, the first of them with parts of a newer one beside it. */
@@ -432,6 +438,27 @@ static void who_holds_the_best_alone_is_sent_all_without_a_majority_too(void **s
         assert_rival_is_sent_all_iff_beyond(lab, lab_vnode_owned(lab, ASKED), NULL, beyond != 0);
         lab_free(lab);
     }
+}
+
+/* A copy that the pulled node had begun long before, and that arrives only now, is not the state
+ * that it reported: who took it would decide without what a majority had acknowledged since. */
+static void a_copy_that_claims_less_than_was_reported_ends_no_pull(void **state)
+{
+    (void)state;
+    struct lab *lab = lab_of_ghosts();
+    const struct term ballot = ghosts_let_campaign(lab);
+    const struct term best = {1, 1, lab->shards[GHOST].node};
+    ghosts_report(lab, GHOST_VNODE, &ballot, &best, false);
+    journal_goes_on(lab);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    ghost_is_pulled(lab, GHOST_VNODE, &ballot, &best, 3);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_sends_state(lab, 2, GHOST_VNODE, &ballot, &best, 50);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    lab_free(lab);
 }
 
 /* Slots that were on disk without a header, which came to be written after them, are parts of a
@@ -809,6 +836,7 @@ int main(void)
         cmocka_unit_test(who_restarted_since_its_report_is_sent_all),
         cmocka_unit_test(who_holds_the_best_without_what_is_beside_it_is_sent_all),
         cmocka_unit_test(who_holds_the_best_alone_is_sent_all_without_a_majority_too),
+        cmocka_unit_test(a_copy_that_claims_less_than_was_reported_ends_no_pull),
         cmocka_unit_test(slots_without_a_header_are_beyond_what_is_claimed),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         cmocka_unit_test(a_pull_of_which_nothing_comes_is_repeated),
