@@ -67,18 +67,25 @@ static __attribute__((noinline)) struct fixed first_load(const struct limit_memo
     return fixed;
 }
 
+static inline bool is_first(const struct limit_cell *cell)
+{
+    return (cell_u64(cell) & FIRST_BIT) != 0;
+}
+
 /* Word 1 and 0 hold exponent, key and the count's upper bits; word 2 its lower 32. */
-static inline struct fixed fixed_load(const struct limit_memory *memory,
-                                      const struct limit_cell *cell)
+static inline struct fixed grid_load(const struct limit_cell *cell)
 {
     const uint64_t head = cell_u64(cell);
-    if (__builtin_expect((head & FIRST_BIT) != 0, 0))
-        return first_load(memory, cell);
     struct fixed fixed = {.exponent = (unsigned)(head & 63)};
     const unsigned bits = key_bits(fixed.exponent);
     fixed.key = head >> EXPONENT_BITS & ((1ULL << bits) - 1);
     fixed.count = head >> (EXPONENT_BITS + bits) << 32 | cell->word[2];
     return fixed;
+}
+
+static struct fixed fixed_load(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    return is_first(cell) ? first_load(memory, cell) : grid_load(cell);
 }
 
 /* 0, or TG_EFULL with the cell as it was. */
@@ -264,31 +271,49 @@ static struct place fixed_place(const struct limit_plan *plan, const struct fixe
 
 /* ---- decisions ------------------------------------------------------------------------------- */
 
-static int fixed_apply(struct limit_memory *memory, struct limit_cell *cell,
-                       const struct limit_plan *plan, const struct limit_request *request,
-                       struct limit_decision *out)
+/* Decides in the window at `place`; inlined twice, so that the grid of the epoch costs no branch.
+ */
+static inline __attribute__((always_inline)) int
+fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
+             const struct limit_request *request, const struct place *place, bool first,
+             struct limit_decision *out)
 {
-    const struct fixed fixed = fixed_load(memory, cell);
-    const bool plain = plan->limit.align == LIMIT_ALIGN_EPOCH && !fixed.first;
-    const struct place place = __builtin_expect(plain, 1)
-                                   ? epoch_place(plan, &fixed, request->now_ns)
-                                   : fixed_place(plan, &fixed, request->now_ns);
-    const uint64_t used = place.used;
+    const uint64_t used = place->used;
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
     const uint64_t after = sat_subu(used + verdict.charge, verdict.refund);
 
     limit_report(out, &verdict, after, plan->capacity);
-    const int64_t left_ns = sat_sub(place.end_ns, request->now_ns);
+    const int64_t left_ns = sat_sub(place->end_ns, request->now_ns);
     out->reset_after_ns = after == 0 ? 0 : left_ns;
     if (!verdict.allowed)
         out->retry_after_ns = verdict.retry_cost > plan->capacity ? LIMIT_RETRY_NEVER : left_ns;
     if (after == used || request->operation == OPERATION_PEEK)
         return LIMIT_SAME;
-    const struct fixed stored = {plan->exponent, plan->limit.align == LIMIT_ALIGN_FIRST, place.key,
-                                 after};
+    const struct fixed stored = {plan->exponent, first, place->key, after};
     if (fixed_store(memory, cell, &stored) != 0)
         return TG_EFULL;
     return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static __attribute__((noinline)) int
+aligned_apply(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
+              const struct limit_request *request, struct limit_decision *out)
+{
+    const struct fixed fixed = fixed_load(memory, cell);
+    const struct place place = fixed_place(plan, &fixed, request->now_ns);
+    const bool first = plan->limit.align == LIMIT_ALIGN_FIRST;
+    return fixed_decide(memory, cell, plan, request, &place, first, out);
+}
+
+static int fixed_apply(struct limit_memory *memory, struct limit_cell *cell,
+                       const struct limit_plan *plan, const struct limit_request *request,
+                       struct limit_decision *out)
+{
+    if (__builtin_expect(plan->limit.align != LIMIT_ALIGN_EPOCH || is_first(cell), 0))
+        return aligned_apply(memory, cell, plan, request, out);
+    const struct fixed fixed = grid_load(cell);
+    const struct place place = epoch_place(plan, &fixed, request->now_ns);
+    return fixed_decide(memory, cell, plan, request, &place, false, out);
 }
 
 static int64_t fixed_expires(const struct limit_memory *memory, const struct limit_cell *cell)
