@@ -4,12 +4,14 @@
  * say the same give the same rules and the same digest.
  *
  * I1  No attribute twice in one rule, no value twice under one attribute.
- * I2  A pattern has no two adjacent `*`; an exact `ip` is an address, kept in its canonical text.
+ * I2  A pattern has no two adjacent `*`; an `ip` that is no pattern is an address or a block of
+ *     them, kept in its canonical text.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "node/policy/policy_internal.h"
+#include "node/policy/policy_ip.h"
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -24,7 +26,30 @@ static int compare_matches(const void *a, const void *b)
     return policy_text_compare(&left->attribute, &right->attribute);
 }
 
-/* Puts the one canonical text in place of an exact ip; patterns stay as written. */
+/* Reads a block of addresses; the one text of it goes to `text`. */
+static int canonical_block(const struct yaml_reader *reader, uint32_t node,
+                           struct policy_text *value, char text[POLICY_IP_TEXT_LEN])
+{
+    char shown[YAML_READER_SHOWN_LEN];
+    struct policy_block block;
+
+    (void)yaml_reader_shown(reader, node, shown);
+    const enum policy_block_result result = policy_block_parse(value->data, value->len, &block);
+    if (result == POLICY_BLOCK_MALFORMED)
+        return yaml_reader_fail(reader, node,
+                                "match.ip: found %s; expected a block such as 10.0.0.0/8 or "
+                                "2001:db8::/32",
+                                shown);
+    value->len = policy_block_put(&block, text);
+    if (result == POLICY_BLOCK_HOST_BITS)
+        return yaml_reader_fail(reader, node,
+                                "match.ip: found %s, which sets bits behind its prefix; expected "
+                                "%s or one address",
+                                shown, text);
+    return TG_OK;
+}
+
+/* Puts the one canonical text in place of an exact ip or a block; patterns stay as written. */
 static int canonical_ip(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
                         struct policy_text *value)
 {
@@ -33,17 +58,18 @@ static int canonical_ip(struct chunks *chunks, const struct yaml_reader *reader,
 
     if (memchr(value->data, '*', value->len) != NULL)
         return TG_OK;
-    (void)yaml_reader_shown(reader, node, shown);
-    if (memchr(value->data, '/', value->len) != NULL)
-        return yaml_reader_fail(reader, node,
-                                "match.ip: block %s is not supported by this version; expected "
-                                "one IPv4 or IPv6 address",
-                                shown);
-    value->len = policy_ip_format(value->data, value->len, 128, text);
-    if (value->len == 0)
-        return yaml_reader_fail(reader, node,
-                                "match.ip: found %s; expected an IPv4 or IPv6 address or a pattern",
-                                shown);
+    if (memchr(value->data, '/', value->len) != NULL) {
+        const int result = canonical_block(reader, node, value, text);
+        if (result != TG_OK)
+            return result;
+    } else {
+        value->len = policy_ip_format(value->data, value->len, 128, text);
+        if (value->len == 0)
+            return yaml_reader_fail(reader, node,
+                                    "match.ip: found %s; expected an IPv4 or IPv6 address, a block "
+                                    "such as 10.0.0.0/8, or a pattern",
+                                    yaml_reader_shown(reader, node, shown));
+    }
     value->data = chunks_copy(chunks, text, value->len);
     return value->data == NULL ? TG_ENOMEM : TG_OK;
 }

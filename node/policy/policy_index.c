@@ -12,7 +12,8 @@
  * all that a request ever reads.
  *
  * An attribute files at most POLICY_PREFIX_LENGTHS_MAX lengths. A prefix of another length is cut
- * to the next shorter filed one, which selects more rules, never fewer (I1).
+ * to the next shorter filed one, which selects more rules, never fewer (I1). Blocks of addresses
+ * are prefixes of bits, and treated alike.
  *
  * Must not: decide whether a rule matches; that is verified with the rule itself.
  */
@@ -28,7 +29,7 @@
 #define FNV_OFFSET 0xcbf29ce484222325ULL
 #define FNV_PRIME  0x100000001b3ULL
 
-enum bucket_kind { BUCKET_EXACT = 1, BUCKET_PREFIX };
+enum bucket_kind { BUCKET_EXACT = 1, BUCKET_PREFIX, BUCKET_BLOCK };
 
 /* Where rules are counted while the index is built. */
 struct draft_bucket {
@@ -179,53 +180,108 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
 /* --- filing ---------------------------------------------------------------------------- */
 
 /* The position of the greatest filed length <= len, or -1. */
-static int floor_length(const struct policy_index_attribute *attribute, size_t len)
+static int floor_length(const struct policy_index_lengths *filed, size_t len)
 {
-    int at = (int)attribute->length_count - 1;
+    int at = (int)filed->count - 1;
 
-    while (at >= 0 && attribute->lengths[at] > len)
+    while (at >= 0 && filed->lengths[at] > len)
         at--;
     return at;
 }
 
 /* Files a prefix length unless there are too many; one place is kept for length 0, to which any
  * prefix can be cut. */
-static void add_length(struct policy_index_attribute *attribute, size_t len)
+static void add_length(struct policy_index_lengths *filed, size_t len)
 {
-    int at = floor_length(attribute, len);
+    int at = floor_length(filed, len);
 
-    if (at >= 0 && attribute->lengths[at] == len)
+    if (at >= 0 && filed->lengths[at] == len)
         return;
-    const bool has_zero = attribute->length_count > 0 && attribute->lengths[0] == 0;
-    if (attribute->length_count + (has_zero || len == 0 ? 0 : 1) >= POLICY_PREFIX_LENGTHS_MAX) {
+    const bool has_zero = filed->count > 0 && filed->lengths[0] == 0;
+    if (filed->count + (has_zero || len == 0 ? 0 : 1) >= POLICY_PREFIX_LENGTHS_MAX) {
         if (has_zero)
             return;
         len = 0;
         at = -1;
     }
-    const size_t behind = (size_t)(attribute->length_count - (at + 1));
-    memmove(&attribute->lengths[at + 2], &attribute->lengths[at + 1], behind * sizeof(uint16_t));
-    attribute->lengths[at + 1] = (uint16_t)len;
-    attribute->length_count++;
+    const size_t behind = (size_t)(filed->count - (at + 1));
+    memmove(&filed->lengths[at + 2], &filed->lengths[at + 1], behind * sizeof(uint16_t));
+    filed->lengths[at + 1] = (uint16_t)len;
+    filed->count++;
+}
+
+static uint64_t hash_block(uint32_t attribute, const struct policy_ip *ip, unsigned bits)
+{
+    struct policy_ip cut = *ip;
+
+    policy_ip_cut(&cut, bits);
+    const uint8_t shape[2] = {cut.len, (uint8_t)bits};
+    uint64_t hash = hash_add(hash_start(attribute), (const char *)shape, sizeof(shape));
+    hash = hash_add(hash, (const char *)cut.bytes, (bits + 7) / 8);
+    return hash_end(hash, BUCKET_BLOCK);
+}
+
+/* A match value as it is filed. */
+struct filing {
+    enum bucket_kind kind;
+    size_t len; /* of the literal text, or prefix; bits of a block */
+    struct policy_block block;
+};
+
+static struct filing filing_of(const struct policy_match *match, const struct policy_text *value)
+{
+    struct filing filing = {.kind = BUCKET_EXACT, .len = value->len};
+    const char *star = memchr(value->data, '*', value->len);
+
+    if (star != NULL) {
+        filing.kind = BUCKET_PREFIX;
+        filing.len = (size_t)(star - value->data);
+    } else if (policy_plan_is_block(match, value)) {
+        filing.kind = BUCKET_BLOCK;
+        const enum policy_block_result result =
+            policy_block_parse(value->data, value->len, &filing.block);
+        ASSERT(result == POLICY_BLOCK_GOOD);
+        filing.len = filing.block.prefix;
+    }
+    return filing;
+}
+
+static struct policy_index_lengths *lengths_of(struct policy_index *index, uint32_t attribute,
+                                               const struct filing *filing)
+{
+    if (filing->kind == BUCKET_PREFIX)
+        return &index->attributes[attribute].prefixes;
+    return filing->block.ip.len == POLICY_IPV4_LEN ? &index->ipv4_blocks : &index->ipv6_blocks;
+}
+
+/* The hash under which a match value is filed. */
+static uint64_t filing_hash(struct policy_index *index, uint32_t attribute,
+                            const struct policy_match *match, const struct policy_text *value,
+                            enum bucket_kind *kind)
+{
+    struct filing filing = filing_of(match, value);
+
+    if (filing.kind != BUCKET_EXACT) {
+        const struct policy_index_lengths *filed = lengths_of(index, attribute, &filing);
+        const int at = floor_length(filed, filing.len);
+        ASSERT(at >= 0);
+        filing.len = filed->lengths[at];
+    }
+    *kind = filing.kind;
+    if (filing.kind == BUCKET_BLOCK)
+        return hash_block(attribute, &filing.block.ip, (unsigned)filing.len);
+    return hash_end(hash_add(hash_start(attribute), value->data, filing.len), filing.kind);
 }
 
 /* The draft's bucket of a match value, made if it is not there. */
-static struct draft_bucket *bucket_of(const struct policy_index *index, const struct draft *draft,
-                                      uint32_t attribute, const struct policy_text *value)
+static struct draft_bucket *bucket_of(struct policy_index *index, const struct draft *draft,
+                                      uint32_t attribute, const struct policy_match *match,
+                                      const struct policy_text *value)
 {
-    const char *star = memchr(value->data, '*', value->len);
-    enum bucket_kind kind = BUCKET_EXACT;
-    size_t len = value->len;
-
-    if (star != NULL) {
-        const struct policy_index_attribute *of = &index->attributes[attribute];
-        const int at = floor_length(of, (size_t)(star - value->data));
-        ASSERT(at >= 0);
-        len = of->lengths[at];
-        kind = BUCKET_PREFIX;
-    }
-    const uint64_t hash = hash_end(hash_add(hash_start(attribute), value->data, len), kind);
+    enum bucket_kind kind;
+    const uint64_t hash = filing_hash(index, attribute, match, value, &kind);
     uint32_t at = (uint32_t)hash & draft->mask;
+
     while (draft->buckets[at].mentions != 0 && draft->buckets[at].hash != hash)
         at = (at + 1) & draft->mask;
     draft->buckets[at].hash = hash;
@@ -242,13 +298,13 @@ static size_t collect_lengths(struct policy_index *index, const struct draft *dr
         const struct policy_rule *rule = &draft->rules[i];
         for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
             const struct policy_match *match = &rule->matches[m];
-            struct policy_index_attribute *of = &index->attributes[draft->attributes[i][m]];
+            const uint32_t attribute = draft->attributes[i][m];
             for (size_t v = 0; v < match->value_count; v++) {
-                const char *star = memchr(match->values[v].data, '*', match->values[v].len);
-                if (star != NULL)
-                    add_length(of, (size_t)(star - match->values[v].data));
+                const struct filing filing = filing_of(match, &match->values[v]);
+                if (filing.kind == BUCKET_EXACT)
+                    index->attributes[attribute].has_exact = true;
                 else
-                    of->has_exact = true;
+                    add_length(lengths_of(index, attribute, &filing), filing.len);
             }
             values += match->value_count;
         }
@@ -256,22 +312,22 @@ static size_t collect_lengths(struct policy_index *index, const struct draft *dr
     return values;
 }
 
-static void count_mentions(const struct policy_index *index, const struct draft *draft)
+static void count_mentions(struct policy_index *index, const struct draft *draft)
 {
     for (size_t i = 0; i < draft->rule_count; i++) {
         const struct policy_rule *rule = &draft->rules[i];
         for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
             const struct policy_match *match = &rule->matches[m];
             for (size_t v = 0; v < match->value_count; v++)
-                bucket_of(index, draft, draft->attributes[i][m], &match->values[v])->mentions++;
+                bucket_of(index, draft, draft->attributes[i][m], match, &match->values[v])
+                    ->mentions++;
         }
     }
 }
 
 /* The match under whose values the fewest rules fall; a prefix counts double, for its list is
  * followed by more requests than an exact one. */
-static uint32_t rarest_match(const struct policy_index *index, const struct draft *draft,
-                             size_t rank)
+static uint32_t rarest_match(struct policy_index *index, const struct draft *draft, size_t rank)
 {
     const struct policy_rule *rule = &draft->rules[rank];
     uint32_t best = 0;
@@ -282,7 +338,7 @@ static uint32_t rarest_match(const struct policy_index *index, const struct draf
         uint64_t cost = 0;
         for (size_t v = 0; v < match->value_count; v++) {
             const struct draft_bucket *bucket =
-                bucket_of(index, draft, draft->attributes[rank][m], &match->values[v]);
+                bucket_of(index, draft, draft->attributes[rank][m], match, &match->values[v]);
             const uint64_t mentions = bucket->mentions;
             const uint64_t weighed = bucket->kind == BUCKET_EXACT ? mentions : 2 * mentions;
             cost = cost > weighed ? cost : weighed;
@@ -303,7 +359,7 @@ static void file_rule(struct policy_index *index, struct draft *draft, size_t ra
 
     for (size_t v = 0; v < match->value_count; v++) {
         struct draft_bucket *from =
-            bucket_of(index, draft, draft->attributes[rank][chosen], &match->values[v]);
+            bucket_of(index, draft, draft->attributes[rank][chosen], match, &match->values[v]);
         if (from->newest == rank + 1)
             continue;
         from->newest = (uint32_t)rank + 1;
@@ -410,38 +466,64 @@ int policy_index_init(struct policy_index *index, struct chunks *chunks,
 
 /* --- asking ---------------------------------------------------------------------------- */
 
-static size_t append_list(const struct policy_index *index, uint64_t hash,
-                          struct policy_ranks *list)
-{
-    uint32_t at = (uint32_t)hash & index->bucket_mask;
-
-    for (; index->buckets[at].count != 0; at = (at + 1) & index->bucket_mask) {
-        const struct policy_bucket *bucket = &index->buckets[at];
-        if (bucket->hash != hash)
-            continue;
-        list->ranks = bucket->count == 1 ? &bucket->first : index->ranks + bucket->first;
-        list->count = bucket->count;
-        return 1;
-    }
-    return 0;
-}
-
-size_t policy_index_lists(const struct policy_index *index, uint32_t attribute,
-                          const struct policy_text *value, struct policy_ranks *lists)
+size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
+                           const struct policy_text *value, uint64_t *hashes)
 {
     const struct policy_index_attribute *of = &index->attributes[attribute];
+    const struct policy_index_lengths *filed = &of->prefixes;
     uint64_t hash = hash_start(attribute);
     size_t count = 0;
     size_t at = 0;
 
-    for (size_t i = 0; i < of->length_count && of->lengths[i] <= value->len; i++) {
-        hash = hash_add(hash, value->data + at, of->lengths[i] - at);
-        at = of->lengths[i];
-        count += append_list(index, hash_end(hash, BUCKET_PREFIX), lists + count);
+    for (size_t i = 0; i < filed->count && filed->lengths[i] <= value->len; i++) {
+        hash = hash_add(hash, value->data + at, filed->lengths[i] - at);
+        at = filed->lengths[i];
+        hashes[count++] = hash_end(hash, BUCKET_PREFIX);
     }
     if (of->has_exact) {
         hash = hash_add(hash, value->data + at, value->len - at);
-        count += append_list(index, hash_end(hash, BUCKET_EXACT), lists + count);
+        hashes[count++] = hash_end(hash, BUCKET_EXACT);
     }
     return count;
+}
+
+size_t policy_index_block_hashes(const struct policy_index *index, const struct policy_ip *ip,
+                                 uint64_t *hashes)
+{
+    const struct policy_index_lengths *filed =
+        ip->len == POLICY_IPV4_LEN ? &index->ipv4_blocks : &index->ipv6_blocks;
+    const size_t count = ip->len == 0 ? 0 : filed->count;
+
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = hash_block(index->ip, ip, filed->lengths[i]);
+    return count;
+}
+
+static const struct policy_bucket *find_bucket(const struct policy_index *index, uint64_t hash)
+{
+    uint32_t at = (uint32_t)hash & index->bucket_mask;
+
+    while (index->buckets[at].count != 0 && index->buckets[at].hash != hash)
+        at = (at + 1) & index->bucket_mask;
+    return &index->buckets[at];
+}
+
+/* What is asked for may lie anywhere in memory: asking for all before reading one hides most of the
+ * wait, here and in the next step. */
+size_t policy_index_lists(const struct policy_index *index, const uint64_t *hashes, size_t count,
+                          struct policy_ranks *lists)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&index->buckets[(uint32_t)hashes[i] & index->bucket_mask]);
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_bucket *bucket = find_bucket(index, hashes[i]);
+        if (bucket->count == 0)
+            continue;
+        lists[found].ranks = bucket->count == 1 ? &bucket->first : index->ranks + bucket->first;
+        lists[found].count = bucket->count;
+        __builtin_prefetch(lists[found++].ranks);
+    }
+    return found;
 }

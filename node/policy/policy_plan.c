@@ -14,12 +14,25 @@ static size_t words_of(size_t bytes)
     return (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t);
 }
 
+bool policy_plan_is_block(const struct policy_match *match, const struct policy_text *value)
+{
+    return policy_text_is(&match->attribute, "ip") &&
+           memchr(value->data, '*', value->len) == NULL &&
+           memchr(value->data, '/', value->len) != NULL;
+}
+
+/* The bytes that a value takes in a condition. */
+static size_t value_len(const struct policy_match *match, const struct policy_text *value)
+{
+    return policy_plan_is_block(match, value) ? sizeof(struct policy_block) : value->len;
+}
+
 static size_t condition_words(const struct policy_match *match)
 {
     size_t words = 1; /* the number of values */
 
     for (size_t v = 0; v < match->value_count; v++)
-        words += 1 + words_of(match->values[v].len);
+        words += 1 + words_of(value_len(match, &match->values[v]));
     return words;
 }
 
@@ -31,10 +44,20 @@ static uint32_t *put_condition(uint32_t *at, const struct policy_match *match, u
     *at++ = match->value_count;
     for (size_t v = 0; v < match->value_count; v++) {
         const struct policy_text *value = &match->values[v];
-        const bool wild = memchr(value->data, '*', value->len) != NULL;
-        *at++ = (uint32_t)value->len | (wild ? POLICY_PLAN_WILD : 0);
-        memcpy(at, value->data, value->len);
-        at += words_of(value->len);
+        const size_t len = value_len(match, value);
+        if (policy_plan_is_block(match, value)) {
+            struct policy_block block;
+            const enum policy_block_result result =
+                policy_block_parse(value->data, value->len, &block);
+            ASSERT(result == POLICY_BLOCK_GOOD); /* match_reader.c wrote it */
+            *at++ = (uint32_t)len | POLICY_PLAN_BLOCK;
+            memcpy(at, &block, len);
+        } else {
+            const bool wild = memchr(value->data, '*', value->len) != NULL;
+            *at++ = (uint32_t)len | (wild ? POLICY_PLAN_WILD : 0);
+            memcpy(at, value->data, len);
+        }
+        at += words_of(len);
     }
     return at;
 }
@@ -67,14 +90,20 @@ struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_r
     return plan;
 }
 
-bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value)
+bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,
+                       const struct policy_ip *ip)
 {
     const uint32_t *at = condition + 3;
 
     for (uint32_t left = condition[2]; left > 0; left--) {
-        const struct policy_text expected = {(const char *)(at + 1), *at & ~POLICY_PLAN_WILD};
+        const struct policy_text expected = {(const char *)(at + 1), *at & POLICY_PLAN_LEN};
         if ((*at & POLICY_PLAN_WILD) != 0) {
             if (policy_pattern_match(&expected, value))
+                return true;
+        } else if ((*at & POLICY_PLAN_BLOCK) != 0) {
+            struct policy_block block;
+            memcpy(&block, at + 1, sizeof(block));
+            if (policy_block_holds(&block, ip))
                 return true;
         } else if (expected.len == value->len &&
                    memcmp(expected.data, value->data, value->len) == 0) {

@@ -7,6 +7,7 @@
  *   header | key attribute.. | condition | condition ..          all in 32-bit words
  *   condition: attribute | words that follow | values | value ..
  *   value:     length, PLAN_WILD if it holds a * | its bytes, padded to whole words
+ *              length, PLAN_BLOCK              | a struct policy_block, if attribute is ip
  *
  * Attributes and groups are small numbers here; the index gives them out.
  */
@@ -15,8 +16,11 @@
 
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_ip.h"
 
-#define POLICY_PLAN_WILD 0x80000000U
+#define POLICY_PLAN_WILD  0x80000000U
+#define POLICY_PLAN_BLOCK 0x40000000U
+#define POLICY_PLAN_LEN   0x3fffffffU
 
 struct policy_plan {
     const struct policy_rule *rule;
@@ -51,7 +55,11 @@ static inline const uint32_t *policy_plan_next(const uint32_t *condition)
     return condition + 2 + condition[1];
 }
 
-/* Whether one of the condition's values matches `value`. */
-bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value);
+/* Whether a match value is a block of addresses: one of `ip` with a slash and without a star. */
+bool policy_plan_is_block(const struct policy_match *match, const struct policy_text *value);
+/* Whether one of the condition's values matches `value`; `ip` is the address that it is, if it is
+ * one. */
+bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,
+                       const struct policy_ip *ip);
 
 #endif

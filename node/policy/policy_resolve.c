@@ -35,7 +35,7 @@ struct request {
     const struct policy *policy;
     struct policy_result *out;
     size_t count;
-    bool ip_is_address;
+    struct policy_ip ip; /* len 0: the request has no address */
     bool overflow;
     const struct policy_plan *parts[POLICY_PARTS_MAX]; /* out->part_count of them */
     struct known known[POLICY_ATTRIBUTES_MAX];
@@ -60,10 +60,10 @@ static void note(struct request *request, const struct policy_attribute *given)
     if (attribute == POLICY_INDEX_NONE || value.len == 0 || value_of(request, attribute) != NULL)
         return;
     if (attribute == index->ip) {
-        const size_t len = policy_ip_format(value.data, value.len, 128, request->out->ip_full);
-        request->ip_is_address = len != 0;
-        if (len != 0)
-            value = (struct policy_text){request->out->ip_full, len};
+        if (policy_ip_parse(value.data, value.len, &request->ip)) {
+            value.len = policy_ip_put(&request->ip, request->out->ip_full);
+            value.data = request->out->ip_full;
+        }
     }
     request->known[request->count++] = (struct known){attribute, value};
 }
@@ -89,7 +89,7 @@ static bool rule_matches(const struct request *request, const struct policy_plan
 
     for (size_t i = 0; i < plan->match_count; i++) {
         const struct policy_text *value = value_of(request, condition[0]);
-        if (value == NULL || !policy_plan_holds(condition, value))
+        if (value == NULL || !policy_plan_holds(condition, value, &request->ip))
             return false;
         condition = policy_plan_next(condition);
     }
@@ -202,22 +202,36 @@ static void merge(struct request *request, struct policy_ranks *lists, size_t co
     }
 }
 
+/* The plans lie anywhere in memory: asking for the first of each list hides most of the wait. */
+static void prefetch_plans(const struct policy_index *index, const struct policy_ranks *lists,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&index->plans[lists[i].ranks[0]]);
+    for (size_t i = 0; i < count; i++) {
+        const char *plan = (const char *)index->plans[lists[i].ranks[0]];
+        __builtin_prefetch(plan);
+        __builtin_prefetch(plan + 64);
+    }
+}
+
 static void search(struct request *request)
 {
     const struct policy_index *index = &request->policy->index;
+    uint64_t hashes[POLICY_CURSORS_MAX];
     struct policy_ranks lists[POLICY_CURSORS_MAX];
+    size_t asked = 0;
     size_t count = 0;
 
+    for (size_t i = 0; i < request->count; i++)
+        asked += policy_index_hashes(index, request->known[i].attribute, &request->known[i].value,
+                                     hashes + asked);
+    asked += policy_index_block_hashes(index, &request->ip, hashes + asked);
     if (index->always.count != 0)
         lists[count++] = index->always;
-    for (size_t i = 0; i < request->count; i++)
-        count += policy_index_lists(index, request->known[i].attribute, &request->known[i].value,
-                                    lists + count);
+    count += policy_index_lists(index, hashes, asked, lists + count);
     ASSERT(count <= POLICY_CURSORS_MAX);
-    /* The plans lie anywhere in memory: asking for all before reading one hides most of the wait.
-     */
-    for (size_t i = 0; i < count; i++)
-        __builtin_prefetch(index->plans[lists[i].ranks[0]]);
+    prefetch_plans(index, lists, count);
     merge(request, lists, count);
 }
 
@@ -234,7 +248,7 @@ static void fill_parts(const struct request *request)
         for (size_t k = 0; k < plan->key_count; k++) {
             const uint32_t attribute = policy_plan_key(plan)[k];
             part->values[k] = *value_of(request, attribute);
-            if (attribute == ip && request->ip_is_address) {
+            if (attribute == ip && request->ip.len != 0) {
                 part->values[k].len = policy_ip_format(out->ip_full, part->values[k].len,
                                                        plan->ipv6_prefix, out->ip_key[i]);
                 part->values[k].data = out->ip_key[i];
@@ -286,7 +300,7 @@ int policy_resolve(const struct policy *policy, const struct policy_attribute *a
     request.policy = policy;
     request.out = out;
     request.count = 0;
-    request.ip_is_address = false;
+    request.ip.len = 0;
     request.overflow = false;
     out->action = POLICY_UNMATCHED;
     out->allowed = false;

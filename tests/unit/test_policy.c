@@ -30,7 +30,7 @@ static const char good_file[] =
     "    match:\n"
     "      api: /user/v1/*\n"
     "      method: [PUT, POST]\n"
-    "      ip: [\"2001:DB8:0::1\", 10.0.0.1, 192.168.*]\n"
+    "      ip: [\"2001:DB8:0::1\", 10.0.0.1, 192.168.*, \"2001:DB8:1::/48\", 127.0.0.0/8]\n"
     "    key: [phone, ip]\n"
     "    limits: &two\n"
     "      - {rate: 5/h, algorithm: sliding_log}\n"
@@ -238,11 +238,26 @@ static const struct refusal refusals[] = {
     {RULE("match: {api: /a/**}"), 2, 59,
      "match value: found \"/a/**\" with two adjacent *; expected one (a trailing * is any rest, "
      "an inner * is one segment)"},
-    {RULE("match: {ip: 10.0.0.0/8}"), 2, 58,
-     "match.ip: block \"10.0.0.0/8\" is not supported by this version; expected one IPv4 or "
-     "IPv6 address"},
+    {RULE("match: {ip: 10.0.0.0/33}"), 2, 58,
+     "match.ip: found \"10.0.0.0/33\"; expected a block such as 10.0.0.0/8 or 2001:db8::/32"},
+    {RULE("match: {ip: 10.0.0.0/}"), 2, 58,
+     "match.ip: found \"10.0.0.0/\"; expected a block such as 10.0.0.0/8 or 2001:db8::/32"},
+    {RULE("match: {ip: 10.0.0/08}"), 2, 58,
+     "match.ip: found \"10.0.0/08\"; expected a block such as 10.0.0.0/8 or 2001:db8::/32"},
+    {RULE("match: {ip: \"::ffff:10.0.0.0/95\"}"), 2, 58,
+     "match.ip: found \"::ffff:10.0.0.0/95\"; expected a block such as 10.0.0.0/8 or "
+     "2001:db8::/32"},
+    {RULE("match: {ip: [10.1.2.3/8]}"), 2, 59,
+     "match.ip: found \"10.1.2.3/8\", which sets bits behind its prefix; expected 10.0.0.0/8 or "
+     "one address"},
+    {RULE("match: {ip: \"2001:db8::1/64\"}"), 2, 58,
+     "match.ip: found \"2001:db8::1/64\", which sets bits behind its prefix; expected "
+     "2001:db8::/64 or one address"},
+    {RULE("match: {ip: [10.0.0.0/8, \"::ffff:10.0.0.0/104\"]}"), 2, 58,
+     "match value: found \"10.0.0.0/8\" twice; expected it once"},
     {RULE("match: {ip: 10.0.0}"), 2, 58,
-     "match.ip: found \"10.0.0\"; expected an IPv4 or IPv6 address or a pattern"},
+     "match.ip: found \"10.0.0\"; expected an IPv4 or IPv6 address, a block such as 10.0.0.0/8, or "
+     "a pattern"},
     {"rules: [{name: a, action: block, key: [u]}]", 1, 39,
      "key: found with action block, where it has no effect; expected it with action throttle "
      "only"},
@@ -329,7 +344,9 @@ static void a_rule_keeps_what_the_file_says(void **state)
     assert_int_equal(rule->match_count, 3);
     assert_string_equal(rule->matches[0].attribute.data, "api");
     assert_string_equal(rule->matches[1].attribute.data, "ip");
-    assert_string_equal(rule->matches[1].values[2].data, "2001:db8::1");
+    assert_string_equal(rule->matches[1].values[1].data, "127.0.0.0/8");
+    assert_string_equal(rule->matches[1].values[3].data, "2001:db8:1::/48");
+    assert_string_equal(rule->matches[1].values[4].data, "2001:db8::1");
     assert_string_equal(rule->matches[2].values[0].data, "POST");
     assert_int_equal(rule->key_count, 2);
     assert_string_equal(rule->key[0].data, "phone");

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -385,6 +386,50 @@ static void requests_out_of_bounds_are_refused(void **state)
     policy_free(&policy);
 }
 
+/* A block holds the addresses that begin with its bits, of its own family, however spelt. */
+static void a_block_holds_the_addresses_that_begin_with_its_bits(void **state)
+{
+    static const struct {
+        const char *block;
+        const char *address;
+        bool holds;
+    } cases[] = {
+        {"10.0.0.0/8", "10.255.0.1", true},
+        {"10.0.0.0/8", "11.0.0.0", false},
+        {"10.0.0.0/8", "::ffff:10.1.2.3", true},
+        {"::ffff:10.0.0.0/104", "10.1.2.3", true},
+        {"10.0.0.0/8", "10.0.0.0/8", false}, /* as a value it is no address */
+        {"192.0.2.128/25", "192.0.2.128", true},
+        {"192.0.2.128/25", "192.0.2.127", false},
+        {"192.0.2.7/32", "192.0.2.7", true},
+        {"192.0.2.7/32", "192.0.2.6", false},
+        {"0.0.0.0/0", "255.0.0.1", true},
+        {"0.0.0.0/0", "::1", false},
+        {"::/0", "2001:db8::1", true},
+        {"::/0", "10.0.0.1", false},
+        {"2001:db8::/32", "2001:0DB8:ffff::1", true},
+        {"2001:db8::/32", "2001:db9::", false},
+        {"2001:db8::1/128", "2001:db8::1", true},
+        {"2001:db8::/47", "2001:db8:1::", true},
+        {"2001:db8::/47", "2001:db8:2::", false},
+        {"10.0.0.0/8", "nobody", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+        struct policy_result result;
+        (void)snprintf(text, sizeof(text),
+                       "rules: [{name: r, match: {ip: [203.0.113.9, \"%s\"]}, action: block}]",
+                       cases[i].block);
+        struct policy *policy = compile(text);
+        resolve(policy, &result, "ip", cases[i].address, NULL);
+        if ((result.action == POLICY_BLOCK) != cases[i].holds)
+            fail_msg("block %s and address %s", cases[i].block, cases[i].address);
+        policy_free(&policy);
+    }
+}
+
 /* --- the naive matcher ------------------------------------------------------------------- */
 
 /* Whether value[0, len) can be what a run of stars and texts gives: fills a table of which
@@ -424,13 +469,40 @@ static const char *naive_value(const struct request *request, const char *name)
     return NULL;
 }
 
+/* Whether the address is in the block, bit by bit. */
+static bool naive_block(const char *block, const char *address)
+{
+    uint8_t in[16];
+    uint8_t is[16];
+    char network[64];
+    const int family = strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
+    const size_t len = strcspn(block, "/");
+
+    (void)snprintf(network, sizeof(network), "%.*s", (int)len, block);
+    if (inet_pton(family, network, in) != 1 || inet_pton(family, address, is) != 1)
+        return false;
+    for (int bit = 0; bit < (int)strtol(block + len + 1, NULL, 10); bit++) {
+        if (((in[bit / 8] ^ is[bit / 8]) >> (7 - bit % 8) & 1) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool naive_holds(const struct policy_match *match, const char *expected, const char *value)
+{
+    const bool block = strcmp(match->attribute.data, "ip") == 0 && strchr(expected, '/') != NULL &&
+                       strchr(expected, '*') == NULL;
+    return block ? naive_block(expected, value) : naive_pattern(expected, value);
+}
+
 static bool naive_matches(const struct policy_rule *rule, const struct request *request)
 {
     for (size_t m = 0; m < rule->match_count; m++) {
-        const char *value = naive_value(request, rule->matches[m].attribute.data);
+        const struct policy_match *match = &rule->matches[m];
+        const char *value = naive_value(request, match->attribute.data);
         bool any = false;
-        for (size_t v = 0; value != NULL && v < rule->matches[m].value_count; v++)
-            any |= naive_pattern(rule->matches[m].values[v].data, value);
+        for (size_t v = 0; value != NULL && v < match->value_count; v++)
+            any |= naive_holds(match, match->values[v].data, value);
         if (!any)
             return false;
     }
@@ -528,6 +600,35 @@ static void random_path(struct random *random, bool pattern, char out[32])
         twice[1] = 'z';
 }
 
+/* A block, an address or a pattern out of few, so that requests often meet it. */
+static void random_network(struct random *random, bool pattern, char out[64])
+{
+    static const char *const fixed[] = {"10.*",          "2001:db8:*",        "0.0.0.0/0",
+                                        "::/0",          "10.0.0.0/8",        "2001:db8::/32",
+                                        "2001:db8::/33", "2001:db8:8000::/33"};
+    uint8_t address[16] = {0x20, 0x01, 0x0d, 0xb8, (uint8_t)(random_below(random, 2) << 7)};
+    char text[INET6_ADDRSTRLEN];
+    const bool ipv6 = random_below(random, 3) == 0;
+    const unsigned bits =
+        pattern ? (unsigned)random_below(random, ipv6 ? 129 : 33) : (ipv6 ? 128u : 32u);
+
+    if (pattern && random_below(random, 4) == 0) {
+        (void)snprintf(out, 64, "%s", fixed[random_below(random, 8)]);
+        return;
+    }
+    address[ipv6 ? 15 : 3] = (uint8_t)random_below(random, 4);
+    address[ipv6 ? 8 : 2] = (uint8_t)random_below(random, 2);
+    if (!ipv6)
+        address[0] = 10, address[1] = (uint8_t)(random_below(random, 3) << 6);
+    for (unsigned bit = bits; bit < (ipv6 ? 128u : 32u); bit++)
+        address[bit / 8] &= (uint8_t) ~(0x80u >> bit % 8);
+    (void)inet_ntop(ipv6 ? AF_INET6 : AF_INET, address, text, sizeof(text));
+    if (pattern && random_below(random, 8) != 0)
+        (void)snprintf(out, 64, "%s/%u", text, bits);
+    else
+        (void)snprintf(out, 64, "%s", text);
+}
+
 static size_t random_rule(struct random *random, size_t number, char *out, size_t room)
 {
     static const char *const acts[] = {"throttle", "throttle", "throttle", "throttle",
@@ -536,6 +637,7 @@ static size_t random_rule(struct random *random, size_t number, char *out, size_
     const bool throttle = strcmp(act, "throttle") == 0;
     const bool shadow = strcmp(act, "allow") != 0 && random_below(random, 6) == 0;
     const size_t first = random_below(random, 5);
+    char network[64];
     char path[32];
 
     size_t at =
@@ -560,6 +662,10 @@ static size_t random_rule(struct random *random, size_t number, char *out, size_
             at += (size_t)snprintf(out + at, room - at, "\"%s%.*s\", ", path, (int)v, "..");
         }
         at += (size_t)snprintf(out + at, room - at, "], ");
+    }
+    if (random_below(random, 5) == 0) {
+        random_network(random, true, network);
+        at += (size_t)snprintf(out + at, room - at, "ip: \"%s\"", network);
     }
     return at + (size_t)snprintf(out + at, room - at, "}}\n");
 }
@@ -597,15 +703,16 @@ static void assert_same(const struct policy *policy, const struct request *reque
 /* Random files and requests are resolved as by testing every rule in order. */
 static void resolving_agrees_with_a_naive_matcher(void **state)
 {
-    static char text[64 * 1024];
+    static char text[128 * 1024];
     char values[6][32];
+    char address[64];
     struct random random;
     unsigned seen[POLICY_OVERFLOW + 1] = {0};
 
     (void)state;
     random_init(&random, 7);
     for (int file = 0; file < 300; file++) {
-        const size_t rules = random_below(&random, file % 10 == 0 ? 100 : 12);
+        const size_t rules = random_below(&random, file % 5 == 0 ? 160 : 12);
         size_t at = (size_t)snprintf(text, sizeof(text), "unmatched: %s\nrules:%s\n",
                                      file % 2 ? "allow" : "deny", rules == 0 ? " []" : "");
         for (size_t i = 0; i < rules; i++)
@@ -619,6 +726,10 @@ static void resolving_agrees_with_a_naive_matcher(void **state)
                 if (random_below(&random, 20) == 0)
                     values[a % 6][0] = '\0';
                 add(&request, pick(&random, names, 5), values[a % 6]);
+            }
+            if (random_below(&random, 2) == 0) {
+                random_network(&random, false, address);
+                add(&request, "ip", address);
             }
             assert_same(policy, &request, seen);
         }
@@ -786,6 +897,7 @@ int main(void)
         cmocka_unit_test(too_many_rules_are_an_error_not_a_lost_limit),
         cmocka_unit_test(every_spelling_of_an_address_counts_as_one),
         cmocka_unit_test(requests_out_of_bounds_are_refused),
+        cmocka_unit_test(a_block_holds_the_addresses_that_begin_with_its_bits),
         cmocka_unit_test(resolving_agrees_with_a_naive_matcher),
         cmocka_unit_test(more_prefix_lengths_than_the_index_files_are_found),
         cmocka_unit_test(ten_thousand_rules_cost_what_ten_cost),
