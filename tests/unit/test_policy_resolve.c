@@ -419,14 +419,18 @@ static void a_block_holds_the_addresses_that_begin_with_its_bits(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
         struct policy_result result;
-        (void)snprintf(text, sizeof(text),
-                       "rules: [{name: r, match: {ip: [203.0.113.9, \"%s\"]}, action: block}]",
-                       cases[i].block);
-        struct policy *policy = compile(text);
-        resolve(policy, &result, "ip", cases[i].address, NULL);
-        if ((result.action == POLICY_BLOCK) != cases[i].holds)
-            fail_msg("block %s and address %s", cases[i].block, cases[i].address);
-        policy_free(&policy);
+        /* Found by the block, and found by the user and then compared with it. */
+        for (int by_user = 0; by_user < 2; by_user++) {
+            (void)snprintf(text, sizeof(text),
+                           "rules: [{name: r, match: {%s ip: [203.0.113.9, \"%s\"]}, "
+                           "action: block}]",
+                           by_user ? "user: u," : "", cases[i].block);
+            struct policy *policy = compile(text);
+            resolve(policy, &result, "ip", cases[i].address, "user", "u", NULL);
+            if ((result.action == POLICY_BLOCK) != cases[i].holds)
+                fail_msg("block %s and address %s", cases[i].block, cases[i].address);
+            policy_free(&policy);
+        }
     }
 }
 
