@@ -20,6 +20,9 @@
 #include "base/sat.h"
 
 #define NS_PER_S 1000000000ULL
+
+enum { PERCENT = 100 };
+
 static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
 static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
 static_assert(LIMIT_WINDOW_MIN_NS / LIMIT_BUCKETS_MAX > 0, "a sub-window has a length");
@@ -94,7 +97,8 @@ static int validate_align(const struct limit *limit, char *error)
     return TG_OK;
 }
 
-int limit_validate(const struct limit *limit, char *error)
+/* Whether all but exceed_percent can be decided upon. */
+static int validate_hard(const struct limit *limit, char *error)
 {
     if (limit->algorithm >= ALGORITHM_COUNT)
         return refuse(error, "algorithm %u: expected a number from 0 to %d", limit->algorithm,
@@ -122,5 +126,36 @@ int limit_validate(const struct limit *limit, char *error)
         sat_muldiv_up(limit->count, NS_PER_S, limit->window_ns) > LIMIT_RATE_MAX)
         return refuse(error, "count %" PRIu64 ": more than %llu per second of its window",
                       limit->count, LIMIT_RATE_MAX);
+    return TG_OK;
+}
+
+static uint64_t exceeded(uint64_t amount, unsigned percent)
+{
+    return sat_muldiv(amount, PERCENT + percent, PERCENT);
+}
+
+struct limit limit_effective(const struct limit *limit)
+{
+    struct limit effective = *limit;
+
+    effective.count = exceeded(limit->count, limit->exceed_percent);
+    effective.burst = exceeded(limit->burst, limit->exceed_percent);
+    effective.exceed_percent = 0;
+    return effective;
+}
+
+int limit_validate(const struct limit *limit, char *error)
+{
+    char sentence[QUANTITY_ERROR_LEN];
+
+    const int result = validate_hard(limit, error);
+    if (result != TG_OK || limit->exceed_percent == 0)
+        return result;
+    if (limit->exceed_percent > LIMIT_EXCEED_MAX)
+        return refuse(error, "exceed %u%%: expected at most %d%%", limit->exceed_percent,
+                      LIMIT_EXCEED_MAX);
+    const struct limit effective = limit_effective(limit);
+    if (validate_hard(&effective, sentence) != TG_OK)
+        return refuse(error, "exceeded by %u%%: %.100s", limit->exceed_percent, sentence);
     return TG_OK;
 }

@@ -25,6 +25,8 @@ struct limit {
     uint8_t buckets;   /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
     uint8_t algorithm; /* enum algorithm */
     uint8_t ordinal;   /* position among the limits of one rule with the same algorithm */
+    /* Mode soft: so much per cent above the limit is allowed, and said to be; 0 = mode hard. */
+    uint16_t exceed_percent;
 };
 
 #define LIMIT_COUNT_MAX     1000000000000000ULL            /* 10^15: 10^9/s over ten days */
@@ -33,6 +35,7 @@ struct limit {
 #define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
 #define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
 #define LIMIT_LEASES_MAX    4096ULL                        /* in flight under one concurrency */
+#define LIMIT_EXCEED_MAX    1000                           /* per cent */
 
 /* Where the windows of a fixed_window begin. */
 enum limit_align {
@@ -66,8 +69,13 @@ enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 6
 /* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
  * the offending field and what was expected: ranges above, known algorithm, burst only with
  * the two buckets, sub-windows only with sliding_buckets, an align only with fixed_window, count <=
- * LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX. */
+ * LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX, all of that with what a soft
+ * limit may be exceeded by as well. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
+
+/* The limit up to which a soft one allows: count and burst are floor(x * (100 + exceed) / 100), and
+ * exceed_percent 0. A hard limit gives itself. */
+struct limit limit_effective(const struct limit *limit);
 
 /* Whether the algorithm has a capacity apart from its count. */
 static inline bool limit_has_burst(unsigned algorithm)

@@ -214,6 +214,15 @@ static bool denies_longer(const struct batch *batch, uint32_t a, uint32_t b)
     return retry_a > retry_b;
 }
 
+/* Whether row `a` says more about an admission than row `b`: less is left, and of none, one was
+ * exceeded. */
+static bool leaves_less(const struct batch *batch, uint32_t a, uint32_t b)
+{
+    if (batch->remaining[a] != batch->remaining[b])
+        return batch->remaining[a] < batch->remaining[b];
+    return batch->soft[a] > batch->soft[b];
+}
+
 /* The row that the answer of rows first .. end - 1 is about. */
 static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t end)
 {
@@ -223,7 +232,7 @@ static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t
             if (!batch->allowed[row])
                 best = row;
         } else if (!batch->allowed[row] ? denies_longer(batch, row, best)
-                                        : batch->remaining[row] < batch->remaining[best]) {
+                                        : leaves_less(batch, row, best)) {
             best = row;
         }
     }
@@ -267,6 +276,7 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
         if (answer->allowed)
             answer->retry_after_ns = 0;
     }
+    answer->soft = answer->allowed && batch->soft[row] != 0;
 }
 
 static void remember(struct shard *shard, const struct batch_item *item, uint8_t operation,
@@ -440,6 +450,7 @@ void decide_run(struct shard *shard, struct effects *effects)
         .reset_after_ns = batch->reset_after_ns,
         .retry_after_ns = batch->retry_after_ns,
         .delay_ns = batch->delay_ns,
+        .soft = batch->soft,
     };
     const uint32_t items = batch->item_count;
     revoke(shard);

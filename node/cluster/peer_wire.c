@@ -24,6 +24,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->buckets);
     bytes_put_u8(writer, limit->algorithm);
     bytes_put_u8(writer, limit->ordinal);
+    bytes_put_u16(writer, limit->exceed_percent);
     bytes_put_u8(writer, limit->align);
     if (limit_is_calendar(limit->align)) {
         bytes_put_i64(writer, limit->start_ns);
@@ -34,6 +35,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
 enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
+enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4 };
 enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
@@ -69,7 +71,9 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
     bytes_put_u8(writer, PEER_ANSWER);
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, answer->status);
-    bytes_put_u8(writer, (uint8_t)((answer->allowed ? 1 : 0) | (answer->degraded ? 2 : 0)));
+    bytes_put_u8(writer, (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
+                                   (answer->degraded ? ANSWER_DEGRADED : 0) |
+                                   (answer->soft ? ANSWER_SOFT : 0)));
     bytes_put_u8(writer, answer->limit_index);
     bytes_put_u64(writer, answer->limit);
     bytes_put_u64(writer, answer->used);
@@ -284,6 +288,7 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
         limit->buckets = bytes_get_u8(reader);
         limit->algorithm = bytes_get_u8(reader);
         limit->ordinal = bytes_get_u8(reader);
+        limit->exceed_percent = bytes_get_u16(reader);
         limit->align = bytes_get_u8(reader);
         const bool calendar = limit_is_calendar(limit->align);
         limit->start_ns = calendar ? bytes_get_i64(reader) : 0;
@@ -300,8 +305,9 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     record->answer.ticket = bytes_get_u64(reader);
     answer->status = bytes_get_u8(reader);
     const uint8_t flags = bytes_get_u8(reader);
-    answer->allowed = (flags & 1) != 0;
-    answer->degraded = (flags & 2) != 0;
+    answer->allowed = (flags & ANSWER_ALLOWED) != 0;
+    answer->degraded = (flags & ANSWER_DEGRADED) != 0;
+    answer->soft = (flags & ANSWER_SOFT) != 0;
     answer->limit_index = bytes_get_u8(reader);
     answer->limit = bytes_get_u64(reader);
     answer->used = bytes_get_u64(reader);

@@ -133,6 +133,7 @@ struct answer {
     uint8_t status; /* enum answer_status */
     bool allowed;
     bool degraded; /* not confirmed by a majority of the vnode's replicas */
+    bool soft;     /* allowed above a limit, which may be exceeded so far */
     uint8_t limit_index;
     uint64_t limit;
     uint64_t used;
@@ -256,7 +257,7 @@ struct peer_record {
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 56 };
+enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 58 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);

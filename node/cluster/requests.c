@@ -81,8 +81,10 @@ static bool says_more(const struct row *row, const struct answer *answer)
         return true;
     if (answer->allowed != row->allowed)
         return !answer->allowed;
-    if (answer->allowed)
+    if (answer->allowed && answer->remaining != row->remaining)
         return answer->remaining < row->remaining;
+    if (answer->allowed)
+        return answer->soft && !row->soft;
     return (uint64_t)answer->retry_after_ns > (uint64_t)row->retry_after_ns;
 }
 
@@ -127,6 +129,7 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
     if (answer->delay_ns > row->delay_ns)
         row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed = row->allowed && answer->allowed;
+    row->soft = row->soft || (answer->soft && (rule == NULL || !rule->shadow));
     row->degraded = row->degraded || answer->degraded;
 }
 
@@ -147,6 +150,8 @@ static uint8_t outcome_of(const struct row *row)
         return OUTCOME_ERROR;
     if (!row->allowed)
         return OUTCOME_DENY;
+    if (row->soft)
+        return OUTCOME_SOFT_EXCEEDED; /* of limits in force, so it goes before those on trial */
     return row->shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
 }
 

@@ -312,6 +312,7 @@ struct row {
     bool shown;          /* some limit's numbers are in it */
     bool shadow_denied;  /* a shadow rule would have denied */
     bool leased;         /* admitted, it holds a lease */
+    bool soft;           /* an enforced limit is exceeded, within what mode soft allows */
     uint8_t failure;     /* enum answer_status when a part could not be decided */
     uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
     uint16_t parts_left; /* answers still to come */
@@ -448,6 +449,7 @@ struct batch {
     int64_t reset_after_ns[SHARD_BATCH_ROWS];
     int64_t retry_after_ns[SHARD_BATCH_ROWS];
     int64_t delay_ns[SHARD_BATCH_ROWS];
+    uint8_t soft[SHARD_BATCH_ROWS];
 };
 
 /* What of the plane of quorum is due for the journal, and what of it is with the journal's writer.

@@ -101,15 +101,23 @@ static struct forward scaled(const struct part *part)
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* The row that says most: one that denies, else the one with the least left. */
+/* Whether `a` has less left than `b`, or as little, being exceeded. */
+static bool leaves_less(const struct limit_decision *a, const struct limit_decision *b)
+{
+    return a->remaining != b->remaining ? a->remaining < b->remaining : a->soft > b->soft;
+}
+
+/* The row that says most: one that denies longest (-1, never, is the longest), else the one with
+ * the least left. */
 static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++) {
         if (rows[i].allowed != rows[best].allowed)
             best = rows[i].allowed ? best : i;
-        else if (rows[i].allowed ? rows[i].remaining < rows[best].remaining
-                                 : rows[i].retry_after_ns > rows[best].retry_after_ns)
+        else if (rows[i].allowed
+                     ? leaves_less(&rows[i], &rows[best])
+                     : (uint64_t)rows[i].retry_after_ns > (uint64_t)rows[best].retry_after_ns)
             best = i;
     }
     return best;
@@ -160,6 +168,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     answer->status = ANSWER_DECIDED;
     answer->degraded = true;
     answer->allowed = recalled ? memory.allowed : rows[told].allowed != 0;
+    answer->soft = answer->allowed && rows[told].soft != 0;
     answer->limit_index = (uint8_t)told;
     answer->limit = rows[told].limit;
     answer->used = rows[told].used;

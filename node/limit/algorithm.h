@@ -52,9 +52,10 @@ struct limit_ops;
 
 /* A limit's parameters, prepared. */
 struct limit_plan {
-    struct limit limit;
+    struct limit asked;          /* as it was written: what is reported */
+    struct limit limit;          /* up to which is allowed: more than asked in mode soft */
     const struct limit_ops *ops; /* NULL: an empty entry of the cache */
-    uint64_t capacity;
+    uint64_t capacity;           /* of limit */
     /* the buckets */
     uint64_t p; /* one token takes p/q ns */
     uint32_t q;
@@ -171,6 +172,7 @@ static inline void limit_report(struct limit_decision *out, const struct limit_v
     out->granted = verdict->granted;
     out->retry_after_ns = 0;
     out->delay_ns = 0;
+    out->soft = 0;
 }
 
 static inline uint64_t cell_u64(const struct limit_cell *cell)

@@ -39,29 +39,35 @@ struct row {
 
 static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit)
 {
-    return plan->ops != NULL && plan->limit.count == limit->count &&
-           plan->limit.window_ns == limit->window_ns && plan->limit.burst == limit->burst &&
-           plan->limit.algorithm == limit->algorithm && plan->limit.buckets == limit->buckets &&
-           plan->limit.align == limit->align &&
+    return plan->ops != NULL && plan->asked.count == limit->count &&
+           plan->asked.window_ns == limit->window_ns && plan->asked.burst == limit->burst &&
+           plan->asked.algorithm == limit->algorithm && plan->asked.buckets == limit->buckets &&
+           plan->asked.align == limit->align &&
+           plan->asked.exceed_percent == limit->exceed_percent &&
            (!limit_is_calendar(limit->align) ||
-            (plan->limit.start_ns == limit->start_ns && plan->limit.before_s == limit->before_s));
+            (plan->asked.start_ns == limit->start_ns && plan->asked.before_s == limit->before_s));
 }
 
 /* The limit's plan, from a cache by content: inline limits come as ever new pointers. */
 static const struct limit_plan *plan_of(struct table *table, const struct limit *limit)
 {
-    const uint64_t mixed =
-        (limit->count + (limit->burst << 20) + limit->algorithm) * UINT64_C(0x9e3779b97f4a7c15) ^
-        limit->window_ns * UINT64_C(0xff51afd7ed558ccd);
+    const uint64_t mixed = (limit->count + (limit->burst << 20) + limit->algorithm +
+                            ((uint64_t)limit->exceed_percent << 8)) *
+                               UINT64_C(0x9e3779b97f4a7c15) ^
+                           limit->window_ns * UINT64_C(0xff51afd7ed558ccd);
     struct limit_plan *plan = &table->plans[mixed >> (64 - TABLE_PLANS_LOG2)];
     if (__builtin_expect(plan_is_for(plan, limit), 1))
         return plan;
     ASSERT(limit->count > 0 && limit->window_ns > 0);
     if (plan->ops != NULL)
         rates_release(&table->memory.rates, plan->rate);
-    *plan = (struct limit_plan){.limit = *limit, .ops = algorithm_ops(limit->algorithm)};
+    *plan = (struct limit_plan){
+        .asked = *limit,
+        .limit = limit_effective(limit),
+        .ops = algorithm_ops(limit->algorithm),
+    };
     ASSERT(plan->ops != NULL);
-    plan->capacity = limit_capacity(limit);
+    plan->capacity = limit_capacity(&plan->limit);
     plan->ops->prepare(&table->memory, plan);
     return plan;
 }
@@ -119,10 +125,10 @@ static void row_refuse(struct table *table, struct limit_decision *out)
     decision_blank(out, LIMIT_NO_ROOM);
 }
 
-/* Decides and applies one row. */
-static inline void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
+/* Decides and applies one row by the plan of its limit. */
+static inline void row_apply_plan(struct table *table, const struct row *row,
+                                  const struct limit_plan *plan, struct limit_decision *out)
 {
-    const struct limit_plan *plan = plan_of(table, row->limit);
     const uint32_t number = table_find_to_change(table, row->id);
     if (__builtin_expect(number != TABLE_NONE, 1)) {
         struct slot *slot = &table->slots[number];
@@ -149,6 +155,28 @@ static inline void row_apply(struct table *table, const struct row *row, struct 
     const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, out);
     if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
         row_refuse(table, out);
+}
+
+/* Says of a soft limit what is left of it as written, and whether it is exceeded. */
+static __attribute__((noinline)) void
+row_soften(const struct row *row, const struct limit_plan *plan, struct limit_decision *out)
+{
+    const uint64_t written = limit_capacity(&plan->asked);
+    const uint64_t base = written < plan->capacity ? written : plan->capacity;
+    if (out->status != LIMIT_DECIDED)
+        return;
+    out->soft = out->allowed && out->used > base && row->request.operation <= OPERATION_HIT ? 1 : 0;
+    out->limit = base;
+    out->remaining = sat_subu(base, out->used);
+}
+
+/* Decides and applies one row. */
+static inline void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
+{
+    const struct limit_plan *plan = plan_of(table, row->limit);
+    row_apply_plan(table, row, plan, out);
+    if (__builtin_expect(plan->asked.exceed_percent != 0, 0))
+        row_soften(row, plan, out);
 }
 
 /* -- groups ------------------------------------------------------------------------------- */
@@ -224,6 +252,7 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
         }
         row_apply(table, &final, &out[i]);
         out[i].allowed = verdict.allowed;
+        out[i].soft = 0;
         out[i].granted = 0;
         out[i].retry_after_ns = verdict.retry_after_ns;
     }
@@ -310,6 +339,8 @@ static inline void batch_put(const struct limit_decisions *out, size_t i,
     out->reset_after_ns[i] = decision->reset_after_ns;
     out->retry_after_ns[i] = decision->retry_after_ns;
     out->delay_ns[i] = decision->delay_ns;
+    if (out->soft != NULL)
+        out->soft[i] = decision->soft;
 }
 
 static void batch_prefetch(const struct table *table, const struct limit_batch *batch, size_t from,

@@ -52,8 +52,10 @@ enum { LIMIT_GROUP_MAX = 32 };
 /* One row's decision. `allowed` is the row's own verdict: a group's request is allowed iff all its
  * rows are, and only then was anything taken (COUNT_DENIED apart). The other fields describe the
  * limit after the operation; for a peek, as the check would have left it.
- * For a status other than LIMIT_DECIDED nothing was taken in the whole group, and all its rows
- * carry that status; the other fields are then 0. */
+ * Of a soft limit, `limit` and `remaining` are about the limit as written: between it and what it
+ * may be exceeded by, remaining is 0 and `soft` is set. For a status other than LIMIT_DECIDED
+ * nothing was taken in the whole group, and all its rows carry that status; the other fields are
+ * then 0. */
 struct limit_decision {
     uint8_t status;  /* enum limit_status */
     uint8_t allowed; /* 0 or 1 */
@@ -64,6 +66,7 @@ struct limit_decision {
     int64_t reset_after_ns; /* until nothing is used any more */
     int64_t retry_after_ns; /* 0 if allowed, else exact; LIMIT_RETRY_NEVER */
     int64_t delay_ns;       /* leaky_bucket, of what is allowed: until its turn; else 0 */
+    uint8_t soft;           /* 1: allowed above the limit, which is a soft one */
 };
 
 /* The caller's columns, each of at least batch->count elements. */
@@ -77,6 +80,7 @@ struct limit_decisions {
     int64_t *reset_after_ns;
     int64_t *retry_after_ns;
     int64_t *delay_ns;
+    uint8_t *soft; /* or NULL */
 };
 
 /* Decides all rows at `now_ns` (Unix epoch; a time that goes back never admits more). */

@@ -6,6 +6,7 @@
  *
  * I1  Every limit that was read passes limit_validate.
  * I2  The ordinals of one algorithm are 0, 1, 2.. in file order.
+ * I3  A limit without a mode has that of its rule.
  */
 #include "node/policy/policy_internal.h"
 
@@ -18,7 +19,8 @@ enum limit_field {
     FIELD_TIMEZONE,
     FIELD_COUNT,
     FIELD_TIMEOUT,
-    FIELDS = 9
+    FIELD_MODE,
+    FIELDS
 };
 
 /* Of a lease, unless the rule says otherwise. */
@@ -134,7 +136,7 @@ static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, u
         [FIELD_TIMEZONE] = {"timezone", YAML_READER_OPTIONAL, 0},
         [FIELD_COUNT] = {"count", YAML_READER_OPTIONAL, 0},
         [FIELD_TIMEOUT] = {"timeout", YAML_READER_OPTIONAL, 0},
-        {"mode", YAML_READER_UNSUPPORTED, 0},
+        [FIELD_MODE] = {"mode", YAML_READER_OPTIONAL, 0},
     };
     char sentence[QUANTITY_ERROR_LEN];
     int algorithm = ALGORITHM_TOKEN_BUCKET;
@@ -156,6 +158,9 @@ static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, u
         result = read_detail(reader, &fields[FIELD_BUCKETS], "limits.buckets", limit,
                              limit->algorithm == ALGORITHM_SLIDING_BUCKETS, "sliding_buckets",
                              LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
+    if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
+        result = policy_read_mode(reader, fields[FIELD_MODE].node, "limits.mode",
+                                  &limit->exceed_percent);
     if (result != TG_OK)
         return result;
     limit->burst = (uint64_t)burst;
@@ -186,6 +191,7 @@ int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, 
         return TG_ENOMEM;
     uint32_t element = yaml_reader_at(reader, node)->first;
     for (uint32_t i = 0; i < count; i++) {
+        limits[i].exceed_percent = rule->exceed_percent; /* unless it has a mode of its own */
         result = read_limit(chunks, reader, element, &limits[i], windows[i], &calendars[i]);
         if (result != TG_OK)
             return result;

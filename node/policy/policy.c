@@ -110,6 +110,7 @@ static void digest_lists(uint64_t *digest, const struct policy_rule *rule)
         digest_number(digest, rule->limits[i].align);
         if (rule->calendars != NULL)
             digest_text(digest, &rule->calendars[i].name);
+        digest_number(digest, rule->limits[i].exceed_percent);
     }
 }
 

@@ -117,6 +117,9 @@ struct policy_rule {
     uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
     uint8_t consistency; /* enum policy_consistency; QUORUM for throttle only */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
+    /* Mode soft of the limits that have no mode of their own: per cent above the limit; 0 = hard.
+     */
+    uint16_t exceed_percent;
     bool enabled;
     bool shadow;       /* decide and record, never deny */
     bool count_denied; /* a denied request consumes as well */

@@ -42,6 +42,12 @@ MUST_USE int policy_read_align(struct chunks *chunks, const struct yaml_reader *
 /* Finds the zones of all calendar limits, each once. Errors as those of reading. */
 MUST_USE int policy_bind_zones(struct policy *policy, const struct policy_zones *zones,
                                struct yaml_reader_error *error);
+/* Reads "10%" at `node`: a whole number from 1 to `max`. */
+MUST_USE int policy_read_percent(const struct yaml_reader *reader, uint32_t node, const char *what,
+                                 uint32_t max, uint16_t *out);
+/* Reads a mode, of a rule or of a limit: `hard` is 0, {soft: {exceed: 10%}} is 10. */
+MUST_USE int policy_read_mode(const struct yaml_reader *reader, uint32_t node, const char *what,
+                              uint16_t *exceed_percent);
 /* Reads a rule's `match` mapping into `rule`. */
 MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *reader,
                                uint32_t node, struct policy_rule *rule);

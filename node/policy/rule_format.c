@@ -67,6 +67,14 @@ static void put_match(struct writer *writer, const struct policy_rule *rule)
     put(writer, "}");
 }
 
+static void put_mode(struct writer *writer, uint16_t exceed_percent)
+{
+    if (exceed_percent == 0)
+        put(writer, ",\"mode\":\"hard\"");
+    else
+        put(writer, ",\"mode\":{\"soft\":{\"exceed\":\"%u%%\"}}", exceed_percent);
+}
+
 static void put_limits(struct writer *writer, const struct policy_rule *rule)
 {
     put(writer, ",\"limits\":[");
@@ -83,6 +91,8 @@ static void put_limits(struct writer *writer, const struct policy_rule *rule)
         if (limit_is_calendar(limit->align))
             put(writer, ",\"align\":\"calendar\",\"timezone\":\"%s\"",
                 rule->calendars[i].name.data);
+        if (limit->exceed_percent != rule->exceed_percent)
+            put_mode(writer, limit->exceed_percent);
         put(writer, "}");
     }
     put(writer, "]");
@@ -93,7 +103,7 @@ static void put_throttle(struct writer *writer, const struct policy_rule *rule)
     put(writer, ",\"key\":");
     put_texts(writer, rule->key, rule->key_count);
     put_limits(writer, rule);
-    put(writer, ",\"mode\":\"hard\"");
+    put_mode(writer, rule->exceed_percent);
     if (rule->on_failure == POLICY_FAILURE_LOCAL)
         put(writer, ",\"on_failure\":{\"local\":{\"share\":\"%u%%\"}}", rule->local_share);
     else

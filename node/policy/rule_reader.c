@@ -8,7 +8,8 @@
  * I2  A field that could have no effect (limits of a block rule, ipv6_prefix without ip) is an
  *     error: its author expects something that would not happen.
  *
- * match: is in match_reader.c, limits: in limit_reader.c, the file around them in file_reader.c.
+ * match: is in match_reader.c, limits: in limit_reader.c, mode: in mode_reader.c, the file around
+ * them in file_reader.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -87,8 +88,6 @@ static const struct yaml_reader_word failure_words[] = {
     {"local", POLICY_FAILURE_LOCAL, false},
 };
 static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
-static const struct yaml_reader_word mode_words[] = {
-    {"hard", 0, false}, {"soft", 1, true}, {"elastic", 2, true}};
 static const struct yaml_reader_word consistency_words[] = {
     {"one", POLICY_CONSISTENCY_ONE, false},
     {"any", POLICY_CONSISTENCY_QUORUM + 1, true},
@@ -259,7 +258,7 @@ static int read_flag(const struct yaml_reader *reader, const struct yaml_reader_
     return yaml_reader_bool(reader, field->node, field->name, value);
 }
 
-/* A choice that may be written `soft` or `{soft: {...}}`: either way its name decides. */
+/* A choice that may be written `local` or `{local: {...}}`: either way its name decides. */
 static int read_choice(const struct yaml_reader *reader, const struct yaml_reader_field *field,
                        const struct yaml_reader_word *words, size_t count, int *number)
 {
@@ -275,25 +274,14 @@ static int read_choice(const struct yaml_reader *reader, const struct yaml_reade
 static int read_share(const struct yaml_reader *reader, uint32_t node, struct policy_rule *rule)
 {
     struct yaml_reader_field fields[] = {{"share", YAML_READER_REQUIRED, 0}};
-    const char *text = NULL;
-    size_t len = 0;
-    unsigned share = 0;
+    uint16_t share = 0;
 
     int result = yaml_reader_fields(reader, node, "on_failure.local", fields, 1);
     if (result == TG_OK)
-        result = yaml_reader_text(reader, fields[0].node, "on_failure.local.share", 1,
-                                  QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
-        return result;
-    size_t at = 0;
-    for (; at < len && at < 3 && text[at] >= '0' && text[at] <= '9'; at++)
-        share = share * 10 + (unsigned)(text[at] - '0');
-    if (at == 0 || text[0] == '0' || share > SHARE_MAX || strcmp(text + at, "%") != 0)
-        return yaml_reader_fail(reader, fields[0].node,
-                                "on_failure.local.share: found \"%s\"; expected 1%% to 100%%",
-                                text);
+        result = policy_read_percent(reader, fields[0].node, "on_failure.local.share", SHARE_MAX,
+                                     &share);
     rule->local_share = (uint8_t)share;
-    return TG_OK;
+    return result;
 }
 
 static int read_failure(const struct yaml_reader *reader, const struct yaml_reader_field *field,
@@ -334,8 +322,8 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
             read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &consistency);
     if (result == TG_OK)
         result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
-    if (result == TG_OK)
-        result = read_choice(reader, &fields[FIELD_MODE], WORDS(mode_words), &ignored);
+    if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
+        result = policy_read_mode(reader, fields[FIELD_MODE].node, "mode", &rule->exceed_percent);
     if (result == TG_OK)
         result = read_failure(reader, &fields[FIELD_ON_FAILURE], rule);
     rule->act = (uint8_t)act;

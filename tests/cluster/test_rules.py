@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import Cluster, Load, wait_for
+from harness import Cluster, Command, Load, wait_for
 from harness.client import long_limit
 
 RULES = """\
@@ -38,6 +38,11 @@ rules:
     match: {{ip: [203.0.113.77, "2001:db8::1"]}}
     action: block
     response: {{message: GO_AWAY}}
+  - name: a-tenth-more
+    match: {{api: /soft}}
+    key: [user]
+    mode: {{soft: {{exceed: 10%}}}}
+    limits: [{{rate: 100/minute, algorithm: sliding_log}}]
   - name: looking-only
     match: {{api: /shadow}}
     key: [user]
@@ -163,6 +168,27 @@ def test_allow_block_and_unmatched_act_before_any_limit(ruled):
         nothing = client.rules({"api": "/other"})
         assert (nothing.outcome, nothing.allowed) == ("no_rule", True)
         assert signup(client, phone).remaining == 4, "something was charged before"
+
+
+# Up to a tenth above a soft limit requests are allowed and told so, whichever node is asked; the
+# command line says it in its JSON, and ends with status 0 for what was allowed.
+def test_a_soft_limit_allows_a_tenth_more_and_says_so(ruled):
+    user = fresh()
+    with ruled[0].client() as first, ruled[1].client() as second:
+        answers = [(first if number % 2 else second).rules({"api": "/soft", "user": user})
+                   for number in range(108)]
+    asked = ("check", "api=/soft", f"user={user}", "-o", "json")
+    result = Command(*asked, "--repeat", "2", endpoints=[ruled[2].endpoint])
+    assert result.code == 0, result
+    shown = result.rows
+    outcomes = [answer.outcome for answer in answers] + [line["outcome"] for line in shown]
+    assert outcomes == ["allow"] * 100 + ["soft_exceeded"] * 10
+    assert (shown[1]["allowed"], shown[1]["limit"], shown[1]["used"]) == (True, 100, 110)
+    assert (shown[1]["remaining"], shown[1]["status"], shown[1]["window"]) == (0, 200, "100/m")
+    result = Command(*asked, endpoints=[ruled[2].endpoint])
+    denied = result.rows[0]
+    assert result.code == 1, result
+    assert (denied["outcome"], denied["limit"], denied["used"]) == ("deny", 100, 110)
 
 
 # A shadow rule denies nobody and says what it would have done.

@@ -30,6 +30,7 @@ struct columns {
     int64_t reset_after_ns[ROWS];
     int64_t retry_after_ns[ROWS];
     int64_t delay_ns[ROWS];
+    uint8_t soft[ROWS];
     size_t count;
 };
 
@@ -55,9 +56,9 @@ static void step(struct table *table, int64_t now_ns)
         columns.operations, columns.flags, columns.groups, NULL,
     };
     struct limit_decisions out = {
-        columns.status,         columns.allowed,        columns.limit,
-        columns.used,           columns.remaining,      columns.granted,
-        columns.reset_after_ns, columns.retry_after_ns, columns.delay_ns,
+        columns.status,    columns.allowed, columns.limit,          columns.used,
+        columns.remaining, columns.granted, columns.reset_after_ns, columns.retry_after_ns,
+        columns.delay_ns,  columns.soft,
     };
     engine_step(table, &batch, now_ns, &out);
 }
@@ -74,6 +75,7 @@ static struct limit_decision row(size_t i)
         .reset_after_ns = columns.reset_after_ns[i],
         .retry_after_ns = columns.retry_after_ns[i],
         .delay_ns = columns.delay_ns[i],
+        .soft = columns.soft[i],
     };
 }
 
@@ -91,6 +93,7 @@ static const struct limit *limit_of(uint64_t key)
     for (unsigned i = 0; i < 8; i++)
         limits[i] = (struct limit){.count = 3 + 5 * i,
                                    .window_ns = 1000000000ULL * (1 + i),
+                                   .exceed_percent = (uint16_t)(i % 3 * 20),
                                    .algorithm = (uint8_t)(i % ALGORITHM_COUNT)};
     return &limits[key % 8];
 }
@@ -305,6 +308,104 @@ static void bounds_are_survived(void **state)
     table_free(&table);
 }
 
+/* 100 a minute and 10% more: 110 are allowed, the last ten said to be above the limit. */
+static void a_soft_limit_allows_more_and_says_so(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        const struct limit limit = {.count = 100,
+                                    .window_ns = UINT64_C(60000000000),
+                                    .algorithm = (uint8_t)algorithm,
+                                    .exceed_percent = 10};
+        for (unsigned n = 1; n <= 115; n++) {
+            const struct limit_decision got =
+                limit_do(table, algorithm, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS);
+            assert_int_equal(got.allowed, n <= 110);
+            assert_int_equal(got.soft, n > 100 && n <= 110);
+            assert_int_equal(got.limit, 100);
+            assert_int_equal(got.used, n < 110 ? n : 110);
+            assert_int_equal(got.remaining, n < 100 ? 100 - n : 0);
+            assert_int_equal(got.granted, n <= 110);
+        }
+        if (algorithm == ALGORITHM_CONCURRENCY)
+            continue; /* there a lease is given back, not a cost */
+        const struct limit_decision refunded =
+            limit_do(table, algorithm, &limit, OPERATION_REFUND, 2, 0, LIMIT_TEST_EPOCH_NS);
+        assert_int_equal(refunded.used, 108);
+        assert_int_equal(refunded.soft, 0); /* giving back exceeds nothing */
+    }
+    table_free(&table);
+}
+
+/* A soft limit decides as a hard one of its bound does, whatever is asked; only what it says of the
+ * limit differs. */
+static void a_soft_limit_decides_as_a_hard_one_of_its_bound(void **state)
+{
+    (void)state;
+    struct table *soft_table = limit_table();
+    struct table *hard_table = limit_table();
+    struct random random;
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    unsigned exceeded = 0;
+    random_init(&random, 5);
+    for (unsigned n = 0; n < 100000; n++) {
+        const uint64_t key = random_below(&random, 3 * ALGORITHM_COUNT);
+        struct limit soft = {.count = 10 + key,
+                             .window_ns = UINT64_C(7000000000),
+                             .algorithm = (uint8_t)(key % ALGORITHM_COUNT),
+                             .exceed_percent = (uint16_t)(1 + 37 * (key % 4))};
+        if (soft.algorithm == ALGORITHM_TOKEN_BUCKET && key % 2 == 0)
+            soft.burst = 5 + key;
+        const struct limit hard = limit_effective(&soft);
+        const enum operation operation = (enum operation)random_below(&random, OPERATION_RESET);
+        const uint64_t cost = random_below(&random, 9);
+        const unsigned flags = (unsigned)random_below(&random, 8) & ~(unsigned)LIMIT_LOADED;
+        now_ns += (int64_t)random_below(&random, 400000000);
+        struct limit_decision got =
+            limit_do(soft_table, key, &soft, operation, cost, flags, now_ns);
+        const struct limit_decision expected =
+            limit_do(hard_table, key, &hard, operation, cost, flags, now_ns);
+        const uint64_t base = limit_capacity(&soft);
+        assert_int_equal(got.limit, base);
+        assert_int_equal(got.remaining, got.used < base ? base - got.used : 0);
+        assert_int_equal(got.soft,
+                         expected.allowed && got.used > base && operation <= OPERATION_HIT);
+        exceeded += got.soft;
+        got.limit = expected.limit;
+        got.remaining = expected.remaining;
+        got.soft = expected.soft;
+        assert_true(limit_decisions_equal(&got, &expected));
+    }
+    assert_in_range(exceeded, 1000, 99000);
+    table_free(&soft_table);
+    table_free(&hard_table);
+}
+
+/* Of several windows a hard one denies for all, and then nothing is exceeded. */
+static void a_soft_window_beside_a_hard_one_is_all_or_nothing(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit soft = {.count = 4,
+                               .window_ns = UINT64_C(1000000000),
+                               .algorithm = ALGORITHM_FIXED_WINDOW,
+                               .exceed_percent = 50};
+    const struct limit hard = {
+        .count = 5, .window_ns = UINT64_C(60000000000), .algorithm = ALGORITHM_SLIDING_LOG};
+    for (unsigned n = 1; n <= 7; n++) {
+        columns.count = 0;
+        add_row(1, &soft, OPERATION_CHECK, 1, LIMIT_LOADED, 1);
+        add_row(2, &hard, OPERATION_CHECK, 1, LIMIT_LOADED, 1);
+        step(table, LIMIT_TEST_EPOCH_NS);
+        assert_int_equal(row(0).allowed && row(1).allowed, n <= 5);
+        assert_int_equal(row(0).soft, n == 5);
+        assert_int_equal(row(0).used, n < 5 ? n : 5);
+        assert_int_equal(row(1).used, n < 5 ? n : 5);
+    }
+    table_free(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +417,9 @@ int main(void)
         cmocka_unit_test(unknown_keys_that_take_nothing_leave_no_trace),
         cmocka_unit_test(another_algorithm_on_a_slot_is_refused),
         cmocka_unit_test(bounds_are_survived),
+        cmocka_unit_test(a_soft_limit_allows_more_and_says_so),
+        cmocka_unit_test(a_soft_limit_decides_as_a_hard_one_of_its_bound),
+        cmocka_unit_test(a_soft_window_beside_a_hard_one_is_all_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

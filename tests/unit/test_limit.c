@@ -160,6 +160,50 @@ static void the_capacity_is_the_burst_where_there_is_one(void **state)
     assert_true(limit_capacity(&limit) == 5);
 }
 
+/* What a soft limit may be exceeded by is rounded down, for count and burst alike. */
+static void a_soft_limit_is_exceeded_by_whole_tokens(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.exceed_percent = 10;
+    accepted(limit);
+    assert_true(limit_effective(&limit).count == 5);
+    limit.count = 109;
+    limit.burst = 29;
+    const struct limit effective = limit_effective(&limit);
+    assert_true(effective.count == 119 && effective.burst == 31);
+    assert_true(effective.exceed_percent == 0 && effective.window_ns == limit.window_ns);
+    limit.exceed_percent = 0;
+    assert_true(limit_effective(&limit).count == 109 && limit_effective(&limit).burst == 29);
+}
+
+/* The bounds of limits hold for what a soft one may be exceeded by. */
+static void a_soft_limit_above_a_bound_is_refused(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.exceed_percent = LIMIT_EXCEED_MAX;
+    accepted(limit);
+    limit.exceed_percent++;
+    refused_with(limit, "exceed 1001%: expected at most 1000%");
+    limit.exceed_percent = 1;
+    limit.count = LIMIT_COUNT_MAX;
+    limit.window_ns = LIMIT_WINDOW_MAX_NS;
+    refused_with(limit, "exceeded by 1%: count 1010000000000000: expected 1 to");
+    limit = plain;
+    limit.exceed_percent = 10;
+    limit.algorithm = ALGORITHM_SLIDING_LOG;
+    limit.count = 60000;
+    refused_with(limit, "exceeded by 10%: count 66000: sliding_log keeps every event");
+    limit = plain;
+    limit.exceed_percent = 10;
+    limit.count = LIMIT_RATE_MAX;
+    limit.window_ns = SECOND_NS;
+    refused_with(limit, "exceeded by 10%: count 1100000000: more than");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_rate_above_one_per_nanosecond_is_refused),
         cmocka_unit_test(an_unknown_algorithm_is_refused),
         cmocka_unit_test(the_capacity_is_the_burst_where_there_is_one),
+        cmocka_unit_test(a_soft_limit_is_exceeded_by_whole_tokens),
+        cmocka_unit_test(a_soft_limit_above_a_bound_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,7 @@ static const struct peer_ping ping = {
 static const struct answer answer = {
     .status = ANSWER_BUSY,
     .allowed = true,
+    .soft = true,
     .limit_index = 7,
     .limit = 100,
     .used = 60,
@@ -88,6 +89,7 @@ static struct forward make_forward(uint8_t limit_count)
             .buckets = i % ALGORITHM_COUNT == ALGORITHM_SLIDING_BUCKETS ? 30 : 0,
             .algorithm = i % ALGORITHM_COUNT,
             .ordinal = i / ALGORITHM_COUNT,
+            .exceed_percent = i * 100,
         };
     }
     return forward;
@@ -277,6 +279,7 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
             assert_true(got->limits[i].burst == sent.limits[i].burst);
             assert_int_equal(got->limits[i].algorithm, sent.limits[i].algorithm);
             assert_int_equal(got->limits[i].ordinal, sent.limits[i].ordinal);
+            assert_int_equal(got->limits[i].exceed_percent, sent.limits[i].exceed_percent);
         }
     }
 }
@@ -295,6 +298,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(got->status, ANSWER_BUSY);
     assert_true(got->allowed);
     assert_false(got->degraded);
+    assert_true(got->soft);
     assert_int_equal(got->limit_index, 7);
     assert_int_equal(got->limit, 100);
     assert_int_equal(got->used, 60);
@@ -310,6 +314,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(next_of(data, writer.len, &record), 1);
     assert_true(got->degraded);
     assert_false(got->allowed);
+    assert_false(got->soft);
 }
 
 /* The records that steer replication carry places and terms; each field has its own. */

@@ -52,6 +52,8 @@ static const char good_file[] =
     "  - {name: banned, priority: 900, match: {user: mallory}, action: block}\n"
     "  - {name: plain, key: [user], limits: *two, on_failure: closed, enabled: false}\n"
     "  - {name: lent, key: [user], limits: *two, on_failure: {local: {share: 7%}}}\n"
+    "  - {name: soft, key: [user], mode: {soft: {exceed: 10%}}, limits: [{rate: 7/h}, {rate: 8/d, "
+    "mode: hard}, {rate: 9/w, mode: {soft: {exceed: 200%}}}]}\n"
     "  - {name: whole, key: [user], limits: *two, on_failure: local}\n";
 
 struct refusal {
@@ -103,10 +105,26 @@ static const struct refusal refusals[] = {
      "priority: found \"1000001\"; expected a whole number from -1000000 to 1000000"},
     {RULE("priority: 1.5"), 2, 56,
      "priority: found \"1.5\"; expected a whole number from -1000000 to 1000000"},
-    {RULE("mode: soft"), 2, 52, "mode: \"soft\" is not supported by this version; expected hard"},
+    {RULE("mode: soft"), 2, 52,
+     "mode: found soft without its bound; expected {soft: {exceed: 10%}}"},
+    {RULE("mode: {soft: {}}"), 2, 59, "mode.soft: found no key \"exceed\"; expected one"},
+    {RULE("mode: {soft: {above: 10%}}"), 2, 60,
+     "mode.soft: found unknown key \"above\"; expected exceed"},
+    {RULE("mode: {soft: {exceed: 10}}"), 2, 68,
+     "mode.soft.exceed: found \"10\"; expected 1% to 1000%"},
+    {RULE("mode: {soft: {exceed: 0%}}"), 2, 68,
+     "mode.soft.exceed: found \"0%\"; expected 1% to 1000%"},
+    {RULE("mode: {soft: {exceed: 1001%}}"), 2, 68,
+     "mode.soft.exceed: found \"1001%\"; expected 1% to 1000%"},
+    {RULE("mode: {hard: {exceed: 5%}}"), 2, 52,
+     "mode: found a mapping; expected only soft to have one"},
+    {LIMIT("{rate: 5/h, mode: {soft: {exceed: much}}}"), 2, 66,
+     "limits.mode.soft.exceed: found \"much\"; expected 1% to 1000%"},
+    {LIMIT("{rate: 60000/h, algorithm: sliding_log, mode: {soft: {exceed: 10%}}}"), 2, 39,
+     "limits.rate: exceeded by 10%: count 66000: sliding_log keeps every event, at most 65536"},
     {RULE("mode: {elastic: {pool: p}}"), 2, 53,
-     "mode: \"elastic\" is not supported by this version; expected hard"},
-    {RULE("mode: harder"), 2, 52, "mode: found \"harder\"; expected hard"},
+     "mode: \"elastic\" is not supported by this version; expected hard, soft"},
+    {RULE("mode: harder"), 2, 52, "mode: found \"harder\"; expected hard, soft"},
     {RULE("class: vip"), 2, 53, "class: found \"vip\"; expected critical, normal, batch"},
     {RULE("consistency: any"), 2, 59,
      "consistency: \"any\" is not supported by this version; expected one, quorum"},
@@ -329,10 +347,15 @@ static void a_rule_keeps_what_the_file_says(void **state)
 
     (void)state;
     assert_true(policy_unmatched_deny(policy));
-    assert_int_equal(policy_rule_count(policy), 6);
+    assert_int_equal(policy_rule_count(policy), 7);
     const struct policy_rule *rule = policy_rule_find(policy, "lent", 4);
     assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
     assert_int_equal(rule->local_share, 7);
+    rule = policy_rule_find(policy, "soft", 4);
+    assert_int_equal(rule->exceed_percent, 10);
+    assert_int_equal(rule->limits[0].exceed_percent, 10);
+    assert_int_equal(rule->limits[1].exceed_percent, 0);
+    assert_int_equal(rule->limits[2].exceed_percent, 200);
     rule = policy_rule_find(policy, "whole", 5);
     assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
     assert_int_equal(rule->local_share, 100);
@@ -516,11 +539,14 @@ static void the_digest_follows_meaning_not_layout(void **state)
         "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: local}]",
         "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: {local: {share: 99%}}}]",
         "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: open}]",
+        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 5%}}}]",
+        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 6%}}}]",
     };
-    uint64_t digests[10];
+    enum { DIFFERENT = sizeof(different) / sizeof(different[0]) };
+    uint64_t digests[DIFFERENT];
 
     (void)state;
-    for (size_t i = 0; i < 10; i++) {
+    for (size_t i = 0; i < DIFFERENT; i++) {
         struct policy *policy = compile(different[i]);
         digests[i] = policy_digest(policy);
         for (size_t j = 0; j < i; j++)

@@ -20,7 +20,18 @@ static int set_up_ghost(void **state)
     return 0;
 }
 
-/* The error that the last reply carries. */
+/* Two nodes that both decide. */
+static int set_up_two(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 1);
+    lab_start(lab, 0);
+    lab_start(lab, 1);
+    lab_run(lab, 100 * LAB_MS);
+    *state = lab;
+    return 0;
+}
+
+/* The decision on one request with these attributes. */
 static struct wire_decision ask(struct lab *lab, uint64_t cost, const char *const *attributes)
 {
     lab_ask_attributes(lab, cost, attributes);
@@ -274,6 +285,42 @@ static void a_shadow_rule_beside_an_enforced_one_changes_nothing(void **state)
     assert_true(!decision.allowed && lab_text_is(decision.source->rule, "real"));
 }
 
+/* Above a soft limit a request is allowed and told so, under the limit as it was written, whoever
+ * decides; a limit on trial beside it does not hide that. */
+static void above_a_soft_limit_a_request_is_allowed_and_told(void **state)
+{
+    struct lab *lab = *state;
+    unsigned forwarded = 0;
+    lab_rules(lab,
+              "rules:\n"
+              "- {name: real, key: [user], mode: {soft: {exceed: 25%}}, limits: [{rate: 8/h,"
+              " algorithm: fixed_window}, {rate: 10/d, algorithm: fixed_window, mode: hard}]}\n"
+              "- {name: trial, key: [user], shadow: true, mode: {soft: {exceed: 25%}},"
+              " limits: [{rate: 4/h, algorithm: fixed_window}]}\n");
+    for (unsigned u = 0; u < 8; u++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user=u%u", u);
+        const char *const attributes[] = {user, NULL};
+        for (unsigned n = 1; n <= 11; n++) {
+            const struct wire_decision decision = ask(lab, 1, attributes);
+            const uint8_t expected = n <= 5    ? OUTCOME_ALLOW
+                                     : n <= 8  ? OUTCOME_SHADOW_DENIED
+                                     : n <= 10 ? OUTCOME_SOFT_EXCEEDED
+                                               : OUTCOME_DENY;
+            assert_int_equal(decision.outcome, expected);
+            assert_int_equal(decision.allowed, n <= 10);
+            if (expected == OUTCOME_SOFT_EXCEEDED) {
+                assert_true(lab_text_is(decision.source->window, "8/h"));
+                assert_true(decision.limit == 8 && decision.used == n && decision.remaining == 0);
+                assert_int_equal(decision.source->status, 200);
+            }
+        }
+    }
+    for (uint32_t at = 1; at < lab->count; at++)
+        forwarded += lab_stats(lab, at).checks > 0;
+    assert_int_equal(forwarded, lab->count - 1);
+}
+
 /* A rule with count_denied charges what it denies, so that insisting does not pay. */
 static void count_denied_charges_denied_requests(void **state)
 {
@@ -491,6 +538,7 @@ int main(void)
         LAB_TEST_ONE(a_missing_attribute_denies_when_the_rule_says_so),
         LAB_TEST_ONE(a_shadow_rule_records_and_does_not_deny),
         LAB_TEST_ONE(a_shadow_rule_beside_an_enforced_one_changes_nothing),
+        LAB_TEST(above_a_soft_limit_a_request_is_allowed_and_told, set_up_two),
         LAB_TEST_ONE(count_denied_charges_denied_requests),
         LAB_TEST_ONE(a_rules_retry_after_replaces_the_computed_one),
         LAB_TEST_ONE(a_malformed_message_is_refused_and_charges_nothing),
