@@ -4,6 +4,8 @@
  *     their counts without anybody having said so.
  * I2  A file without `rules` is refused, empty ones included: a file cut short by a full disk must
  *     not switch all limits off.
+ *
+ * A file with `api` instead of `rules` is of an older form: older_reader.c.
  */
 #include <string.h>
 
@@ -92,6 +94,8 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     if (reader->root == YAML_READER_NONE)
         return yaml_reader_fail(reader, YAML_READER_NONE,
                                 "file: found nothing; expected a mapping with \"rules\""); /* I2 */
+    if (policy_is_older_form(reader))
+        return policy_read_older_file(policy, reader);
     int result = yaml_reader_fields(reader, reader->root, "file", fields, 4);
     if (result == TG_OK && fields[0].node != YAML_READER_NONE)
         result = yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny);

@@ -28,6 +28,9 @@ struct policy {
 /* Reads the whole file into `policy->rules`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
  * sentence is in the reader's error for TG_EINVALID. */
 MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);
+/* Whether the file is of the older form, {"api": ...}; and reads it as policy_read_file does. */
+bool policy_is_older_form(const struct yaml_reader *reader);
+MUST_USE int policy_read_older_file(struct policy *policy, const struct yaml_reader *reader);
 /* Reads one rule of the file at `node` into the zeroed `rule`. */
 MUST_USE int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader,
                               uint32_t node, struct policy_rule *rule);

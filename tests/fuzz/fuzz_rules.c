@@ -1,8 +1,8 @@
 /* fuzz_rules.c - rules files, and the configuration file that is read with the same YAML reader.
  *
  * The first byte chooses. Properties: a refusal has a place and a sentence; a rule that was
- * accepted, written as JSON, compiles to a policy of the same meaning; the index finds what it
- * should for requests made of the file's own words.
+ * accepted, written as JSON, compiles to a policy of the same meaning, whatever form the file had;
+ * the index finds what it should for requests made of the file's own words.
  */
 #include "node/policy/policy.h"
 #include "node/runtime/config_option.h"
