@@ -214,6 +214,38 @@ struct policy_result {
 MUST_USE int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
                             size_t count, struct policy_result *out);
 
+/* Why a rule acts on a request, or does not. */
+enum policy_why {
+    POLICY_WHY_ACTS,        /* it throttles, allows, blocks, or denies for a missing attribute */
+    POLICY_WHY_DISABLED,    /* enabled: false */
+    POLICY_WHY_ABSENT,      /* `attribute` is matched, and the request has none */
+    POLICY_WHY_VALUE,       /* `attribute` is matched, and none of its values matches `found` */
+    POLICY_WHY_GROUP,       /* `by` applies first of its group */
+    POLICY_WHY_NOT_COUNTED, /* `attribute` is in the key, and the request has none: missing: skip */
+    POLICY_WHY_ENDED,       /* `by` ended the search */
+    POLICY_WHY_COUNT
+};
+
+struct policy_reason {
+    enum policy_why why;
+    struct policy_text attribute;        /* its name, or len 0 */
+    struct policy_text found;            /* the request's value of it, or len 0 */
+    const struct policy_match *expected; /* VALUE, ABSENT: what is matched, or NULL */
+    const struct policy_rule *by;        /* GROUP, ENDED; else NULL */
+};
+
+/* Resolves a request as policy_resolve does, by looking at every rule, and tells for each one of
+ * policy_rule_at(0 ..) why it acts or does not: `reasons` has room for policy_rule_count of them,
+ * and points where `out` points. For people: its cost is that of all rules. Returns as
+ * policy_resolve does; on an error no reason is given. */
+MUST_USE int policy_explain(const struct policy *policy, const struct policy_attribute *attributes,
+                            size_t count, struct policy_result *out, struct policy_reason *reasons);
+/* "acts", "disabled", "absent", "value", "group", "not_counted", "ended". Static storage. */
+const char *policy_why_name(enum policy_why why);
+/* The reason as a sentence without a final stop and its NUL, cut to `capacity` bytes. */
+void policy_reason_format(const struct policy_rule *rule, const struct policy_reason *reason,
+                          char *out, size_t capacity);
+
 /* Writes the canonical text of an IP address cut to `ipv6_prefix` bits ("2001:db8::/64"; 128 gives
  * the plain address), IPv4 and IPv4-mapped addresses whole ("10.1.2.3"). Returns the length, or 0
  * if `text` is not an address. `out` has POLICY_IP_TEXT_LEN bytes. */

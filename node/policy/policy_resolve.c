@@ -24,40 +24,17 @@
 
 #include "base/assert.h"
 #include "node/policy/policy_internal.h"
-
-/* An attribute of the request that some rule mentions. */
-struct known {
-    uint32_t attribute;
-    struct policy_text value; /* ip in canonical text */
-};
-
-struct request {
-    const struct policy *policy;
-    struct policy_result *out;
-    size_t count;
-    struct policy_ip ip; /* len 0: the request has no address */
-    bool overflow;
-    const struct policy_plan *parts[POLICY_PARTS_MAX]; /* out->part_count of them */
-    struct known known[POLICY_ATTRIBUTES_MAX];
-};
-
-static const struct policy_text *value_of(const struct request *request, uint32_t attribute)
-{
-    for (size_t i = 0; i < request->count; i++) {
-        if (request->known[i].attribute == attribute)
-            return &request->known[i].value;
-    }
-    return NULL;
-}
+#include "node/policy/policy_search.h"
 
 /* Notes an attribute if a rule mentions it. The first of a name counts; an empty value is none. */
-static void note(struct request *request, const struct policy_attribute *given)
+static void note(struct policy_search *request, const struct policy_attribute *given)
 {
     const struct policy_index *index = &request->policy->index;
     struct policy_text value = {given->value, given->value_len};
     const uint32_t attribute = policy_index_attribute(index, given->name, given->name_len);
 
-    if (attribute == POLICY_INDEX_NONE || value.len == 0 || value_of(request, attribute) != NULL)
+    if (attribute == POLICY_INDEX_NONE || value.len == 0 ||
+        policy_search_value(request, attribute) != NULL)
         return;
     if (attribute == index->ip) {
         if (policy_ip_parse(value.data, value.len, &request->ip)) {
@@ -65,10 +42,10 @@ static void note(struct request *request, const struct policy_attribute *given)
             value.data = request->out->ip_full;
         }
     }
-    request->known[request->count++] = (struct known){attribute, value};
+    request->known[request->count++] = (struct policy_known){attribute, value};
 }
 
-static int note_all(struct request *request, const struct policy_attribute *attributes,
+static int note_all(struct policy_search *request, const struct policy_attribute *attributes,
                     size_t count)
 {
     if (count > POLICY_ATTRIBUTES_MAX)
@@ -83,12 +60,12 @@ static int note_all(struct request *request, const struct policy_attribute *attr
     return TG_OK;
 }
 
-static bool rule_matches(const struct request *request, const struct policy_plan *plan)
+static bool rule_matches(const struct policy_search *request, const struct policy_plan *plan)
 {
     const uint32_t *condition = policy_plan_conditions(plan);
 
     for (size_t i = 0; i < plan->match_count; i++) {
-        const struct policy_text *value = value_of(request, condition[0]);
+        const struct policy_text *value = policy_search_value(request, condition[0]);
         if (value == NULL || !policy_plan_holds(condition, value, &request->ip))
             return false;
         condition = policy_plan_next(condition);
@@ -96,29 +73,29 @@ static bool rule_matches(const struct request *request, const struct policy_plan
     return true;
 }
 
-/* Whether a part found earlier closes the rule's group to it (I2). */
-static bool group_closed(const struct request *request, const struct policy_plan *plan)
+const struct policy_plan *policy_search_closed(const struct policy_search *request,
+                                               const struct policy_plan *plan)
 {
     for (size_t i = 0; plan->group != 0 && i < request->out->part_count; i++) {
         const struct policy_plan *earlier = request->parts[i];
         if (earlier->group == plan->group && (!earlier->shadow || plan->shadow))
-            return true;
+            return earlier;
     }
-    return false;
+    return NULL;
 }
 
-/* Sets *place to the first key attribute that the request lacks. False if it has all. */
-static bool lacks_key(const struct request *request, const struct policy_plan *plan, size_t *place)
+bool policy_search_lacks(const struct policy_search *request, const struct policy_plan *plan,
+                         size_t *place)
 {
     for (*place = 0; *place < plan->key_count; (*place)++) {
-        if (value_of(request, policy_plan_key(plan)[*place]) == NULL)
+        if (policy_search_value(request, policy_plan_key(plan)[*place]) == NULL)
             return true;
     }
     return false;
 }
 
 /* Drops the last shadow part to make room (I2). False if all parts are enforced. */
-static bool drop_shadow_part(struct request *request)
+static bool drop_shadow_part(struct policy_search *request)
 {
     for (size_t i = request->out->part_count; i-- > 0;) {
         if (!request->parts[i]->shadow)
@@ -131,7 +108,7 @@ static bool drop_shadow_part(struct request *request)
     return false;
 }
 
-static void add_part(struct request *request, const struct policy_plan *plan)
+static void add_part(struct policy_search *request, const struct policy_plan *plan)
 {
     struct policy_result *out = request->out;
 
@@ -150,17 +127,16 @@ static bool end_search(struct policy_result *out, enum policy_action action,
     return true;
 }
 
-/* Lets a rule act if it matches. True when the search ends. */
-static bool act(struct request *request, const struct policy_plan *plan)
+bool policy_search_act(struct policy_search *request, const struct policy_plan *plan)
 {
     struct policy_result *out = request->out;
     size_t place;
 
-    if (!rule_matches(request, plan) || group_closed(request, plan))
+    if (!rule_matches(request, plan) || policy_search_closed(request, plan) != NULL)
         return false;
     if (plan->act == POLICY_ACT_ALLOW)
         return end_search(out, POLICY_ALLOW, plan);
-    const bool missing = lacks_key(request, plan, &place);
+    const bool missing = policy_search_lacks(request, plan, &place);
     const bool denies = plan->act == POLICY_ACT_BLOCK || (missing && plan->missing_deny);
     if (denies && plan->shadow) {
         out->shadow = out->shadow == NULL ? plan->rule : out->shadow;
@@ -180,7 +156,7 @@ static bool act(struct request *request, const struct policy_plan *plan)
 }
 
 /* Follows all lists at once, in rank order; a rank that is in two of them is looked at once. */
-static void merge(struct request *request, struct policy_ranks *lists, size_t count)
+static void merge(struct policy_search *request, struct policy_ranks *lists, size_t count)
 {
     uint64_t next = 0; /* the least rank not looked at yet */
 
@@ -197,7 +173,7 @@ static void merge(struct request *request, struct policy_ranks *lists, size_t co
         if (rank < next)
             continue;
         next = (uint64_t)rank + 1;
-        if (act(request, request->policy->index.plans[rank]))
+        if (policy_search_act(request, request->policy->index.plans[rank]))
             return;
     }
 }
@@ -215,7 +191,7 @@ static void prefetch_plans(const struct policy_index *index, const struct policy
     }
 }
 
-static void search(struct request *request)
+static void search(struct policy_search *request)
 {
     const struct policy_index *index = &request->policy->index;
     uint64_t hashes[POLICY_CURSORS_MAX];
@@ -236,7 +212,7 @@ static void search(struct request *request)
 }
 
 /* Writes the parts with their key values; an IPv6 address is cut to the rule's prefix. */
-static void fill_parts(const struct request *request)
+static void fill_parts(const struct policy_search *request)
 {
     struct policy_result *out = request->out;
     const uint32_t ip = request->policy->index.ip;
@@ -247,7 +223,7 @@ static void fill_parts(const struct request *request)
         part->rule = plan->rule;
         for (size_t k = 0; k < plan->key_count; k++) {
             const uint32_t attribute = policy_plan_key(plan)[k];
-            part->values[k] = *value_of(request, attribute);
+            part->values[k] = *policy_search_value(request, attribute);
             if (attribute == ip && request->ip.len != 0) {
                 part->values[k].len = policy_ip_format(out->ip_full, part->values[k].len,
                                                        plan->ipv6_prefix, out->ip_key[i]);
@@ -258,7 +234,7 @@ static void fill_parts(const struct request *request)
 }
 
 /* Whether an enforced part is among the parts. */
-static bool any_enforced(const struct request *request)
+static bool any_enforced(const struct policy_search *request)
 {
     for (size_t i = 0; i < request->out->part_count; i++) {
         if (!request->parts[i]->shadow)
@@ -267,8 +243,7 @@ static bool any_enforced(const struct request *request)
     return false;
 }
 
-/* Turns what the search found into the result's action. */
-static void conclude(struct request *request)
+void policy_search_end(struct policy_search *request)
 {
     struct policy_result *out = request->out;
     const bool deny = request->policy->unmatched_deny;
@@ -279,7 +254,10 @@ static void conclude(struct request *request)
         return;
     }
     if (request->overflow) {
-        *out = (struct policy_result){.action = POLICY_OVERFLOW};
+        out->action = POLICY_OVERFLOW;
+        out->rule = NULL;
+        out->shadow = NULL;
+        out->part_count = 0;
         return;
     }
     const bool matched = bypass || any_enforced(request);
@@ -292,25 +270,32 @@ static void conclude(struct request *request)
     }
 }
 
-int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
-                   size_t count, struct policy_result *out)
+int policy_search_begin(struct policy_search *request, const struct policy *policy,
+                        const struct policy_attribute *attributes, size_t count,
+                        struct policy_result *out)
 {
-    struct request request;
-
-    request.policy = policy;
-    request.out = out;
-    request.count = 0;
-    request.ip.len = 0;
-    request.overflow = false;
+    request->policy = policy;
+    request->out = out;
+    request->count = 0;
+    request->ip.len = 0;
+    request->overflow = false;
     out->action = POLICY_UNMATCHED;
     out->allowed = false;
     out->rule = NULL;
     out->shadow = NULL;
     out->missing = (struct policy_text){NULL, 0};
     out->part_count = 0;
-    if (note_all(&request, attributes, count) != TG_OK)
+    return note_all(request, attributes, count);
+}
+
+int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
+                   size_t count, struct policy_result *out)
+{
+    struct policy_search request;
+
+    if (policy_search_begin(&request, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
     search(&request);
-    conclude(&request);
+    policy_search_end(&request);
     return TG_OK;
 }

@@ -674,6 +674,37 @@ static size_t random_rule(struct random *random, size_t number, char *out, size_
     return at + (size_t)snprintf(out + at, room - at, "}}\n");
 }
 
+/* What is explained is what was decided, and a rule that acts has no other reason. */
+static void assert_explained(const struct policy *policy, const struct request *request,
+                             const struct policy_result *decided)
+{
+    static struct policy_reason reasons[POLICY_RULES_MAX];
+    struct policy_result result;
+    size_t acting = 0;
+
+    assert_int_equal(policy_explain(policy, request->attributes, request->count, &result, reasons),
+                     0);
+    assert_int_equal(result.action, decided->action);
+    assert_int_equal(result.allowed, decided->allowed);
+    assert_ptr_equal(result.rule, decided->rule);
+    assert_ptr_equal(result.shadow, decided->shadow);
+    assert_int_equal(result.part_count, decided->part_count);
+    for (size_t i = 0; i < policy_rule_count(policy); i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+        const bool acts = reasons[i].why == POLICY_WHY_ACTS;
+        acting += acts;
+        if (rule == decided->rule || rule == decided->shadow)
+            assert_true(acts);
+        for (size_t p = 0; p < decided->part_count; p++)
+            assert_true(acts || decided->parts[p].rule != rule);
+        if (reasons[i].why == POLICY_WHY_ENDED && rule->enabled &&
+            decided->action != POLICY_OVERFLOW && decided->action != POLICY_LIMITS)
+            assert_ptr_equal(reasons[i].by, decided->rule);
+        assert_int_equal(reasons[i].why == POLICY_WHY_DISABLED, !rule->enabled);
+    }
+    assert_true(acting >= decided->part_count + (decided->rule != NULL));
+}
+
 static void assert_same(const struct policy *policy, const struct request *request, unsigned *seen)
 {
     static struct naive_result expected;
@@ -681,6 +712,7 @@ static void assert_same(const struct policy *policy, const struct request *reque
 
     naive_resolve(policy, request, &expected);
     assert_int_equal(policy_resolve(policy, request->attributes, request->count, &result), 0);
+    assert_explained(policy, request, &result);
     if (expected.enforced > POLICY_PARTS_MAX && expected.action != POLICY_BLOCK &&
         expected.action != POLICY_MISSING) {
         assert_int_equal(result.action, POLICY_OVERFLOW);
