@@ -201,6 +201,8 @@ struct policy_result {
     const struct policy_rule *shadow; /* the first shadow rule that would have blocked, or NULL */
     struct policy_text missing;       /* MISSING: the absent attribute's name */
     uint32_t part_count;              /* LIMITS: 1.., by priority; else 0 */
+    uint32_t asked;                   /* work done: places of the index looked at, .. */
+    uint32_t compared;                /* .. and rules compared with the request */
     struct policy_part parts[POLICY_PARTS_MAX];
     char ip_full[POLICY_IP_TEXT_LEN]; /* scratch: the request's ip in canonical text */
     char ip_key[POLICY_PARTS_MAX][POLICY_IP_TEXT_LEN]; /* scratch: ip cut for each part's key */

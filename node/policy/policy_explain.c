@@ -82,6 +82,7 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
             ended = plan->rule;
         }
     }
+    out->compared = (uint32_t)policy->rule_count;
     policy_search_end(&search);
     return TG_OK;
 }

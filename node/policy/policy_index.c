@@ -1,19 +1,11 @@
 /* policy_index.c - building and asking the index of policy_index.h.
  *
- * One open-addressing table holds exact values and prefixes alike; the kind is part of what is
- * hashed. The hash of a prefix is an intermediate state of the hash of the value (FNV-1a), so a
- * request's value is read once, however many prefix lengths are asked for:
+ * One open-addressing table holds whatever rules are filed under; the kind and the attribute are
+ * part of what is hashed (policy_filing.c).
  *
- *   value   / u s e r / v 1 / m e
- *   hash    ----------^----^------^   asked at lengths 6 and 9 (prefix) and at the end (exact)
- *
- * Building: a draft table counts how often every (attribute, text) occurs; each rule is filed under
- * its rarest match; the draft's buckets in use then go to a table a quarter of the size, which is
- * all that a request ever reads.
- *
- * An attribute files at most POLICY_PREFIX_LENGTHS_MAX lengths. A prefix of another length is cut
- * to the next shorter filed one, which selects more rules, never fewer (I1). Blocks of addresses
- * are prefixes of bits, and treated alike.
+ * Building: a draft table counts how often every possible filing of every value occurs; each rule
+ * is filed under its rarest match, each value of that under its rarest filing; the draft's buckets
+ * in use then go to a table a fraction of the size, which is all that a request ever reads.
  *
  * Must not: decide whether a rule matches; that is verified with the rule itself.
  */
@@ -26,11 +18,6 @@
 #include "base/hash.h"
 #include "node/policy/policy_internal.h"
 
-#define FNV_OFFSET 0xcbf29ce484222325ULL
-#define FNV_PRIME  0x100000001b3ULL
-
-enum bucket_kind { BUCKET_EXACT = 1, BUCKET_PREFIX, BUCKET_BLOCK };
-
 /* Where rules are counted while the index is built. */
 struct draft_bucket {
     uint64_t hash;
@@ -38,7 +25,6 @@ struct draft_bucket {
     uint32_t filed;    /* rules filed here */
     uint32_t newest;   /* the rank filed last, + 1 */
     uint32_t slot;     /* its bucket in the final table */
-    uint8_t kind;      /* enum bucket_kind */
 };
 
 struct draft {
@@ -50,23 +36,6 @@ struct draft {
     struct draft_bucket *buckets;
     uint32_t mask;
 };
-
-static uint64_t hash_start(uint32_t attribute)
-{
-    return FNV_OFFSET ^ hash_mix64(attribute + 1);
-}
-
-static uint64_t hash_add(uint64_t hash, const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (uint8_t)data[i]) * FNV_PRIME;
-    return hash;
-}
-
-static uint64_t hash_end(uint64_t hash, enum bucket_kind kind)
-{
-    return hash_mix64(hash + (uint64_t)kind);
-}
 
 /* A power of two of at least twice `count`, so that tables stay half empty. */
 static uint32_t table_len(size_t count)
@@ -82,7 +51,8 @@ static uint32_t table_len(size_t count)
 
 static uint32_t *find_name(const struct policy_index *index, const char *name, size_t len)
 {
-    uint32_t at = (uint32_t)hash_mix64(hash_add(FNV_OFFSET, name, len)) & index->name_mask;
+    static const struct hash_key key = {{0}}; /* names come from the operator: no secret needed */
+    uint32_t at = (uint32_t)hash64(&key, name, len) & index->name_mask;
 
     while (index->name_table[at] != POLICY_INDEX_NONE) {
         const struct policy_text *other = &index->attributes[index->name_table[at]].name;
@@ -179,172 +149,116 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
 
 /* --- filing ---------------------------------------------------------------------------- */
 
-/* The position of the greatest filed length <= len, or -1. */
-static int floor_length(const struct policy_index_lengths *filed, size_t len)
+/* The draft's bucket of a filing, made if it is not there. */
+static struct draft_bucket *bucket_of(const struct draft *draft, const struct policy_filing *filing)
 {
-    int at = (int)filed->count - 1;
+    uint32_t at = (uint32_t)filing->hash & draft->mask;
 
-    while (at >= 0 && filed->lengths[at] > len)
-        at--;
-    return at;
-}
-
-/* Files a prefix length unless there are too many; one place is kept for length 0, to which any
- * prefix can be cut. */
-static void add_length(struct policy_index_lengths *filed, size_t len)
-{
-    int at = floor_length(filed, len);
-
-    if (at >= 0 && filed->lengths[at] == len)
-        return;
-    const bool has_zero = filed->count > 0 && filed->lengths[0] == 0;
-    if (filed->count + (has_zero || len == 0 ? 0 : 1) >= POLICY_PREFIX_LENGTHS_MAX) {
-        if (has_zero)
-            return;
-        len = 0;
-        at = -1;
-    }
-    const size_t behind = (size_t)(filed->count - (at + 1));
-    memmove(&filed->lengths[at + 2], &filed->lengths[at + 1], behind * sizeof(uint16_t));
-    filed->lengths[at + 1] = (uint16_t)len;
-    filed->count++;
-}
-
-static uint64_t hash_block(uint32_t attribute, const struct policy_ip *ip, unsigned bits)
-{
-    struct policy_ip cut = *ip;
-
-    policy_ip_cut(&cut, bits);
-    const uint8_t shape[2] = {cut.len, (uint8_t)bits};
-    uint64_t hash = hash_add(hash_start(attribute), (const char *)shape, sizeof(shape));
-    hash = hash_add(hash, (const char *)cut.bytes, (bits + 7) / 8);
-    return hash_end(hash, BUCKET_BLOCK);
-}
-
-/* A match value as it is filed. */
-struct filing {
-    enum bucket_kind kind;
-    size_t len; /* of the literal text, or prefix; bits of a block */
-    struct policy_block block;
-};
-
-static struct filing filing_of(const struct policy_match *match, const struct policy_text *value)
-{
-    struct filing filing = {.kind = BUCKET_EXACT, .len = value->len};
-    const char *star = memchr(value->data, '*', value->len);
-
-    if (star != NULL) {
-        filing.kind = BUCKET_PREFIX;
-        filing.len = (size_t)(star - value->data);
-    } else if (policy_plan_is_block(match, value)) {
-        filing.kind = BUCKET_BLOCK;
-        const enum policy_block_result result =
-            policy_block_parse(value->data, value->len, &filing.block);
-        ASSERT(result == POLICY_BLOCK_GOOD);
-        filing.len = filing.block.prefix;
-    }
-    return filing;
-}
-
-static struct policy_index_lengths *lengths_of(struct policy_index *index, uint32_t attribute,
-                                               const struct filing *filing)
-{
-    if (filing->kind == BUCKET_PREFIX)
-        return &index->attributes[attribute].prefixes;
-    return filing->block.ip.len == POLICY_IPV4_LEN ? &index->ipv4_blocks : &index->ipv6_blocks;
-}
-
-/* The hash under which a match value is filed. */
-static uint64_t filing_hash(struct policy_index *index, uint32_t attribute,
-                            const struct policy_match *match, const struct policy_text *value,
-                            enum bucket_kind *kind)
-{
-    struct filing filing = filing_of(match, value);
-
-    if (filing.kind != BUCKET_EXACT) {
-        const struct policy_index_lengths *filed = lengths_of(index, attribute, &filing);
-        const int at = floor_length(filed, filing.len);
-        ASSERT(at >= 0);
-        filing.len = filed->lengths[at];
-    }
-    *kind = filing.kind;
-    if (filing.kind == BUCKET_BLOCK)
-        return hash_block(attribute, &filing.block.ip, (unsigned)filing.len);
-    return hash_end(hash_add(hash_start(attribute), value->data, filing.len), filing.kind);
-}
-
-/* The draft's bucket of a match value, made if it is not there. */
-static struct draft_bucket *bucket_of(struct policy_index *index, const struct draft *draft,
-                                      uint32_t attribute, const struct policy_match *match,
-                                      const struct policy_text *value)
-{
-    enum bucket_kind kind;
-    const uint64_t hash = filing_hash(index, attribute, match, value, &kind);
-    uint32_t at = (uint32_t)hash & draft->mask;
-
-    while (draft->buckets[at].mentions != 0 && draft->buckets[at].hash != hash)
+    while (draft->buckets[at].mentions != 0 && draft->buckets[at].hash != filing->hash)
         at = (at + 1) & draft->mask;
-    draft->buckets[at].hash = hash;
-    draft->buckets[at].kind = (uint8_t)kind;
+    draft->buckets[at].hash = filing->hash;
     return &draft->buckets[at];
 }
 
-/* Learns which prefix lengths occur. Returns the number of values. */
-static size_t collect_lengths(struct policy_index *index, const struct draft *draft)
-{
-    size_t values = 0;
+/* A match of a rule with the number of its attribute. */
+struct condition {
+    const struct policy_match *match;
+    uint32_t attribute;
+};
 
-    for (size_t i = 0; i < draft->rule_count; i++) {
-        const struct policy_rule *rule = &draft->rules[i];
-        for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
-            const struct policy_match *match = &rule->matches[m];
-            const uint32_t attribute = draft->attributes[i][m];
-            for (size_t v = 0; v < match->value_count; v++) {
-                const struct filing filing = filing_of(match, &match->values[v]);
-                if (filing.kind == BUCKET_EXACT)
-                    index->attributes[attribute].has_exact = true;
-                else
-                    add_length(lengths_of(index, attribute, &filing), filing.len);
+static struct condition condition_of(const struct draft *draft, size_t rank, uint32_t match)
+{
+    return (struct condition){&draft->rules[rank].matches[match], draft->attributes[rank][match]};
+}
+
+static size_t filings_of(const struct policy_index *index, const struct condition *condition,
+                         uint32_t value, struct policy_filing *out)
+{
+    return policy_filings_of(&index->attributes[condition->attribute].filed, condition->attribute,
+                             condition->match, &condition->match->values[value], out);
+}
+
+/* Learns which lengths occur, then counts the places where values may be filed. */
+static size_t learn(struct policy_index *index, const struct draft *draft)
+{
+    struct policy_filing filings[POLICY_FILINGS_MAX];
+    size_t places = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < draft->rule_count; i++) {
+            const struct policy_rule *rule = &draft->rules[i];
+            for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
+                const struct condition condition = condition_of(draft, i, m);
+                for (uint32_t v = 0; v < condition.match->value_count; v++) {
+                    if (pass == 0)
+                        policy_filed_learn(&index->attributes[condition.attribute].filed,
+                                           condition.match, &condition.match->values[v]);
+                    else
+                        places += filings_of(index, &condition, v, filings);
+                }
             }
-            values += match->value_count;
         }
     }
-    return values;
+    return places;
 }
 
-static void count_mentions(struct policy_index *index, const struct draft *draft)
+static void count_mentions(const struct policy_index *index, const struct draft *draft)
 {
+    struct policy_filing filings[POLICY_FILINGS_MAX];
+
     for (size_t i = 0; i < draft->rule_count; i++) {
         const struct policy_rule *rule = &draft->rules[i];
-        for (size_t m = 0; rule->enabled && m < rule->match_count; m++) {
-            const struct policy_match *match = &rule->matches[m];
-            for (size_t v = 0; v < match->value_count; v++)
-                bucket_of(index, draft, draft->attributes[i][m], match, &match->values[v])
-                    ->mentions++;
+        for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
+            const struct condition condition = condition_of(draft, i, m);
+            for (uint32_t v = 0; v < condition.match->value_count; v++) {
+                const size_t count = filings_of(index, &condition, v, filings);
+                for (size_t f = 0; f < count; f++)
+                    bucket_of(draft, &filings[f])->mentions++;
+            }
         }
     }
 }
 
-/* The match under whose values the fewest rules fall; a prefix counts double, for its list is
- * followed by more requests than an exact one. */
-static uint32_t rarest_match(struct policy_index *index, const struct draft *draft, size_t rank)
+/* The rarest filing of a value, and how often it is mentioned. What is not exact counts double, for
+ * its list is followed by more requests. */
+static struct policy_filing rarest_filing(const struct policy_index *index,
+                                          const struct draft *draft,
+                                          const struct condition *condition, uint32_t value,
+                                          uint64_t *cost)
 {
-    const struct policy_rule *rule = &draft->rules[rank];
+    struct policy_filing filings[POLICY_FILINGS_MAX];
+    const size_t count = filings_of(index, condition, value, filings);
+    size_t best = 0;
+
+    *cost = UINT64_MAX;
+    for (size_t f = 0; f < count; f++) {
+        const uint64_t mentions = bucket_of(draft, &filings[f])->mentions;
+        const uint64_t weighed = filings[f].kind == POLICY_FILED_EXACT ? mentions : 2 * mentions;
+        if (weighed < *cost) {
+            *cost = weighed;
+            best = f;
+        }
+    }
+    return filings[best];
+}
+
+/* The match under whose values the fewest rules fall. */
+static uint32_t rarest_match(const struct policy_index *index, const struct draft *draft,
+                             size_t rank)
+{
     uint32_t best = 0;
     uint64_t best_cost = UINT64_MAX;
 
-    for (uint32_t m = 0; m < rule->match_count; m++) {
-        const struct policy_match *match = &rule->matches[m];
-        uint64_t cost = 0;
-        for (size_t v = 0; v < match->value_count; v++) {
-            const struct draft_bucket *bucket =
-                bucket_of(index, draft, draft->attributes[rank][m], match, &match->values[v]);
-            const uint64_t mentions = bucket->mentions;
-            const uint64_t weighed = bucket->kind == BUCKET_EXACT ? mentions : 2 * mentions;
-            cost = cost > weighed ? cost : weighed;
+    for (uint32_t m = 0; m < draft->rules[rank].match_count; m++) {
+        const struct condition condition = condition_of(draft, rank, m);
+        uint64_t worst = 0;
+        for (uint32_t v = 0; v < condition.match->value_count; v++) {
+            uint64_t cost;
+            (void)rarest_filing(index, draft, &condition, v, &cost);
+            worst = worst > cost ? worst : cost;
         }
-        if (cost < best_cost) {
-            best_cost = cost;
+        if (worst < best_cost) {
+            best_cost = worst;
             best = m;
         }
     }
@@ -354,16 +268,17 @@ static uint32_t rarest_match(struct policy_index *index, const struct draft *dra
 /* Counts the rule in the buckets of its chosen match, or writes its rank there; once each (I2). */
 static void file_rule(struct policy_index *index, struct draft *draft, size_t rank, bool write)
 {
-    const uint32_t chosen = draft->chosen[rank];
-    const struct policy_match *match = &draft->rules[rank].matches[chosen];
+    const struct condition condition = condition_of(draft, rank, draft->chosen[rank]);
 
-    for (size_t v = 0; v < match->value_count; v++) {
-        struct draft_bucket *from =
-            bucket_of(index, draft, draft->attributes[rank][chosen], match, &match->values[v]);
+    for (uint32_t v = 0; v < condition.match->value_count; v++) {
+        uint64_t cost;
+        const struct policy_filing filing = rarest_filing(index, draft, &condition, v, &cost);
+        struct draft_bucket *from = bucket_of(draft, &filing);
         if (from->newest == rank + 1)
             continue;
         from->newest = (uint32_t)rank + 1;
         if (!write) {
+            policy_filed_use(&index->attributes[condition.attribute].filed, &filing);
             from->filed++;
             continue;
         }
@@ -435,7 +350,7 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
     if (number_attributes(index, chunks, draft) != TG_OK ||
         pack_rules(index, chunks, draft) != TG_OK || list_always(index, chunks, draft) != TG_OK)
         return TG_ENOMEM;
-    draft->mask = table_len(collect_lengths(index, draft)) - 1;
+    draft->mask = table_len(learn(index, draft)) - 1;
     draft->buckets = chunks_get(&draft->chunks, (size_t)draft->mask + 1, sizeof(*draft->buckets));
     draft->chosen = chunks_get(&draft->chunks, draft->rule_count, sizeof(*draft->chosen));
     if (draft->buckets == NULL || draft->chosen == NULL)
@@ -449,6 +364,8 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
     if (lay_out(index, chunks, draft) != TG_OK)
         return TG_ENOMEM;
     file_rules(index, draft, true);
+    for (uint32_t i = 0; i < index->attribute_count; i++)
+        policy_filed_end(&index->attributes[i].filed);
     return TG_OK;
 }
 
@@ -467,35 +384,14 @@ int policy_index_init(struct policy_index *index, struct chunks *chunks,
 /* --- asking ---------------------------------------------------------------------------- */
 
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
-                           const struct policy_text *value, uint64_t *hashes)
+                           const struct policy_text *value, const struct policy_ip *ip,
+                           uint64_t *hashes)
 {
-    const struct policy_index_attribute *of = &index->attributes[attribute];
-    const struct policy_index_lengths *filed = &of->prefixes;
-    uint64_t hash = hash_start(attribute);
-    size_t count = 0;
-    size_t at = 0;
+    const struct policy_filed *filed = &index->attributes[attribute].filed;
+    size_t count = policy_filed_hashes(filed, attribute, value, hashes);
 
-    for (size_t i = 0; i < filed->count && filed->lengths[i] <= value->len; i++) {
-        hash = hash_add(hash, value->data + at, filed->lengths[i] - at);
-        at = filed->lengths[i];
-        hashes[count++] = hash_end(hash, BUCKET_PREFIX);
-    }
-    if (of->has_exact) {
-        hash = hash_add(hash, value->data + at, value->len - at);
-        hashes[count++] = hash_end(hash, BUCKET_EXACT);
-    }
-    return count;
-}
-
-size_t policy_index_block_hashes(const struct policy_index *index, const struct policy_ip *ip,
-                                 uint64_t *hashes)
-{
-    const struct policy_index_lengths *filed =
-        ip->len == POLICY_IPV4_LEN ? &index->ipv4_blocks : &index->ipv6_blocks;
-    const size_t count = ip->len == 0 ? 0 : filed->count;
-
-    for (size_t i = 0; i < count; i++)
-        hashes[i] = hash_block(index->ip, ip, filed->lengths[i]);
+    if (attribute == index->ip && ip->len != 0)
+        count += policy_filed_block_hashes(filed, attribute, ip, hashes + count);
     return count;
 }
 

@@ -1,15 +1,14 @@
 /* policy_index.h - which rules a request may meet, without looking at the others.
  *
  * Every enabled rule is filed under one of its matched attributes, the one whose values are the
- * rarest in the file: under (attribute, value) when the value is exact, under (attribute, literal
- * prefix) when it has a wildcard, under (ip, first bits) when it is a block of addresses. A rule
- * that matches nothing in particular is always looked at.
+ * rarest in the file: under (attribute, value) when the value is exact, under a literal piece of it
+ * when it has a wildcard, under its first bits when it is a block of addresses (policy_filing.h). A
+ * rule that matches nothing in particular is always looked at.
  *
  *   request api=/user/v1/me, tier=free
  *     (api, "/user/v1/me")  exact   -> ranks 3, 17
  *     (api, "/user/")       prefix  -> ranks 4, 9       only lengths that occur are asked for
  *     (tier, "free")        exact   -> ranks 12
- *     (ip, 10.0.0.0/8)      block   -> none              only prefixes that occur are asked for
  *     always                        -> ranks 2
  *   merged by rank: 2 3 4 9 12 17; each is then verified in full by policy_resolve.c
  *
@@ -24,14 +23,11 @@
 
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_filing.h"
 #include "node/policy/policy_plan.h"
 
-enum {
-    POLICY_PREFIX_LENGTHS_MAX = 32, /* distinct prefix lengths filed for one attribute */
-    POLICY_CURSORS_MAX =
-        1 + POLICY_ATTRIBUTES_MAX * (1 + POLICY_PREFIX_LENGTHS_MAX) + POLICY_PREFIX_LENGTHS_MAX
-};
-static_assert(POLICY_CURSORS_MAX < 2048, "the cursors of a request fit on the stack");
+enum { POLICY_CURSORS_MAX = 1 + POLICY_ATTRIBUTES_MAX * POLICY_HASHES_MAX + POLICY_LENGTHS_MAX };
+static_assert(POLICY_CURSORS_MAX <= 2200, "the cursors of a request fit on the stack");
 
 #define POLICY_INDEX_NONE UINT32_MAX
 
@@ -41,20 +37,13 @@ struct policy_ranks {
     uint32_t count;
 };
 
-/* The lengths of prefixes that occur, ascending: bytes of texts, or bits of addresses. */
-struct policy_index_lengths {
-    uint16_t lengths[POLICY_PREFIX_LENGTHS_MAX];
-    uint8_t count;
-};
-
 /* An attribute that some rule matches or counts. */
 struct policy_index_attribute {
     struct policy_text name;
-    struct policy_index_lengths prefixes;
-    bool has_exact;
+    struct policy_filed filed;
 };
 
-/* The rules filed under one (attribute, kind, text), known by its hash alone: two texts of one
+/* The rules filed under one (attribute, kind, piece), known by its hash alone: two texts of one
  * hash share a bucket, which costs a look and changes no result (I1). */
 struct policy_bucket {
     uint64_t hash;
@@ -73,8 +62,6 @@ struct policy_index {
     uint32_t *ranks; /* of all buckets with more than one, one behind the other */
     struct policy_ranks always;
     uint32_t ip; /* the attribute `ip`, or NONE */
-    struct policy_index_lengths ipv4_blocks;
-    struct policy_index_lengths ipv6_blocks;
 };
 
 /* Builds the index of rules in rank order; all memory from `chunks`. 0 or TG_ENOMEM. */
@@ -82,14 +69,12 @@ MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks
                                const struct policy_rule *rules, size_t rule_count);
 /* The number of the attribute, or NONE if no rule mentions it. */
 uint32_t policy_index_attribute(const struct policy_index *index, const char *name, size_t len);
-/* Where to look for one attribute's value: appends to `hashes`, which has room for
- * 1 + POLICY_PREFIX_LENGTHS_MAX more. Returns how many were appended. */
+/* Where to look for one attribute's value (`ip`: the address that it is, for the attribute of that
+ * name): appends to `hashes`, which has room for POLICY_HASHES_MAX + POLICY_LENGTHS_MAX more.
+ * Returns how many were appended. */
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
-                           const struct policy_text *value, uint64_t *hashes);
-/* The same for the blocks that hold the address (len 0: none): at most POLICY_PREFIX_LENGTHS_MAX.
- */
-size_t policy_index_block_hashes(const struct policy_index *index, const struct policy_ip *ip,
-                                 uint64_t *hashes);
+                           const struct policy_text *value, const struct policy_ip *ip,
+                           uint64_t *hashes);
 /* The lists under `count` hashes, empty ones left out, into `lists` (room for `count`). Returns how
  * many they are. */
 size_t policy_index_lists(const struct policy_index *index, const uint64_t *hashes, size_t count,

@@ -173,6 +173,7 @@ static void merge(struct policy_search *request, struct policy_ranks *lists, siz
         if (rank < next)
             continue;
         next = (uint64_t)rank + 1;
+        request->out->compared++;
         if (policy_search_act(request, request->policy->index.plans[rank]))
             return;
     }
@@ -201,8 +202,8 @@ static void search(struct policy_search *request)
 
     for (size_t i = 0; i < request->count; i++)
         asked += policy_index_hashes(index, request->known[i].attribute, &request->known[i].value,
-                                     hashes + asked);
-    asked += policy_index_block_hashes(index, &request->ip, hashes + asked);
+                                     &request->ip, hashes + asked);
+    request->out->asked = (uint32_t)asked;
     if (index->always.count != 0)
         lists[count++] = index->always;
     count += policy_index_lists(index, hashes, asked, lists + count);
@@ -285,6 +286,8 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
     out->shadow = NULL;
     out->missing = (struct policy_text){NULL, 0};
     out->part_count = 0;
+    out->asked = 0;
+    out->compared = 0;
     return note_all(request, attributes, count);
 }
 
