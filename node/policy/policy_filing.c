@@ -47,20 +47,25 @@ static uint64_t hash_back(uint64_t hash, const char *end, size_t len)
     return hash;
 }
 
-static uint64_t hash_block(uint32_t attribute, const struct policy_ip *ip, unsigned bits)
+static uint32_t hash_end(uint64_t hash)
+{
+    return (uint32_t)hash_mix64(hash);
+}
+
+static uint32_t hash_block(uint32_t attribute, const struct policy_ip *ip, unsigned bits)
 {
     struct policy_ip cut = *ip;
 
     policy_ip_cut(&cut, bits);
     const char shape[2] = {(char)cut.len, (char)bits};
     uint64_t hash = hash_add(hash_start(attribute, POLICY_FILED_BLOCK), shape, sizeof(shape));
-    return hash_mix64(hash_add(hash, (const char *)cut.bytes, (bits + 7) / 8));
+    return hash_end(hash_add(hash, (const char *)cut.bytes, (bits + 7) / 8));
 }
 
-static uint64_t hash_segment(uint32_t attribute, unsigned number, const char *data, size_t len)
+static uint32_t hash_segment(uint32_t attribute, unsigned number, const char *data, size_t len)
 {
     const uint64_t hash = hash_byte(hash_start(attribute, POLICY_FILED_SEGMENT), (char)number);
-    return hash_mix64(hash_add(hash, data, len));
+    return hash_end(hash_add(hash, data, len));
 }
 
 /* --- lengths ----------------------------------------------------------------------------- */
@@ -196,12 +201,12 @@ static size_t pattern_filings(const struct policy_filed *filed, uint32_t attribu
     size_t count = 0;
 
     out[count++] =
-        (struct policy_filing){.hash = hash_mix64(hash), .at = prefix, .kind = POLICY_FILED_PREFIX};
+        (struct policy_filing){.hash = hash_end(hash), .at = prefix, .kind = POLICY_FILED_PREFIX};
     if (suffix > 0) {
         hash = hash_start(attribute, POLICY_FILED_SUFFIX);
         hash = hash_back(hash, value->data + value->len, suffix);
         out[count++] = (struct policy_filing){
-            .hash = hash_mix64(hash), .at = suffix, .kind = POLICY_FILED_SUFFIX};
+            .hash = hash_end(hash), .at = suffix, .kind = POLICY_FILED_SUFFIX};
     }
     return count + segment_filings(attribute, value, POLICY_FILINGS_MAX - count, out + count);
 }
@@ -225,7 +230,7 @@ size_t policy_filings_of(const struct policy_filed *filed, uint32_t attribute,
     }
     const uint64_t hash =
         hash_add(hash_start(attribute, POLICY_FILED_PREFIX), value->data, value->len);
-    *out = (struct policy_filing){.hash = hash_mix64(hash + POLICY_FILED_EXACT),
+    *out = (struct policy_filing){.hash = hash_end(hash + POLICY_FILED_EXACT),
                                   .kind = POLICY_FILED_EXACT};
     return 1;
 }
@@ -262,7 +267,7 @@ void policy_filed_end(struct policy_filed *filed)
 /* --- requests ---------------------------------------------------------------------------- */
 
 static size_t suffix_hashes(const struct policy_lengths *kept, uint32_t attribute,
-                            const struct policy_text *value, uint64_t *hashes)
+                            const struct policy_text *value, uint32_t *hashes)
 {
     uint64_t hash = hash_start(attribute, POLICY_FILED_SUFFIX);
     size_t count = 0;
@@ -271,13 +276,13 @@ static size_t suffix_hashes(const struct policy_lengths *kept, uint32_t attribut
     for (size_t i = 0; i < kept->count && kept->lengths[i] <= value->len; i++) {
         hash = hash_back(hash, value->data + value->len - at, kept->lengths[i] - at);
         at = kept->lengths[i];
-        hashes[count++] = hash_mix64(hash);
+        hashes[count++] = hash_end(hash);
     }
     return count;
 }
 
 static size_t segment_hashes(uint32_t segments, uint32_t attribute, const struct policy_text *value,
-                             uint64_t *hashes)
+                             uint32_t *hashes)
 {
     const char *const end = value->data + value->len;
     const char *at = value->data;
@@ -296,7 +301,7 @@ static size_t segment_hashes(uint32_t segments, uint32_t attribute, const struct
 }
 
 size_t policy_filed_hashes(const struct policy_filed *filed, uint32_t attribute,
-                           const struct policy_text *value, uint64_t *hashes)
+                           const struct policy_text *value, uint32_t *hashes)
 {
     const struct policy_lengths *kept = &filed->prefixes;
     uint64_t hash = hash_start(attribute, POLICY_FILED_PREFIX);
@@ -306,11 +311,11 @@ size_t policy_filed_hashes(const struct policy_filed *filed, uint32_t attribute,
     for (size_t i = 0; i < kept->count && kept->lengths[i] <= value->len; i++) {
         hash = hash_add(hash, value->data + at, kept->lengths[i] - at);
         at = kept->lengths[i];
-        hashes[count++] = hash_mix64(hash);
+        hashes[count++] = hash_end(hash);
     }
     if (filed->exact) {
         hash = hash_add(hash, value->data + at, value->len - at);
-        hashes[count++] = hash_mix64(hash + POLICY_FILED_EXACT);
+        hashes[count++] = hash_end(hash + POLICY_FILED_EXACT);
     }
     if (filed->suffixes.count > 0)
         count += suffix_hashes(&filed->suffixes, attribute, value, hashes + count);
@@ -320,7 +325,7 @@ size_t policy_filed_hashes(const struct policy_filed *filed, uint32_t attribute,
 }
 
 size_t policy_filed_block_hashes(const struct policy_filed *filed, uint32_t attribute,
-                                 const struct policy_ip *ip, uint64_t *hashes)
+                                 const struct policy_ip *ip, uint32_t *hashes)
 {
     const struct policy_lengths *kept =
         ip->len == POLICY_IPV4_LEN ? &filed->ipv4_blocks : &filed->ipv6_blocks;

@@ -12,6 +12,9 @@
  * An inner * never crosses a '/', so segment k of a pattern meets segment k of a value and no
  * other. A pattern may be filed under any of its kinds; the index takes the rarest.
  *
+ * Hashes have 32 bits: two pieces that share one are looked at together, which costs a comparison
+ * and changes no result.
+ *
  * I1  A value that matches is found, whatever its pattern was filed under.
  * I2  Where more lengths occur than are kept, one is cut to the next shorter that is: it then finds
  *     more, never less.
@@ -43,7 +46,7 @@ enum policy_filing_kind {
 
 /* One of the places where a value may be filed. */
 struct policy_filing {
-    uint64_t hash;
+    uint32_t hash;
     uint16_t at;  /* bytes, bits, or the number of the segment */
     uint8_t kind; /* enum policy_filing_kind */
     bool ipv6;    /* BLOCK: the family */
@@ -81,9 +84,9 @@ void policy_filed_end(struct policy_filed *filed);
 
 /* The hashes under which a request's value must be looked for: at most POLICY_HASHES_MAX. */
 size_t policy_filed_hashes(const struct policy_filed *filed, uint32_t attribute,
-                           const struct policy_text *value, uint64_t *hashes);
+                           const struct policy_text *value, uint32_t *hashes);
 /* The same for blocks that hold an address: at most POLICY_LENGTHS_MAX. */
 size_t policy_filed_block_hashes(const struct policy_filed *filed, uint32_t attribute,
-                                 const struct policy_ip *ip, uint64_t *hashes);
+                                 const struct policy_ip *ip, uint32_t *hashes);
 
 #endif

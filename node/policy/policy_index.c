@@ -18,9 +18,12 @@
 #include "base/hash.h"
 #include "node/policy/policy_internal.h"
 
+enum { CACHE_LINE = 64 };
+static_assert((uint64_t)POLICY_MEMORY_MAX / POLICY_PLAN_ALIGN < UINT32_MAX, "plans can be found");
+
 /* Where rules are counted while the index is built. */
 struct draft_bucket {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t mentions; /* rules' values that fall here, filed or not; 0 = free */
     uint32_t filed;    /* rules filed here */
     uint32_t newest;   /* the rank filed last, + 1 */
@@ -37,12 +40,13 @@ struct draft {
     uint32_t mask;
 };
 
-/* A power of two of at least twice `count`, so that tables stay half empty. */
+/* A power of two of at least one and a half times `count`: full enough to stay small, for misses of
+ * the cache cost more than a few steps within a line. */
 static uint32_t table_len(size_t count)
 {
     uint32_t len = 8;
 
-    while (len < 2 * count)
+    while (len < count + count / 2)
         len *= 2;
     return len;
 }
@@ -115,8 +119,8 @@ static int compare_groups(const void *a, const void *b)
     return policy_text_compare(&left->group, &right->group);
 }
 
-/* Packs every rule; equal groups get equal numbers, no group 0. */
-static int pack_rules(struct policy_index *index, struct chunks *chunks, struct draft *draft)
+/* Gives equal groups equal numbers, no group 0. */
+static uint32_t *number_groups(struct draft *draft)
 {
     const size_t count = draft->rule_count;
     const struct policy_rule **order =
@@ -124,9 +128,8 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
     uint32_t *groups = chunks_get(&draft->chunks, count, sizeof(*groups));
     uint32_t group = 0;
 
-    index->plans = chunks_get(chunks, count, sizeof(struct policy_plan *));
-    if (order == NULL || groups == NULL || index->plans == NULL)
-        return TG_ENOMEM;
+    if (order == NULL || groups == NULL)
+        return NULL;
     for (size_t i = 0; i < count; i++)
         order[i] = &draft->rules[i];
     if (count > 1)
@@ -138,12 +141,42 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
             group++;
         groups[order[i] - draft->rules] = group;
     }
-    for (size_t i = 0; i < count; i++) {
-        index->plans[i] =
-            policy_plan_new(chunks, &draft->rules[i], draft->attributes[i], groups[i]);
-        if (index->plans[i] == NULL)
-            return TG_ENOMEM;
+    return groups;
+}
+
+/* Where a plan of `len` bytes goes that may begin at `at`: not over the end of a cache line if it
+ * fits into one. */
+static size_t place_plan(size_t at, size_t len)
+{
+    const size_t line_at = at % CACHE_LINE;
+
+    return line_at != 0 && line_at + len > CACHE_LINE ? at + CACHE_LINE - line_at : at;
+}
+
+/* Packs every rule, all plans into one piece of memory. */
+static int pack_rules(struct policy_index *index, struct chunks *chunks, struct draft *draft)
+{
+    const uint32_t *groups = number_groups(draft);
+    uint32_t *plan_at = chunks_get(chunks, draft->rule_count, sizeof(*plan_at));
+    size_t len = 0;
+
+    if (groups == NULL || plan_at == NULL)
+        return TG_ENOMEM;
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        const size_t plan_len = policy_plan_len(&draft->rules[i]);
+        len = place_plan(len, plan_len);
+        plan_at[i] = (uint32_t)(len / POLICY_PLAN_ALIGN);
+        len += plan_len;
     }
+    char *plans = chunks_get(chunks, 1, len + CACHE_LINE);
+    if (plans == NULL)
+        return TG_ENOMEM;
+    plans += CACHE_LINE - (uintptr_t)plans % CACHE_LINE;
+    for (size_t i = 0; i < draft->rule_count; i++)
+        policy_plan_put((void *)(plans + (size_t)POLICY_PLAN_ALIGN * plan_at[i]), &draft->rules[i],
+                        draft->attributes[i], groups[i]);
+    index->plans = plans;
+    index->plan_at = plan_at;
     return TG_OK;
 }
 
@@ -152,7 +185,7 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
 /* The draft's bucket of a filing, made if it is not there. */
 static struct draft_bucket *bucket_of(const struct draft *draft, const struct policy_filing *filing)
 {
-    uint32_t at = (uint32_t)filing->hash & draft->mask;
+    uint32_t at = filing->hash & draft->mask;
 
     while (draft->buckets[at].mentions != 0 && draft->buckets[at].hash != filing->hash)
         at = (at + 1) & draft->mask;
@@ -283,11 +316,12 @@ static void file_rule(struct policy_index *index, struct draft *draft, size_t ra
             continue;
         }
         struct policy_bucket *bucket = &index->buckets[from->slot];
-        if (from->filed == 1)
-            bucket->first = (uint32_t)rank;
-        else
-            index->ranks[bucket->first + bucket->count] = (uint32_t)rank;
-        bucket->count++;
+        if (from->filed == 1) {
+            bucket->at = (uint32_t)rank;
+        } else {
+            uint32_t *list = index->ranks + (bucket->at & ~POLICY_BUCKET_LIST);
+            list[++list[0]] = (uint32_t)rank;
+        }
     }
 }
 
@@ -314,18 +348,20 @@ static int lay_out(struct policy_index *index, struct chunks *chunks, struct dra
     index->buckets = chunks_get(chunks, (size_t)index->bucket_mask + 1, sizeof(*index->buckets));
     if (index->buckets == NULL)
         return TG_ENOMEM;
+    memset(index->buckets, 0xff, ((size_t)index->bucket_mask + 1) * sizeof(*index->buckets));
     for (size_t i = 0; i <= draft->mask; i++) {
         struct draft_bucket *from = &draft->buckets[i];
         if (from->filed == 0)
             continue;
-        from->slot = (uint32_t)from->hash & index->bucket_mask;
-        while (index->buckets[from->slot].count != 0)
+        from->slot = from->hash & index->bucket_mask;
+        while (index->buckets[from->slot].at != POLICY_INDEX_NONE)
             from->slot = (from->slot + 1) & index->bucket_mask;
-        index->buckets[from->slot] = (struct policy_bucket){from->hash, from->filed, listed};
-        listed += from->filed > 1 ? from->filed : 0;
+        index->buckets[from->slot] =
+            (struct policy_bucket){from->hash, from->filed > 1 ? POLICY_BUCKET_LIST | listed : 0};
+        listed += from->filed > 1 ? from->filed + 1 : 0;
     }
-    for (size_t i = 0; i <= index->bucket_mask; i++)
-        index->buckets[i].count = 0; /* counted again as ranks are written */
+    if (listed >= POLICY_BUCKET_LIST)
+        return TG_ENOMEM;
     index->ranks = chunks_get(chunks, listed, sizeof(*index->ranks));
     return index->ranks == NULL ? TG_ENOMEM : TG_OK;
 }
@@ -385,7 +421,7 @@ int policy_index_init(struct policy_index *index, struct chunks *chunks,
 
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
                            const struct policy_text *value, const struct policy_ip *ip,
-                           uint64_t *hashes)
+                           uint32_t *hashes)
 {
     const struct policy_filed *filed = &index->attributes[attribute].filed;
     size_t count = policy_filed_hashes(filed, attribute, value, hashes);
@@ -395,31 +431,34 @@ size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
     return count;
 }
 
-static const struct policy_bucket *find_bucket(const struct policy_index *index, uint64_t hash)
+static const struct policy_bucket *find_bucket(const struct policy_index *index, uint32_t hash)
 {
-    uint32_t at = (uint32_t)hash & index->bucket_mask;
+    uint32_t at = hash & index->bucket_mask;
 
-    while (index->buckets[at].count != 0 && index->buckets[at].hash != hash)
+    while (index->buckets[at].at != POLICY_INDEX_NONE && index->buckets[at].hash != hash)
         at = (at + 1) & index->bucket_mask;
     return &index->buckets[at];
 }
 
 /* What is asked for may lie anywhere in memory: asking for all before reading one hides most of the
  * wait, here and in the next step. */
-size_t policy_index_lists(const struct policy_index *index, const uint64_t *hashes, size_t count,
+size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
                           struct policy_ranks *lists)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < count; i++)
-        __builtin_prefetch(&index->buckets[(uint32_t)hashes[i] & index->bucket_mask]);
+        __builtin_prefetch(&index->buckets[hashes[i] & index->bucket_mask]);
     for (size_t i = 0; i < count; i++) {
         const struct policy_bucket *bucket = find_bucket(index, hashes[i]);
-        if (bucket->count == 0)
+        if (bucket->at == POLICY_INDEX_NONE)
             continue;
-        lists[found].ranks = bucket->count == 1 ? &bucket->first : index->ranks + bucket->first;
-        lists[found].count = bucket->count;
-        __builtin_prefetch(lists[found++].ranks);
+        if ((bucket->at & POLICY_BUCKET_LIST) == 0) {
+            lists[found++] = (struct policy_ranks){&bucket->at, 1};
+            continue;
+        }
+        const uint32_t *list = index->ranks + (bucket->at & ~POLICY_BUCKET_LIST);
+        lists[found++] = (struct policy_ranks){list + 1, list[0]};
     }
     return found;
 }

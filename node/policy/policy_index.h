@@ -43,23 +43,26 @@ struct policy_index_attribute {
     struct policy_filed filed;
 };
 
-/* The rules filed under one (attribute, kind, piece), known by its hash alone: two texts of one
- * hash share a bucket, which costs a look and changes no result (I1). */
+/* The rules filed under one hash: 8 bytes, because with thousands of rules a request's cost is
+ * cache misses. `at` is the rank of the only rule, or POLICY_BUCKET_LIST and where in `ranks` their
+ * number stands, and behind it they; or POLICY_INDEX_NONE: the bucket is free. */
 struct policy_bucket {
-    uint64_t hash;
-    uint32_t count; /* 0 = free */
-    uint32_t first; /* the rank itself if count is 1, else where the ranks start */
+    uint32_t hash;
+    uint32_t at;
 };
+#define POLICY_BUCKET_LIST 0x80000000U
+static_assert(POLICY_RULES_MAX < POLICY_BUCKET_LIST, "a rank is told from a list");
 
 struct policy_index {
-    struct policy_plan **plans; /* by rank */
+    const char *plans;       /* all plans, none over more cache lines than it needs */
+    const uint32_t *plan_at; /* by rank: where among them, in units of POLICY_PLAN_ALIGN */
     struct policy_index_attribute *attributes;
     uint32_t attribute_count;
     uint32_t *name_table; /* open addressing: attribute index, or NONE */
     uint32_t name_mask;
     struct policy_bucket *buckets; /* open addressing, at most half full */
     uint32_t bucket_mask;
-    uint32_t *ranks; /* of all buckets with more than one, one behind the other */
+    uint32_t *ranks; /* number and ranks of all buckets with more than one */
     struct policy_ranks always;
     uint32_t ip; /* the attribute `ip`, or NONE */
 };
@@ -67,6 +70,13 @@ struct policy_index {
 /* Builds the index of rules in rank order; all memory from `chunks`. 0 or TG_ENOMEM. */
 MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
                                const struct policy_rule *rules, size_t rule_count);
+static inline const struct policy_plan *policy_index_plan(const struct policy_index *index,
+                                                          uint32_t rank)
+{
+    return (const struct policy_plan *)(const void *)(index->plans + (size_t)POLICY_PLAN_ALIGN *
+                                                                         index->plan_at[rank]);
+}
+
 /* The number of the attribute, or NONE if no rule mentions it. */
 uint32_t policy_index_attribute(const struct policy_index *index, const char *name, size_t len);
 /* Where to look for one attribute's value (`ip`: the address that it is, for the attribute of that
@@ -74,10 +84,10 @@ uint32_t policy_index_attribute(const struct policy_index *index, const char *na
  * Returns how many were appended. */
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
                            const struct policy_text *value, const struct policy_ip *ip,
-                           uint64_t *hashes);
+                           uint32_t *hashes);
 /* The lists under `count` hashes, empty ones left out, into `lists` (room for `count`). Returns how
  * many they are. */
-size_t policy_index_lists(const struct policy_index *index, const uint64_t *hashes, size_t count,
+size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
                           struct policy_ranks *lists);
 
 #endif

@@ -62,17 +62,25 @@ static uint32_t *put_condition(uint32_t *at, const struct policy_match *match, u
     return at;
 }
 
-struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_rule *rule,
-                                    const uint32_t *attributes, uint32_t group)
+static size_t plan_words(const struct policy_rule *rule)
 {
     size_t words = rule->key_count;
 
     for (size_t m = 0; m < rule->match_count; m++)
         words += 2 + condition_words(&rule->matches[m]);
-    struct policy_plan *plan =
-        chunks_get(chunks, 1, sizeof(*plan) + words * sizeof(plan->words[0]));
-    if (plan == NULL)
-        return NULL;
+    return words;
+}
+
+size_t policy_plan_len(const struct policy_rule *rule)
+{
+    const size_t len = sizeof(struct policy_plan) + plan_words(rule) * sizeof(uint32_t);
+
+    return (len + POLICY_PLAN_ALIGN - 1) / POLICY_PLAN_ALIGN * POLICY_PLAN_ALIGN;
+}
+
+void policy_plan_put(struct policy_plan *plan, const struct policy_rule *rule,
+                     const uint32_t *attributes, uint32_t group)
+{
     *plan = (struct policy_plan){.rule = rule,
                                  .group = group,
                                  .act = rule->act,
@@ -86,8 +94,7 @@ struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_r
         *at++ = attributes[rule->match_count + k];
     for (size_t m = 0; m < rule->match_count; m++)
         at = put_condition(at, &rule->matches[m], attributes[m]);
-    ASSERT(at == plan->words + words);
-    return plan;
+    ASSERT(at == plan->words + plan_words(rule));
 }
 
 bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,

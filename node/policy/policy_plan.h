@@ -34,10 +34,14 @@ struct policy_plan {
     uint32_t words[];
 };
 
-/* Packs a rule. `attributes` are the numbers of its matched and then of its key attributes. NULL
- * when memory is exhausted. */
-struct policy_plan *policy_plan_new(struct chunks *chunks, const struct policy_rule *rule,
-                                    const uint32_t *attributes, uint32_t group);
+enum { POLICY_PLAN_ALIGN = 8 };
+
+/* The bytes that a rule's plan takes, a multiple of POLICY_PLAN_ALIGN. */
+size_t policy_plan_len(const struct policy_rule *rule);
+/* Packs a rule into policy_plan_len(rule) aligned bytes. `attributes` are the numbers of its
+ * matched and then of its key attributes. */
+void policy_plan_put(struct policy_plan *plan, const struct policy_rule *rule,
+                     const uint32_t *attributes, uint32_t group);
 
 /* The numbers of the key attributes, plan->key_count of them. */
 static inline const uint32_t *policy_plan_key(const struct policy_plan *plan)

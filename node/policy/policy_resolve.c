@@ -174,7 +174,7 @@ static void merge(struct policy_search *request, struct policy_ranks *lists, siz
             continue;
         next = (uint64_t)rank + 1;
         request->out->compared++;
-        if (policy_search_act(request, request->policy->index.plans[rank]))
+        if (policy_search_act(request, policy_index_plan(&request->policy->index, rank)))
             return;
     }
 }
@@ -183,10 +183,8 @@ static void merge(struct policy_search *request, struct policy_ranks *lists, siz
 static void prefetch_plans(const struct policy_index *index, const struct policy_ranks *lists,
                            size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        __builtin_prefetch(&index->plans[lists[i].ranks[0]]);
     for (size_t i = 0; i < count; i++) {
-        const char *plan = (const char *)index->plans[lists[i].ranks[0]];
+        const char *plan = (const char *)policy_index_plan(index, lists[i].ranks[0]);
         __builtin_prefetch(plan);
         __builtin_prefetch(plan + 64);
     }
@@ -195,7 +193,7 @@ static void prefetch_plans(const struct policy_index *index, const struct policy
 static void search(struct policy_search *request)
 {
     const struct policy_index *index = &request->policy->index;
-    uint64_t hashes[POLICY_CURSORS_MAX];
+    uint32_t hashes[POLICY_CURSORS_MAX];
     struct policy_ranks lists[POLICY_CURSORS_MAX];
     size_t asked = 0;
     size_t count = 0;
