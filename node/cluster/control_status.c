@@ -169,6 +169,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"bad_frames", stats->bad_frames},
         {"frames_dropped", stats->frames_dropped},
         {"stand_ins", stats->stand_ins},
+        {"explains_dropped", stats->explains_dropped},
         {"undone", stats->undone},
         {"undo_lost", stats->undo_lost},
         {"unconfirmed", stats->unconfirmed},

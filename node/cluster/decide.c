@@ -44,6 +44,7 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->attempt = 0;
     item->recalled = false;
     item->kept = false;
+    item->explains = false;
     item->parts = 0;
     item->first = batch->count;
     item->count = 0;
@@ -92,6 +93,7 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
     }
     item->operation = forward->operation;
     item->cost = forward->cost;
+    item->explains = item->explains || (forward->flags & FORWARD_EXPLAIN) != 0;
     item->rules[item->parts] = rule;
     item->vnodes[item->parts] = forward->vnode;
     item->count += forward->limit_count;
@@ -318,6 +320,8 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->flags |= item->again;
     if (item->recalled) /* it was decided before: recall it again then */
         forward->flags |= FORWARD_RETRY;
+    if (item->explains)
+        forward->flags |= FORWARD_EXPLAIN;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
     forward->cost = item->cost;
@@ -408,6 +412,7 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         if (stands(batch, item, answer.allowed))
             remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);
+        explain_rows(shard, item, i, first, end, effects);
         if (vnodes_quorum(shard, item->vnodes[i]) && answer.status == ANSWER_DECIDED) {
             quorum_wait(shard, item->part, &answer); /* D6 */
             quorum_advance(shard, item->vnodes[i], effects);

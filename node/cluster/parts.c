@@ -236,6 +236,14 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
     }
 }
 
+void parts_explained(struct shard *shard, uint64_t ticket, const struct peer_state *states,
+                     uint32_t count, struct effects *effects)
+{
+    const uint32_t index = part_of(shard, ticket);
+    if (index != POOL_NONE)
+        explain_part(shard, index, states, count, effects);
+}
+
 void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const struct answer *answer,
                     struct effects *effects)
 {

@@ -84,6 +84,22 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
     bytes_put_i64(writer, answer->delay_ns);
 }
 
+void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
+                      uint32_t count)
+{
+    bytes_put_u8(writer, PEER_EXPLAIN);
+    bytes_put_u64(writer, ticket);
+    bytes_put_u8(writer, (uint8_t)count);
+    for (uint32_t i = 0; i < count; i++) {
+        bytes_put_u8(writer, states[i].allowed);
+        bytes_put_u64(writer, states[i].limit);
+        bytes_put_u64(writer, states[i].used);
+        bytes_put_u64(writer, states[i].remaining);
+        bytes_put_i64(writer, states[i].reset_after_ns);
+        bytes_put_i64(writer, states[i].retry_after_ns);
+    }
+}
+
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
                     const struct term *term)
 {
@@ -319,6 +335,24 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     return answer->status < ANSWER_STATUS_END && answer->limit_index < PEER_LIMITS_MAX;
 }
 
+static bool get_explain(struct bytes_reader *reader, struct peer_record *record)
+{
+    record->explain.ticket = bytes_get_u64(reader);
+    record->explain.count = bytes_get_u8(reader);
+    if (reader->failed || record->explain.count == 0 || record->explain.count > PEER_LIMITS_MAX)
+        return false;
+    for (uint32_t i = 0; i < record->explain.count; i++) {
+        struct peer_state *state = &record->explain.states[i];
+        state->allowed = bytes_get_u8(reader) != 0;
+        state->limit = bytes_get_u64(reader);
+        state->used = bytes_get_u64(reader);
+        state->remaining = bytes_get_u64(reader);
+        state->reset_after_ns = bytes_get_i64(reader);
+        state->retry_after_ns = bytes_get_i64(reader);
+    }
+    return true;
+}
+
 /* Terms count openings: numbers near the end of the range can only be forged. */
 static bool sane(const struct term *term)
 {
@@ -435,6 +469,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_forward(reader, vnodes, &record->forward);
     case PEER_ANSWER:
         return get_answer(reader, record);
+    case PEER_EXPLAIN:
+        return get_explain(reader, record);
     case PEER_MOVED:
         record->moved.ticket = bytes_get_u64(reader);
         record->moved.vnode = bytes_get_u32(reader);

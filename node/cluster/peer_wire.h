@@ -32,6 +32,10 @@
  *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
  *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
  *
+ *   EXPLAIN   u64 ticket | u8 count | count x (u8 allowed | u64 limit | u64 used | u64 remaining |
+ *                                           i64 reset_after_ns | i64 retry_after_ns):
+ *                                           what the part met, ahead of its ANSWER
+ *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
  * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
@@ -81,6 +85,7 @@ enum peer_record_type {
     PEER_DIVERGED,
     PEER_DIVERGED_END,
     PEER_MERGED,
+    PEER_EXPLAIN,
     PEER_TYPE_END
 };
 
@@ -111,6 +116,7 @@ enum forward_flags {
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
+    FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 
 /* One part of a request: all limits of one rule (or the inline limit) on one key. */
@@ -142,6 +148,16 @@ struct answer {
     int64_t reset_after_ns;
     int64_t retry_after_ns; /* -1: never */
     int64_t delay_ns;
+};
+
+/* One limit as a part met it. */
+struct peer_state {
+    bool allowed;
+    uint64_t limit;
+    uint64_t used;
+    uint64_t remaining;
+    int64_t reset_after_ns;
+    int64_t retry_after_ns; /* -1: never */
 };
 
 enum peer_role {
@@ -253,6 +269,11 @@ struct peer_record {
             const uint8_t *state;
         } slot;
         struct peer_vnode vnode;
+        struct {
+            uint64_t ticket;
+            uint8_t count; /* 1 .. PEER_LIMITS_MAX */
+            struct peer_state states[PEER_LIMITS_MAX];
+        } explain;
     };
 };
 
@@ -262,6 +283,8 @@ enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 58 };
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
+void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
+                      uint32_t count);
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
                     const struct term *term);
 void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot);

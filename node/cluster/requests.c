@@ -234,6 +234,9 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
 static void reply(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
                   uint32_t request, uint32_t count, struct effects *effects)
 {
+    const struct request *waited =
+        request == shard->current ? NULL : pool_at(&shard->requests, request);
+    const uint32_t explained = waited != NULL ? waited->explained : shard->explained;
     struct wire_decisions_head head = {
         .session = session,
         .seq = seq,
@@ -255,9 +258,9 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
             head.leased = true;
         }
     }
-    const int len =
-        wire_encode_decisions(&head, &shard->columns, &shard->sources, NULL,
-                              effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
+    const int len = wire_encode_decisions(
+        &head, &shard->columns, &shard->sources, explain_wire(shard, explained, count),
+        effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
     ASSERT(len > 0);
     struct effect *effect = effects_add(effects, EFFECT_SEND_CLIENT);
     effect->target = connection;
@@ -273,6 +276,7 @@ static void release(struct shard *shard, uint32_t index)
         if (request->blocks[i] != POOL_NONE)
             pool_put(&shard->blocks, request->blocks[i]);
     shard->policies[request->policy].references--;
+    explain_end(shard, request->explained);
     pool_put(&shard->requests, index);
 }
 
@@ -293,6 +297,7 @@ static uint32_t current_request(struct shard *shard)
     request->seq = shard->checks.seq;
     request->count = shard->checks.count;
     request->policy = shard->policy;
+    request->explained = shard->explained;
     request->deadline_ns = shard->now_ns + (int64_t)shard->checks.timeout_ms * MS;
     if (request->deadline_ns > shard->now_ns + SHARD_DEADLINE_NS)
         request->deadline_ns = shard->now_ns + SHARD_DEADLINE_NS;
@@ -388,6 +393,8 @@ static void start_forward(const struct shard *shard, uint32_t item, uint32_t par
     forward->flags = wire_checks_at_most(checks, item) ? FORWARD_AT_MOST : 0;
     if ((checks->flags & WIRE_FLAG_RETRY) != 0)
         forward->flags |= FORWARD_RETRY;
+    if (shard->explained != POOL_NONE)
+        forward->flags |= FORWARD_EXPLAIN;
     forward->operation = (uint8_t)wire_checks_operation(checks, item);
     if (forward->operation == OPERATION_LEASE)
         forward->operation = OPERATION_CHECK; /* take_item has seen that it gives one */
@@ -619,8 +626,10 @@ static void finish_message(struct shard *shard, struct effects *effects)
         reply(shard, shard->current_connection, checks->session, checks->seq, at, checks->count,
               effects);
     shard->current = POOL_NONE;
-    if (request == NULL)
+    if (request == NULL) {
+        explain_end(shard, shard->explained);
         return;
+    }
     if (request->pending == 0) {
         release(shard, at);
         return;
@@ -646,6 +655,7 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
     }
     shard->current_connection = connection;
     shard->current = POOL_NONE;
+    explain_begin(shard);
     for (uint32_t item = 0; item < shard->checks.count; item++)
         take_item(shard, item, effects);
     decide_run(shard, effects);

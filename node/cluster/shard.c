@@ -63,6 +63,9 @@ static int take_memory(struct shard *shard)
         error = pool_init(&shard->blocks, allocator, SHARD_ROW_BLOCK * sizeof(struct row),
                           SHARD_ROW_BLOCKS_MAX);
     if (error == 0)
+        error =
+            pool_init(&shard->explains, allocator, sizeof(struct explained), SHARD_EXPLAINS_MAX);
+    if (error == 0)
         error = retry_init(&shard->retries, allocator, &options->secret, options->retry_sets);
     if (error == 0)
         error = merge_init(shard);
@@ -114,6 +117,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->next_flush_ns = now_ns + options->flush_ns;
     shard->keepalive.next_silence_ns = INT64_MAX;
     shard->current = POOL_NONE;
+    shard->explained = POOL_NONE;
     shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
     shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32); /* P1 */
@@ -142,6 +146,7 @@ void shard_free(struct shard **pointer)
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
+    pool_fini(&shard->explains);
     table_free(&shard->table);
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
@@ -285,6 +290,7 @@ static uint32_t vnode_of(const struct peer_record *record)
         return record->apart.vnode;
     case PEER_PING:
     case PEER_ANSWER:
+    case PEER_EXPLAIN:
     case PEER_STREAM:
     case PEER_ACK:
     case PEER_TYPE_END:
@@ -312,6 +318,10 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_ANSWER:
         parts_answered(shard, at, record->answer.ticket, &record->answer.answer, effects);
+        break;
+    case PEER_EXPLAIN:
+        parts_explained(shard, record->explain.ticket, record->explain.states,
+                        record->explain.count, effects);
         break;
     case PEER_MOVED:
         vnodes_moved(shard, at, record->moved.vnode, &record->moved.term, effects);

@@ -256,6 +256,7 @@ struct shard_stats {
     uint64_t bad_frames;
     uint64_t frames_dropped;     /* did not fit in what one step may send */
     uint64_t stand_ins;          /* parts decided in place of others, who were silent */
+    uint64_t explains_dropped;   /* messages whose limits were not gathered for want of room */
     uint64_t undone;             /* reservations given back */
     uint64_t undo_lost;          /* reservations that could not be given back in time */
     uint64_t unconfirmed;        /* changes not yet acknowledged by any replica, now */

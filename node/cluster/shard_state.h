@@ -30,6 +30,7 @@
 #include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
 #include "node/cluster/copy.h"
+#include "node/cluster/explain.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/retry.h"
@@ -336,8 +337,9 @@ struct request {
     uint64_t seq;
     uint32_t flags;
     uint32_t count;
-    uint32_t pending; /* parts not yet answered */
-    uint32_t policy;  /* index into policies */
+    uint32_t pending;   /* parts not yet answered */
+    uint32_t policy;    /* index into policies */
+    uint32_t explained; /* its block, or POOL_NONE */
     int64_t deadline_ns;
     uint32_t blocks[WIRE_CHECKS_MAX / SHARD_ROW_BLOCK];
 };
@@ -407,6 +409,7 @@ struct batch_item {
     uint8_t again;  /* FORWARD_RETRY, as it came */
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
     bool revoked;   /* the vnode is not decided here any more */
+    bool explains;  /* its rows are told, each */
     bool kept;      /* an undo of what another attempt has claimed: the rows only peek */
     uint8_t parts;
     uint8_t operation;
@@ -532,6 +535,7 @@ struct shard {
     uint32_t active_count;
     struct pool requests;
     struct pool blocks;
+    struct pool explains; /* struct explained */
     struct load loads[SHARD_LOADS_MAX];
     uint32_t load_count;
     struct refresh refresh;
@@ -546,7 +550,8 @@ struct shard {
     uint32_t sync; /* the newest name of a copy that was given */
     struct retry_memory retries;
     struct merge merge;
-    uint32_t current; /* the request of the message at hand, POOL_NONE if it needed none yet */
+    uint32_t current;   /* the request of the message at hand, POOL_NONE if it needed none yet */
+    uint32_t explained; /* the block of the message at hand, or POOL_NONE */
     struct wire_checks checks; /* the message at hand */
     uint64_t current_connection;
 
@@ -789,6 +794,9 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
                   struct effects *effects);
 void parts_answered(struct shard *shard, uint16_t peer, uint64_t ticket,
                     const struct answer *answer, struct effects *effects);
+/* What a part met elsewhere was told. */
+void parts_explained(struct shard *shard, uint64_t ticket, const struct peer_state *states,
+                     uint32_t count, struct effects *effects);
 void parts_moved(struct shard *shard, uint64_t ticket);
 /* Gives back what a part was granted, retrying until it is acknowledged. */
 void parts_undo(struct shard *shard, uint32_t index, struct effects *effects);

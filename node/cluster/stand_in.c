@@ -148,9 +148,10 @@ static bool decide_rows_of(struct shard *shard, const struct forward *forward,
     return true;
 }
 
-static void decide(struct shard *shard, const struct forward *forward, struct answer *answer)
+/* Decides, and says in `rows` how each limit stands. */
+static void decide(struct shard *shard, const struct forward *forward, struct answer *answer,
+                   struct limit_decision *rows)
 {
-    struct limit_decision rows[PEER_LIMITS_MAX];
     struct retry_memory_entry memory;
     struct forward looked = *forward;
     memset(answer, 0, sizeof *answer);
@@ -182,12 +183,31 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     shard->stats.stand_ins++;
 }
 
+/* What is told of the rows to who wants them explained. Returns their number. */
+static uint32_t states_of(const struct limit_decision *rows, uint32_t count,
+                          struct peer_state *states)
+{
+    for (uint32_t i = 0; i < count; i++)
+        states[i] = (struct peer_state){.allowed = rows[i].allowed != 0,
+                                        .limit = rows[i].limit,
+                                        .used = rows[i].used,
+                                        .remaining = rows[i].remaining,
+                                        .reset_after_ns = rows[i].reset_after_ns,
+                                        .retry_after_ns = rows[i].retry_after_ns};
+    return count;
+}
+
 void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
                         struct effects *effects)
 {
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct peer_state states[PEER_LIMITS_MAX];
     struct answer answer = {.status = ANSWER_UNAVAILABLE};
     if (vnodes_quorum(shard, forward->vnode) || stand_in_needed(shard, forward->vnode))
-        decide(shard, forward, &answer); /* N4: a majority is not in sight of one node */
+        decide(shard, forward, &answer, rows); /* N4: a majority is not in sight of one node */
+    if (answer.status == ANSWER_DECIDED && (forward->flags & FORWARD_EXPLAIN) != 0)
+        peer_put_explain(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
+                         states, states_of(rows, forward->limit_count, states));
     peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
 }
 
@@ -204,7 +224,11 @@ void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effe
         parts_send(shard, index, at, &forward, effects);
         return;
     }
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct peer_state states[PEER_LIMITS_MAX];
     struct answer answer;
-    decide(shard, &forward, &answer);
+    decide(shard, &forward, &answer, rows);
+    if (answer.status == ANSWER_DECIDED)
+        explain_part(shard, index, states, states_of(rows, forward.limit_count, states), effects);
     parts_answer(shard, index, &answer, shard->options.node_id, effects);
 }

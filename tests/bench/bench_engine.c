@@ -65,7 +65,7 @@ static void step(struct bench *bench)
     static uint8_t status[BATCH], allowed[BATCH];
     static uint64_t limit[BATCH], used[BATCH], remaining[BATCH], granted[BATCH];
     static int64_t reset[BATCH], retry[BATCH], delay[BATCH];
-    struct limit_decisions out = {status,  allowed, limit, used, remaining,
+    struct limit_decisions out = {status,  allowed, limit, used,  remaining,
                                   granted, reset,   retry, delay, NULL};
     const struct limit_batch batch = {.count = BATCH,
                                       .ids = bench->ids,

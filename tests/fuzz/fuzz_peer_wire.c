@@ -41,6 +41,10 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_ANSWER:
         peer_put_answer(writer, record->answer.ticket, &record->answer.answer);
         return true;
+    case PEER_EXPLAIN:
+        peer_put_explain(writer, record->explain.ticket, record->explain.states,
+                         record->explain.count);
+        return true;
     case PEER_MOVED:
         peer_put_moved(writer, record->moved.ticket, record->moved.vnode, &record->moved.term);
         return true;

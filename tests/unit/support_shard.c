@@ -720,6 +720,13 @@ uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms)
     return lab->seq;
 }
 
+uint64_t lab_send_explained(struct lab *lab, uint32_t at, uint32_t timeout_ms)
+{
+    send_frame(lab, at, ++lab->seq, WIRE_FLAG_EXPLAIN, timeout_ms);
+    wire_checks_builder_reset(&lab->builder);
+    return lab->seq;
+}
+
 void lab_send_again(struct lab *lab, uint32_t at, uint64_t seq, uint32_t timeout_ms)
 {
     send_frame(lab, at, seq, WIRE_FLAG_RETRY, timeout_ms);

@@ -220,6 +220,8 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
 /* Attributes as "name=value" texts, NULL at the end. */
 void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes);
 uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms);
+/* The same, and every limit that was met is to be told. */
+uint64_t lab_send_explained(struct lab *lab, uint32_t at, uint32_t timeout_ms);
 /* Gives shard `at` the client's frame that was encoded into lab->frame; `len` is what that gave. */
 void lab_client(struct lab *lab, uint32_t at, int len);
 /* The message sent last (or any, by its seq), as its caller would repeat it. */

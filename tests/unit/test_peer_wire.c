@@ -113,6 +113,11 @@ static const struct side_blob base_blob = {
 static const struct side_blob empty_blob = {
     .kind = SIDE_CONTRIBUTION, .term = {5, 6, 7}, .seq = UINT64_MAX};
 
+static const struct peer_state states[PEER_LIMITS_MAX] = {
+    {true, 100, 60, 40, 123456789, 0},
+    {false, UINT64_MAX, 1, 2, INT64_MAX, -1},
+};
+
 static void put_record(struct bytes_writer *writer, uint8_t type)
 {
     const struct forward forward = make_forward(PEER_LIMITS_MAX);
@@ -155,6 +160,9 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_side(writer, VNODE, slot_id, 2);
         peer_put_blob(writer, &base_blob, state_bytes);
         peer_put_blob(writer, &empty_blob, NULL);
+        break;
+    case PEER_EXPLAIN:
+        peer_put_explain(writer, 29, states, PEER_LIMITS_MAX);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -315,6 +323,33 @@ static void an_answer_reads_back_as_written(void **state)
     assert_true(got->degraded);
     assert_false(got->allowed);
     assert_false(got->soft);
+}
+
+/* What every limit of a part met is shown as if it had been met here. */
+static void an_explanation_reads_back_as_written(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct peer_record record;
+
+    (void)state;
+    assert_int_equal(next_of(data, record_bytes(PEER_EXPLAIN, data), &record), 1);
+    assert_int_equal(record.type, PEER_EXPLAIN);
+    assert_int_equal(record.explain.ticket, 29);
+    assert_int_equal(record.explain.count, PEER_LIMITS_MAX);
+    for (uint32_t i = 0; i < PEER_LIMITS_MAX; i++) {
+        const struct peer_state *got = &record.explain.states[i];
+        assert_int_equal(got->allowed, states[i].allowed);
+        assert_true(got->limit == states[i].limit && got->used == states[i].used);
+        assert_true(got->remaining == states[i].remaining);
+        assert_true(got->reset_after_ns == states[i].reset_after_ns);
+        assert_true(got->retry_after_ns == states[i].retry_after_ns);
+    }
+    for (uint8_t count = 0; count <= PEER_LIMITS_MAX + 1; count++) {
+        data[1 + 8] = count; /* behind type and ticket */
+        const size_t len = 1 + 8 + 1 + (size_t)count * 41;
+        assert_int_equal(next_of(data, len < BUFFER_LEN ? len : BUFFER_LEN, &record),
+                         count >= 1 && count <= PEER_LIMITS_MAX ? 1 : TG_EPROTOCOL);
+    }
 }
 
 /* The records that steer replication carry places and terms; each field has its own. */
@@ -516,8 +551,8 @@ static void a_vnode_out_of_range_is_refused(void **state)
     for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
         struct bytes_reader reader;
         const size_t len = record_bytes(type, data);
-        const bool has_vnode =
-            type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM && type != PEER_ACK;
+        const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
+                               type != PEER_ACK && type != PEER_EXPLAIN;
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);
         bytes_reader_init(&reader, data, len);
@@ -898,6 +933,7 @@ int main(void)
         cmocka_unit_test(a_ping_of_an_impossible_time_is_refused),
         cmocka_unit_test(a_forward_reads_back_as_written_with_any_number_of_limits),
         cmocka_unit_test(an_answer_reads_back_as_written),
+        cmocka_unit_test(an_explanation_reads_back_as_written),
         cmocka_unit_test(moved_stream_ack_and_term_read_back_as_written),
         cmocka_unit_test(guard_apart_and_diverged_read_back_as_written),
         cmocka_unit_test(a_side_record_gives_its_blobs_one_by_one),

@@ -1,0 +1,137 @@
+/* explain.c - gathering and telling what explain.h is about.
+ *
+ * Blocks are few, because people ask for explanations, not programs under load. The message at hand
+ * holds one from its beginning; if it has to wait, its request takes it along.
+ */
+#include "node/cluster/explain.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+
+void explain_begin(struct shard *shard)
+{
+    shard->explained = POOL_NONE;
+    if ((shard->checks.flags & WIRE_FLAG_EXPLAIN) == 0)
+        return;
+    ASSERT(shard->checks.count <= WIRE_EXPLAIN_ITEMS_MAX);
+    shard->explained = pool_get(&shard->explains);
+    if (shard->explained == POOL_NONE) {
+        shard->stats.explains_dropped++;
+        return;
+    }
+    struct explained *block = pool_at(&shard->explains, shard->explained);
+    memset(block->met, 0, sizeof block->met);
+}
+
+void explain_end(struct shard *shard, uint32_t explained)
+{
+    if (explained != POOL_NONE)
+        pool_put(&shard->explains, explained);
+}
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+static void keep(struct shard *shard, uint32_t explained, uint32_t item, uint32_t part,
+                 const struct policy_rule *rule, const struct limit *limit,
+                 const struct peer_state *states, uint32_t count)
+{
+    struct explained *block = pool_at(&shard->explains, explained);
+    ASSERT(item < WIRE_EXPLAIN_ITEMS_MAX && part < POLICY_PARTS_MAX && count <= PEER_LIMITS_MAX);
+    block->rules[item][part] = rule;
+    if (rule == NULL) {
+        const struct quantity_rate rate = {limit->count, limit->window_ns};
+        quantity_format_rate(&rate, block->windows[item]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t place = part * PEER_LIMITS_MAX + i;
+        block->states[item][place] = states[i];
+        block->met[item] |= UINT64_C(1) << place;
+    }
+}
+
+void explain_part(struct shard *shard, uint32_t index, const struct peer_state *states,
+                  uint32_t count, struct effects *effects)
+{
+    const struct part *part = parts_at(shard, index);
+    if (part->undo || count != part->forward.limit_count ||
+        (part->forward.flags & FORWARD_EXPLAIN) == 0)
+        return;
+    if (part->from_peer) {
+        peer_put_explain(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
+                         part->origin_ticket, states, count);
+        return;
+    }
+    const struct request *request = pool_at(&shard->requests, part->request);
+    if (request->explained != POOL_NONE)
+        keep(shard, request->explained, part->item, part->forward.retry.part, part->rule,
+             &part->forward.limits[0], states, count);
+}
+
+void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t part, uint32_t first,
+                  uint32_t end, struct effects *effects)
+{
+    const struct batch *batch = &shard->batch;
+    struct peer_state states[PEER_LIMITS_MAX];
+    const uint32_t count = end - first;
+    if (!item->explains || batch->status[first] != LIMIT_DECIDED)
+        return;
+    ASSERT(count <= PEER_LIMITS_MAX);
+    for (uint32_t row = first; row < end; row++)
+        states[row - first] = (struct peer_state){
+            .allowed = batch->allowed[row] != 0,
+            .limit = batch->limit[row],
+            .used = batch->used[row],
+            .remaining = batch->remaining[row],
+            .reset_after_ns = batch->reset_after_ns[row],
+            .retry_after_ns = batch->retry_after_ns[row],
+        };
+    if (item->part != POOL_NONE)
+        explain_part(shard, item->part, states, count, effects);
+    else if (item->from_peer)
+        peer_put_explain(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
+                         states, count);
+    else if (shard->explained != POOL_NONE)
+        keep(shard, shard->explained, item->item, part, item->rules[part], &batch->limits[first],
+             states, count);
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static int64_t ms_up(int64_t ns)
+{
+    return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
+}
+
+const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained, uint32_t count)
+{
+    struct wire_explain *out = &shard->explain;
+    uint32_t rows = 0;
+    if (explained == POOL_NONE)
+        return NULL;
+    const struct explained *block = pool_at(&shard->explains, explained);
+    for (uint32_t item = 0; item < count; item++) {
+        for (uint32_t place = 0; place < EXPLAIN_PLACES; place++) {
+            if ((block->met[item] >> place & 1) == 0)
+                continue;
+            const struct policy_rule *rule = block->rules[item][place / PEER_LIMITS_MAX];
+            const struct peer_state *state = &block->states[item][place];
+            const char *window =
+                rule != NULL ? rule->windows[place % PEER_LIMITS_MAX] : block->windows[item];
+            out->rows[rows++] = (struct wire_explain_row){
+                .rule = rule != NULL ? (struct wire_text){rule->name.data, rule->name.len}
+                                     : wire_text_of(""),
+                .window = wire_text_of(window),
+                .limit = state->limit,
+                .used = state->used,
+                .remaining = state->remaining,
+                .allowed = state->allowed,
+                .reset_after_ms = ms_up(state->reset_after_ns),
+                .retry_after_ms = state->allowed ? 0 : ms_up(state->retry_after_ns),
+            };
+        }
+        out->end[item] = rows;
+    }
+    return out;
+}
