@@ -255,9 +255,9 @@ $(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) -o $@ $(call pkg_libs,node)
 
 # The command line uses the library as any program would; base comes beside it because
-# the library keeps its own copy to itself.
-$(out)/tidegate: $(call objects,$(main.cli) $(sources.cli)) $(out)/libtidegate.a \
-                 $(call objects,$(floor_sources)) $(out)/core.list
+# the library keeps its own copy to itself, and the rules because it explains them by itself.
+$(out)/tidegate: $(call objects,$(main.cli) $(sources.cli) $(sources.policy)) \
+                 $(out)/libtidegate.a $(call objects,$(floor_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o %.a,$^) -o $@ $(call pkg_libs,cli)
 
 # An example is built as its reader would build it: one source, the header, the library.

@@ -42,6 +42,7 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_OWNER] = "owner",
     [CLI_RULES_LIST] = "rules list",
     [CLI_RULES_VALIDATE] = "rules validate",
+    [CLI_RULES_EXPLAIN] = "rules explain",
     [CLI_DRAIN] = "drain",
     [CLI_LEAVE] = "leave",
     [CLI_REMOVE] = "remove",
@@ -77,6 +78,8 @@ enum flag {
     FLAG_AT_MOST,
     FLAG_REPEAT,
     FLAG_LEASE,
+    FLAG_EXPLAIN,
+    FLAG_RULES,
     FLAG_FORCE,
     FLAG_NO_WAIT,
     FLAG_COUNT
@@ -103,6 +106,8 @@ static const struct {
     [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_LEASE)},
     [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
     [FLAG_LEASE] = {"lease", 0, true, NAMING},
+    [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
+    [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
 };
@@ -230,9 +235,9 @@ static int refuse_command(const struct raw *raw, const char *const *words, size_
     if (strcmp(words[0], "rules") != 0)
         return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
     if (count == 1)
-        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs list or validate behind it");
-    return refuse(raw, CLI_EXIT_USAGE, "unknown command 'rules %.64s'; expected list or validate",
-                  words[1]);
+        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs list, validate or explain behind it");
+    return refuse(raw, CLI_EXIT_USAGE,
+                  "unknown command 'rules %.64s'; expected list, validate or explain", words[1]);
 }
 
 static int check_flags(const struct raw *raw, enum cli_command command)
@@ -406,8 +411,9 @@ static int take_target(struct cli_arguments *out, const struct raw *raw, const c
         raw->values[FLAG_ALGORITHM] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--rate, --burst and --algorithm need --key");
     if (count == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attributes (name=value) or --key",
-                      command_names[out->command]);
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attributes (name=value)%s",
+                      command_names[out->command],
+                      out->command == CLI_RULES_EXPLAIN ? "" : " or --key");
     if (count > TG_ATTRIBUTES_MAX)
         return refuse(raw, CLI_EXIT_INVALID, "%zu attributes; expected at most %d", count,
                       (int)TG_ATTRIBUTES_MAX);
@@ -454,7 +460,7 @@ static int take_member(struct cli_arguments *out, const struct raw *raw, const c
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                          size_t count)
 {
-    if (((unsigned)KEYED & BIT(out->command)) != 0)
+    if (((unsigned)KEYED & BIT(out->command)) != 0 || out->command == CLI_RULES_EXPLAIN)
         return take_target(out, raw, words, count);
     if (out->command == CLI_HELP)
         return take_topic(out, raw, words, count);
@@ -512,6 +518,8 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
     out->force = raw->values[FLAG_FORCE] != NULL;
     out->no_wait = raw->values[FLAG_NO_WAIT] != NULL;
     out->at_most = raw->values[FLAG_AT_MOST] != NULL;
+    out->explain = raw->values[FLAG_EXPLAIN] != NULL;
+    out->file = raw->values[FLAG_RULES];
     return status;
 }
 

@@ -43,6 +43,7 @@ enum cli_command {
     CLI_OWNER,
     CLI_RULES_LIST,
     CLI_RULES_VALIDATE,
+    CLI_RULES_EXPLAIN,
     CLI_DRAIN,
     CLI_LEAVE,
     CLI_REMOVE,
@@ -70,7 +71,8 @@ struct cli_arguments {
     bool at_most;
     uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW */
     uint64_t repeat;
-    const char *file;
+    bool explain;
+    const char *file;   /* of rules; NULL: not given */
     const char *member; /* of CLI_REMOVE: a name or an id */
     bool force;
     bool no_wait;

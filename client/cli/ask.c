@@ -6,6 +6,7 @@
  *
  * The first request that gets no decision ends the run: those behind it would wait as long.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +19,13 @@
 
 enum {
     DECISION_FIELDS = 15, /* and lease_id, where there is one */
-    DECISION_TOKENS = 2 * (DECISION_FIELDS + 1) + 1,
-    LEASE_LEN = 17, /* as text */
+    LEASE_LEN = 17,       /* as text */
+    EXPLAIN_FIELDS = 8,
+    DECISION_TOKENS = 2 * (DECISION_FIELDS + 2) + 1 + TG_EXPLAIN_MAX * (2 * EXPLAIN_FIELDS + 1),
     /* names and numbers need less than half of it */
-    DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX
+    EXPLAIN_LEN = 256 + WIRE_RULE_MAX + WIRE_WINDOW_MAX,
+    DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
+                   TG_EXPLAIN_MAX * EXPLAIN_LEN
 };
 
 /* ---- one decision ---------------------------------------------------------------------------- */
@@ -56,9 +60,28 @@ static void format_lease(uint64_t lease_id, char out[LEASE_LEN])
     (void)snprintf(out, LEASE_LEN, "%016llx", (unsigned long long)lease_id);
 }
 
-static void put_decision(struct mp_writer *writer, const tg_decision_t *decision)
+static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size_t count)
 {
-    mp_put_map(writer, DECISION_FIELDS + (decision->lease_id != 0 ? 1 : 0));
+    mp_put_str(writer, "explain");
+    mp_put_array(writer, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        mp_put_map(writer, EXPLAIN_FIELDS);
+        put_text(writer, "rule", rows[i].rule);
+        put_text(writer, "window", rows[i].window);
+        put_uint(writer, "limit", rows[i].limit);
+        put_uint(writer, "used", rows[i].used);
+        put_uint(writer, "remaining", rows[i].remaining);
+        put_bool(writer, "allowed", rows[i].allowed != 0);
+        put_int(writer, "reset_after_ms", rows[i].reset_after_ms);
+        put_int(writer, "retry_after_ms", rows[i].retry_after_ms);
+    }
+}
+
+static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
+                         const tg_explain_t *explain)
+{
+    mp_put_map(writer,
+               DECISION_FIELDS + (size_t)(decision->lease_id != 0) + (size_t)(explain != NULL));
     put_bool(writer, "allowed", decision->allowed != 0);
     put_text(writer, "outcome", tg_outcome_name(decision->outcome));
     put_text(writer, "rule", decision->rule);
@@ -79,15 +102,18 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
         format_lease(decision->lease_id, lease);
         put_text(writer, "lease_id", lease);
     }
+    if (explain != NULL)
+        put_explain(writer, explain, decision->explain_count);
 }
 
-static void add_document(struct cli_text *text, const tg_decision_t *decision, bool yaml)
+static void add_document(struct cli_text *text, const tg_decision_t *decision,
+                         const tg_explain_t *explain, bool yaml)
 {
     uint8_t bytes[DECISION_LEN];
     struct mp_token tokens[DECISION_TOKENS];
     struct mp_writer writer;
     mp_writer_init(&writer, bytes, sizeof bytes);
-    put_decision(&writer, decision);
+    put_decision(&writer, decision, explain);
     const int count =
         writer.failed ? TG_ETOOBIG : mp_parse(bytes, writer.len, tokens, DECISION_TOKENS);
     if (count < 0)
@@ -98,14 +124,16 @@ static void add_document(struct cli_text *text, const tg_decision_t *decision, b
         cli_json(text, tokens, (size_t)count);
 }
 
-void cli_decision_json(struct cli_text *text, const tg_decision_t *decision)
+void cli_decision_json(struct cli_text *text, const tg_decision_t *decision,
+                       const tg_explain_t *explain)
 {
-    add_document(text, decision, false);
+    add_document(text, decision, explain, false);
 }
 
-void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision)
+void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision,
+                       const tg_explain_t *explain)
 {
-    add_document(text, decision, true);
+    add_document(text, decision, explain, true);
 }
 
 /* ---- as a table ------------------------------------------------------------------------------ */
@@ -167,6 +195,41 @@ static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *deci
     }
 }
 
+static const char *const explain_headers[] = {"  RULE",    "WINDOW",  "LIMIT", "USED",
+                                              "REMAINING", "ALLOWED", "RETRY", "RESET"};
+
+enum { EXPLAIN_COLUMNS = sizeof explain_headers / sizeof *explain_headers };
+static_assert((int)EXPLAIN_COLUMNS == (int)EXPLAIN_FIELDS, "every field has its column");
+
+/* The limits that a request met, indented below its line. */
+static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg_explain_t *rows)
+{
+    struct cli_grid grid;
+    if (decision->explain_count == 0) {
+        cli_text_str(&cli->text, "  it met no limit, or the node had no room to gather them\n");
+        return;
+    }
+    cli_grid_init(&grid, explain_headers, EXPLAIN_COLUMNS, cli->colour);
+    for (size_t i = 0; i < decision->explain_count; i++) {
+        struct cli_text name;
+        cli_text_init(&name);
+        cli_text_str(&name, "  ");
+        const char *rule = rows[i].rule[0] != '\0' ? rows[i].rule : "-";
+        cli_text_shown(&name, rule, strlen(rule));
+        cli_grid_add(&grid, name.data != NULL ? name.data : "");
+        cli_text_fini(&name);
+        add_text_cell(&grid, rows[i].window);
+        add_uint_cell(&grid, rows[i].limit);
+        add_uint_cell(&grid, rows[i].used);
+        add_uint_cell(&grid, rows[i].remaining);
+        cli_grid_add(&grid, rows[i].allowed ? "yes" : "no");
+        add_span_cell(&grid, rows[i].retry_after_ms);
+        add_span_cell(&grid, rows[i].reset_after_ms);
+    }
+    cli_grid_write(&grid, &cli->text);
+    cli_grid_fini(&grid);
+}
+
 /* Rows come one by one: columns whose values grow start with room for what usually comes. */
 static void init_grid(struct cli_grid *grid, bool leases, bool colour)
 {
@@ -203,7 +266,7 @@ static tg_operation_t operation_of(enum cli_command command)
     }
 }
 
-static tg_request_t make_request(const struct cli_arguments *arguments)
+static tg_request_t make_request(const struct cli_arguments *arguments, tg_explain_t *explain)
 {
     tg_request_t request = arguments->key != NULL
                                ? tg_request_inline(arguments->key, &arguments->limit)
@@ -212,19 +275,26 @@ static tg_request_t make_request(const struct cli_arguments *arguments)
     request.cost = arguments->cost;
     request.at_most = arguments->at_most;
     request.lease_id = arguments->lease_id;
+    if (arguments->explain) {
+        request.explain = explain;
+        request.explain_max = TG_EXPLAIN_MAX;
+    }
     return request;
 }
 
-static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *decision)
+static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *decision,
+                const tg_explain_t *explain)
 {
     if (cli->arguments->output == CLI_JSON) {
-        cli_decision_json(&cli->text, decision);
+        cli_decision_json(&cli->text, decision, explain);
         cli_text_str(&cli->text, "\n");
     } else if (cli->arguments->output == CLI_YAML) {
-        cli_decision_yaml(&cli->text, decision);
+        cli_decision_yaml(&cli->text, decision, explain);
     } else {
         add_row(grid, cli->arguments->command == CLI_LEASE, decision);
         cli_grid_write(grid, &cli->text);
+        if (explain != NULL)
+            add_explain(cli, decision, explain);
     }
     return cli_flush(cli);
 }
@@ -232,7 +302,8 @@ static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *dec
 int cli_ask(struct cli *cli)
 {
     const struct cli_arguments *arguments = cli->arguments;
-    const tg_request_t request = make_request(arguments);
+    tg_explain_t rows[TG_EXPLAIN_MAX];
+    const tg_request_t request = make_request(arguments, rows);
     struct cli_grid grid;
     int status = CLI_EXIT_OK;
     bool denied = false;
@@ -245,7 +316,7 @@ int cli_ask(struct cli *cli)
             break;
         }
         denied = denied || !decision.allowed;
-        status = show(cli, &grid, &decision);
+        status = show(cli, &grid, &decision, request.explain);
     }
     cli_grid_fini(&grid);
     return status == CLI_EXIT_OK && denied ? CLI_EXIT_DENIED : status;

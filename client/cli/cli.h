@@ -2,7 +2,8 @@
  *
  *   main.c --arguments.c--> struct cli --ask.c------> tg_check ...   check peek hit refund reset
  *                                      --inspect.c--> tg_admin       status members ring owner
- *                                                                     rules
+ *                                                                     rules list
+ *                                      --judge.c----> policy_compile rules validate, explain
  *                                      --change.c---> tg_admin       drain leave remove
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
@@ -31,15 +32,28 @@ struct cli {
 
 /* check, peek, hit, refund, reset: asks and prints each decision. Returns the exit status. */
 MUST_USE int cli_ask(struct cli *cli);
-/* Adds a decision's JSON, the interface that scripts read, without a line's end. Pure. */
-void cli_decision_json(struct cli_text *text, const tg_decision_t *decision);
+/* Adds a decision's JSON, the interface that scripts read, without a line's end; with `explain`
+ * (decision->explain_count rows, or NULL) it has one field more, of that name. Pure. */
+void cli_decision_json(struct cli_text *text, const tg_decision_t *decision,
+                       const tg_explain_t *explain);
 /* The same as one element of a YAML sequence. Pure. */
-void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision);
+void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision,
+                       const tg_explain_t *explain);
 
 /* ---- inspect.c ---- */
 
-/* status, members, ring, owner, rules list, rules validate. Returns the exit status. */
+/* status, members, ring, owner, rules list. Returns the exit status. */
 MUST_USE int cli_inspect(struct cli *cli);
+struct mp_writer;
+/* One field of a question's map: `attributes`. */
+void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *arguments);
+
+/* ---- judge.c ---- */
+
+/* Whether the command needs no node. Pure. */
+bool cli_judges_offline(const struct cli_arguments *arguments);
+/* rules validate, rules explain. Returns the exit status. */
+MUST_USE int cli_judge(struct cli *cli);
 
 /* ---- change.c ---- */
 

@@ -31,6 +31,8 @@ static const char flag_at_most[] =
 static const char flag_lease[] = "  --lease ID           the lease, as the admission gave it\n";
 static const char flag_repeat[] =
     "  --repeat N           N requests one after the other, each shown\n";
+static const char flag_explain[] =
+    "  --explain            show every limit that was met, each with its state\n";
 static const char flag_watch[] =
     "  --watch              show it again every second, until interrupted\n";
 
@@ -106,10 +108,20 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_RULES_LIST] = {"", "the rules in force", "",
                         "  tidegate rules list\n"
                         "  tidegate rules list -o yaml\n"},
-    [CLI_RULES_VALIDATE] = {"FILE", "whether a node would take a rules file; nothing is changed",
-                            "FILE may be - for standard input. What is wrong is said as\n"
-                            "FILE:LINE:COLUMN: message, with exit status 3.\n",
-                            "  tidegate rules validate rules.yaml\n"},
+    [CLI_RULES_VALIDATE] =
+        {"FILE", "whether a rules file is good; nothing is changed",
+         "FILE may be - for standard input. What is wrong is said as\n"
+         "FILE:LINE:COLUMN: message, with exit status 3. No node is asked, unless one is named\n"
+         "by --endpoint: a node of another version may judge otherwise.\n",
+         "  tidegate rules validate rules.yaml\n"
+         "  tidegate -e tcp://10.0.0.2:7600 rules validate rules.yaml\n"},
+    [CLI_RULES_EXPLAIN] =
+        {"attr=value... [--rules FILE]", "which rules act on a request, and why others do not",
+         "Nothing is counted. With --rules the rules of FILE (- for standard input) are meant,\n"
+         "and no node is asked; without it, those in force at the node that is asked. What the\n"
+         "limits say is told by `tidegate peek --explain`.\n",
+         "  tidegate rules explain api=/signup phone=+15550100 --rules rules.yaml\n"
+         "  tidegate rules explain api=/signup phone=+15550100 -o json\n"},
     [CLI_DRAIN] =
         {"[--no-wait] [--timeout DURATION]",
          "move all that the node that is asked holds away, out of the ring",
@@ -230,8 +242,10 @@ void cli_help(struct cli_text *text, enum cli_command topic)
         cli_text_str(text, flag_at_most);
     if (names_lease(topic))
         cli_text_str(text, flag_lease);
-    if (is_asking(topic))
+    if (is_asking(topic)) {
         cli_text_str(text, flag_repeat);
+        cli_text_str(text, flag_explain);
+    }
     if (topic == CLI_STATUS || topic == CLI_MEMBERS || topic == CLI_RING) {
         cli_text_str(text, "\n");
         cli_text_str(text, flag_watch);

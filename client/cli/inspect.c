@@ -1,21 +1,17 @@
-/* inspect.c - status, members, ring, owner and rules: asks a node and prints what it says.
+/* inspect.c - status, members, ring, owner, rules list: asks a node and prints what it says.
  *
  * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy` and
- * `reasons` of a status, and `ok` of a validation.
+ * `reasons` of a status.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/mp.h"
 #include "client/cli/answer.h"
 #include "client/cli/cli.h"
-#include "client/protocol/wire.h"
 
 enum {
-    RULES_LEN_MAX = WIRE_MESSAGE_MAX - 1024, /* a file must fit into one message */
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     WAIT_MS_DEFAULT = 30000,
     PAUSE_MIN_MS = 50,
@@ -135,6 +131,16 @@ static int wait_healthy(struct cli *cli)
 
 /* ---- owner ----------------------------------------------------------------------------------- */
 
+void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *arguments)
+{
+    mp_put_str(writer, "attributes");
+    mp_put_map(writer, arguments->attribute_count);
+    for (size_t i = 0; i < arguments->attribute_count; i++) {
+        mp_put_str(writer, arguments->attributes[i].name);
+        mp_put_strn(writer, arguments->attributes[i].value, arguments->attributes[i].value_len);
+    }
+}
+
 static int owner(struct cli *cli)
 {
     const struct cli_arguments *arguments = cli->arguments;
@@ -146,107 +152,10 @@ static int owner(struct cli *cli)
         mp_put_str(&question, "key");
         mp_put_str(&question, arguments->key);
     } else {
-        mp_put_str(&question, "attributes");
-        mp_put_map(&question, arguments->attribute_count);
-        for (size_t i = 0; i < arguments->attribute_count; i++) {
-            mp_put_str(&question, arguments->attributes[i].name);
-            mp_put_strn(&question, arguments->attributes[i].value,
-                        arguments->attributes[i].value_len);
-        }
+        cli_put_attributes(&question, arguments);
     }
     ASSERT(!question.failed); /* arguments.c bounds what goes in */
     return ask_and_show(cli, "owner", &question);
-}
-
-/* ---- rules validate -------------------------------------------------------------------------- */
-
-/* Reads the whole file; `text` has RULES_LEN_MAX + 1 bytes. The length, or -1 after complaining. */
-static long read_rules(const char *path, char *text)
-{
-    const bool is_stdin = strcmp(path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(path, "rb");
-    if (file == NULL) {
-        cli_complain("cannot open %s: %s", path, strerror(errno));
-        return -1;
-    }
-    const size_t len = fread(text, 1, RULES_LEN_MAX + 1, file);
-    const bool bad = ferror(file) != 0;
-    const int error = errno;
-    if (!is_stdin)
-        (void)fclose(file);
-    if (bad)
-        cli_complain("cannot read %s: %s", path, strerror(error));
-    else if (len > RULES_LEN_MAX)
-        cli_complain("%s is larger than %d bytes", path, (int)RULES_LEN_MAX);
-    return bad || len > RULES_LEN_MAX ? -1 : (long)len;
-}
-
-/* Says what a refused file needs, as compilers do, so that editors jump there. */
-static int refuse_rules(const char *path, const struct cli_answer *answer)
-{
-    struct mp_cursor cursor;
-    size_t len = 0;
-    const char *message = "";
-    const uint64_t line = cli_answer_find(answer, "line", &cursor) ? mp_get_uint(&cursor) : 0;
-    const uint64_t column = cli_answer_find(answer, "column", &cursor) ? mp_get_uint(&cursor) : 0;
-    if (cli_answer_find(answer, "message", &cursor))
-        message = mp_get_str(&cursor, &len);
-    struct cli_text text;
-    cli_text_init(&text);
-    cli_text_shown(&text, path, strlen(path));
-    cli_text_format(&text, ":%llu:%llu: ", (unsigned long long)line, (unsigned long long)column);
-    cli_text_shown(&text, message, message != NULL ? len : 0);
-    cli_text_str(&text, "\n");
-    if (!text.failed)
-        (void)fwrite(text.data, 1, text.len, stderr);
-    cli_text_fini(&text);
-    return CLI_EXIT_INVALID;
-}
-
-static int judge_rules(struct cli *cli, const struct cli_answer *answer)
-{
-    const char *path = cli->arguments->file;
-    const bool ok = cli_answer_true(answer, "ok");
-    int status = CLI_EXIT_OK;
-    if (cli->arguments->output != CLI_TABLE) {
-        status = cli_answer_show(cli, answer);
-    } else if (ok) {
-        struct mp_cursor cursor;
-        const uint64_t rules = cli_answer_find(answer, "rules", &cursor) ? mp_get_uint(&cursor) : 0;
-        cli_text_shown(&cli->text, path, strlen(path));
-        cli_text_format(&cli->text, ": ok, %llu %s\n", (unsigned long long)rules,
-                        rules == 1 ? "rule" : "rules");
-        status = cli_flush(cli);
-    }
-    return ok ? status : refuse_rules(path, answer);
-}
-
-static int validate(struct cli *cli)
-{
-    enum { ROOM = RULES_LEN_MAX + 64 };
-    struct cli_answer answer;
-    struct mp_writer question;
-    char *text = alloc_get(alloc_heap(), RULES_LEN_MAX + 1);
-    uint8_t *bytes = alloc_get(alloc_heap(), ROOM);
-    int status = CLI_EXIT_INVALID;
-    long len = -1;
-    if (text == NULL || bytes == NULL)
-        cli_complain("out of memory to read %s", cli->arguments->file);
-    else
-        len = read_rules(cli->arguments->file, text);
-    if (len >= 0) {
-        mp_writer_init(&question, bytes, ROOM);
-        mp_put_map(&question, 1);
-        mp_put_str(&question, "text");
-        mp_put_strn(&question, text, (size_t)len);
-        ASSERT(!question.failed);
-        const int code = cli_answer_ask(cli, "rules.validate", &question, cli->timeout_ms, &answer);
-        status = code == 0 ? judge_rules(cli, &answer) : cli_answer_fail(cli, code, &answer);
-        cli_answer_fini(&answer);
-    }
-    alloc_put(alloc_heap(), bytes, ROOM);
-    alloc_put(alloc_heap(), text, RULES_LEN_MAX + 1);
-    return status;
 }
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
@@ -259,8 +168,6 @@ int cli_inspect(struct cli *cli)
         return owner(cli);
     case CLI_RULES_LIST:
         return ask_and_show(cli, "rules.list", NULL);
-    case CLI_RULES_VALIDATE:
-        return validate(cli);
     default:
         break;
     }

@@ -1,7 +1,7 @@
 /* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
  *
- * It decides nothing: arguments.c understands, ask.c, inspect.c and change.c do. A command that
- * needs no node (help, version) is answered without opening anything.
+ * It decides nothing: arguments.c understands, ask.c, inspect.c, judge.c and change.c do. A command
+ * that needs no node (help, version, rules of a file) is answered without opening anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +62,8 @@ static int run_command(struct cli *cli)
     const enum cli_command command = cli->arguments->command;
     if (command <= CLI_RENEW)
         return cli_ask(cli);
+    if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)
+        return cli_judge(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
     return changes ? cli_change(cli) : cli_inspect(cli);
 }
@@ -95,7 +97,7 @@ static int run(struct cli *cli)
     case CLI_VERSION:
         return show_version(cli);
     default:
-        return run_connected(cli);
+        return cli_judges_offline(cli->arguments) ? cli_judge(cli) : run_connected(cli);
     }
 }
 

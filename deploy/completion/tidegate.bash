@@ -7,10 +7,11 @@ _tidegate_flags() {
     local common="-e --endpoint -o --output --timeout -h --help --version"
     local target="--key --rate --burst --algorithm"
     case "$1" in
-    check | peek | lease) echo "$common $target --cost --at-most --repeat" ;;
-    hit | refund) echo "$common $target --cost --repeat" ;;
-    reset) echo "$common $target --repeat" ;;
+    check | peek | lease) echo "$common $target --cost --at-most --repeat --explain" ;;
+    hit | refund) echo "$common $target --cost --repeat --explain" ;;
+    reset) echo "$common $target --repeat --explain" ;;
     release | renew) echo "$common $target --lease" ;;
+    "rules explain") echo "$common --rules" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait" ;;
     members | ring) echo "$common --watch" ;;
@@ -30,7 +31,7 @@ _tidegate() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${COMP_WORDS[i]}"
         case "$word" in
-        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease)
+        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | --rules)
             ((i++))
             ;;
         -*) ;;
@@ -61,19 +62,27 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "tcp://127.0.0.1:7600" -- "$current")
         return
         ;;
+    --rules)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
     --timeout | --key | --rate | --burst | --cost | --repeat | --lease)
         return
         ;;
     esac
 
+    local flags_of="$command"
+    if [ "$command" = rules ]; then
+        flags_of="$command $subcommand"
+    fi
     if [[ "$current" == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_tidegate_flags "$command")" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "$(_tidegate_flags "$flags_of")" -- "$current")
     elif [ -z "$command" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [ "$command" = help ] && [ -z "$subcommand" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "list validate" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "list validate explain" -- "$current")
     elif [ "$command $subcommand" = "rules validate" ]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi

@@ -152,9 +152,15 @@ static const struct {
     const char *command;
     void (*answer)(struct answer_context *context);
 } commands[] = {
-    {"status", answer_status},    {"members", answer_members},         {"ring", answer_ring},
-    {"rules.list", answer_rules}, {"rules.validate", answer_validate}, {"drain", answer_drain},
-    {"leave", answer_leave},      {"remove", answer_remove},
+    {"status", answer_status},
+    {"members", answer_members},
+    {"ring", answer_ring},
+    {"rules.list", answer_rules},
+    {"rules.validate", answer_validate},
+    {"rules.explain", answer_explain},
+    {"drain", answer_drain},
+    {"leave", answer_leave},
+    {"remove", answer_remove},
 };
 
 static void dispatch(struct answer_context *context)

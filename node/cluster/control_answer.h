@@ -1,7 +1,7 @@
 /* control_answer.h - what the files that answer operators share (control_admin.c dispatches).
  *
  *     control_admin.c --> control_status.c   status
- *                     --> control_rules.c    rules.list, rules.validate
+ *                     --> control_rules.c    rules.list, rules.validate, rules.explain
  *                     --> control_change.c   drain, leave, remove
  *                     --> (itself)           members, ring
  *
@@ -44,6 +44,7 @@ bool answer_argument(const struct answer_context *context, const char *name,
 void answer_status(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);
+void answer_explain(struct answer_context *context);
 void answer_drain(struct answer_context *context);
 void answer_leave(struct answer_context *context);
 void answer_remove(struct answer_context *context);

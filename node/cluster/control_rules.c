@@ -1,9 +1,11 @@
-/* control_rules.c - what operators ask about rules: those in force, and whether new ones compile.
+/* control_rules.c - what operators ask about rules: those in force, why they act on a request or do
+ * not, and whether new ones compile.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "node/cluster/control_answer.h"
+#include "node/policy/policy_report.h"
 
 enum { RULE_TEXT_LEN = 8192 };
 
@@ -68,4 +70,44 @@ void answer_validate(struct answer_context *context)
     put_field_uint(writer, "line", error.line);
     put_field_uint(writer, "column", error.column);
     put_field_str(writer, "message", error.message);
+}
+
+/* The attributes of the question; false if it is not a map of texts within the bounds. */
+static bool read_attributes(const struct answer_context *context,
+                            struct policy_attribute *attributes, size_t *count)
+{
+    struct mp_cursor cursor;
+    if (!answer_argument(context, "attributes", &cursor) || mp_peek_type(&cursor) != MP_MAP)
+        return false;
+    *count = mp_get_map(&cursor);
+    if (*count > POLICY_ATTRIBUTES_MAX)
+        return false;
+    for (size_t i = 0; i < *count; i++) {
+        attributes[i].name = mp_get_str(&cursor, &attributes[i].name_len);
+        attributes[i].value = mp_get_str(&cursor, &attributes[i].value_len);
+    }
+    return !cursor.failed;
+}
+
+void answer_explain(struct answer_context *context)
+{
+    const struct allocator *allocator = context->control->allocator;
+    const struct policy *policy = context->report->policy;
+    const size_t rules = policy_rule_count(policy) + 1;
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
+    struct policy_result result;
+    size_t count = 0;
+    struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
+    if (reasons == NULL)
+        answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
+    else if (!read_attributes(context, attributes, &count) ||
+             policy_explain(policy, attributes, count, &result, reasons) != 0)
+        answer_error(context, TG_EINVALID,
+                     "rules.explain: expected {\"attributes\": {name: value}} with at most 32 "
+                     "attributes, values of at most 1024 bytes");
+    else {
+        answer_begin(context);
+        policy_report_put(context->writer, policy, &result, reasons);
+    }
+    alloc_put(allocator, reasons, rules * sizeof *reasons);
 }

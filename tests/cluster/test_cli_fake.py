@@ -55,6 +55,8 @@ class Node(threading.Thread):
         self.endpoint = f"tcp://127.0.0.1:{self.port}"
         self.stopping = threading.Event()
         self.used = {}       # key -> tokens taken; each key has its template's burst or count, never refilled
+        self.explain = []    # what every item met, for who asks
+        self.flags = 0       # of the last CHECKS
         self.checks = []     # (operation, cost, values) of every item that came
         self.replies = {"status": (0, STATUS), "members": (0, [MEMBER]), "ring": (0, RING), "owner": (0, [OWNER]),
                         "rules.list": (0, [RULE]), "rules.validate": (0, {"ok": True, "rules": 1})}
@@ -94,9 +96,10 @@ class Node(threading.Thread):
             return [1, 9, session, message[3], code, value() if callable(value) else value]
         return None
 
-    def decide(self, session, seq, _flags, _timeout, templates, n, operations, costs, indexes, values):
+    def decide(self, session, seq, flags, _timeout, templates, n, operations, costs, indexes, values):
         costs, indexes = struct.unpack(f"<{n}Q", costs), struct.unpack(f"<{n}H", indexes)
         rows, at = [], 0
+        self.flags = flags
         for i in range(n):
             template, read = templates[indexes[i]], []
             for _ in range(1 if template[0] == 0 else len(template) - 1):
@@ -110,7 +113,8 @@ class Node(threading.Thread):
         source = ["", "5/min", 200, "", "n1"] if templates[0][0] == 0 else ["signup", "5/h", 429, "SLOW\x1b[2J", "n1"]
         return [1, 6, session, seq, 1, n, column(0, "B"), column(1, "B"), column(2, "Q"), column(3, "Q"), column(4, "Q"),
                 column(5, "Q"), column(6, "q"), column(7, "q"), column(8, "q"), struct.pack(f"<{n}H", *[0] * n),
-                struct.pack(f"<{n}I", *[NO_VNODE] * n), [source], None]
+                struct.pack(f"<{n}I", *[NO_VNODE] * n), [source],
+                [self.explain] * n if flags & 2 else None]
 
     def count(self, template, operation, cost, key):
         limit = (template[4] or template[2]) if template[0] == 0 else 5
@@ -367,9 +371,82 @@ def test_a_bad_rules_file_is_named_with_line_and_column(node, tmp_path):
     assert done.returncode == INVALID and "larger than" in done.stderr
 
 
+RULES = """\
+rules:
+  - {name: inside, priority: 9, match: {ip: [10.0.0.0/8]}, action: allow}
+  - {name: per-phone, key: [phone], mode: {soft: {exceed: 10%}}, limits: [{rate: 5/h}, {rate: 30/24h, burst: 7}]}
+"""
+
+
+# Without a node named, a file is judged by the program itself, in the same words and shapes.
+def test_rules_are_validated_without_a_node(tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULES)
+    done = tidegate("rules", "validate", str(path))
+    assert (done.returncode, done.stdout, done.stderr) == (ALLOWED, f"{path}: ok, 2 rules\n", "")
+    done = tidegate("rules", "validate", "-", "-o", "json", stdin=RULES)
+    assert lines(done)[0]["ok"] is True and lines(done)[0]["rules"] == 2 and len(lines(done)[0]["digest"]) == 16
+    done = tidegate("rules", "validate", "-", stdin='{"api":{"/a":[{"caller":"u","request-count":20,"time":60}]}}')
+    assert (done.returncode, done.stdout) == (ALLOWED, "-: ok, 1 rule\n")
+    path.write_text(RULES.replace("phone]", "phone, phone]"))
+    done = tidegate("rules", "validate", str(path))
+    sentence = f'{path}:3:36: key: found attribute "phone" twice; expected it once\n'
+    assert (done.returncode, done.stdout, done.stderr) == (INVALID, "", sentence)
+    done = tidegate("rules", "validate", str(path), "-o", "json")
+    assert done.returncode == INVALID
+    assert (lines(done)[0]["ok"], lines(done)[0]["line"], lines(done)[0]["column"]) == (False, 3, 36)
+
+
+# Which rules act and why others do not is told from a file, without any node.
+def test_rules_are_explained_without_a_node(tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULES)
+    asked = ("rules", "explain", "phone=1", "ip=11.0.0.1", "--rules", str(path))
+    done = tidegate(*asked, "-o", "json")
+    told = lines(done)[0]
+    assert (done.returncode, told["action"], told["allowed"]) == (ALLOWED, "limits", True)
+    assert [(limit["rule"], limit["window"], limit["exceed_percent"], limit["key"]) for limit in told["limits"]] == [
+        ("per-phone", "5/h", 10, ["phone=1"]), ("per-phone", "30/d", 10, ["phone=1"])]
+    assert [(rule["name"], rule["acts"], rule["why"]) for rule in told["rules"]] == [
+        ("inside", False, "value"), ("per-phone", True, "acts")]
+    assert told["rules"][0]["because"] == 'ip is "11.0.0.1"; expected "10.0.0.0/8"'
+    table = tidegate(*asked).stdout
+    assert re.search(r"^inside +9 +allow +no +value +ip is", table, re.MULTILINE), table
+    path.write_text("rules: nonsense")
+    done = tidegate(*asked)
+    assert (done.returncode, done.stdout) == (INVALID, "") and f"{path}:1:8: " in done.stderr
+
+
+# Without a file the node is asked, and what it says is shown as it comes.
+def test_rules_are_explained_by_the_node(node):
+    node.replies["rules.explain"] = (0, {"action": "block", "rules": [{"name": "r", "acts": True}]})
+    done = tidegate("rules", "explain", "phone=1", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [{"action": "block", "rules": [{"name": "r", "acts": True}]}]
+    assert node.asked == [("rules.explain", {"attributes": {"phone": "1"}})]
+
+
+# With --explain the request asks for it, and every limit is shown, below its line or in the JSON.
+def test_every_limit_is_shown_when_asked_for(node):
+    node.explain = [["r", "5/h", 5, 6, 0, False, 100, -1], ["s\x1b", "9/d", 9, 1, 8, True, 50, 0]]
+    words = ("check", "--key", "a", "--rate", "5/60s", "--explain")
+    told = lines(tidegate(*words, "-o", "json", endpoint=node.endpoint))[0]
+    assert told["explain"] == [
+        {"rule": "r", "window": "5/h", "limit": 5, "used": 6, "remaining": 0, "allowed": False, "reset_after_ms": 100,
+         "retry_after_ms": -1},
+        {"rule": "s\x1b", "window": "9/d", "limit": 9, "used": 1, "remaining": 8, "allowed": True, "reset_after_ms": 50,
+         "retry_after_ms": 0}]
+    assert node.flags & 2
+    header, row, inner, *rest = tidegate(*words, endpoint=node.endpoint).stdout.splitlines()
+    assert header.startswith("ALLOWED") and row.startswith("yes") and inner.startswith("  RULE")
+    assert rest[0].split() == ["r", "5/h", "5", "6", "0", "no", "never", "100ms"] and rest[1].startswith("  s?")
+    assert len(rest) == 2
+    told = lines(tidegate(*words[:-1], "-o", "json", endpoint=node.endpoint))[0]
+    assert "explain" not in told and not node.flags & 2
+
+
 @pytest.mark.parametrize("arguments, status, words", [
     ([], USAGE, "command is missing"), (["chek"], USAGE, "'chek'"), (["check"], USAGE, "needs attributes"),
-    (["check", "a=b", "--explain"], USAGE, "'--explain'"), (["check", "--key", "a"], USAGE, "--rate"),
+    (["check", "a=b", "--explian"], USAGE, "'--explian'"), (["check", "--key", "a"], USAGE, "--rate"),
     (["check", "a"], INVALID, "name=value"), (["check", "--key", "a", "--rate", "5/60q"], INVALID, '"q"'),
     (["members", "-o", "xml"], INVALID, "table, json or yaml"), (["-e", "udp://x", "members"], INVALID, "tcp://")])
 def test_a_wrong_command_line_is_explained(arguments, status, words):
@@ -440,7 +517,7 @@ def complete(*words):
 
 
 COMMANDS = ["check", "peek", "hit", "refund", "reset", "lease", "release", "renew", "status", "members", "ring", "owner", "rules list",
-            "rules validate", "drain", "leave", "remove", "version", "help"]
+            "rules validate", "rules explain", "drain", "leave", "remove", "version", "help"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -454,7 +531,7 @@ def test_bash_offers_commands_and_values():
     text = tidegate("help").stdout.split("Commands:")[1].split("Flags")[0]
     assert {line.split()[0] for line in text.splitlines() if line.strip()} == first
     assert complete("") == first and complete("-o", "json", "") == first
-    assert complete("rules", "") == {"list", "validate"} and complete("st") == {"status"}
+    assert complete("rules", "") == {"list", "validate", "explain"} and complete("st") == {"status"}
     assert complete("members", "-o", "") == {"table", "json", "yaml"}
     assert complete("status", "--wait", "") == {"healthy"}
     assert complete("check", "--algorithm", "sl") == {"sliding_window", "sliding_buckets", "sliding_log"}

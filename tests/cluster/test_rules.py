@@ -191,6 +191,24 @@ def test_a_soft_limit_allows_a_tenth_more_and_says_so(ruled):
     assert (denied["outcome"], denied["limit"], denied["used"]) == ("deny", 100, 110)
 
 
+# Every limit that a request met is told, whichever nodes decided, and explaining counts nothing more.
+def test_every_limit_is_told_wherever_it_was_decided(ruled):
+    ip, user = f"198.51.100.{random.randrange(256)}", fresh()
+    for number in range(1, 7):
+        asked = ("check", "api=/pay", f"ip={ip}", f"user={user}", "--explain", "-o", "json")
+        result = Command(*asked, endpoints=[ruled[number % 3].endpoint])
+        told = result.rows[0]["explain"]
+        assert [row["rule"] for row in told] == ["per-ip", "per-user"]
+        assert [row["used"] for row in told] == [number, number]
+        assert [row["limit"] for row in told] == [40, 25]
+    result = Command("rules", "explain", "api=/pay", f"user={user}", "-o", "json",
+                     endpoints=[ruled[0].endpoint])
+    because = {rule["name"]: rule["because"] for rule in result.rows[0]["rules"]}
+    assert because["per-ip"] == "its key counts by ip, which the request lacks"
+    assert because["staff"] == 'the request has no tier; expected "staff"'
+    assert [limit["rule"] for limit in result.rows[0]["limits"]] == ["per-user"]
+
+
 # A shadow rule denies nobody and says what it would have done.
 def test_a_shadow_rule_only_says_what_it_would_do(ruled):
     user = fresh()
@@ -246,7 +264,7 @@ def test_new_rules_are_in_force_after_sighup_under_load(new_cluster, tmp_path):
 def test_operators_see_the_rules_and_who_decides(ruled):
     rules = ruled[0].admin("rules.list")
     assert {rule["name"] for rule in rules} == {"signup-per-phone", "per-ip", "per-user", "staff",
-                                                "bad-address", "looking-only"}
+                                                "bad-address", "a-tenth-more", "looking-only"}
     assert rules[0]["name"] == "bad-address", "highest priority first"
     rows = ruled[1].admin("owner", {"attributes": {"api": "/signup", "phone": "1"}})
     assert [row["window"] for row in rows] == ["5/h", "30/d"]

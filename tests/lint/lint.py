@@ -42,7 +42,7 @@ LAYERS = {
     "client/include": [],
     "client/protocol": ["base"],
     "client/lib": ["base", "client/protocol", "client/include"],
-    "client/cli": ["base", "client/protocol", "client/include"],
+    "client/cli": ["base", "client/protocol", "client/include", "node/policy"],
     "client/examples": ["client/include"],
     "node/limit": ["base"],
     "node/policy": ["base", "client/protocol", "node/limit"],

@@ -140,6 +140,8 @@ static void every_command_is_known(void **state)
         {"rules list", CLI_RULES_LIST},
         {"rules validate x.yaml", CLI_RULES_VALIDATE},
         {"rules validate -", CLI_RULES_VALIDATE},
+        {"rules explain a=b", CLI_RULES_EXPLAIN},
+        {"--rules x.yaml rules explain a=b", CLI_RULES_EXPLAIN},
         {"drain", CLI_DRAIN},
         {"leave --no-wait", CLI_LEAVE},
         {"remove n3", CLI_REMOVE},
@@ -157,7 +159,15 @@ static void every_command_is_known(void **state)
     accepts(&out, "status --wait healthy --timeout 1m");
     assert_true(out.wait_healthy);
     assert_int_equal(out.timeout_ms, 60000);
+    accepts(&out, "rules explain a=b c=d --rules r.yaml");
+    assert_string_equal(out.file, "r.yaml");
+    assert_int_equal(out.attribute_count, 2);
+    accepts(&out, "rules explain a=b");
+    assert_null(out.file);
+    accepts(&out, "peek a=b --explain");
+    assert_true(out.explain);
     accepts(&out, "rules validate -");
+    assert_false(out.explain);
     assert_string_equal(out.file, "-");
     accepts(&out, "remove n3 --force --timeout 2s");
     assert_string_equal(out.member, "n3");
@@ -196,10 +206,17 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"", "command is missing"},
         {"-o json", "command is missing"},
         {"chek a=b", "'chek'"},
-        {"rules", "list or validate"},
+        {"rules", "list, validate or explain"},
         {"rules show", "'rules show'"},
         {"check", "needs attributes"},
-        {"check a=b --explain", "unknown flag '--explain'"},
+        {"check a=b --explian", "unknown flag '--explian'"},
+        {"check a=b --explain=yes", "takes no value"},
+        {"status --explain", "'status' does not take --explain"},
+        {"rules explain", "needs attributes (name=value)"},
+        {"rules explain --rules x.yaml", "needs attributes (name=value)"},
+        {"rules explain a=b --rules", "--rules needs a value"},
+        {"rules explain a=b --key k", "does not take --key"},
+        {"rules list --rules x.yaml", "'rules list' does not take --rules"},
         {"check a=b -x", "unknown flag '-x'"},
         {"check a=b --costs 2", "unknown flag '--costs'"},
         {"check a=b --cost", "--cost needs a value"},

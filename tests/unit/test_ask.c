@@ -32,7 +32,7 @@ static void the_json_of_a_decision_is_as_documented(void **state)
     struct cli_text text;
     (void)state;
     cli_text_init(&text);
-    cli_decision_json(&text, &allowed);
+    cli_decision_json(&text, &allowed, NULL);
     assert_string_equal(
         text.data, "{\"allowed\":true,\"outcome\":\"allow\",\"rule\":\"signup-per-phone\","
                    "\"window\":\"5/h\",\"limit\":5,\"used\":1,\"remaining\":4,\"granted\":1,"
@@ -53,7 +53,7 @@ static void never_is_minus_one(void **state)
     decision.degraded = 1;
     decision.limit = UINT64_MAX;
     cli_text_init(&text);
-    cli_decision_json(&text, &decision);
+    cli_decision_json(&text, &decision, NULL);
     assert_non_null(strstr(text.data, "\"allowed\":false,\"outcome\":\"deny\","));
     assert_non_null(strstr(text.data, "\"retry_after_ms\":-1,"));
     assert_non_null(strstr(text.data, "\"degraded\":true,"));
@@ -86,7 +86,7 @@ static void the_longest_texts_fit(void **state)
     decision.delay_ms = INT64_MIN;
     decision.limit = decision.used = decision.remaining = decision.granted = UINT64_MAX;
     cli_text_init(&text);
-    cli_decision_yaml(&text, &decision);
+    cli_decision_yaml(&text, &decision, NULL);
     assert_false(text.failed);
     assert_non_null(strstr(text.data, "- allowed: true\n  outcome: allow\n  rule: rrr"));
     assert_non_null(strstr(text.data, node));

@@ -1,0 +1,244 @@
+/* judge.c - rules validate, rules explain: what rules mean, by the code that nodes run.
+ *
+ *   FILE --policy_compile--> policy --policy_explain--> report --> JSON, YAML or table
+ *
+ * Both work on a file without any node. A node is asked only if it is named: to validate, because
+ * a node of another version may judge otherwise; to explain, because the rules in force are its.
+ *
+ * J1  The answer has one shape, whether a node gave it or it was found here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "client/cli/answer.h"
+#include "client/cli/rules_file.h"
+#include "client/protocol/wire.h"
+#include "node/policy/policy.h"
+#include "node/policy/policy_report.h"
+
+enum {
+    ASKED_LEN_MAX =
+        WIRE_MESSAGE_MAX - 1024, /* a file must fit into one message to be asked about */
+    VERDICT_LEN = 1024,
+    QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
+    REPORT_LEN = 16 * 1024, /* and so much for every rule */
+    REPORT_RULE_LEN = 1024
+};
+
+bool cli_judges_offline(const struct cli_arguments *arguments)
+{
+    if (arguments->command == CLI_RULES_VALIDATE)
+        return arguments->endpoints == NULL;
+    return arguments->command == CLI_RULES_EXPLAIN && arguments->file != NULL;
+}
+
+/* Makes an answer of what was written, as if a node had sent it. False without memory. */
+static bool answer_from(const struct mp_writer *writer, struct cli_answer *answer)
+{
+    memset(answer, 0, sizeof *answer);
+    answer->capacity = writer->len;
+    answer->tokens = alloc_array(alloc_heap(), answer->capacity, sizeof *answer->tokens);
+    const int count = answer->tokens == NULL || writer->failed
+                          ? TG_ENOMEM
+                          : mp_parse(writer->data, writer->len, answer->tokens, answer->capacity);
+    if (count < 0) {
+        cli_complain("out of memory to put the answer together");
+        cli_answer_fini(answer);
+        return false;
+    }
+    answer->count = (size_t)count;
+    return true;
+}
+
+/* Says what a refused file needs, as compilers do, so that editors jump there. */
+static int refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
+                        size_t len)
+{
+    struct cli_text text;
+    cli_text_init(&text);
+    cli_text_shown(&text, path, strlen(path));
+    cli_text_format(&text, ":%llu:%llu: ", (unsigned long long)line, (unsigned long long)column);
+    cli_text_shown(&text, message, len);
+    cli_text_str(&text, "\n");
+    if (!text.failed)
+        (void)fwrite(text.data, 1, text.len, stderr);
+    cli_text_fini(&text);
+    return CLI_EXIT_INVALID;
+}
+
+/* ---- validate -------------------------------------------------------------------------------- */
+
+static int judge_rules(struct cli *cli, const struct cli_answer *answer)
+{
+    const char *path = cli->arguments->file;
+    const bool ok = cli_answer_true(answer, "ok");
+    struct mp_cursor cursor;
+    size_t len = 0;
+    int status = CLI_EXIT_OK;
+    if (cli->arguments->output != CLI_TABLE) {
+        status = cli_answer_show(cli, answer);
+    } else if (ok) {
+        const uint64_t rules = cli_answer_uint(answer, "rules");
+        cli_text_shown(&cli->text, path, strlen(path));
+        cli_text_format(&cli->text, ": ok, %llu %s\n", (unsigned long long)rules,
+                        rules == 1 ? "rule" : "rules");
+        status = cli_flush(cli);
+    }
+    if (ok)
+        return status;
+    const char *message =
+        cli_answer_find(answer, "message", &cursor) ? mp_get_str(&cursor, &len) : NULL;
+    return refuse_rules(path, cli_answer_uint(answer, "line"), cli_answer_uint(answer, "column"),
+                        message, message != NULL ? len : 0);
+}
+
+/* The verdict on a file, as a node would give it. */
+static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *file)
+{
+    struct policy_error error;
+    struct policy *policy;
+    char digest[24];
+    const int result = policy_compile(file->text, file->len, alloc_heap(), &policy, &error);
+    mp_put_map(writer, result == 0 ? 3 : 4);
+    mp_put_str(writer, "ok");
+    mp_put_bool(writer, result == 0);
+    if (result == 0) {
+        (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)policy_digest(policy));
+        mp_put_str(writer, "rules");
+        mp_put_uint(writer, policy_rule_count(policy));
+        mp_put_str(writer, "digest");
+        mp_put_str(writer, digest);
+        policy_free(&policy);
+        return;
+    }
+    mp_put_str(writer, "line");
+    mp_put_uint(writer, error.line);
+    mp_put_str(writer, "column");
+    mp_put_uint(writer, error.column);
+    mp_put_str(writer, "message");
+    mp_put_str(writer, error.message);
+}
+
+static int validate_here(struct cli *cli)
+{
+    struct cli_rules_file file;
+    struct cli_answer answer;
+    struct mp_writer writer;
+    uint8_t bytes[VERDICT_LEN];
+    int status = CLI_EXIT_INVALID;
+    if (!cli_rules_read(cli->arguments->file, POLICY_FILE_LEN_MAX, &file))
+        return status;
+    mp_writer_init(&writer, bytes, sizeof bytes);
+    put_verdict(&writer, &file);
+    cli_rules_fini(&file);
+    if (answer_from(&writer, &answer))
+        status = judge_rules(cli, &answer);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+static int validate_there(struct cli *cli)
+{
+    const size_t room = ASKED_LEN_MAX + 64;
+    struct cli_rules_file file;
+    struct cli_answer answer;
+    struct mp_writer question;
+    int status = CLI_EXIT_INVALID;
+    if (!cli_rules_read(cli->arguments->file, ASKED_LEN_MAX, &file))
+        return status;
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
+    if (bytes == NULL) {
+        cli_complain("out of memory to ask about %s", cli->arguments->file);
+    } else {
+        mp_writer_init(&question, bytes, room);
+        mp_put_map(&question, 1);
+        mp_put_str(&question, "text");
+        mp_put_strn(&question, file.text, file.len);
+        ASSERT(!question.failed);
+        const int code = cli_answer_ask(cli, "rules.validate", &question, cli->timeout_ms, &answer);
+        status = code == 0 ? judge_rules(cli, &answer) : cli_answer_fail(cli, code, &answer);
+        cli_answer_fini(&answer);
+    }
+    alloc_put(alloc_heap(), bytes, room);
+    cli_rules_fini(&file);
+    return status;
+}
+
+/* ---- explain --------------------------------------------------------------------------------- */
+
+/* Explains the request by a compiled file, and shows it. */
+static int explain_by(struct cli *cli, const struct policy *policy)
+{
+    const struct cli_arguments *arguments = cli->arguments;
+    const size_t count = policy_rule_count(policy);
+    const size_t room = REPORT_LEN + count * REPORT_RULE_LEN;
+    struct policy_attribute attributes[TG_ATTRIBUTES_MAX];
+    struct policy_reason *reasons = alloc_array(alloc_heap(), count + 1, sizeof *reasons);
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
+    struct policy_result result;
+    struct cli_answer answer;
+    struct mp_writer writer;
+    int status = CLI_EXIT_INVALID;
+    for (size_t i = 0; i < arguments->attribute_count; i++)
+        attributes[i] = (struct policy_attribute){
+            arguments->attributes[i].name, strlen(arguments->attributes[i].name),
+            arguments->attributes[i].value, strlen(arguments->attributes[i].value)};
+    if (reasons == NULL || bytes == NULL) {
+        cli_complain("out of memory to explain %zu rules", count);
+    } else {
+        const int code =
+            policy_explain(policy, attributes, arguments->attribute_count, &result, reasons);
+        ASSERT(code == 0); /* arguments.c bounds attributes as tightly */
+        mp_writer_init(&writer, bytes, room);
+        policy_report_put(&writer, policy, &result, reasons);
+        if (answer_from(&writer, &answer))
+            status = cli_answer_show(cli, &answer);
+        cli_answer_fini(&answer);
+    }
+    alloc_put(alloc_heap(), bytes, room);
+    alloc_put(alloc_heap(), reasons, (count + 1) * sizeof *reasons);
+    return status;
+}
+
+static int explain_here(struct cli *cli)
+{
+    const char *path = cli->arguments->file;
+    struct cli_rules_file file;
+    struct policy_error error;
+    struct policy *policy;
+    if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
+        return CLI_EXIT_INVALID;
+    const int result = policy_compile(file.text, file.len, alloc_heap(), &policy, &error);
+    cli_rules_fini(&file);
+    if (result != 0)
+        return refuse_rules(path, error.line, error.column, error.message, strlen(error.message));
+    const int status = explain_by(cli, policy);
+    policy_free(&policy);
+    return status;
+}
+
+static int explain_there(struct cli *cli)
+{
+    uint8_t bytes[QUESTION_LEN];
+    struct cli_answer answer;
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, 1);
+    cli_put_attributes(&question, cli->arguments);
+    ASSERT(!question.failed); /* arguments.c bounds what goes in */
+    const int code = cli_answer_ask(cli, "rules.explain", &question, cli->timeout_ms, &answer);
+    const int status =
+        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+int cli_judge(struct cli *cli)
+{
+    const bool here = cli_judges_offline(cli->arguments);
+    if (cli->arguments->command == CLI_RULES_VALIDATE)
+        return here ? validate_here(cli) : validate_there(cli);
+    return here ? explain_here(cli) : explain_there(cli);
+}
