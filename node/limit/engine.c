@@ -126,8 +126,10 @@ static void row_refuse(struct table *table, struct limit_decision *out)
 }
 
 /* Decides and applies one row by the plan of its limit. */
-static inline void row_apply_plan(struct table *table, const struct row *row,
-                                  const struct limit_plan *plan, struct limit_decision *out)
+static inline __attribute__((always_inline)) void row_apply_plan(struct table *table,
+                                                                 const struct row *row,
+                                                                 const struct limit_plan *plan,
+                                                                 struct limit_decision *out)
 {
     const uint32_t number = table_find_to_change(table, row->id);
     if (__builtin_expect(number != TABLE_NONE, 1)) {
