@@ -18,6 +18,9 @@ static const char rules[] =
     "   limits: [{rate: 10/h, algorithm: fixed_window}]}\n"
     "- {name: twice, match: {kind: twice}, key: [user], on_failure: local,\n"
     "   limits: [{rate: 4/h, algorithm: fixed_window}, {rate: 6/d, algorithm: fixed_window}]}\n"
+    "- {name: soft, match: {kind: soft}, key: [user], on_failure: {local: {share: 50%}},\n"
+    "   mode: {soft: {exceed: 50%}}, limits: [{rate: 8/h, algorithm: fixed_window},\n"
+    "   {rate: 12/d, algorithm: fixed_window, mode: hard}]}\n"
     "- {name: tiny, match: {kind: tiny}, key: [user], on_failure: {local: {share: 1%}},\n"
     "   limits: [{rate: 3/h, algorithm: fixed_window}]}\n"
     "- {name: burst, match: {kind: burst}, key: [user], on_failure: {local: {share: 50%}},\n"
@@ -218,6 +221,26 @@ static void a_stand_in_charges_all_limits_or_none(void **state)
     assert_int_equal(allowed, 6);
 }
 
+/* A soft limit may be exceeded by its part of the share, and the answer is about the limit that is;
+ * a denial tells of the limit that denies longest, and never is longest. */
+static void a_share_of_a_soft_limit_may_be_exceeded(void **state)
+{
+    struct lab *lab = *state;
+    const struct scene scene = scene_without_replicas(lab, "soft");
+    for (uint32_t i = 1; i <= 7; i++) { /* 4 an hour and half as many, 6 a day */
+        const struct wire_decision got = ask(lab, scene.left[0], "soft", scene.user, 1000);
+        assert_int_equal(got.outcome, i <= 4   ? OUTCOME_ALLOW
+                                      : i <= 6 ? OUTCOME_SOFT_EXCEEDED
+                                               : OUTCOME_DENY);
+        if (i < 7)
+            assert_true(got.limit == 4 && got.used == i);
+    }
+    const char *const attributes[] = {"kind=soft", scene.user, NULL};
+    lab_ask_attributes(lab, 7, attributes); /* more than either holds */
+    const struct wire_decision never = lab_answer(lab, lab_send(lab, scene.left[0], 1000), 0);
+    assert_int_equal(never.retry_after_ms, -1);
+}
+
 /* A bucket is lent in part as well: its burst, not only its rate. */
 static void a_share_of_a_bucket_is_a_share_of_its_burst(void **state)
 {
@@ -414,6 +437,7 @@ int main(void)
         TEST(a_take_over_needs_no_stand_in),
         TEST(only_rules_that_say_local_have_stand_ins),
         TEST(a_stand_in_charges_all_limits_or_none),
+        TEST(a_share_of_a_soft_limit_may_be_exceeded),
         TEST(a_share_of_a_bucket_is_a_share_of_its_burst),
         TEST(a_share_is_never_nothing),
         TEST(a_repeated_check_is_charged_once_by_a_stand_in),
