@@ -33,10 +33,10 @@ struct row {
     enum place place;
     const char *rules;
     const char *requests; /* separated by '|'; attributes by ' ' */
-    const char *show;     /* o outcome r rule w window l limit u used s status m message t retry in
-                             seconds d degraded: of each request, joined by ':'; c class of the rule,
-                     which     nothing but borrowing will look at */
-    const char *told;     /* separated by '|' */
+    const char *show; /* what is told of each request, joined by ':': o outcome r rule w window l
+                         limit u used s status m message t retry and y delay in seconds d
+                         degraded c class (which nothing but borrowing looks at) */
+    const char *told; /* separated by '|' */
     const char *bad;
     uint32_t line;
     uint32_t column;
@@ -191,6 +191,15 @@ static const struct row rows[] = {
     {"limits.algorithm", "sliding_log", HERE, LIMIT("rate: 2/h, algorithm: sliding_log"), A3, "ot",
      "allow:0|allow:0|deny:3600", BAD_L("rate: 70000/h, algorithm: sliding_log"), 1, 45,
      "limits.rate: count 70000: sliding_log keeps every event, at most 65536"},
+    {"limits.algorithm", "leaky_bucket", HERE, LIMIT("rate: 2/h, algorithm: leaky_bucket"), A3,
+     "oyt", "allow:0:0|allow:1800:0|deny:0:1800", BAD_L("rate: 1/h, algorithm: leaky"), 1, 61,
+     "limits.algorithm: found \"leaky\""},
+    {"limits.algorithm", "sliding_buckets", HERE, LIMIT("rate: 2/h, algorithm: sliding_buckets"),
+     A3, "ot", "allow:0|allow:0|deny:3640", BAD_L("rate: 1/h, algorithm: buckets"), 1, 61,
+     "limits.algorithm: found \"buckets\""},
+    {"limits", "buckets", HERE, LIMIT("rate: 2/h, algorithm: sliding_buckets, buckets: 2"), A3,
+     "ot", "allow:0|allow:0|deny:4600", BAD_L("rate: 1/h, algorithm: sliding_buckets, buckets: 1"),
+     1, 87, "limits.buckets: found \"1\"; expected a whole number from 2 to 240"},
     {"limits", "burst", HERE, LIMIT("rate: 1/h, burst: 2"), A3, "ol", "allow:2|allow:2|deny:2",
      BAD_L("rate: 1/h, burst: 0"), 1, 57, "limits.burst: found \"0\"; expected a whole number"},
     {"limits", "mode", HERE,
@@ -301,6 +310,9 @@ static void add_decision(char *trace, const struct policy *policy,
             break;
         case 't':
             add_field(trace, "%lld", (long long)(decision->retry_after_ms + 999) / 1000);
+            break;
+        case 'y':
+            add_field(trace, "%lld", (long long)(decision->delay_ms + 999) / 1000);
             break;
         case 'c':
             add_field(trace, "%s", policy_class_name(policy_rule_at(policy, 0)->class));
