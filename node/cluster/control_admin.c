@@ -175,7 +175,7 @@ static void dispatch(struct answer_context *context)
     }
     answer_error(context, TG_EUNSUPPORTED,
                  "unknown command; expected status, members, ring, owner, rules.list, "
-                 "rules.validate, drain, leave or remove");
+                 "rules.validate, rules.explain, drain, leave or remove");
 }
 
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,

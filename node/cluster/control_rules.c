@@ -106,8 +106,15 @@ void answer_explain(struct answer_context *context)
                      "rules.explain: expected {\"attributes\": {name: value}} with at most 32 "
                      "attributes, values of at most 1024 bytes");
     else {
+        const struct mp_writer begin = *context->writer;
         answer_begin(context);
         policy_report_put(context->writer, policy, &result, reasons);
+        if (context->writer->failed) {
+            *context->writer = begin;
+            answer_error(context, TG_ETOOBIG,
+                         "rules.explain: these are more rules than fit into one message; expected "
+                         "their file to be explained: tidegate rules explain --rules FILE");
+        }
     }
     alloc_put(allocator, reasons, rules * sizeof *reasons);
 }

@@ -250,6 +250,72 @@ static void rules_are_listed_and_validated(void **state)
     net_free(net);
 }
 
+/* Asks node 0 why rules act on `user`; more attributes than there may be if `many`. */
+static void ask_explain(struct net *net, const char *user, bool many, struct answer *answer)
+{
+    const uint32_t count = many ? POLICY_ATTRIBUTES_MAX + 1 : 1;
+    uint8_t frame[1024];
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, SESSION, SEQ, "rules.explain");
+    mp_put_map(&writer, 1);
+    mp_put_str(&writer, "attributes");
+    mp_put_map(&writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        mp_put_str(&writer, "user");
+        mp_put_str(&writer, user);
+    }
+    assert_false(writer.failed);
+    ask_frame(net, frame, writer.len, answer);
+}
+
+/* Why a rule acts is told as it is by the command line without a node; nothing out of bounds is
+ * taken, and more rules than fit into a message are refused with the way out. */
+static void rules_are_explained(void **state)
+{
+    static const char *const names[] = {"name", "priority", "action", "acts", "why", "because"};
+    static const char *const limits[] = {"rule",           "window", "algorithm",
+                                         "exceed_percent", "shadow", "key"};
+    static char many[FRAME_LEN] = "rules:\n";
+    struct net *net = net_cluster(1);
+    struct answer answer = {.policy = NULL};
+    struct policy *policy;
+    struct policy_error error;
+    char sentence[256];
+    (void)state;
+    assert_int_equal(policy_compile(RULES, strlen(RULES), alloc_heap(), &policy, &error), 0);
+    answer.policy = policy;
+    ask_explain(net, "ann", false, &answer);
+    assert_int_equal(answer.reply.code, 0);
+    tokens_assert_text(value_of(&answer), "action", "limits");
+    struct mp_cursor at = tokens_field(value_of(&answer), "limits");
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_fields(at, limits, sizeof limits / sizeof *limits);
+    tokens_assert_text(at, "rule", "per-user");
+    at = tokens_field(value_of(&answer), "rules");
+    assert_int_equal(mp_get_array(&at), 1);
+    assert_fields(at, names, sizeof names / sizeof *names);
+    tokens_assert_text(at, "why", "acts");
+    ask_explain(net, "ann", true, &answer);
+    assert_int_equal(answer.reply.code, TG_EINVALID);
+    ask(net, "rules.explain", "no attributes", &answer);
+    assert_int_equal(answer.reply.code, TG_EINVALID);
+    policy_free(&policy);
+
+    size_t len = strlen(many);
+    for (int i = 0; i < 200; i++)
+        len += (size_t)snprintf(many + len, sizeof many - len, "- {name: r%d, action: block}\n", i);
+    assert_int_equal(policy_compile(many, len, alloc_heap(), &policy, &error), 0);
+    answer.policy = policy;
+    ask_explain(net, "ann", false, &answer);
+    assert_int_equal(answer.reply.code, TG_ETOOBIG);
+    at = value_of(&answer);
+    mp_copy_str(&at, sentence, sizeof sentence);
+    assert_non_null(strstr(sentence, "--rules FILE"));
+    policy_free(&policy);
+    net_free(net);
+}
+
 /* Refusals are replies too: an operator's tool is never left without an answer. */
 static void unknown_and_malformed_commands_are_refused(void **state)
 {
@@ -277,6 +343,7 @@ int main(void)
         cmocka_unit_test(members_and_ring_list_every_node),
         cmocka_unit_test(a_node_without_a_cluster_says_so),
         cmocka_unit_test(rules_are_listed_and_validated),
+        cmocka_unit_test(rules_are_explained),
         cmocka_unit_test(unknown_and_malformed_commands_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
