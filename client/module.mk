@@ -7,4 +7,4 @@ main.examples    := $(wildcard client/examples/*.c)
 
 # The library's own needs. The command line adds what it prints and reads files with.
 packages.lib  = libzmq $(msgpack) libsodium
-packages.cli  = $(packages.lib) jansson yaml-0.1
+packages.cli  = $(packages.lib) jansson yaml-0.1 glib-2.0

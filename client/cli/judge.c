@@ -17,6 +17,7 @@
 #include "client/protocol/wire.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_report.h"
+#include "node/zones/zones.h"
 
 enum {
     ASKED_LEN_MAX =
@@ -100,7 +101,8 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     struct policy_error error;
     struct policy *policy;
     char digest[24];
-    const int result = policy_compile(file->text, file->len, alloc_heap(), &policy, &error);
+    const int result =
+        policy_compile_zoned(file->text, file->len, alloc_heap(), zones_system(), &policy, &error);
     mp_put_map(writer, result == 0 ? 3 : 4);
     mp_put_str(writer, "ok");
     mp_put_bool(writer, result == 0);
@@ -210,7 +212,8 @@ static int explain_here(struct cli *cli)
     struct policy *policy;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
-    const int result = policy_compile(file.text, file.len, alloc_heap(), &policy, &error);
+    const int result =
+        policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error);
     cli_rules_fini(&file);
     if (result != 0)
         return refuse_rules(path, error.line, error.column, error.message, strlen(error.message));

@@ -1,7 +1,7 @@
 /* calendar.h - the windows of a calendar: minutes to years of a time zone, as spans of UTC.
  *
  * A zone is a table of spans, each with one offset from UTC; whoever makes it asks a library that
- * knows the zones (node/runtime/zones.c), once, when rules are compiled. From then on it is plain
+ * knows the zones (node/zones/zones.c), once, when rules are compiled. From then on it is plain
  * arithmetic:
  *
  *   now, UTC --offset--> local time --unit--> its beginning, local --table--> the window, UTC

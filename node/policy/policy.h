@@ -71,7 +71,7 @@ enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
  * stand-in with a share of the limit. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
 
-/* Who knows the time zones: node/runtime/zones.c, or a test. */
+/* Who knows the time zones: node/zones/zones.c, or a test. */
 struct policy_zones {
     void *context;
     /* Writes the spans of the zone of that name into `out`, at most `max`, in the order of time.

@@ -15,7 +15,7 @@
 
 #include "base/assert.h"
 #include "node/runtime/daemon_state.h"
-#include "node/runtime/zones.h"
+#include "node/zones/zones.h"
 
 enum {
     ZMQ_SOCKETS_MAX = 65536,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "node/runtime/daemon_state.h"
-#include "node/runtime/zones.h"
+#include "node/zones/zones.h"
 
 /* The whole file with its length, or NULL with a sentence. The caller frees it. */
 static char *read_file(const char *path, size_t *len, char *error, size_t capacity)

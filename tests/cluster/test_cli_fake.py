@@ -397,6 +397,15 @@ def test_rules_are_validated_without_a_node(tmp_path):
     assert (lines(done)[0]["ok"], lines(done)[0]["line"], lines(done)[0]["column"]) == (False, 3, 36)
 
 
+# The zones of a file are known to the program: a good name is taken, a misspelt one refused.
+def test_time_zones_are_known_without_a_node():
+    rules = "rules: [{{name: r, key: [u], limits: [{{rate: 1/d, algorithm: fixed_window, align: calendar, timezone: {}}}]}}]"
+    done = tidegate("rules", "validate", "-", stdin=rules.format("Europe/Berlin"))
+    assert (done.returncode, done.stdout) == (ALLOWED, "-: ok, 1 rule\n")
+    done = tidegate("rules", "validate", "-", stdin=rules.format("Europe/Berlim"))
+    assert done.returncode == INVALID and 'found "Europe/Berlim", which is no time zone' in done.stderr
+
+
 # Which rules act and why others do not is told from a file, without any node.
 def test_rules_are_explained_without_a_node(tmp_path):
     path = tmp_path / "rules.yaml"

@@ -42,16 +42,17 @@ LAYERS = {
     "client/include": [],
     "client/protocol": ["base"],
     "client/lib": ["base", "client/protocol", "client/include"],
-    "client/cli": ["base", "client/protocol", "client/include", "node/policy"],
+    "client/cli": ["base", "client/protocol", "client/include", "node/policy", "node/zones"],
     "client/examples": ["client/include"],
     "node/limit": ["base"],
     "node/policy": ["base", "client/protocol", "node/limit"],
+    "node/zones": ["base", "node/policy"],
     "node/cluster": ["base", "ring", "gossip", "client/protocol", "node/limit", "node/policy"],
     "node/gateway": ["base", "client/protocol", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
-                     "node/policy", "node/cluster", "node/gateway"],
+                     "node/policy", "node/cluster", "node/gateway", "node/zones"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
-             "node/cluster", "node/gateway", "node/runtime"],
+             "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
 
 # A library's header and the folders that may know it.

@@ -1,5 +1,6 @@
 /* support_shard.c - the laboratory of shards; support_shard.h tells how it works. */
 #include "tests/unit/support_shard.h"
+#include "node/zones/zones.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -409,7 +410,8 @@ const struct policy *lab_rules(struct lab *lab, const char *text)
     struct policy_error error;
     struct policy *policy;
     assert_true(lab->policy_count < LAB_POLICIES_MAX);
-    if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
+    if (policy_compile_zoned(text, strlen(text), alloc_heap(), zones_system(), &policy, &error) !=
+        0)
         fail_msg("%u:%u: %s", error.line, error.column, error.message);
     lab->policies[lab->policy_count++] = policy;
     for (uint32_t at = 0; at < lab->count; at++)

@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "node/policy/calendar.h"
-#include "node/runtime/zones.h"
+#include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 
 #define NS_PER_S INT64_C(1000000000)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/runtime/zones.h"
+#include "node/zones/zones.h"
 
 static struct calendar_span spans[POLICY_ZONE_SPANS_MAX];
 

@@ -2,8 +2,8 @@
  *
  * The zone database is the system's (tzdata), read by GLib. Asked only while rules are compiled.
  */
-#ifndef NODE_RUNTIME_ZONES_H
-#define NODE_RUNTIME_ZONES_H
+#ifndef NODE_ZONES_ZONES_H
+#define NODE_ZONES_ZONES_H
 
 #include "node/policy/policy.h"
 

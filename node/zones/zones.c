@@ -11,7 +11,7 @@
  * Z2  A name is one of the zone database: GLib would also read rules in the form of POSIX, which
  *     look like misspelt names.
  */
-#include "node/runtime/zones.h"
+#include "node/zones/zones.h"
 
 #include <glib.h>
 #include <stdbool.h>
