@@ -88,7 +88,7 @@ pic_objects = $(patsubst %.c,$(out)/pic/%.o,$(1))
 floor_sources := $(sources.base) $(sources.protocol)
 lib_sources   := $(floor_sources) $(sources.lib)
 node_sources  := $(floor_sources) $(sources.ring) $(sources.gossip) $(sources.storage) $(sources.node)
-core_sources  := $(sort $(node_sources) $(lib_sources) $(sources.cli))
+core_sources  := $(sort $(node_sources) $(lib_sources) $(sources.cli) $(sources.offline))
 
 core_objects := $(call objects,$(core_sources))
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
@@ -255,8 +255,9 @@ $(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) -o $@ $(call pkg_libs,node)
 
 # The command line uses the library as any program would; base comes beside it because
-# the library keeps its own copy to itself, and the rules because it explains them by itself.
-$(out)/tidegate: $(call objects,$(main.cli) $(sources.cli) $(sources.policy)) \
+# the library keeps its own copy to itself, and rules and limits because it explains the ones and
+# replays logs against both by itself.
+$(out)/tidegate: $(call objects,$(main.cli) $(sources.cli) $(sources.offline)) \
                  $(out)/libtidegate.a $(call objects,$(floor_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o %.a,$^) -o $@ $(call pkg_libs,cli)
 

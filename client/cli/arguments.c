@@ -18,12 +18,14 @@
 #include "base/limit.h"
 #include "base/quantity.h"
 
-enum { WORDS_MAX = 64, MS_NS = 1000000 };
+enum { WORDS_MAX = 300, REPEATED_MAX = 80, MS_NS = 1000000 };
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
 #define DAY_NS         UINT64_C(86400000000000)
 
 static_assert(WORDS_MAX > TG_ATTRIBUTES_MAX + 2,
               "too many attributes are told from too many words");
+static_assert(WORDS_MAX > CLI_LOGS_MAX + 2, "and so are too many files");
+static_assert(REPEATED_MAX > 2 * LOG_PAIRS_MAX, "and too many pairs of a flag");
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -46,6 +48,7 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_DRAIN] = "drain",
     [CLI_LEAVE] = "leave",
     [CLI_REMOVE] = "remove",
+    [CLI_REPLAY] = "replay",
     [CLI_VERSION] = "version",
     [CLI_HELP] = "help",
 };
@@ -82,6 +85,16 @@ enum flag {
     FLAG_RULES,
     FLAG_FORCE,
     FLAG_NO_WAIT,
+    FLAG_FORMAT,
+    FLAG_MAP,
+    FLAG_SET,
+    FLAG_TIME_FIELD,
+    FLAG_COST_FIELD,
+    FLAG_PROXIES,
+    FLAG_REORDER,
+    FLAG_SPREAD,
+    FLAG_TOP,
+    FLAG_SUGGEST,
     FLAG_COUNT
 };
 
@@ -107,10 +120,26 @@ static const struct {
     [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
     [FLAG_LEASE] = {"lease", 0, true, NAMING},
     [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
-    [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN)},
+    [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN) | BIT(CLI_REPLAY)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
+    [FLAG_FORMAT] = {"format", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_MAP] = {"map", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_SET] = {"set", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_TIME_FIELD] = {"time-field", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_COST_FIELD] = {"cost-field", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_PROXIES] = {"proxies", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_REORDER] = {"reorder", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_SPREAD] = {"spread", 0, false, BIT(CLI_REPLAY)},
+    [FLAG_TOP] = {"top", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_SUGGEST] = {"suggest", 0, true, BIT(CLI_REPLAY)},
 };
+
+/* Flags that may be given several times. */
+static bool repeats(enum flag flag)
+{
+    return flag == FLAG_MAP || flag == FLAG_SET;
+}
 
 const char *cli_command_name(enum cli_command command)
 {
@@ -128,7 +157,10 @@ bool cli_waits(const struct cli_arguments *arguments)
 struct raw {
     const char *words[WORDS_MAX];
     size_t word_count;
-    const char *values[FLAG_COUNT]; /* NULL: not given; of a flag without value: "" */
+    const char *values[FLAG_COUNT];     /* NULL: not given; of a flag without value: "" */
+    const char *repeated[REPEATED_MAX]; /* values of the flags that repeat, in their order */
+    enum flag repeated_flag[REPEATED_MAX];
+    size_t repeated_count;
     char *sentence;
 };
 
@@ -170,8 +202,11 @@ static int take_flag(struct raw *raw, int argc, const char *const *argv, int *at
     const enum flag flag = find_flag(text, &value);
     if (flag == FLAG_COUNT)
         return refuse(raw, CLI_EXIT_USAGE, "unknown flag '%.64s'", text);
-    if (raw->values[flag] != NULL)
+    if (raw->values[flag] != NULL && !repeats(flag))
         return refuse(raw, CLI_EXIT_USAGE, "--%s is given twice", flags[flag].name);
+    if (repeats(flag) && raw->repeated_count == REPEATED_MAX)
+        return refuse(raw, CLI_EXIT_USAGE, "--%s is given more than %d times", flags[flag].name,
+                      (int)LOG_PAIRS_MAX);
     if (!flags[flag].takes_value && value != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--%s takes no value, found '%.64s'", flags[flag].name,
                       text);
@@ -181,6 +216,10 @@ static int take_flag(struct raw *raw, int argc, const char *const *argv, int *at
         value = argv[++*at];
     }
     raw->values[flag] = value != NULL ? value : "";
+    if (repeats(flag)) {
+        raw->repeated[raw->repeated_count] = raw->values[flag];
+        raw->repeated_flag[raw->repeated_count++] = flag;
+    }
     return CLI_EXIT_OK;
 }
 
@@ -457,6 +496,41 @@ static int take_member(struct cli_arguments *out, const struct raw *raw, const c
     return CLI_EXIT_OK;
 }
 
+/* The values of a flag that repeats, gathered into `out`; how many. */
+static size_t gather(const struct raw *raw, enum flag flag, const char **out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < raw->repeated_count; i++)
+        if (raw->repeated_flag[i] == flag)
+            out[count++] = raw->repeated[i];
+    return count;
+}
+
+static int take_replay(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                       size_t count)
+{
+    const char *maps[REPEATED_MAX];
+    const char *sets[REPEATED_MAX];
+    const struct cli_replay_words given = {
+        .files = words,
+        .file_count = count,
+        .rules = raw->values[FLAG_RULES],
+        .format = raw->values[FLAG_FORMAT],
+        .time_field = raw->values[FLAG_TIME_FIELD],
+        .cost_field = raw->values[FLAG_COST_FIELD],
+        .proxies = raw->values[FLAG_PROXIES],
+        .reorder = raw->values[FLAG_REORDER],
+        .top = raw->values[FLAG_TOP],
+        .suggest = raw->values[FLAG_SUGGEST],
+        .spread = raw->values[FLAG_SPREAD] != NULL,
+        .maps = maps,
+        .map_count = gather(raw, FLAG_MAP, maps),
+        .sets = sets,
+        .set_count = gather(raw, FLAG_SET, sets),
+    };
+    return cli_replay_arguments(&out->replay, &given, raw->sentence);
+}
+
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                          size_t count)
 {
@@ -464,6 +538,8 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
         return take_target(out, raw, words, count);
     if (out->command == CLI_HELP)
         return take_topic(out, raw, words, count);
+    if (out->command == CLI_REPLAY)
+        return take_replay(out, raw, words, count);
     if (out->command == CLI_RULES_VALIDATE) {
         if (count == 0)
             return refuse(raw, CLI_EXIT_USAGE, "'rules validate' needs a FILE");

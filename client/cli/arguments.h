@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "client/cli/replay_arguments.h"
 #include "client/include/tidegate.h"
 
 enum cli_exit {
@@ -47,6 +48,7 @@ enum cli_command {
     CLI_DRAIN,
     CLI_LEAVE,
     CLI_REMOVE,
+    CLI_REPLAY,
     CLI_VERSION,
     CLI_HELP,
     CLI_COMMAND_COUNT,
@@ -76,6 +78,7 @@ struct cli_arguments {
     const char *member; /* of CLI_REMOVE: a name or an id */
     bool force;
     bool no_wait;
+    struct cli_replay replay;
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };
 

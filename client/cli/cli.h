@@ -5,6 +5,7 @@
  *                                                                     rules list
  *                                      --judge.c----> policy_compile rules validate, explain
  *                                      --change.c---> tg_admin       drain leave remove
+ *                                      --replay_run.c> client/replay replay (asks nobody)
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.
@@ -59,6 +60,11 @@ MUST_USE int cli_judge(struct cli *cli);
 
 /* drain, leave, remove. Returns the exit status. */
 MUST_USE int cli_change(struct cli *cli);
+
+/* ---- replay_run.c ---- */
+
+/* replay: needs no node. Returns the exit status. */
+MUST_USE int cli_replay_run(struct cli *cli);
 
 /* ---- output.c ---- */
 

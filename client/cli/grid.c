@@ -25,10 +25,12 @@ void cli_grid_fini(struct cli_grid *grid)
     cli_text_fini(&grid->cells);
 }
 
-/* A count or a span of time, such as 4096 and 12m30s. */
+/* A count, a share or a span of time, such as 4096, ~4,096, 2.5% and 12m30s. */
 static bool is_number(const char *cell)
 {
-    return cell[0] >= '0' && cell[0] <= '9' && cell[strspn(cell, "0123456789.dhms")] == '\0';
+    if (cell[0] == '~')
+        cell++;
+    return cell[0] >= '0' && cell[0] <= '9' && cell[strspn(cell, "0123456789.,%dhms")] == '\0';
 }
 
 /* What stands where a number is missing says nothing about its column. */

@@ -36,6 +36,23 @@ static const char flag_explain[] =
 static const char flag_watch[] =
     "  --watch              show it again every second, until interrupted\n";
 
+static const char flags_of_replay[] =
+    "What it takes:\n"
+    "  --rules FILE         the rules to try; - for standard input\n"
+    "  --format F           auto (default), combined, xff (last quoted field: X-Forwarded-For),\n"
+    "                       json\n"
+    "  --map NAME=FIELD     attribute NAME is this field: query.user, claims.sub; repeatable\n"
+    "  --set NAME=VALUE     attribute NAME is this on every line; repeatable\n"
+    "  --proxies N          the caller is the Nth address of X-Forwarded-For from the right, as\n"
+    "                       N proxies of yours add (default: the first address)\n"
+    "  --time-field FIELD   JSON: seconds or milliseconds since 1970, or RFC 3339 (default:\n"
+    "                       time, timestamp, ts and other usual names)\n"
+    "  --cost-field FIELD   what a request costs, such as bytes (default: each costs 1)\n"
+    "  --reorder DURATION   how far lines may be out of order (default 10s, at most 600s)\n"
+    "  --spread             set requests of one whole second evenly over it, in their order\n"
+    "  --top N              busiest keys shown of each rule (default 5)\n"
+    "  --suggest SHARE      the smallest limit that denies at most this share of callers: 0.1%\n";
+
 static const char flags_of_all[] =
     "Flags of every command:\n"
     "  -e, --endpoint tcp://HOST:PORT[,...]  nodes to ask (default $TIDEGATE_ENDPOINT, else\n"
@@ -151,6 +168,19 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "end otherwise, force takes effect after ten seconds, frozen or not.\n",
          "  tidegate remove n3\n"
          "  tidegate -e tcp://10.0.0.2:7600 remove n3 --force\n"},
+    [CLI_REPLAY] =
+        {"LOGFILE... --rules FILE [flags below]",
+         "what these rules would have done to an access log",
+         "Nothing is sent anywhere: rules and limits are decided here, by the log's own time.\n"
+         "LOGFILE is in nginx's or Apache's combined format (with the virtual host in front or\n"
+         "X-Forwarded-For behind, too) or has one JSON object a line; it may be compressed by\n"
+         "gzip, - is standard input, and several are merged by time. Attributes that rules may\n"
+         "ask for: ip method api (path without query) status user host referer user_agent\n"
+         "bytes query.NAME, and every field of JSON by its name (a.b.c where nested).\n"
+         "DENIED counts what a rule itself refuses, of a shadow rule what it would refuse.\n",
+         "  tidegate replay /var/log/nginx/access.log --rules rules.yaml\n"
+         "  tidegate replay access.log.*.gz --rules rules.yaml --suggest 0.1%\n"
+         "  tidegate replay api.json --rules rules.yaml --map user=claims.sub -o json\n"},
     [CLI_VERSION] = {"", "the version of this program", "", "  tidegate version\n"},
     [CLI_HELP] = {"[COMMAND]", "this help, or that on one command", "",
                   "  tidegate help check\n"
@@ -249,6 +279,10 @@ void cli_help(struct cli_text *text, enum cli_command topic)
     if (topic == CLI_STATUS || topic == CLI_MEMBERS || topic == CLI_RING) {
         cli_text_str(text, "\n");
         cli_text_str(text, flag_watch);
+    }
+    if (topic == CLI_REPLAY) {
+        cli_text_str(text, "\n");
+        cli_text_str(text, flags_of_replay);
     }
     if (topics[topic].notes[0] != '\0') {
         cli_text_str(text, "\n");

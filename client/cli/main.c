@@ -1,7 +1,7 @@
 /* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
  *
  * It decides nothing: arguments.c understands, ask.c, inspect.c, judge.c and change.c do. A command
- * that needs no node (help, version, rules of a file) is answered without opening anything.
+ * that needs no node (help, version, rules of a file, replay) is answered without opening anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +96,8 @@ static int run(struct cli *cli)
         return cli_flush(cli);
     case CLI_VERSION:
         return show_version(cli);
+    case CLI_REPLAY:
+        return cli_replay_run(cli);
     default:
         return cli_judges_offline(cli->arguments) ? cli_judge(cli) : run_connected(cli);
     }

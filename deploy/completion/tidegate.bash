@@ -17,13 +17,16 @@ _tidegate_flags() {
     members | ring) echo "$common --watch" ;;
     drain | leave) echo "$common --no-wait" ;;
     remove) echo "$common --force --no-wait" ;;
+    replay)
+        echo "$common --rules --format --map --set --time-field --cost-field --proxies --reorder --spread --top --suggest"
+        ;;
     *) echo "$common" ;;
     esac
 }
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset lease release renew status members ring owner rules drain leave remove version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules drain leave remove replay version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -31,7 +34,8 @@ _tidegate() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${COMP_WORDS[i]}"
         case "$word" in
-        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | --rules)
+        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
+            --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest)
             ((i++))
             ;;
         -*) ;;
@@ -62,11 +66,16 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "tcp://127.0.0.1:7600" -- "$current")
         return
         ;;
+    --format)
+        mapfile -t COMPREPLY < <(compgen -W "auto combined xff json" -- "$current")
+        return
+        ;;
     --rules)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
-    --timeout | --key | --rate | --burst | --cost | --repeat | --lease)
+    --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
+        --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest)
         return
         ;;
     esac
@@ -83,7 +92,7 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
         mapfile -t COMPREPLY < <(compgen -W "list validate explain" -- "$current")
-    elif [ "$command $subcommand" = "rules validate" ]; then
+    elif [ "$command $subcommand" = "rules validate" ] || [ "$command" = replay ]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi
 }

@@ -526,7 +526,7 @@ def complete(*words):
 
 
 COMMANDS = ["check", "peek", "hit", "refund", "reset", "lease", "release", "renew", "status", "members", "ring", "owner", "rules list",
-            "rules validate", "rules explain", "drain", "leave", "remove", "version", "help"]
+            "rules validate", "rules explain", "drain", "leave", "remove", "replay", "version", "help"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

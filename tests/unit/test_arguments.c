@@ -12,7 +12,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/help.h"
 
-enum { WORDS_MAX = 100 };
+enum { WORDS_MAX = 400 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -306,7 +306,7 @@ static void bounds_are_taken_and_what_is_beyond_is_refused(void **state)
         assert_int_equal(parse(&out, line, sentence), expected);
     }
     size_t len = (size_t)snprintf(line, sizeof line, "check");
-    for (int i = 0; i < 90; i++)
+    for (int i = 0; i < 310; i++)
         len += (size_t)snprintf(line + len, sizeof line - len, " a%d=v", i);
     assert_int_equal(parse(&out, line, sentence), CLI_EXIT_USAGE);
 }
