@@ -104,10 +104,11 @@ static bool note_whole_seconds(const struct replay_run *run, char *note)
 static bool note_late(const struct replay_run *run, char *note)
 {
     const uint64_t late = replay_totals(run->replay)->late;
-    (void)snprintf(note, REPLAY_NOTE_LEN,
-                   "%llu lines came later than others put them in order (--reorder, at most %d "
-                   "requests); they were decided at the time reached",
-                   number(late), (int)REPLAY_WAITING_MAX);
+    (void)snprintf(
+        note, REPLAY_NOTE_LEN,
+        "%llu %s came later than could be put in order (--reorder, and at most %d requests "
+        "wait), decided at the time reached",
+        number(late), late == 1 ? "line" : "lines", (int)REPLAY_WAITING_MAX);
     return late > 0;
 }
 

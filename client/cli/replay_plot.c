@@ -72,21 +72,29 @@ static void add_label(struct cli_text *text, const char *name, uint64_t number, 
     cli_text_fini(&digits);
 }
 
+/* How many steps a value fills, of all the pane's rows. */
+static uint64_t steps_of(uint64_t value, uint64_t max, uint64_t rows)
+{
+    if (value == 0)
+        return 0;
+    const uint64_t steps = (uint64_t)((unsigned __int128)value * rows * STEPS / max);
+    return steps == 0 ? 1 : steps;
+}
+
 static void add_pane(struct cli_text *text, const char *name, const uint64_t *values,
                      uint32_t count, uint64_t rows, bool unicode, const char *colour)
 {
     const uint64_t max = most(values, count);
     for (uint64_t row = rows; row-- > 0;) {
+        const uint64_t base = row * STEPS;
+        uint32_t end = count; /* no blanks at a line's end */
+        while (end > 0 && steps_of(values[end - 1], max, rows) <= base)
+            end--;
         add_label(text, row == rows - 1 ? name : "", max, row == rows - 1);
         cli_text_str(text, unicode ? " \xe2\x94\x82" : " |");
         cli_text_str(text, colour);
-        for (uint32_t i = 0; i < count; i++) {
-            const uint64_t height =
-                max == 0 || values[i] == 0
-                    ? 0
-                    : (uint64_t)((unsigned __int128)values[i] * rows * STEPS / max);
-            const uint64_t steps = values[i] > 0 && height == 0 ? 1 : height;
-            const uint64_t base = row * STEPS;
+        for (uint32_t i = 0; i < end; i++) {
+            const uint64_t steps = steps_of(values[i], max, rows);
             add_step(text,
                      steps <= base          ? 0
                      : steps - base > STEPS ? STEPS

@@ -26,6 +26,7 @@ struct replay_options replay_options(void)
     return (struct replay_options){.reorder_ns = REPLAY_REORDER_NS,
                                    .top = 5,
                                    .keys_max = REPLAY_KEYS_MAX,
+                                   .text_max = REPLAY_TEXT_LEN,
                                    .waiting_max = REPLAY_WAITING_MAX,
                                    .engine_bytes = REPLAY_ENGINE_BYTES};
 }
@@ -49,7 +50,7 @@ int replay_new(struct replay **out, const struct replay_options *options)
     if (result == TG_OK)
         result = table_new(&replay->table, allocator, options->engine_bytes, 1);
     if (result == TG_OK)
-        result = callers_init(&replay->callers, allocator, options->keys_max, REPLAY_TEXT_LEN);
+        result = callers_init(&replay->callers, allocator, options->keys_max, options->text_max);
     if (result == TG_OK)
         result = order_init(&replay->order, allocator, options->waiting_max,
                             sizeof(struct replay_record), options->reorder_ns);

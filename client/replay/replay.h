@@ -49,6 +49,7 @@ struct replay_options {
     uint32_t suggest_ppm; /* callers in a million that one may deny */
     uint32_t top;
     uint32_t keys_max;
+    uint32_t text_max; /* bytes of their values */
     uint32_t waiting_max;
     size_t engine_bytes;
 };

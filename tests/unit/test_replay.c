@@ -39,6 +39,7 @@ static struct replay_options small_options(const struct policy *policy)
     options.allocator = alloc_heap();
     options.waiting_max = SMALL_WAITING;
     options.keys_max = KEYS_MAX;
+    options.text_max = 1 << 20;
     options.engine_bytes = (size_t)8 << 20;
     return options;
 }
