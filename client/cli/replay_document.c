@@ -105,12 +105,13 @@ static void put_limits(struct mp_writer *out, const struct replay_run *run,
     mp_put_str(out, "limits");
     mp_put_array(out, rule->limit_count);
     for (uint8_t i = 0; i < rule->limit_count; i++) {
-        mp_put_map(out, run->asked->suggest ? 7 : 5);
+        mp_put_map(out, run->asked->suggest ? 8 : 6);
         put_text(out, "window", rule->windows[i], strlen(rule->windows[i]));
         const char *algorithm = algorithm_name(rule->limits[i].algorithm);
         put_text(out, "algorithm", algorithm, strlen(algorithm));
         put_uint(out, "limit", limit_capacity(&rule->limits[i]));
         put_uint(out, "denied", found->limits[i].denied);
+        put_uint(out, "soft_exceeded", found->limits[i].soft);
         put_uint(out, "peak_used", found->limits[i].peak);
         if (run->asked->suggest) {
             put_suggestion(out, "suggested", &found->limits[i].few);
@@ -166,7 +167,7 @@ static void put_timeline(struct mp_writer *out, const struct replay_run *run,
     put_columns(out, "denied", timeline->denied, axis->used);
 }
 
-/* What rules and the sum of all have in common: 4 fields, then keys and timeline. */
+/* What rules and the sum of all have in common: 4 fields; keys and timeline come later. */
 static void put_sums(struct mp_writer *out, const struct replay_rule *found)
 {
     put_uint(out, "requests", found->requests);
@@ -181,7 +182,7 @@ static void put_rule(struct mp_writer *out, const struct replay_run *run,
     const struct policy_rule *rule = found->rule;
     const char *act = policy_act_name(rule->act);
     const bool met = found->timeline != NULL;
-    mp_put_map(out, met ? 12 : 11);
+    mp_put_map(out, met ? 13 : 12);
     put_text(out, "rule", rule->name.data, rule->name.len);
     put_text(out, "action", act, strlen(act));
     put_bool(out, "shadow", rule->shadow);
@@ -191,6 +192,7 @@ static void put_rule(struct mp_writer *out, const struct replay_run *run,
     for (uint8_t i = 0; i < rule->key_count; i++)
         mp_put_strn(out, rule->key[i].data, rule->key[i].len);
     put_sums(out, found);
+    put_uint(out, "soft_exceeded", found->soft);
     put_limits(out, run, found);
     put_keys(out, run, found);
     if (met)

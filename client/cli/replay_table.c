@@ -255,6 +255,7 @@ static void add_limit_row(struct cli_grid *grid, const struct replay_run *run,
     cli_grid_add(grid, algorithm_name(limit->algorithm));
     add_number(grid, sums->denied, false);
     add_share(grid, sums->denied, found->requests);
+    add_number(grid, sums->soft, false);
     cli_text_clear(&cell);
     cli_replay_number(&cell, sums->peak);
     cli_text_str(&cell, " of ");
@@ -270,12 +271,12 @@ static void add_limit_row(struct cli_grid *grid, const struct replay_run *run,
 static void add_limits(struct cli *cli, const struct replay_run *run,
                        const struct replay_rule *found)
 {
-    static const char *const headers[] = {"  LIMIT",   "ALGORITHM", "DENIED",       "SHARE",
-                                          "PEAK USED", "SUGGESTED", "DENIES NOBODY"};
+    static const char *const headers[] = {"  LIMIT", "ALGORITHM", "DENIED",    "SHARE",
+                                          "SOFT",    "PEAK USED", "SUGGESTED", "DENIES NOBODY"};
     struct cli_grid grid;
     if (found->rule->limit_count == 0)
         return;
-    cli_grid_init(&grid, headers, run->asked->suggest ? 7 : 5, false);
+    cli_grid_init(&grid, headers, run->asked->suggest ? 8 : 6, false);
     for (uint8_t i = 0; i < found->rule->limit_count; i++)
         add_limit_row(&grid, run, found, i);
     cli_grid_write(&grid, &cli->text);

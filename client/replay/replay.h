@@ -77,6 +77,7 @@ struct replay_record {
 struct replay_limit {
     uint64_t denied;        /* requests that this limit refuses */
     uint64_t peak;          /* the most that one key had used of it */
+    uint64_t soft;          /* requests that it allows above itself, being a soft one */
     struct suggestion few;  /* the smallest that denies the share that was asked for, */
     struct suggestion none; /* and that denies nobody; zero unless options.suggest */
 };
@@ -85,6 +86,7 @@ struct replay_rule {
     const struct policy_rule *rule; /* NULL for the sum of all requests */
     uint64_t requests;
     uint64_t denied;
+    uint64_t soft;           /* allowed by it above a soft limit of it */
     uint64_t callers;        /* different keys; see replay_exact */
     uint64_t callers_denied; /* of those, denied at least once */
     struct replay_limit limits[POLICY_LIMITS_MAX];

@@ -32,11 +32,13 @@ struct rows {
     uint8_t places[ROWS_MAX]; /* which limit of the part's rule */
     uint8_t status[ROWS_MAX];
     uint8_t allowed[ROWS_MAX];
+    uint8_t soft[ROWS_MAX];
     uint64_t used[ROWS_MAX];
 };
 
 struct verdicts {
     bool denied[POLICY_PARTS_MAX];
+    bool soft[POLICY_PARTS_MAX]; /* allowed above a soft limit */
 };
 
 static struct replay_rule *rule_of(struct replay *replay, uint32_t key)
@@ -79,6 +81,7 @@ static void decide_group(struct replay *replay, struct rows *rows, size_t from, 
                    &decision);
         rows->status[from] = decision.status;
         rows->allowed[from] = decision.allowed;
+        rows->soft[from] = decision.soft;
         rows->used[from] = decision.used;
         return;
     }
@@ -98,7 +101,8 @@ static void decide_group(struct replay *replay, struct rows *rows, size_t from, 
                                   .granted = granted,
                                   .reset_after_ns = times[0],
                                   .retry_after_ns = times[1],
-                                  .delay_ns = times[2]};
+                                  .delay_ns = times[2],
+                                  .soft = rows->soft + from};
     engine_step(replay->table, &batch, replay->clock_ns, &out);
 }
 
@@ -148,6 +152,10 @@ static void note_rows(struct replay *replay, const struct replay_record *record,
         if (!rows->allowed[i]) {
             limit->denied++;
             verdicts->denied[part] = true;
+        }
+        if (rows->soft[i]) {
+            limit->soft++;
+            verdicts->soft[part] = true;
         }
         if (rows->used[i] > limit->peak)
             limit->peak = rows->used[i];
@@ -222,7 +230,21 @@ static int add_to_rule(struct replay *replay, struct replay_rule *rule, uint32_t
     return TG_OK;
 }
 
-static enum outcome outcome_of(const struct replay_record *record, bool allowed, bool shadow_denied)
+/* What of the verdicts makes the request's outcome; an enforced rule's goes before one on trial. */
+static enum outcome outcome_allowed(struct replay *replay, const struct replay_record *record,
+                                    const struct verdicts *verdicts)
+{
+    bool shadow_denied = record->shadow_rule != CALLERS_NONE;
+    for (uint8_t i = 0; i < record->part_count; i++) {
+        if (verdicts->soft[i] && !rule_of(replay, record->parts[i])->rule->shadow)
+            return OUTCOME_SOFT_EXCEEDED;
+        shadow_denied = shadow_denied || verdicts->denied[i];
+    }
+    return shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
+}
+
+static enum outcome outcome_of(struct replay *replay, const struct replay_record *record,
+                               bool allowed, const struct verdicts *verdicts)
 {
     if (record->invalid || record->action == POLICY_OVERFLOW)
         return OUTCOME_ERROR;
@@ -234,9 +256,7 @@ static enum outcome outcome_of(const struct replay_record *record, bool allowed,
     case POLICY_BLOCK:
         return OUTCOME_BLOCKED;
     case POLICY_LIMITS:
-        if (allowed)
-            return shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
-        return OUTCOME_DENY;
+        return allowed ? outcome_allowed(replay, record, verdicts) : OUTCOME_DENY;
     default:
         return OUTCOME_DENY; /* a key attribute that must be there is missing */
     }
@@ -247,9 +267,11 @@ static int add_to_rules(struct replay *replay, const struct replay_record *recor
                         const struct verdicts *verdicts)
 {
     int result = TG_OK;
-    for (uint8_t i = 0; i < record->part_count && result == TG_OK; i++)
-        result = add_to_rule(replay, rule_of(replay, record->parts[i]), record->parts[i],
-                             verdicts->denied[i]);
+    for (uint8_t i = 0; i < record->part_count && result == TG_OK; i++) {
+        struct replay_rule *rule = rule_of(replay, record->parts[i]);
+        rule->soft += verdicts->soft[i];
+        result = add_to_rule(replay, rule, record->parts[i], verdicts->denied[i]);
+    }
     if (result == TG_OK && record->end_rule != CALLERS_NONE)
         result = add_to_rule(replay, &replay->rules[record->end_rule], record->end_key,
                              record->action == POLICY_BLOCK || record->action == POLICY_MISSING);
@@ -262,7 +284,7 @@ int replay_judge(struct replay *replay, const struct replay_record *record, int6
 {
     enum { STEP_EVERY = 256 }; /* requests between two portions of the table's housekeeping */
     struct replay_totals *totals = &replay->totals;
-    struct verdicts verdicts = {{false}};
+    struct verdicts verdicts = {{false}, {false}};
     if (time_ns > replay->clock_ns)
         replay->clock_ns = time_ns; /* R3 */
     fit_axis(replay);
@@ -274,14 +296,11 @@ int replay_judge(struct replay *replay, const struct replay_record *record, int6
         suggest_add(&replay->suggest, caller->rule, caller->hash.lo, replay->clock_ns,
                     record->cost);
     }
-    bool shadow_denied = record->shadow_rule != CALLERS_NONE;
-    for (uint8_t i = 0; i < record->part_count; i++)
-        shadow_denied = shadow_denied || verdicts.denied[i];
     if (totals->requests++ == 0)
         totals->first_ns = replay->clock_ns;
     totals->last_ns = replay->clock_ns;
     totals->allowed += allowed;
-    totals->outcomes[outcome_of(record, allowed, shadow_denied)]++;
+    totals->outcomes[outcome_of(replay, record, allowed, &verdicts)]++;
     if (totals->requests % STEP_EVERY == 0)
         (void)table_step(replay->table, replay->clock_ns);
     const int result = add_to_rules(replay, record, &verdicts);

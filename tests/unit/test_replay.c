@@ -81,6 +81,7 @@ static const struct replay_rule *found(const struct replay *replay, const char *
 
 static const char model_rules[] =
     "rules:\n"
+    "  - {name: bend, key: [ip, user], mode: {soft: {exceed: 100%}}, limits: [{rate: 1/20s}]}\n"
     "  - {name: vip, priority: 9, match: {user: u3}, action: allow}\n"
     "  - {name: bad, priority: 8, match: {ip: 10.0.0.9}, action: block}\n"
     "  - {name: two, key: [user], limits: [{rate: 3/5s, algorithm: sliding_log}, "
@@ -113,6 +114,7 @@ struct model {
     struct table *table;
     uint64_t outcomes[OUTCOME_COUNT];
     struct sums rules[RULES_MAX];
+    bool bent; /* a check was allowed above a soft limit */
 };
 
 /* A name for the state of one limit, independent of how the replay makes them. */
@@ -134,6 +136,7 @@ static bool ask(struct model *model, const struct policy_part *part, uint8_t lim
     engine_one(model->table, name_state(part, limit), 0, &part->rule->limits[limit], request->cost,
                operation, LIMIT_LOADED, request->time_ns, &decision);
     assert_int_equal(decision.status, LIMIT_DECIDED);
+    model->bent = model->bent || (operation == OPERATION_CHECK && decision.soft != 0);
     return decision.allowed != 0;
 }
 
@@ -196,6 +199,7 @@ static enum outcome judge_limits(struct model *model, const struct policy_result
     bool watched = false;
     const bool allowed = peek_parts(model, result, false, request, denied);
     (void)peek_parts(model, result, true, request, denied);
+    model->bent = false;
     charge_parts(model, result, allowed, request, denied);
     for (uint32_t i = 0; i < result->part_count; i++) {
         const struct policy_part *part = &result->parts[i];
@@ -205,7 +209,9 @@ static enum outcome judge_limits(struct model *model, const struct policy_result
         for (uint8_t k = 0; k < part->rule->limit_count; k++)
             sums_of(model, part->rule)->limit_denied[k] += denied[i][k];
     }
-    return !allowed ? OUTCOME_DENY : watched ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
+    if (!allowed || model->bent)
+        return allowed ? OUTCOME_SOFT_EXCEEDED : OUTCOME_DENY;
+    return watched ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
 }
 
 static void judge(struct model *model, const struct request *request)
@@ -310,6 +316,7 @@ static void decisions_equal_those_of_the_engine_driven_directly(void **state)
             judge(&model, &requests[i]);
         compare(&model, replay);
         assert_true(model.outcomes[OUTCOME_DENY] > 100 && model.outcomes[OUTCOME_ALLOW] > 100);
+        assert_true(model.outcomes[OUTCOME_SOFT_EXCEEDED] > 10);
         table_free(&model.table);
         replay_free(&replay);
         policy_free(&model.policy);
@@ -347,6 +354,27 @@ static void several_limits_are_all_or_nothing(void **state)
     assert_memory_equal(value.data, "+1555", 5);
     assert_int_equal(caller->requests, 48);
     assert_int_equal(caller->denied, 18);
+    replay_free(&replay);
+    policy_free(&policy);
+}
+
+/* A soft limit of 4 that may be exceeded by half allows 6, two of them above itself. */
+static void what_soft_limits_allow_above_themselves_is_counted(void **state)
+{
+    (void)state;
+    struct policy *policy = compile("rules: [{name: r, key: [ip], mode: {soft: {exceed: 50%}}, "
+                                    "limits: [{rate: 4/h, algorithm: fixed_window}]}]");
+    struct replay *replay = start(policy);
+    for (int64_t i = 0; i < 9; i++)
+        feed_at(replay, i, "\"ip\": \"192.0.2.1\"");
+    assert_int_equal(replay_finish(replay), 0);
+    const struct replay_rule *rule = found(replay, "r");
+    assert_int_equal(rule->denied, 3);
+    assert_int_equal(rule->soft, 2);
+    assert_int_equal(rule->limits[0].soft, 2);
+    assert_int_equal(rule->limits[0].peak, 6);
+    assert_int_equal(replay_totals(replay)->outcomes[OUTCOME_SOFT_EXCEEDED], 2);
+    assert_int_equal(replay_totals(replay)->allowed, 6);
     replay_free(&replay);
     policy_free(&policy);
 }
@@ -562,6 +590,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_equal_those_of_the_engine_driven_directly),
         cmocka_unit_test(several_limits_are_all_or_nothing),
+        cmocka_unit_test(what_soft_limits_allow_above_themselves_is_counted),
         cmocka_unit_test(rules_without_a_key_are_counted_by_address),
         cmocka_unit_test(keys_are_ranked_by_denials_then_requests),
         cmocka_unit_test(too_many_keys_become_estimates),
