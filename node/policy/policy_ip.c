@@ -57,12 +57,31 @@ void policy_ip_cut(struct policy_ip *ip, unsigned prefix)
     }
 }
 
+/* By hand: it is on the way of nearly every request, and printf takes longer than the rest of it.
+ */
+static size_t put_ipv4(const uint8_t *bytes, char *out)
+{
+    char *at = out;
+
+    for (unsigned i = 0; i < POLICY_IPV4_LEN; i++) {
+        const unsigned byte = bytes[i];
+        if (i > 0)
+            *at++ = '.';
+        if (byte >= 100)
+            *at++ = (char)('0' + byte / 100);
+        if (byte >= 10)
+            *at++ = (char)('0' + byte / 10 % 10);
+        *at++ = (char)('0' + byte % 10);
+    }
+    *at = '\0';
+    return (size_t)(at - out);
+}
+
 size_t policy_ip_put(const struct policy_ip *ip, char *out)
 {
     ASSERT(ip->len != 0);
     if (ip->len == POLICY_IPV4_LEN)
-        return (size_t)snprintf(out, POLICY_IP_TEXT_LEN, "%u.%u.%u.%u", ip->bytes[0], ip->bytes[1],
-                                ip->bytes[2], ip->bytes[3]);
+        return put_ipv4(ip->bytes, out);
     const char *text = inet_ntop(AF_INET6, ip->bytes, out, POLICY_IP_TEXT_LEN);
     ASSERT(text != NULL);
     return strlen(text);
