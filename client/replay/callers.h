@@ -34,7 +34,7 @@ struct caller {
     uint32_t rule;
     uint32_t text; /* offset in the bytes */
     uint32_t text_len;
-    uint32_t held; /* references; with next_free when the entry is none */
+    uint32_t held; /* references; the next free entry where it is none */
     bool used;
 };
 
@@ -67,6 +67,19 @@ uint32_t callers_add(struct callers *callers, struct hash128 hash, uint32_t rule
 /* Drops the least seen of those that are not held, at least a quarter of the table if so many are
  * not. False if all are held, or memory for it ran out. */
 bool callers_drop(struct callers *callers);
+
+/* Has the processor fetch what callers_find will look at: first of all the index of several hashes,
+ * then of all their entries. */
+static inline void callers_fetch_index(const struct callers *callers, struct hash128 hash)
+{
+    __builtin_prefetch(&callers->index[(uint32_t)hash.lo & callers->index_mask]);
+}
+static inline void callers_fetch_entry(const struct callers *callers, struct hash128 hash)
+{
+    const uint32_t number = callers->index[(uint32_t)hash.lo & callers->index_mask];
+    if (number != 0)
+        __builtin_prefetch(&callers->entries[number - 1]);
+}
 
 static inline struct caller *callers_at(struct callers *callers, uint32_t number)
 {

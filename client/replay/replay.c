@@ -173,63 +173,102 @@ static int make_room(struct replay *replay, struct hash128 hash, uint32_t rule, 
     return TG_ENOMEM;
 }
 
-/* The number of the key whose identity has been written, held for the record (S1). `text` is where
- * in the identity the values begin. */
-static int hold_key(struct replay *replay, uint32_t rule, size_t text, uint32_t *number)
-{
-    const struct identity *identity = &replay->identity;
-    const struct hash128 hash = hash128(&caller_key, identity->bytes, identity->len);
-    *number = callers_find(&replay->callers, hash);
-    if (*number == CALLERS_NONE) {
-        const uint32_t len = (uint32_t)(identity->len - text);
-        *number = callers_add(&replay->callers, hash, rule, identity->bytes + text, len);
-        if (*number == CALLERS_NONE) {
-            const int result = make_room(replay, hash, rule, identity->bytes + text, len, number);
-            if (result != TG_OK)
-                return result;
-        }
-        if (replay->estimates)
-            distinct_add(&replay->rules[rule].sketch->seen, hash.hi);
-        else
-            replay->rules[rule].callers++;
-    }
-    callers_at(&replay->callers, *number)->held++;
-    return TG_OK;
-}
+/* A key of the request at hand that is to be held. */
+struct named {
+    const struct policy_rule *rule; /* NULL: the sum of all */
+    const struct policy_part *part; /* NULL: the address, whatever the rule counts by */
+    uint32_t *number;               /* out */
+    struct hash128 hash;
+};
+
+struct names {
+    size_t count;
+    struct named keys[POLICY_PARTS_MAX + 3];
+    char address[POLICY_IP_TEXT_LEN];
+    struct policy_text ip; /* in its one text, cut as keys are; len 0: none */
+};
 
 static uint32_t rule_index(const struct replay *replay, const struct policy_rule *rule)
 {
+    if (rule == NULL)
+        return (uint32_t)replay->rule_count;
     return (uint32_t)(rule - policy_rule_at(replay->options.policy, 0));
 }
 
-static int hold_part(struct replay *replay, const struct policy_part *part, uint32_t *number)
+/* Writes the identity of a key. Returns where in it the values begin. */
+static size_t name_key(struct replay *replay, const struct names *names, const struct named *key)
 {
-    const struct policy_rule *rule = part->rule;
-    struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
-    for (uint32_t k = 0; k < rule->key_count; k++)
-        values[k] = (struct identity_value){part->values[k].data, part->values[k].len};
-    const int error =
-        identity_rule(&replay->identity, rule->name.data, rule->name.len, values, rule->key_count);
+    struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX] = {
+        {"", 0}, {names->ip.data, names->ip.len}}; /* no part has an empty value */
+    size_t count = 2;
+    const struct policy_text name =
+        key->rule != NULL ? key->rule->name : (struct policy_text){"", 0};
+    if (key->part != NULL) {
+        count = key->rule->key_count;
+        for (size_t k = 0; k < count; k++)
+            values[k] =
+                (struct identity_value){key->part->values[k].data, key->part->values[k].len};
+    }
+    const int error = identity_rule(&replay->identity, name.data, name.len, values, count);
     ASSERT(error == 0); /* policy bounds names and values at least as tightly */
-    return hold_key(replay, rule_index(replay, rule), 3 + rule->name.len, number);
+    return 3 + name.len;
 }
 
-/* The request's address as a key of `rule`, or of the sum of all. */
-static int hold_address(struct replay *replay, const struct policy_rule *rule,
-                        struct policy_text ip, uint32_t *index, uint32_t *number)
+/* The key is a new one: makes its entry. */
+static int add_key(struct replay *replay, const struct names *names, const struct named *key)
 {
-    char text[POLICY_IP_TEXT_LEN];
-    const size_t len = policy_ip_format(ip.data, ip.len, POLICY_IPV6_PREFIX_DEFAULT, text);
+    const uint32_t rule = rule_index(replay, key->rule);
+    const size_t from = name_key(replay, names, key);
+    const uint8_t *text = replay->identity.bytes + from;
+    const uint32_t len = (uint32_t)(replay->identity.len - from);
+    *key->number = callers_add(&replay->callers, key->hash, rule, text, len);
+    const int result = *key->number == CALLERS_NONE
+                           ? make_room(replay, key->hash, rule, text, len, key->number)
+                           : TG_OK;
+    if (result != TG_OK)
+        return result;
+    if (replay->estimates)
+        distinct_add(&replay->rules[rule].sketch->seen, key->hash.hi);
+    else
+        replay->rules[rule].callers++;
+    return TG_OK;
+}
+
+/* Finds or makes the entries, and holds them for the record (S1). They lie anywhere in memory: all
+ * are asked for before the first one is read. */
+static int hold_keys(struct replay *replay, struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        (void)name_key(replay, names, &names->keys[i]);
+        names->keys[i].hash = hash128(&caller_key, replay->identity.bytes, replay->identity.len);
+        callers_fetch_index(&replay->callers, names->keys[i].hash);
+    }
+    for (size_t i = 0; i < names->count; i++)
+        callers_fetch_entry(&replay->callers, names->keys[i].hash);
+    for (size_t i = 0; i < names->count; i++) {
+        const struct named *key = &names->keys[i];
+        *key->number = callers_find(&replay->callers, key->hash);
+        const int result = *key->number == CALLERS_NONE ? add_key(replay, names, key) : TG_OK;
+        if (result != TG_OK)
+            return result;
+        callers_at(&replay->callers, *key->number)->held++;
+    }
+    return TG_OK;
+}
+
+static void want_address(struct names *names, const struct policy_rule *rule, uint32_t *number)
+{
+    if (names->ip.len > 0)
+        names->keys[names->count++] = (struct named){.rule = rule, .number = number};
+}
+
+/* The request's address in the text under which it is counted. */
+static void name_address(struct names *names, struct policy_text ip)
+{
+    const size_t len =
+        policy_ip_format(ip.data, ip.len, POLICY_IPV6_PREFIX_DEFAULT, names->address);
     const size_t cut = ip.len < IDENTITY_VALUE_MAX ? ip.len : IDENTITY_VALUE_MAX;
-    const struct identity_value values[] = {{"", 0},
-                                            {len > 0 ? text : ip.data, len > 0 ? len : cut}};
-    const struct policy_text name = rule != NULL ? rule->name : (struct policy_text){"", 0};
-    *index = rule != NULL ? rule_index(replay, rule) : (uint32_t)replay->rule_count;
-    if (ip.len == 0)
-        return TG_OK;
-    const int error = identity_rule(&replay->identity, name.data, name.len, values, 2);
-    ASSERT(error == 0);
-    return hold_key(replay, *index, 3 + name.len, number);
+    names->ip = (struct policy_text){len > 0 ? names->address : ip.data, len > 0 ? len : cut};
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -238,23 +277,26 @@ static int resolve(struct replay *replay, const struct log_request *request,
                    struct replay_record *record)
 {
     struct policy_result found;
-    uint32_t all;
-    int result = hold_address(replay, NULL, request->ip, &all, &record->caller);
-    if (result != TG_OK)
-        return result;
+    struct names names = {.count = 0};
+    name_address(&names, request->ip);
+    want_address(&names, NULL, &record->caller);
     record->invalid = policy_resolve(replay->options.policy, request->attributes, request->count,
                                      &found) != TG_OK;
     record->action = (uint8_t)found.action;
     record->allowed = found.allowed && !record->invalid;
     record->part_count = record->invalid ? 0 : (uint8_t)found.part_count;
-    for (uint32_t i = 0; i < record->part_count && result == TG_OK; i++)
-        result = hold_part(replay, &found.parts[i], &record->parts[i]);
-    if (result == TG_OK && found.rule != NULL)
-        result = hold_address(replay, found.rule, request->ip, &record->end_rule, &record->end_key);
-    if (result == TG_OK && found.shadow != NULL)
-        result = hold_address(replay, found.shadow, request->ip, &record->shadow_rule,
-                              &record->shadow_key);
-    return result;
+    for (uint32_t i = 0; i < record->part_count; i++)
+        names.keys[names.count++] = (struct named){
+            .rule = found.parts[i].rule, .part = &found.parts[i], .number = &record->parts[i]};
+    if (found.rule != NULL) {
+        record->end_rule = rule_index(replay, found.rule);
+        want_address(&names, found.rule, &record->end_key);
+    }
+    if (found.shadow != NULL) {
+        record->shadow_rule = rule_index(replay, found.shadow);
+        want_address(&names, found.shadow, &record->shadow_key);
+    }
+    return hold_keys(replay, &names);
 }
 
 int replay_read(struct replay *replay, const char *text, size_t len, struct replay_record *record,
