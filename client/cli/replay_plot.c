@@ -14,20 +14,20 @@
 #include "client/cli/replay_report.h"
 #include "client/replay/log_time.h"
 
-enum { PLOT_COLUMNS = 72, REQUEST_ROWS = 4, DENIED_ROWS = 2, STEPS = 8, NUMBER_WIDTH = 11 };
+enum { REQUEST_ROWS = 4, DENIED_ROWS = 2, STEPS = 8, NUMBER_WIDTH = 11 };
 
 struct plot {
     uint32_t count;
     uint32_t joined; /* columns of the axis in one of the plot */
-    uint64_t requests[PLOT_COLUMNS];
-    uint64_t denied[PLOT_COLUMNS];
+    uint64_t requests[REPLAY_PLOT_COLUMNS];
+    uint64_t denied[REPLAY_PLOT_COLUMNS];
 };
 
-static void fill(struct plot *plot, const struct timeline_axis *axis,
+static void fill(struct plot *plot, uint32_t columns, const struct timeline_axis *axis,
                  const struct timeline *timeline)
 {
     memset(plot, 0, sizeof *plot);
-    plot->joined = (axis->used + PLOT_COLUMNS - 1) / PLOT_COLUMNS;
+    plot->joined = (axis->used + columns - 1) / columns;
     if (plot->joined == 0)
         plot->joined = 1;
     plot->count = (axis->used + plot->joined - 1) / plot->joined;
@@ -126,15 +126,15 @@ static void add_axis(struct cli_text *text, const struct plot *plot,
 }
 
 void cli_replay_plot(struct cli_text *text, const struct timeline_axis *axis,
-                     const struct timeline *timeline, bool unicode, bool colour)
+                     const struct timeline *timeline, const struct replay_canvas *canvas)
 {
     struct plot plot;
     if (timeline == NULL || axis->used == 0)
         return;
-    fill(&plot, axis, timeline);
-    add_pane(text, "requests", plot.requests, plot.count, REQUEST_ROWS, unicode, "");
+    fill(&plot, canvas->columns, axis, timeline);
+    add_pane(text, "requests", plot.requests, plot.count, REQUEST_ROWS, canvas->unicode, "");
     if (most(plot.denied, plot.count) > 0)
-        add_pane(text, "denied", plot.denied, plot.count, DENIED_ROWS, unicode,
-                 colour ? "\033[31m" : "");
+        add_pane(text, "denied", plot.denied, plot.count, DENIED_ROWS, canvas->unicode,
+                 canvas->colour ? "\033[31m" : "");
     add_axis(text, &plot, axis);
 }

@@ -43,10 +43,17 @@ void cli_replay_number(struct cli_text *text, uint64_t number);
 
 /* ---- replay_plot.c ---- */
 
-/* Adds a plot of requests and denials over the log's time. `unicode`: block characters may be
- * used. */
+enum { REPLAY_PLOT_COLUMNS = 72, REPLAY_PLOT_COLUMNS_MIN = 16, REPLAY_PLOT_MARGIN = 23 };
+
+struct replay_canvas {
+    uint32_t columns; /* of the plot itself, beside its margin: MIN .. REPLAY_PLOT_COLUMNS */
+    bool unicode;     /* block characters may be used */
+    bool colour;
+};
+
+/* Adds a plot of requests and denials over the log's time. */
 void cli_replay_plot(struct cli_text *text, const struct timeline_axis *axis,
-                     const struct timeline *timeline, bool unicode, bool colour);
+                     const struct timeline *timeline, const struct replay_canvas *canvas);
 
 /* ---- replay_document.c ---- */
 

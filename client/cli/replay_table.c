@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "client/cli/grid.h"
 #include "client/cli/replay_report.h"
@@ -80,6 +82,20 @@ static bool is_utf8(void)
                    strstr(value, "UTF8") != NULL || strstr(value, "utf-8") != NULL;
     }
     return false;
+}
+
+/* What plots are drawn on: as wide as they get, unless the terminal is narrower. */
+static struct replay_canvas make_canvas(const struct cli *cli)
+{
+    struct winsize size = {0};
+    struct replay_canvas canvas = {REPLAY_PLOT_COLUMNS, is_utf8(), cli->colour};
+    if (!cli->terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return canvas;
+    const int left = (int)size.ws_col - REPLAY_PLOT_MARGIN;
+    if (left < (int)canvas.columns)
+        canvas.columns =
+            (uint32_t)(left > REPLAY_PLOT_COLUMNS_MIN ? left : REPLAY_PLOT_COLUMNS_MIN);
+    return canvas;
 }
 
 /* ---- what was read --------------------------------------------------------------------------- */
@@ -335,8 +351,10 @@ static void add_details(struct cli *cli, const struct replay_run *run,
 {
     const struct policy_rule *rule = found->rule;
     struct cli_text *text = &cli->text;
-    cli_text_str(text, "\n");
+    const struct replay_canvas canvas = make_canvas(cli);
+    cli_text_str(text, cli->colour ? "\n\033[1m" : "\n");
     cli_text_shown(text, rule->name.data, rule->name.len);
+    cli_text_str(text, cli->colour ? "\033[0m" : "");
     for (uint8_t i = 0; i < rule->key_count; i++) {
         cli_text_str(text, i == 0 ? ", by " : " and ");
         cli_text_shown(text, rule->key[i].data, rule->key[i].len);
@@ -344,7 +362,7 @@ static void add_details(struct cli *cli, const struct replay_run *run,
     cli_text_str(text, rule->shadow ? " (shadow: nothing is denied in earnest)\n" : "\n");
     add_limits(cli, run, found);
     add_keys(cli, run, found);
-    cli_replay_plot(text, replay_axis(run->replay), found->timeline, is_utf8(), cli->colour);
+    cli_replay_plot(text, replay_axis(run->replay), found->timeline, &canvas);
 }
 
 static bool comes_before(const struct replay_rule *a, const struct replay_rule *b)

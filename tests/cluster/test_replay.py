@@ -7,12 +7,16 @@ and is compared with models written here.
 
 import collections
 import datetime
+import fcntl
 import gzip
 import json
 import os
 import pathlib
+import pty
 import re
+import struct
 import subprocess
+import termios
 
 import pytest
 import yaml
@@ -81,6 +85,29 @@ def test_a_terminal_without_utf8_gets_ascii_and_a_log_moves_no_cursor():
     done = replay("replay.log", "--rules", "replay.yaml", locale="C")
     assert done.returncode == OK
     assert all(byte == 10 or 32 <= byte < 127 for byte in done.stdout)
+
+
+def test_plots_are_as_wide_as_the_terminal():
+    for columns, widest in ((60, 60), (200, 95), (10, 39)):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        environment = dict(os.environ, LC_ALL="C.UTF-8", NO_COLOR="1")
+        process = subprocess.Popen([PROGRAM, "replay", "replay.log", "--rules", "replay.yaml"], cwd=DATA,
+                                   env=environment, stdout=slave, stderr=subprocess.DEVNULL)
+        os.close(slave)
+        shown = b""
+        with open(master, "rb", buffering=0) as screen:
+            while True:
+                try:
+                    piece = screen.read(65536)
+                except OSError:  # the other end is closed
+                    break
+                if not piece:
+                    break
+                shown += piece
+        assert process.wait(30) == OK
+        plots = [line for line in shown.decode().splitlines() if "\u2502" in line]
+        assert plots and widest * 3 / 4 < max(map(len, plots)) <= widest
 
 
 # --- a log of nginx, against models -------------------------------------------------------------
