@@ -18,6 +18,7 @@
 #include "client/cli/log_source.h"
 #include "client/cli/replay_report.h"
 #include "client/cli/rules_file.h"
+#include "node/zones/zones.h"
 
 enum { PROGRESS_EVERY = 1 << 16, PROGRESS_PAUSE_MS = 250, MIB = 1 << 20 };
 
@@ -63,7 +64,8 @@ static struct policy *load_rules(const char *path)
     struct cli_rules_file file;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return NULL;
-    if (policy_compile(file.text, file.len, alloc_heap(), &policy, &error) != 0)
+    if (policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error) !=
+        0)
         refuse_rules(path, &error);
     cli_rules_fini(&file);
     return policy;

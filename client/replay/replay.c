@@ -366,10 +366,12 @@ static int suggest_all(struct replay *replay)
             continue;
         for (uint8_t k = 0; k < rule->rule->limit_count && result == TG_OK; k++) {
             const struct limit *limit = &rule->rule->limits[k];
-            result = suggest_find(&replay->suggest, i, limit, replay->options.suggest_ppm,
+            const struct policy_calendar *calendars = rule->rule->calendars;
+            const struct calendar_zone *zone = calendars != NULL ? calendars[k].zone : NULL;
+            result = suggest_find(&replay->suggest, i, limit, zone, replay->options.suggest_ppm,
                                   &rule->limits[k].few);
             if (result == TG_OK)
-                result = suggest_find(&replay->suggest, i, limit, 0, &rule->limits[k].none);
+                result = suggest_find(&replay->suggest, i, limit, zone, 0, &rule->limits[k].none);
         }
     }
     return result;

@@ -25,6 +25,7 @@ struct rows {
     size_t count;
     struct hash128 ids[ROWS_MAX];
     const struct limit *limits[ROWS_MAX];
+    struct limit placed[ROWS_MAX]; /* those of the calendar, in the window of the moment */
     uint64_t costs[ROWS_MAX];
     uint8_t operations[ROWS_MAX];
     uint8_t flags[ROWS_MAX];
@@ -52,11 +53,17 @@ static void add_rows(struct replay *replay, const struct replay_record *record, 
 {
     const struct caller *caller = callers_at(&replay->callers, record->parts[part]);
     const struct policy_rule *rule = replay->rules[caller->rule].rule;
+    const struct limit *limits = rule->limits;
+    if (rule->calendars != NULL) {
+        memcpy(rows->placed + rows->count, limits, rule->limit_count * sizeof *limits);
+        policy_place_calendars(rule, replay->clock_ns, rows->placed + rows->count);
+        limits = rows->placed + rows->count;
+    }
     for (uint8_t i = 0; i < rule->limit_count; i++) {
         const size_t at = rows->count++;
         /* Each limit has a state of its own: the caller's hash and the limit's place name it. */
         rows->ids[at] = (struct hash128){caller->hash.lo ^ hash_mix64(i + 1u), caller->hash.hi};
-        rows->limits[at] = &rule->limits[i];
+        rows->limits[at] = &limits[i];
         rows->costs[at] = record->cost;
         rows->operations[at] = (uint8_t)operation;
         rows->flags[at] = (uint8_t)(LIMIT_LOADED | (rule->count_denied ? LIMIT_COUNT_DENIED : 0));

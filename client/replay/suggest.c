@@ -24,6 +24,7 @@ struct span {
 
 struct trial {
     const struct suggest *suggest;
+    const struct calendar_zone *zone; /* of a calendar limit, else NULL */
     struct table *table;
     struct span *spans;
     uint32_t span_count;
@@ -117,9 +118,12 @@ static bool denies(const struct trial *trial, const struct span *span, const str
 {
     static const struct hash128 id = {1, 1};
     struct limit_decision decision = {.allowed = 1};
+    struct limit placed = *limit;
     for (uint32_t i = 0; i < span->count && decision.allowed; i++) {
         const struct suggest_event *event = &trial->suggest->events[span->from + i];
-        engine_one(trial->table, id, 0, limit, event->cost, OPERATION_CHECK, LIMIT_LOADED,
+        if (trial->zone != NULL)
+            calendar_place(trial->zone, event->now_ns, &placed);
+        engine_one(trial->table, id, 0, &placed, event->cost, OPERATION_CHECK, LIMIT_LOADED,
                    event->now_ns, &decision);
     }
     const bool denied = !decision.allowed;
@@ -185,10 +189,10 @@ static void find(const struct trial *trial, const struct limit *limit, struct su
     out->denied = count_denied(trial, &tried); /* I1 */
 }
 
-int suggest_find(struct suggest *suggest, uint32_t rule, const struct limit *limit, uint64_t ppm,
-                 struct suggestion *out)
+int suggest_find(struct suggest *suggest, uint32_t rule, const struct limit *limit,
+                 const struct calendar_zone *zone, uint64_t ppm, struct suggestion *out)
 {
-    struct trial trial = {.suggest = suggest};
+    struct trial trial = {.suggest = suggest, .zone = zone};
     if (!suggest->sorted)
         qsort(suggest->events, suggest->count, sizeof *suggest->events, compare_events);
     suggest->sorted = true;

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limit.h"
+#include "node/policy/calendar.h"
 
 enum { SUGGEST_EVENTS_MAX = 8 * 1024 * 1024 };
 #define SUGGEST_PPM UINT64_C(1000000)
@@ -56,9 +57,9 @@ void suggest_fini(struct suggest *suggest);
 void suggest_add(struct suggest *suggest, uint32_t rule, uint64_t key, int64_t now_ns,
                  uint64_t cost);
 
-/* The smallest count of `limit` that denies at most `ppm` millionths of the rule's keys. 0 or
- * TG_ENOMEM. No events may be added any more. */
+/* The smallest count of `limit` that denies at most `ppm` millionths of the rule's keys; `zone` is
+ * that of a calendar limit, else NULL. 0 or TG_ENOMEM. No events may be added any more. */
 MUST_USE int suggest_find(struct suggest *suggest, uint32_t rule, const struct limit *limit,
-                          uint64_t ppm, struct suggestion *out);
+                          const struct calendar_zone *zone, uint64_t ppm, struct suggestion *out);
 
 #endif

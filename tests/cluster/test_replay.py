@@ -161,6 +161,17 @@ def test_fixed_windows_and_buckets_deny_what_models_of_them_deny(tmp_path):
     assert found["b"]["denied"] == bucket_denied
 
 
+def test_calendar_days_are_those_of_the_zone_that_the_rules_name(tmp_path):
+    text = ("rules: [{{name: r, key: [ip], limits: [{{rate: 3/day, algorithm: fixed_window, align: calendar, "
+            "timezone: {}}}]}}]")
+    lines = "".join(f'{{"ts": {1795300200 + t}, "ip": "10.0.0.1"}}\n' for t in range(0, 5400, 900)).encode()
+    for zone, denied in (("Europe/Berlin", 1), ("UTC", 3)):  # from 22:30 UTC on: two before midnight in Berlin
+        found = report("-", "--rules", rules_file(tmp_path, text.format(zone)), text=lines)
+        assert found["rules"][0]["denied"] == denied
+    done = replay("-", "--rules", rules_file(tmp_path, text.format("Europe/Nowhere")), text=lines)
+    assert done.returncode == INVALID and b"Europe/Nowhere" in done.stderr
+
+
 def test_a_suggested_limit_denies_as_many_as_it_says_and_one_less_denies_more(tmp_path):
     text = "rules: [{{name: r, key: [ip], limits: [{{rate: {}/10s}}]}}]"
     rule = report("nginx_xff.log.gz", "--rules", rules_file(tmp_path, text.format(50)), "--suggest", "1%")["rules"][0]

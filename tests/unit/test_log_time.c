@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "client/replay/log_time.h"
+#include "tests/unit/support_effort.h"
 
 #define SECOND_NS INT64_C(1000000000)
 
@@ -107,7 +108,7 @@ static void random_moments_read_as_the_c_library_wrote_them(void **state)
     (void)state;
     struct random random;
     random_init(&random, 20261121);
-    for (int i = 0; i < 200000; i++) {
+    for (int i = 0; i < EFFORT(200000); i++) {
         char text[64];
         char back[LOG_TIME_LEN];
         struct tm parts;

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/replay/replay.h"
 #include "node/limit/engine.h"
+#include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 
 enum { SMALL_WAITING = 512, RULES_MAX = 8, KEYS_MAX = 4096, TEXT_LEN = 32 };
@@ -27,7 +28,8 @@ static struct policy *compile(const char *rules)
 {
     struct policy *policy;
     struct policy_error error;
-    if (policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error) != 0)
+    if (policy_compile_zoned(rules, strlen(rules), alloc_heap(), zones_system(), &policy, &error) !=
+        0)
         fail_msg("%u:%u: %s", error.line, error.column, error.message);
     return policy;
 }
@@ -458,7 +460,7 @@ static void keys_are_ranked_by_denials_then_requests(void **state)
 static void too_many_keys_become_estimates(void **state)
 {
     (void)state;
-    enum { REQUESTS = 120000, DIFFERENT = 30000 };
+    enum { REQUESTS = 60000, DIFFERENT = 10000 };
     struct policy *policy = compile("rules: [{name: r, key: [user], limits: [{rate: 2/h}]}]");
     struct replay *replay = start(policy);
     struct random random;
@@ -510,6 +512,30 @@ static void requests_of_a_whole_second_can_be_spread(void **state)
     }
 }
 
+/* A day of the calendar is one of the rule's time zone, in what is denied and what is suggested:
+ * the log begins at half past eleven in the evening of Berlin. */
+static void calendar_windows_are_those_of_their_zone(void **state)
+{
+    (void)state;
+    struct policy *policy = compile(
+        "rules: [{name: r, key: [ip], limits: [{rate: 3/day, algorithm: fixed_window, align: "
+        "calendar, timezone: Europe/Berlin}]}]");
+    struct replay_options options = small_options(policy);
+    struct replay *replay;
+    const int64_t start_ms = (INT64_C(1795300200) - START_S) * 1000; /* 21 November, 22:30 UTC */
+    options.suggest = true;
+    assert_int_equal(replay_new(&replay, &options), 0);
+    for (int64_t i = 0; i < 5; i++) /* two before midnight in Berlin, three behind it */
+        feed_at(replay, start_ms + i * 900000, "\"ip\": \"192.0.2.1\"");
+    feed_at(replay, start_ms + 7200000, "\"ip\": \"192.0.2.1\""); /* the fourth behind it */
+    assert_int_equal(replay_finish(replay), 0);
+    const struct replay_rule *rule = found(replay, "r");
+    assert_int_equal(rule->denied, 1);
+    assert_int_equal(rule->limits[0].none.count, 4);
+    replay_free(&replay);
+    policy_free(&policy);
+}
+
 /* A line that comes after others more than the horizon newer is counted as late, and decided at the
  * time reached: the clock does not go back. */
 static void late_lines_are_counted_and_decided_at_the_clock(void **state)
@@ -558,6 +584,7 @@ static void unreadable_lines_and_refused_requests_are_counted(void **state)
 static void running_out_of_memory_is_an_error_and_leaves_nothing(void **state)
 {
     (void)state;
+    enum { FEW_KEYS = 600 }; /* more than can wait, so that some may be dropped */
     struct policy *policy = compile("rules: [{name: r, key: [user], limits: [{rate: 1/h}]}]");
     size_t succeeded = 0;
     for (size_t at = 1; succeeded == 0; at++) {
@@ -566,8 +593,9 @@ static void running_out_of_memory_is_an_error_and_leaves_nothing(void **state)
         struct replay_options options = small_options(policy);
         alloc_failing_init(&failing, at);
         options.allocator = &failing.allocator;
+        options.keys_max = FEW_KEYS;
         int result = replay_new(&replay, &options);
-        for (int64_t i = 0; result == 0 && i < 3 * KEYS_MAX; i++) {
+        for (int64_t i = 0; result == 0 && i < 3 * FEW_KEYS; i++) {
             char line[64];
             (void)snprintf(line, sizeof line, "{\"time\": 1795261462, \"user\": \"%d\"}", (int)i);
             result = replay_read(replay, line, strlen(line), &record, &problem);
@@ -595,6 +623,7 @@ int main(void)
         cmocka_unit_test(keys_are_ranked_by_denials_then_requests),
         cmocka_unit_test(too_many_keys_become_estimates),
         cmocka_unit_test(requests_of_a_whole_second_can_be_spread),
+        cmocka_unit_test(calendar_windows_are_those_of_their_zone),
         cmocka_unit_test(late_lines_are_counted_and_decided_at_the_clock),
         cmocka_unit_test(unreadable_lines_and_refused_requests_are_counted),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_nothing),

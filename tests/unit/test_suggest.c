@@ -87,7 +87,7 @@ static void a_suggestion_is_the_first_count_that_denies_few(void **state)
                                         .algorithm = (uint8_t)algorithm};
             const uint64_t ppm = shares[random_below(&random, 4)];
             struct suggestion found;
-            assert_int_equal(suggest_find(&suggest, 3, &limit, ppm, &found), 0);
+            assert_int_equal(suggest_find(&suggest, 3, &limit, NULL, ppm, &found), 0);
             const uint64_t most = different_keys() * ppm / 1000000;
             struct limit naive = limit;
             for (naive.count = 1;; naive.count++) {
@@ -115,10 +115,10 @@ static void what_no_limit_can_do_is_not_suggested(void **state)
         .count = 5, .window_ns = UINT64_C(1000000000), .algorithm = ALGORITHM_SLIDING_LOG};
     assert_int_equal(suggest_init(&suggest, alloc_heap(), 16), 0);
     suggest_add(&suggest, 0, 1, START_NS, LIMIT_LOG_COUNT_MAX + 1);
-    assert_int_equal(suggest_find(&suggest, 0, &limit, 0, &found), 0);
+    assert_int_equal(suggest_find(&suggest, 0, &limit, NULL, 0, &found), 0);
     assert_int_equal(found.count, 0);
     assert_int_equal(found.keys, 1);
-    assert_int_equal(suggest_find(&suggest, 7, &limit, 0, &found), 0);
+    assert_int_equal(suggest_find(&suggest, 7, &limit, NULL, 0, &found), 0);
     assert_int_equal(found.keys, 0);
     suggest_fini(&suggest);
 }
