@@ -131,6 +131,23 @@ static bool note_memory(const struct replay_run *run, char *note)
     return totals->forgotten + totals->no_room > 0;
 }
 
+static bool note_left_out(const struct replay_run *run, char *note)
+{
+    for (size_t i = 0; i < policy_rule_count(run->policy); i++) {
+        const struct policy_rule *rule = policy_rule_at(run->policy, i);
+        for (uint8_t k = 0; rule->enabled && k < rule->limit_count; k++) {
+            if (replay_can_judge(&rule->limits[k]))
+                continue;
+            (void)snprintf(note, REPLAY_NOTE_LEN,
+                           "limits of algorithm %s are left out, such as that of rule %.64s: a log "
+                           "does not tell how long requests were in flight",
+                           algorithm_name(rule->limits[k].algorithm), rule->name.data);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool note_suggest_cut(const struct replay_run *run, char *note)
 {
     (void)snprintf(note, REPLAY_NOTE_LEN,
@@ -150,8 +167,8 @@ static bool note_broken(const struct replay_run *run, char *note)
 bool cli_replay_note(const struct replay_run *run, size_t index, char *note)
 {
     static bool (*const writers[])(const struct replay_run *, char *) = {
-        note_broken,    note_memory,        note_estimates,  note_late,
-        note_forwarded, note_whole_seconds, note_suggest_cut};
+        note_broken,    note_memory,        note_estimates,   note_late,
+        note_forwarded, note_whole_seconds, note_suggest_cut, note_left_out};
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
         if (!writers[i](run, note))
             continue;

@@ -273,9 +273,13 @@ static void add_limit_row(struct cli_grid *grid, const struct replay_run *run,
     add_share(grid, sums->denied, found->requests);
     add_number(grid, sums->soft, false);
     cli_text_clear(&cell);
-    cli_replay_number(&cell, sums->peak);
-    cli_text_str(&cell, " of ");
-    cli_replay_number(&cell, limit_capacity(limit));
+    if (!replay_can_judge(limit)) {
+        cli_text_str(&cell, "left out");
+    } else {
+        cli_replay_number(&cell, sums->peak);
+        cli_text_str(&cell, " of ");
+        cli_replay_number(&cell, limit_capacity(limit));
+    }
     add_cell(grid, &cell);
     cli_text_fini(&cell);
     if (run->asked->suggest) {

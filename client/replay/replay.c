@@ -366,6 +366,8 @@ static int suggest_all(struct replay *replay)
             continue;
         for (uint8_t k = 0; k < rule->rule->limit_count && result == TG_OK; k++) {
             const struct limit *limit = &rule->rule->limits[k];
+            if (!replay_can_judge(limit))
+                continue;
             const struct policy_calendar *calendars = rule->rule->calendars;
             const struct calendar_zone *zone = calendars != NULL ? calendars[k].zone : NULL;
             result = suggest_find(&replay->suggest, i, limit, zone, replay->options.suggest_ppm,

@@ -143,6 +143,8 @@ struct policy_text replay_value(const struct replay *replay, const struct caller
 /* Whether the key is an address, whatever the rule counts by (allow and block rules, missing). */
 bool replay_by_address(const struct replay *replay, const struct caller *caller);
 const struct timeline_axis *replay_axis(const struct replay *replay);
+/* Whether a limit can be replayed: a log does not tell how long a request was in flight. */
+bool replay_can_judge(const struct limit *limit);
 /* Whether suggestions are of the log's beginning alone, since there were too many requests. */
 bool replay_suggest_cut(const struct replay *replay);
 /* Attributes that rules mention, and on how many lines each was. */

@@ -47,6 +47,11 @@ static struct replay_rule *rule_of(struct replay *replay, uint32_t key)
     return &replay->rules[callers_at(&replay->callers, key)->rule];
 }
 
+bool replay_can_judge(const struct limit *limit)
+{
+    return limit->algorithm != ALGORITHM_CONCURRENCY;
+}
+
 /* Adds the limits of one part. */
 static void add_rows(struct replay *replay, const struct replay_record *record, uint8_t part,
                      enum operation operation, struct rows *rows)
@@ -60,6 +65,8 @@ static void add_rows(struct replay *replay, const struct replay_record *record, 
         limits = rows->placed + rows->count;
     }
     for (uint8_t i = 0; i < rule->limit_count; i++) {
+        if (!replay_can_judge(&limits[i]))
+            continue;
         const size_t at = rows->count++;
         /* Each limit has a state of its own: the caller's hash and the limit's place name it. */
         rows->ids[at] = (struct hash128){caller->hash.lo ^ hash_mix64(i + 1u), caller->hash.hi};
@@ -191,6 +198,8 @@ static bool decide_limits(struct replay *replay, const struct replay_record *rec
         rows.count = 0;
         add_rows(replay, record, i,
                  allowed || rule->count_denied ? OPERATION_CHECK : OPERATION_PEEK, &rows);
+        if (rows.count == 0)
+            continue;
         decide_group(replay, &rows, 0, rows.count);
         note_rows(replay, record, &rows, verdicts);
     }

@@ -268,6 +268,14 @@ def test_an_attribute_that_no_line_has_is_pointed_out(tmp_path):
     assert not any("phone" in n for n in found["notes"])
 
 
+def test_limits_that_a_log_cannot_tell_of_are_left_out_with_a_note(tmp_path):
+    rules = rules_file(tmp_path, "rules: [{name: slow, key: [ip], limits: [{algorithm: concurrency, count: 2}]}]")
+    found = report("nginx_xff.log.gz", "--rules", rules)
+    assert found["rules"][0]["requests"] == 6000 and found["all"]["denied"] == 0
+    assert any("algorithm concurrency are left out, such as that of rule slow" in note for note in found["notes"])
+    assert b"left out" in replay("nginx_xff.log.gz", "--rules", rules).stdout
+
+
 def test_lines_out_of_order_are_put_in_order_or_counted_as_late(tmp_path):
     lines = "".join(f'{{"ts": {1795255200 + t}, "ip": "10.0.0.1"}}\n' for t in (0, 30, 29, 25, 31, 3, 60)).encode()
     rules = rules_file(tmp_path, "rules: [{name: r, key: [ip], limits: [{rate: 9/min}]}]")

@@ -536,6 +536,34 @@ static void calendar_windows_are_those_of_their_zone(void **state)
     policy_free(&policy);
 }
 
+/* What a log cannot tell is left out: the other limits of the rule decide, and a rule of nothing
+ * else denies nothing. */
+static void limits_on_requests_in_flight_are_left_out(void **state)
+{
+    (void)state;
+    struct policy *policy = compile(
+        "rules: [{name: r, key: [ip], limits: [{algorithm: concurrency, count: 1}, {rate: 3/h}]}, "
+        "{name: only, key: [ip], limits: [{algorithm: concurrency, count: 1}]}, "
+        "{name: watch, shadow: true, key: [ip], limits: [{algorithm: concurrency, count: 1}]}]");
+    struct replay_options options = small_options(policy);
+    struct replay *replay;
+    options.suggest = true;
+    assert_int_equal(replay_new(&replay, &options), 0);
+    for (int64_t i = 0; i < 5; i++)
+        feed_at(replay, i, "\"ip\": \"192.0.2.1\"");
+    assert_int_equal(replay_finish(replay), 0);
+    assert_int_equal(found(replay, "r")->denied, 2);
+    assert_int_equal(found(replay, "r")->limits[0].denied, 0);
+    assert_int_equal(found(replay, "r")->limits[1].denied, 2);
+    assert_int_equal(found(replay, "only")->requests, 5);
+    assert_int_equal(found(replay, "only")->denied, 0);
+    assert_int_equal(found(replay, "watch")->denied, 0);
+    assert_false(replay_can_judge(&found(replay, "only")->rule->limits[0]));
+    assert_int_equal(found(replay, "only")->limits[0].few.count, 0);
+    replay_free(&replay);
+    policy_free(&policy);
+}
+
 /* A line that comes after others more than the horizon newer is counted as late, and decided at the
  * time reached: the clock does not go back. */
 static void late_lines_are_counted_and_decided_at_the_clock(void **state)
@@ -624,6 +652,7 @@ int main(void)
         cmocka_unit_test(too_many_keys_become_estimates),
         cmocka_unit_test(requests_of_a_whole_second_can_be_spread),
         cmocka_unit_test(calendar_windows_are_those_of_their_zone),
+        cmocka_unit_test(limits_on_requests_in_flight_are_left_out),
         cmocka_unit_test(late_lines_are_counted_and_decided_at_the_clock),
         cmocka_unit_test(unreadable_lines_and_refused_requests_are_counted),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_nothing),
