@@ -220,13 +220,25 @@ int policy_compile_zoned(const char *text, size_t len, const struct allocator *a
     return result;
 }
 
-void policy_free(struct policy **policy)
+struct policy *policy_share(struct policy *policy)
 {
-    if (*policy != NULL && *policy != &empty_policy) {
-        struct chunks chunks = (*policy)->chunks; /* the policy itself is in there */
-        chunks_fini(&chunks);
+    atomic_fetch_add(&policy->shares, 1);
+    return policy;
+}
+
+void policy_free(struct policy **pointer)
+{
+    struct policy *policy = *pointer;
+
+    *pointer = NULL;
+    if (policy == NULL || policy == &empty_policy || atomic_fetch_sub(&policy->shares, 1) != 0)
+        return;
+    if (policy->blocks != NULL) {
+        policy_free_blocks(policy);
+        return;
     }
-    *policy = NULL;
+    struct chunks chunks = policy->chunks; /* the policy itself is in there */
+    chunks_fini(&chunks);
 }
 
 /* --- listing ----------------------------------------------------------------------------- */

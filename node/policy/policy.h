@@ -140,8 +140,11 @@ MUST_USE int policy_compile_zoned(const char *text, size_t len, const struct all
                                   struct policy_error *error);
 /* Gives the rule's calendar limits, copied to `limits`, the windows that `now_ns` is in. */
 void policy_place_calendars(const struct policy_rule *rule, int64_t now_ns, struct limit *limits);
-/* Releases the policy and sets the pointer to NULL; a NULL policy is allowed, and so is the one of
- * policy_empty, which is not released. */
+/* Another pointer to the same policy, to be given to policy_free as well. Any thread that has one.
+ */
+struct policy *policy_share(struct policy *policy);
+/* Releases the policy, unless it is shared still, and sets the pointer to NULL; a NULL policy is
+ * allowed, and so is the one of policy_empty, which is not released. */
 void policy_free(struct policy **policy);
 /* The policy without rules that allows everything as unmatched. Static storage, any thread. */
 const struct policy *policy_empty(void);

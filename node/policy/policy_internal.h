@@ -4,10 +4,13 @@
  *                 --> plans[rule_count]   the same rules with attribute names as small numbers
  *                 --> index               (attribute, text) -> ranks of the rules to look at
  *
- * All of it lives in the policy's chunks and is never changed after compilation.
+ * All of it lives in the policy's chunks and, but for the count of those who share it, is never
+ * changed after compilation.
  */
 #ifndef NODE_POLICY_POLICY_INTERNAL_H
 #define NODE_POLICY_POLICY_INTERNAL_H
+
+#include <stdatomic.h>
 
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
@@ -18,6 +21,9 @@ enum { POLICY_MEMORY_MAX = 512 * 1024 * 1024 /* of one compiled policy */ };
 
 struct policy {
     struct chunks chunks;      /* everything below, and this struct's own allocator */
+    _Atomic uint32_t shares;   /* how often policy_free leaves it in place */
+    struct policy *base;       /* whose rules these are, if they only have blocks added; or NULL */
+    struct blocks *blocks;     /* its own, or NULL */
     struct policy_rule *rules; /* in file order while reading, then by rank */
     size_t rule_count;
     bool unmatched_deny;
@@ -25,6 +31,8 @@ struct policy {
     struct policy_index index;
 };
 
+/* Frees a policy that has blocks, which is a policy of its own (blocks.c). */
+void policy_free_blocks(struct policy *policy);
 /* Reads the whole file into `policy->rules`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
  * sentence is in the reader's error for TG_EINVALID. */
 MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);

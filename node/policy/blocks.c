@@ -1,0 +1,432 @@
+/* blocks.c - a set of blocks as one table by hash; see blocks.h.
+ *
+ *   slots   open addressing, at most half full: index + 1 of an entry, 0 = free
+ *   entry   kind, text (of an address: its 16 bytes, cut, and the length of its prefix), rule, end
+ *
+ * IPv4 addresses are IPv4-mapped IPv6 ones here, so that a client on a dual-stack socket is one
+ * client, and prefixes of both kinds are one table.
+ *
+ * Must not: allocate while looking, or trust a name that comes from elsewhere.
+ */
+#include "node/policy/blocks.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "node/policy/policy_internal.h"
+
+enum {
+    ADDRESS_LEN = 16,
+    ADDRESS_BITS = 128,
+    MAPPED_LEN = 12,
+    MAPPED_BITS = 96,
+    STATUS_BLOCKED = 403
+};
+
+enum kind { KIND_ATTRIBUTE = 1, KIND_ADDRESS, KIND_KEY };
+
+struct place {
+    enum kind kind;
+    const char *text; /* "NAME=VALUE", a key, or ADDRESS_LEN bytes and one of the prefix */
+    size_t len;
+};
+
+struct entry {
+    struct place place;
+    uint64_t until_ms;
+    struct policy_rule rule;
+};
+
+struct blocks {
+    const struct allocator *allocator;
+    struct entry *entries;
+    size_t count;
+    size_t capacity;
+    uint32_t *slots;
+    uint32_t mask;
+    uint8_t prefixes[ADDRESS_BITS + 1]; /* lengths in use, longest first */
+    uint32_t prefix_count;
+    char *bytes;
+    size_t bytes_len;
+    size_t bytes_used;
+};
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void cut(uint8_t address[ADDRESS_LEN], unsigned prefix)
+{
+    for (unsigned i = 0; i < ADDRESS_LEN; i++) {
+        const unsigned kept = prefix > i * 8 ? prefix - i * 8 : 0;
+        if (kept < 8)
+            address[i] = (uint8_t)(address[i] & (0xff00 >> kept));
+    }
+}
+
+/* Reads an address; *v4 tells which kind. False if it is none. */
+static bool read_address(const char *text, size_t len, uint8_t out[ADDRESS_LEN], bool *v4)
+{
+    static const uint8_t mapped[MAPPED_LEN] = {[10] = 0xff, [11] = 0xff};
+    char copy[INET6_ADDRSTRLEN];
+    if (len == 0 || len >= sizeof copy || memchr(text, '\0', len) != NULL)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    memcpy(out, mapped, MAPPED_LEN);
+    *v4 = inet_pton(AF_INET, copy, out + MAPPED_LEN) == 1;
+    if (*v4)
+        return true;
+    if (inet_pton(AF_INET6, copy, out) != 1)
+        return false;
+    *v4 = memcmp(out, mapped, MAPPED_LEN) == 0;
+    return true;
+}
+
+/* Reads "ADDRESS" or "ADDRESS/BITS"; *prefix counts from the 128. False if it is neither. */
+static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], unsigned *prefix)
+{
+    const char *slash = memchr(text, '/', len);
+    const size_t address_len = slash != NULL ? (size_t)(slash - text) : len;
+    bool v4;
+    unsigned bits = 0;
+    if (!read_address(text, address_len, out, &v4))
+        return false;
+    const bool dotted = memchr(text, ':', address_len) == NULL;
+    const unsigned most = dotted ? 32 : ADDRESS_BITS;
+    if (slash == NULL) {
+        *prefix = ADDRESS_BITS;
+        return true;
+    }
+    const size_t digits = len - address_len - 1;
+    if (digits < 1 || digits > 3)
+        return false;
+    for (size_t i = 0; i < digits; i++) {
+        const char c = slash[1 + i];
+        if (c < '0' || c > '9')
+            return false;
+        bits = bits * 10 + (unsigned)(c - '0');
+    }
+    *prefix = dotted ? bits + MAPPED_BITS : bits;
+    cut(out, *prefix);
+    return bits <= most;
+}
+
+static int write_cidr(const uint8_t address[ADDRESS_LEN], unsigned prefix, char *out)
+{
+    char text[INET6_ADDRSTRLEN];
+    static const uint8_t mapped[MAPPED_LEN] = {[10] = 0xff, [11] = 0xff};
+    const bool v4 = prefix >= MAPPED_BITS && memcmp(address, mapped, MAPPED_LEN) == 0;
+    const char *written = v4 ? inet_ntop(AF_INET, address + MAPPED_LEN, text, sizeof text)
+                             : inet_ntop(AF_INET6, address, text, sizeof text);
+    ASSERT(written != NULL); /* `text` holds any */
+    return snprintf(out, BLOCKS_NAME_LEN_MAX, "cidr %s/%u", text,
+                    v4 ? prefix - MAPPED_BITS : prefix);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool printable(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static bool attribute_name_ok(const char *name, size_t len)
+{
+    if (len == 0 || len > POLICY_ATTRIBUTE_NAME_LEN_MAX)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        const char c = name[i];
+        const bool ok =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static int write_name(const char *kind, const char *text, size_t len, char *out)
+{
+    const size_t kind_len = strlen(kind);
+    ASSERT(kind_len + len <= BLOCKS_NAME_LEN_MAX);
+    memcpy(out, kind, kind_len);
+    memcpy(out + kind_len, text, len);
+    return (int)(kind_len + len);
+}
+
+static int refuse(char error[BLOCKS_ERROR_LEN], const char *sentence)
+{
+    (void)snprintf(error, BLOCKS_ERROR_LEN, "%s", sentence);
+    return TG_EINVALID;
+}
+
+static int name_of_cidr(const char *text, size_t len, char out[BLOCKS_NAME_LEN_MAX],
+                        char error[BLOCKS_ERROR_LEN])
+{
+    uint8_t address[ADDRESS_LEN];
+    unsigned prefix;
+    if (!read_cidr(text, len, address, &prefix))
+        return refuse(error, "found neither attr=value nor an address; expected like user=ada, "
+                             "192.0.2.7, 10.0.0.0/8 or 2001:db8::/32");
+    return write_cidr(address, prefix, out);
+}
+
+int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_LEN_MAX],
+                char error[BLOCKS_ERROR_LEN])
+{
+    const char *equals = len > 0 ? memchr(text, '=', len) : NULL;
+    const size_t name_len = equals != NULL ? (size_t)(equals - text) : 0;
+    const size_t value_len = equals != NULL ? len - name_len - 1 : 0;
+    if (!printable(text, len))
+        return refuse(error, "found a control character");
+    if (is_key)
+        return len >= 1 && len <= POLICY_VALUE_LEN_MAX
+                   ? write_name("key ", text, len, out)
+                   : refuse(error, "expected a key of 1 to 1024 bytes");
+    if (equals == NULL)
+        return name_of_cidr(text, len, out, error);
+    if (!attribute_name_ok(text, name_len))
+        return refuse(error, "expected the name of an attribute, of a-z 0-9 _ . -, before the '='");
+    if (value_len < 1 || value_len > POLICY_VALUE_LEN_MAX)
+        return refuse(error, "expected a value of 1 to 1024 bytes behind the '='");
+    if (name_len == 2 && memcmp(text, "ip", 2) == 0)
+        return name_of_cidr(equals + 1, value_len, out, error);
+    return write_name("attr ", text, len, out);
+}
+
+/* What a name means; false if blocks_name would not have written it. `scratch` has room for an
+ * address and its prefix. */
+static bool read_name(const struct policy_text *name, struct place *place,
+                      char scratch[ADDRESS_LEN + 1])
+{
+    uint8_t address[ADDRESS_LEN];
+    unsigned prefix;
+    if (name->len > 4 && memcmp(name->data, "key ", 4) == 0) {
+        *place = (struct place){KIND_KEY, name->data + 4, name->len - 4};
+        return true;
+    }
+    if (name->len > 5 && memcmp(name->data, "attr ", 5) == 0) {
+        *place = (struct place){KIND_ATTRIBUTE, name->data + 5, name->len - 5};
+        return memchr(place->text, '=', place->len) != NULL;
+    }
+    if (name->len <= 5 || memcmp(name->data, "cidr ", 5) != 0 ||
+        !read_cidr(name->data + 5, name->len - 5, address, &prefix))
+        return false;
+    memcpy(scratch, address, ADDRESS_LEN);
+    scratch[ADDRESS_LEN] = (char)prefix;
+    *place = (struct place){KIND_ADDRESS, scratch, ADDRESS_LEN + 1};
+    return true;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What is looked for comes in pieces, NAME and VALUE, and is hashed piece by piece. */
+static uint64_t hash_of(enum kind kind, const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    static const struct hash_key key = {{0}}; /* operators choose what is in here, not callers */
+    const uint64_t first = hash64(&key, a, a_len);
+    return hash_mix64(first ^ hash_mix64(hash64(&key, b, b_len) + (uint64_t)kind));
+}
+
+static uint64_t hash_place(const struct place *place)
+{
+    const char *equals =
+        place->kind == KIND_ATTRIBUTE ? memchr(place->text, '=', place->len) : NULL;
+    if (equals == NULL)
+        return hash_of(place->kind, place->text, place->len, "", 0);
+    const size_t name_len = (size_t)(equals - place->text);
+    return hash_of(place->kind, place->text, name_len, equals + 1, place->len - name_len - 1);
+}
+
+static char *keep(struct blocks *blocks, const char *text, size_t len)
+{
+    char *at = blocks->bytes + blocks->bytes_used;
+    ASSERT(len < blocks->bytes_len - blocks->bytes_used);
+    memcpy(at, text, len);
+    blocks->bytes_used += len + 1; /* a NUL follows: memory is zeroed */
+    return at;
+}
+
+static void note_prefix(struct blocks *blocks, uint8_t prefix)
+{
+    uint32_t at = 0;
+    while (at < blocks->prefix_count && blocks->prefixes[at] > prefix)
+        at++;
+    if (at < blocks->prefix_count && blocks->prefixes[at] == prefix)
+        return;
+    memmove(blocks->prefixes + at + 1, blocks->prefixes + at, blocks->prefix_count - at);
+    blocks->prefixes[at] = prefix;
+    blocks->prefix_count++;
+}
+
+static void add(struct blocks *blocks, const struct block *block)
+{
+    char scratch[ADDRESS_LEN + 1];
+    struct place place;
+    if (!read_name(&block->name, &place, scratch))
+        return;
+    const size_t reason_len =
+        block->reason.len < BLOCKS_REASON_LEN_MAX ? block->reason.len : BLOCKS_REASON_LEN_MAX;
+    struct entry *entry = &blocks->entries[blocks->count++];
+    entry->place = (struct place){place.kind, keep(blocks, place.text, place.len), place.len};
+    entry->until_ms = block->until_ms;
+    entry->rule.name = (struct policy_text){"", 0};
+    entry->rule.group = (struct policy_text){"", 0};
+    entry->rule.message =
+        (struct policy_text){keep(blocks, block->reason.data, reason_len), reason_len};
+    entry->rule.act = POLICY_ACT_BLOCK;
+    entry->rule.status = STATUS_BLOCKED;
+    entry->rule.enabled = true;
+    if (place.kind == KIND_ADDRESS)
+        note_prefix(blocks, (uint8_t)place.text[ADDRESS_LEN]);
+    uint32_t at = (uint32_t)hash_place(&entry->place) & blocks->mask;
+    while (blocks->slots[at] != 0)
+        at = (at + 1) & blocks->mask;
+    blocks->slots[at] = (uint32_t)blocks->count;
+}
+
+static bool is_place(const struct place *place, enum kind kind, const char *a, size_t a_len,
+                     const char *b, size_t b_len)
+{
+    const size_t joint = kind == KIND_ATTRIBUTE;
+    return place->kind == kind && place->len == a_len + joint + b_len &&
+           memcmp(place->text, a, a_len) == 0 && (joint == 0 || place->text[a_len] == '=') &&
+           (b_len == 0 || memcmp(place->text + a_len + joint, b, b_len) == 0);
+}
+
+static const struct policy_rule *find(const struct blocks *blocks, enum kind kind, const char *a,
+                                      size_t a_len, const char *b, size_t b_len, uint64_t now_ms)
+{
+    uint32_t at = (uint32_t)hash_of(kind, a, a_len, b, b_len) & blocks->mask;
+    for (; blocks->slots[at] != 0; at = (at + 1) & blocks->mask) {
+        const struct entry *entry = &blocks->entries[blocks->slots[at] - 1];
+        if (is_place(&entry->place, kind, a, a_len, b, b_len))
+            return entry->until_ms == 0 || now_ms < entry->until_ms ? &entry->rule : NULL;
+    }
+    return NULL;
+}
+
+static const struct policy_rule *
+find_address(const struct blocks *blocks, const struct policy_attribute *attribute, uint64_t now_ms)
+{
+    uint8_t address[ADDRESS_LEN];
+    char probe[ADDRESS_LEN + 1];
+    bool v4;
+    if (blocks->prefix_count == 0 ||
+        !read_address(attribute->value, attribute->value_len, address, &v4))
+        return NULL;
+    for (uint32_t i = 0; i < blocks->prefix_count; i++) { /* longest first: cut on and on */
+        cut(address, blocks->prefixes[i]);
+        memcpy(probe, address, ADDRESS_LEN);
+        probe[ADDRESS_LEN] = (char)blocks->prefixes[i];
+        const struct policy_rule *rule =
+            find(blocks, KIND_ADDRESS, probe, sizeof probe, "", 0, now_ms);
+        if (rule != NULL)
+            return rule;
+    }
+    return NULL;
+}
+
+const struct policy_rule *blocks_find(const struct blocks *blocks,
+                                      const struct policy_attribute *attributes, size_t count,
+                                      uint64_t now_ms)
+{
+    for (size_t i = 0; blocks != NULL && i < count; i++) {
+        const struct policy_attribute *attribute = &attributes[i];
+        const bool is_ip = attribute->name_len == 2 && memcmp(attribute->name, "ip", 2) == 0;
+        const struct policy_rule *rule =
+            is_ip ? find_address(blocks, attribute, now_ms)
+                  : find(blocks, KIND_ATTRIBUTE, attribute->name, attribute->name_len,
+                         attribute->value, attribute->value_len, now_ms);
+        if (rule != NULL)
+            return rule;
+    }
+    return NULL;
+}
+
+const struct policy_rule *blocks_find_key(const struct blocks *blocks, const char *key, size_t len,
+                                          uint64_t now_ms)
+{
+    return blocks != NULL ? find(blocks, KIND_KEY, key, len, "", 0, now_ms) : NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int blocks_new(const struct allocator *allocator, const struct block *blocks, size_t count,
+               struct blocks **out)
+{
+    size_t bytes = 1;
+    uint32_t slots = 8;
+    *out = NULL;
+    if (count > BLOCKS_MAX)
+        return TG_ETOOBIG;
+    for (size_t i = 0; i < count; i++)
+        bytes += blocks[i].name.len + blocks[i].reason.len + ADDRESS_LEN + 4;
+    while (slots < 2 * count)
+        slots *= 2;
+    struct blocks *made = alloc_get(allocator, sizeof *made);
+    if (made == NULL)
+        return TG_ENOMEM;
+    made->allocator = allocator;
+    made->mask = slots - 1;
+    made->bytes_len = bytes;
+    made->bytes = alloc_get(allocator, bytes);
+    made->slots = alloc_array(allocator, slots, sizeof *made->slots);
+    made->capacity = count + 1;
+    made->entries = alloc_array(allocator, made->capacity, sizeof *made->entries);
+    const bool ok = made->bytes != NULL && made->slots != NULL && made->entries != NULL;
+    for (size_t i = 0; ok && i < count; i++)
+        add(made, &blocks[i]);
+    if (ok)
+        *out = made;
+    else
+        blocks_free(&made);
+    return ok ? 0 : TG_ENOMEM;
+}
+
+void blocks_free(struct blocks **pointer)
+{
+    struct blocks *blocks = *pointer;
+    *pointer = NULL;
+    if (blocks == NULL)
+        return;
+    const struct allocator *allocator = blocks->allocator;
+    alloc_put(allocator, blocks->bytes, blocks->bytes_len);
+    if (blocks->slots != NULL)
+        alloc_put(allocator, blocks->slots, ((size_t)blocks->mask + 1) * sizeof *blocks->slots);
+    alloc_put(allocator, blocks->entries, blocks->capacity * sizeof *blocks->entries);
+    alloc_put(allocator, blocks, sizeof *blocks);
+}
+
+/* ---- with rules ------------------------------------------------------------------------------ */
+
+int policy_with_blocks(const struct policy *base, struct blocks *blocks, struct policy **out)
+{
+    struct policy *policy = alloc_get(blocks->allocator, sizeof *policy);
+    *out = NULL;
+    if (policy == NULL)
+        return TG_ENOMEM;
+    *policy = *base; /* what it points to lives in the base, which is kept as long */
+    policy->shares = 0;
+    policy->base = base != policy_empty() ? policy_share((struct policy *)(uintptr_t)base) : NULL;
+    policy->blocks = blocks;
+    *out = policy;
+    return 0;
+}
+
+const struct blocks *policy_blocks(const struct policy *policy)
+{
+    return policy->blocks;
+}
+
+void policy_free_blocks(struct policy *policy)
+{
+    const struct allocator *allocator = policy->blocks->allocator;
+    policy_free(&policy->base);
+    blocks_free(&policy->blocks);
+    alloc_put(allocator, policy, sizeof *policy);
+}

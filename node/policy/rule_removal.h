@@ -1,0 +1,17 @@
+/* rule_removal.h - a rules document without one of its rules, all else left as it was written.
+ *
+ * Pure; not for the check path: it compiles.
+ */
+#ifndef NODE_POLICY_RULE_REMOVAL_H
+#define NODE_POLICY_RULE_REMOVAL_H
+
+#include "node/policy/policy.h"
+
+/* Writes the document without the rule `name` into `out`, and its length into `out_len`. 0,
+ * TG_ENOTFOUND (there is no such rule), TG_EINVALID (the document does not compile), TG_ETOOBIG, or
+ * TG_EUNSUPPORTED: it is not written as a list in block style, a rule an item. */
+MUST_USE int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
+                                const struct allocator *allocator, char *out, size_t capacity,
+                                size_t *out_len);
+
+#endif

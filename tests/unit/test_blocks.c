@@ -1,0 +1,230 @@
+/* test_blocks.c - who is blocked: by attribute, by address, by key, until when. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "node/policy/blocks.h"
+
+enum { RANDOM_BLOCKS = 300, RANDOM_LOOKS = 20000 };
+
+static struct policy_attribute attribute(const char *name, const char *value)
+{
+    return (struct policy_attribute){name, strlen(name), value, strlen(value)};
+}
+
+/* What the operator wrote as it is kept; NULL if it is refused. */
+static const char *name_of(const char *written, bool is_key)
+{
+    static char name[BLOCKS_NAME_LEN_MAX + 1];
+    char error[BLOCKS_ERROR_LEN];
+    const int len = blocks_name(written, strlen(written), is_key, name, error);
+    if (len < 0) {
+        assert_true(strlen(error) > 10);
+        return NULL;
+    }
+    name[len] = '\0';
+    return name;
+}
+
+static struct blocks *make(const struct block *blocks, size_t count)
+{
+    struct blocks *made;
+    assert_int_equal(blocks_new(alloc_heap(), blocks, count, &made), 0);
+    return made;
+}
+
+static struct block block(const char *name, uint64_t until_ms, const char *reason)
+{
+    return (struct block){{name, strlen(name)}, {reason, strlen(reason)}, until_ms};
+}
+
+static bool denied(const struct blocks *blocks, const char *name, const char *value,
+                   uint64_t now_ms)
+{
+    const struct policy_attribute asked = attribute(name, value);
+    return blocks_find(blocks, &asked, 1, now_ms) != NULL;
+}
+
+/* Each thing that can be blocked has one name, however it is written; the rest is refused. */
+static void what_is_blocked_has_one_name(void **state)
+{
+    (void)state;
+    assert_string_equal(name_of("user=ada", false), "attr user=ada");
+    assert_string_equal(name_of("query=a=b c", false), "attr query=a=b c");
+    assert_string_equal(name_of("10.1.2.3/8", false), "cidr 10.0.0.0/8");
+    assert_string_equal(name_of("192.0.2.7", false), "cidr 192.0.2.7/32");
+    assert_string_equal(name_of("ip=192.0.2.7", false), "cidr 192.0.2.7/32");
+    assert_string_equal(name_of("::ffff:192.0.2.7", false), "cidr 192.0.2.7/32");
+    assert_string_equal(name_of("2001:DB8::1/32", false), "cidr 2001:db8::/32");
+    assert_string_equal(name_of("::/0", false), "cidr ::/0");
+    assert_string_equal(name_of("a b=c", true), "key a b=c");
+    const char *const refused[] = {
+        "",        "ada",       "=x",          "user=",     "User=x",  "ip=ada", "10.0.0.0/33",
+        "::1/129", "10.0.0.0/", "10.0.0.0/1x", "u=\033[2J", "10.0.0/8"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_null(name_of(refused[i], false));
+    assert_null(name_of("", true));
+}
+
+/* An attribute value, an address in a network and a key are denied with their reason; others are
+ * not. */
+static void what_is_blocked_is_denied_with_its_reason(void **state)
+{
+    (void)state;
+    const struct block list[] = {block("attr user=ada", 0, "no ada"),
+                                 block("cidr 10.0.0.0/8", 0, "net"),
+                                 block("cidr 10.9.0.1/32", 0, "one"),
+                                 block("cidr 2001:db8::/32", 0, "six"), block("key k", 0, "key")};
+    struct blocks *blocks = make(list, 5);
+    const struct policy_attribute asked[] = {attribute("api", "/x"), attribute("user", "ada")};
+    const struct policy_rule *rule = blocks_find(blocks, asked, 2, 1);
+    assert_non_null(rule);
+    assert_int_equal(rule->status, 403);
+    assert_string_equal(rule->message.data, "no ada");
+    assert_int_equal(rule->name.len, 0);
+    assert_null(blocks_find(blocks, asked, 1, 1));
+    assert_true(denied(blocks, "ip", "10.200.0.1", 1) && !denied(blocks, "ip", "11.0.0.1", 1));
+    assert_true(denied(blocks, "ip", "::ffff:10.0.0.1", 1));
+    assert_true(denied(blocks, "ip", "2001:db8:ffff::1", 1) &&
+                !denied(blocks, "ip", "2001:db9::", 1));
+    assert_false(denied(blocks, "ip", "no address", 1) || denied(blocks, "other", "10.0.0.1", 1));
+    const struct policy_attribute one = attribute("ip", "10.9.0.1");
+    assert_string_equal(blocks_find(blocks, &one, 1, 1)->message.data, "one"); /* the longest */
+    assert_non_null(blocks_find_key(blocks, "k", 1, 1));
+    assert_null(blocks_find_key(blocks, "user=ada", 8, 1));
+    assert_false(denied(blocks, "k", "", 1) || denied(blocks, "use", "r=ada", 1));
+    blocks_free(&blocks);
+    assert_null(blocks_find(NULL, asked, 2, 1));
+}
+
+/* A block with an end denies up to it and not from then on, without anybody's doing. */
+static void a_block_lifts_itself_at_its_end(void **state)
+{
+    (void)state;
+    const struct block list[] = {block("attr user=ada", 1000, ""), block("cidr ::/0", 2000, ""),
+                                 block("key k", 3000, "")};
+    struct blocks *blocks = make(list, 3);
+    assert_true(denied(blocks, "user", "ada", 999) && !denied(blocks, "user", "ada", 1000));
+    assert_true(denied(blocks, "ip", "1.2.3.4", 1999) && !denied(blocks, "ip", "1.2.3.4", 2000));
+    assert_non_null(blocks_find_key(blocks, "k", 1, 2999));
+    assert_null(blocks_find_key(blocks, "k", 1, 3000));
+    blocks_free(&blocks);
+}
+
+/* Whether the address is in the network, by bits. */
+static bool in_network(const uint8_t *address, const uint8_t *network, unsigned prefix)
+{
+    for (unsigned bit = 0; bit < prefix; bit++)
+        if (((address[bit / 8] ^ network[bit / 8]) >> (7 - bit % 8) & 1) != 0)
+            return false;
+    return true;
+}
+
+/* Random networks deny exactly the addresses that a bit-by-bit comparison with each finds in them.
+ */
+static void networks_deny_what_lies_in_them(void **state)
+{
+    (void)state;
+    static char names[RANDOM_BLOCKS][64];
+    static uint8_t networks[RANDOM_BLOCKS][4];
+    static unsigned prefixes[RANDOM_BLOCKS];
+    static struct block list[RANDOM_BLOCKS];
+    struct random random;
+    uint32_t hits = 0;
+    random_init(&random, 5);
+    for (uint32_t i = 0; i < RANDOM_BLOCKS; i++) {
+        char written[64];
+        prefixes[i] = 6 + (unsigned)random_below(&random, 27);
+        for (uint32_t b = 0; b < 4; b++)
+            networks[i][b] = (uint8_t)random_next(&random);
+        (void)snprintf(written, sizeof written, "%u.%u.%u.%u/%u", networks[i][0], networks[i][1],
+                       networks[i][2], networks[i][3], prefixes[i]);
+        (void)snprintf(names[i], sizeof names[i], "%s", name_of(written, false));
+        list[i] = block(names[i], 0, "");
+    }
+    struct blocks *blocks = make(list, RANDOM_BLOCKS);
+    for (uint32_t n = 0; n < RANDOM_LOOKS; n++) {
+        uint8_t address[4];
+        char shown[64];
+        bool expected = false;
+        const uint32_t near = (uint32_t)random_below(&random, RANDOM_BLOCKS);
+        memcpy(address, networks[near], sizeof address);
+        for (uint32_t flips = 0; flips < 3; flips++) {
+            const uint64_t bit = random_below(&random, 32);
+            address[bit / 8] = (uint8_t)(address[bit / 8] ^ 0x80 >> bit % 8);
+        }
+        for (uint32_t i = 0; i < RANDOM_BLOCKS && !expected; i++)
+            expected = in_network(address, networks[i], prefixes[i]);
+        (void)snprintf(shown, sizeof shown, "%u.%u.%u.%u", address[0], address[1], address[2],
+                       address[3]);
+        assert_int_equal(denied(blocks, "ip", shown, 1), expected);
+        hits += expected;
+    }
+    assert_true(hits > RANDOM_LOOKS / 10 && hits < RANDOM_LOOKS * 9 / 10);
+    blocks_free(&blocks);
+}
+
+/* Names that are none are left out, too many are refused, and missing memory leaks nothing. */
+static void what_is_no_block_is_left_out(void **state)
+{
+    (void)state;
+    struct alloc_failing failing;
+    const struct block list[] = {block("cidr nonsense", 0, "x"), block("", 0, "x"),
+                                 block("attr x", 0, "x"), block("key k", 0, "x")};
+    struct blocks *blocks = make(list, 4);
+    assert_non_null(blocks_find_key(blocks, "k", 1, 1));
+    assert_false(denied(blocks, "ip", "1.1.1.1", 1));
+    blocks_free(&blocks);
+    assert_int_equal(blocks_new(alloc_heap(), list, BLOCKS_MAX + 1, &blocks), TG_ETOOBIG);
+    for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
+        alloc_failing_init(&failing, fail_at);
+        assert_int_equal(blocks_new(&failing.allocator, list, 4, &blocks), TG_ENOMEM);
+        assert_int_equal(failing.bytes_live, 0);
+    }
+}
+
+/* Rules with blocks are the same rules; they outlive the policy they were made from. */
+static void rules_stay_the_same_beside_blocks(void **state)
+{
+    (void)state;
+    static const char rules[] = "rules:\n  - {name: a, key: [user], limits: [{rate: 5/h}]}\n";
+    const struct block list[] = {block("attr user=ada", 0, "no")};
+    struct policy_error error;
+    struct policy_result result;
+    struct policy *base;
+    struct policy *policy;
+    assert_int_equal(policy_compile(rules, strlen(rules), alloc_heap(), &base, &error), 0);
+    assert_int_equal(policy_with_blocks(base, make(list, 1), &policy), 0);
+    struct policy *shared = policy_share(policy);
+    policy_free(&base);
+    policy_free(&policy);
+    const struct policy_attribute bob = attribute("user", "bob");
+    assert_int_equal(policy_resolve(shared, &bob, 1, &result), 0);
+    assert_int_equal(result.action, POLICY_LIMITS);
+    assert_true(denied(policy_blocks(shared), "user", "ada", 1));
+    policy_free(&shared);
+    assert_int_equal(policy_with_blocks(policy_empty(), make(list, 1), &policy), 0);
+    assert_int_equal(policy_rule_count(policy), 0);
+    policy_free(&policy);
+    assert_null(policy_blocks(policy_empty()));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_blocked_has_one_name),
+        cmocka_unit_test(what_is_blocked_is_denied_with_its_reason),
+        cmocka_unit_test(a_block_lifts_itself_at_its_end),
+        cmocka_unit_test(networks_deny_what_lies_in_them),
+        cmocka_unit_test(what_is_no_block_is_left_out),
+        cmocka_unit_test(rules_stay_the_same_beside_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

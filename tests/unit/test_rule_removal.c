@@ -1,0 +1,95 @@
+/* test_rule_removal.c - a rules document without one of its rules. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/policy/rule_removal.h"
+
+static const char document[] = "# all of it\n"
+                               "unmatched: deny\n"
+                               "rules:\n"
+                               "  # about a\n"
+                               "  - name: a\n"
+                               "    key: [user]   # who\n"
+                               "    limits:\n"
+                               "      - {rate: 5/h}\n"
+                               "\n"
+                               "  # about b\n"
+                               "  - name: b\n"
+                               "    key: [user]\n"
+                               "    limits: [{rate: 6/h}]\n"
+                               "  - {name: c, key: [user], limits: [{rate: 7/h}]}\n";
+
+static int remove_rule(const char *text, const char *name, char *out, size_t capacity)
+{
+    size_t len;
+    const struct policy_text wanted = {name, strlen(name)};
+    const int result =
+        policy_remove_rule(text, strlen(text), &wanted, alloc_heap(), out, capacity - 1, &len);
+    if (result == 0)
+        out[len] = '\0';
+    return result;
+}
+
+/* The lines of the rule go, and nothing else: comments, order and the other rules stay as written.
+ */
+static void only_the_lines_of_the_rule_go(void **state)
+{
+    (void)state;
+    char out[1024];
+    assert_int_equal(remove_rule(document, "a", out, sizeof out), 0);
+    assert_string_equal(out, "# all of it\nunmatched: deny\nrules:\n  # about a\n\n  # about b\n"
+                             "  - name: b\n    key: [user]\n    limits: [{rate: 6/h}]\n"
+                             "  - {name: c, key: [user], limits: [{rate: 7/h}]}\n");
+    assert_int_equal(remove_rule(document, "c", out, sizeof out), 0);
+    assert_non_null(strstr(out, "rate: 6/h"));
+    assert_null(strstr(out, "name: c"));
+}
+
+/* Without its last rule a document still says so: an empty list. */
+static void without_the_last_rule_the_list_is_empty(void **state)
+{
+    (void)state;
+    char out[1024];
+    struct policy *policy;
+    struct policy_error error;
+    assert_int_equal(
+        remove_rule("rules:\n- name: a\n  key: [u]\n  limits: [{rate: 1/s}]\nunmatched: deny\n",
+                    "a", out, sizeof out),
+        0);
+    assert_int_equal(policy_compile(out, strlen(out), alloc_heap(), &policy, &error), 0);
+    assert_int_equal(policy_rule_count(policy), 0);
+    assert_true(policy_unmatched_deny(policy));
+    policy_free(&policy);
+}
+
+/* What is not a list in block style, or does not compile, is refused and not guessed at. */
+static void what_is_written_otherwise_is_left_alone(void **state)
+{
+    (void)state;
+    char out[1024];
+    static const char flow[] = "{rules: [{name: a, key: [u], limits: [{rate: 1/s}]}, {name: b, "
+                               "key: [u], limits: [{rate: 1/s}]}]}";
+    static const char joined[] = "rules:\n  - {name: a, key: [u], limits: [&l {rate: 1/s}]}\n"
+                                 "  - {name: b, key: [u], limits: [*l]}\n";
+    assert_int_equal(remove_rule(flow, "a", out, sizeof out), TG_EUNSUPPORTED);
+    assert_int_equal(remove_rule(joined, "a", out, sizeof out), TG_EUNSUPPORTED); /* b needs a */
+    assert_int_equal(remove_rule(joined, "b", out, sizeof out), 0);
+    assert_int_equal(remove_rule(document, "d", out, sizeof out), TG_ENOTFOUND);
+    assert_int_equal(remove_rule("rules: 1", "a", out, sizeof out), TG_EINVALID);
+    assert_int_equal(remove_rule(document, "a", out, 64), TG_ETOOBIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_lines_of_the_rule_go),
+        cmocka_unit_test(without_the_last_rule_the_list_is_empty),
+        cmocka_unit_test(what_is_written_otherwise_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
