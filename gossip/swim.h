@@ -54,6 +54,8 @@ struct swim_record {
     uint64_t rules_digest;
     uint64_t ring_epoch;
     uint64_t settled_epoch;
+    uint64_t settings_version; /* of the configuration store; 0: none, or of an older release */
+    uint64_t settings_digest;
     uint32_t weight;
     uint32_t vnodes; /* how many virtual nodes it carries now */
     uint32_t flags;  /* meaning belongs to node/cluster; unknown bits are carried along */

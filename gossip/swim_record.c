@@ -5,7 +5,8 @@
  *
  *   record  [id, incarnation, version, name, region, zone, gossip, peer, client, software,
  *            weight, vnodes, flags, shards, protocol_min, protocol_max, rules_digest,
- *            ring_epoch, settled_epoch, ...]
+ *            ring_epoch, settled_epoch, settings_version, settings_digest, ...]
+ *           (an older release ends behind settled_epoch)
  *   item    [id, state, incarnation, age_ms, accusers (BIN of u64 LE), record or nil, ...]
  *
  * I1  What swim_record_get accepts, swim_record_check accepts: texts are printable and fit,
@@ -20,7 +21,13 @@
 #include "base/sat.h"
 #include "gossip/swim_internal.h"
 
-enum { RECORD_FIELDS = 19, ITEM_FIELDS = 6, NS_PER_MS = 1000000, PORT_MAX = 65535 };
+enum {
+    RECORD_FIELDS_MIN = 19,
+    RECORD_FIELDS = 21,
+    ITEM_FIELDS = 6,
+    NS_PER_MS = 1000000,
+    PORT_MAX = 65535
+};
 
 /* Texts reach logs and terminals, so control characters are refused here, once. */
 static bool text_ok(const char *text, size_t capacity)
@@ -98,6 +105,8 @@ void swim_record_put(struct mp_writer *writer, const struct swim_record *record)
     mp_put_uint(writer, record->rules_digest);
     mp_put_uint(writer, record->ring_epoch);
     mp_put_uint(writer, record->settled_epoch);
+    mp_put_uint(writer, record->settings_version);
+    mp_put_uint(writer, record->settings_digest);
 }
 
 static uint64_t get_bounded(struct mp_cursor *cursor, uint64_t max)
@@ -126,7 +135,7 @@ static void skip_extra(struct mp_cursor *cursor, uint32_t extra)
 void swim_record_get(struct mp_cursor *cursor, struct swim_record *record)
 {
     memset(record, 0, sizeof *record);
-    const uint32_t extra = get_fields(cursor, RECORD_FIELDS);
+    uint32_t extra = get_fields(cursor, RECORD_FIELDS_MIN);
     record->id = mp_get_uint(cursor);
     record->incarnation = mp_get_uint(cursor);
     record->version = mp_get_uint(cursor);
@@ -146,6 +155,11 @@ void swim_record_get(struct mp_cursor *cursor, struct swim_record *record)
     record->rules_digest = mp_get_uint(cursor);
     record->ring_epoch = mp_get_uint(cursor);
     record->settled_epoch = mp_get_uint(cursor);
+    if (extra >= RECORD_FIELDS - RECORD_FIELDS_MIN) {
+        record->settings_version = mp_get_uint(cursor);
+        record->settings_digest = mp_get_uint(cursor);
+        extra -= RECORD_FIELDS - RECORD_FIELDS_MIN;
+    }
     skip_extra(cursor, extra);
     if (!cursor->failed && swim_record_check(record) != 0)
         cursor->failed = true;

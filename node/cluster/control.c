@@ -12,6 +12,7 @@
  */
 #include "node/cluster/control.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -20,6 +21,10 @@
 /* Tell random numbers from gossip's. */
 #define REGISTER_SEED UINT64_C(0x7265676973746572)
 #define CONTROL_SEED  UINT64_C(0x636f6e74726f6c)
+#define SETTINGS_SEED UINT64_C(0x73657474696e6773)
+
+/* Between looks at edits that wait for others. */
+#define EDITS_LOOK_NS (10 * CONTROL_MS)
 
 static_assert(sizeof(struct effect) < 256, "effects stay small: bytes lie in the arena");
 
@@ -77,6 +82,8 @@ static void describe(const struct control *control, struct swim_record *record)
     record->rules_digest = control->rules_digest;
     record->ring_epoch = control->config->epoch;
     record->settled_epoch = control->settled_epoch;
+    record->settings_version = control->settings->version;
+    record->settings_digest = control->settings->digest.lo;
     record->weight = options->weight;
     record->shards = options->shards;
     record->protocol_min = 1;
@@ -179,6 +186,7 @@ static void receive_join(struct control *control, const void *frame, size_t len,
 {
     struct join_message message;
     if (control_receive_register(control, frame, len, effects) ||
+        control_receive_settings(control, frame, len, effects) ||
         join_decode(frame, len, &message) != 0)
         return;
     const bool ours = control->joined && memcmp(message.cluster_id, control->identity.cluster_id,
@@ -221,7 +229,15 @@ static int take_memory(struct control *control)
         .boot = control->options.incarnation,
         .seed = control->options.seed ^ REGISTER_SEED,
     };
-    const int error = register_new(allocator, &votes, &control->ballots);
+    const struct settings_options settings = {
+        .node_id = control->options.node_id,
+        .boot = control->options.incarnation,
+        .seed = control->options.seed ^ SETTINGS_SEED,
+        .log_max = control->options.settings_log_max,
+    };
+    int error = register_new(allocator, &votes, &control->ballots);
+    if (error == 0)
+        error = settings_new(allocator, &settings, &control->settings);
     const bool ok = error == 0 && control->config != NULL && control->next != NULL &&
                     control->tokens != NULL && control->bytes != NULL && control->members != NULL;
     return ok ? 0 : TG_ENOMEM;
@@ -325,6 +341,7 @@ void control_free(struct control **pointer)
     const struct allocator *allocator = control->allocator;
     swim_free(&control->swim);
     register_free(&control->ballots);
+    settings_free(&control->settings);
     view_free(&control->known);
     alloc_put(allocator, control->config, sizeof *control->config);
     alloc_put(allocator, control->next, sizeof *control->next);
@@ -354,6 +371,7 @@ static void settle(struct control *control, struct effects *effects)
     if (!control->joined || control->leaving)
         return;
     retell(control);
+    control_move_settings(control, effects);
     control_move_config(control, effects);
 }
 
@@ -384,6 +402,10 @@ int64_t control_next_deadline(const struct control *control)
     if (control->look_due && look_ns > control->now_ns && look_ns < due_ns)
         due_ns = look_ns;
     due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
+    const int64_t votes_ns = register_next_deadline(control->settings->ballots);
+    due_ns = votes_ns < due_ns && !control->leaving ? votes_ns : due_ns;
+    const int64_t edits_ns = control->now_ns + EDITS_LOOK_NS;
+    due_ns = edits_ns < due_ns && control_edits_wait(control) ? edits_ns : due_ns;
     return register_ns < due_ns && !control->leaving ? register_ns : due_ns;
 }
 
@@ -411,10 +433,76 @@ void control_settled(struct control *control, uint64_t epoch)
     control_tell_self(control);
 }
 
-void control_rules(struct control *control, uint64_t digest)
+void control_rules(struct control *control, uint64_t version, uint64_t digest)
 {
     control->rules_digest = digest;
+    control->rules_version = version;
+    control->rules_error[0] = '\0';
     control_tell_self(control);
+}
+
+void control_rules_refused(struct control *control, uint64_t version, const char *why)
+{
+    (void)snprintf(control->rules_error, sizeof control->rules_error, "version %u: %s",
+                   settings_version_shown(version), why);
+}
+
+bool control_rules_known(const struct control *control, struct settings_entry *out)
+{
+    const struct settings_entry *entry =
+        settings_table_last(&control->settings->table, SETTINGS_RULES);
+    if (entry != NULL)
+        *out = *entry;
+    return entry != NULL;
+}
+
+bool control_settings_known(const struct control *control)
+{
+    return control->joined && control->settings->version > 0 &&
+           !control->settings->copying.active && !control_settings_behind(control);
+}
+
+int control_restore_settings(struct control *control, const char *key, const void *bytes,
+                             size_t len)
+{
+    return settings_restore(control->settings, control->now_ns, key, bytes, len);
+}
+
+int control_settings_restored(struct control *control)
+{
+    const int error = settings_restored(control->settings);
+    if (error == 0)
+        control_tell_self(control);
+    return error;
+}
+
+bool control_rules_due(struct control *control, struct settings_entry *out)
+{
+    struct settings *settings = control->settings;
+    if (!control_rules_known(control, out) || out->version == settings->rules_told)
+        return false;
+    settings->rules_told = out->version;
+    return true;
+}
+
+bool control_blocks_due(struct control *control)
+{
+    struct settings *settings = control->settings;
+    const bool due = settings->blocks_since != settings->blocks_told;
+    settings->blocks_told = settings->blocks_since;
+    return due;
+}
+
+const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
+                                                  size_t *cursor)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &control->settings->table;
+    if (*cursor == 0)
+        *cursor = settings_table_at(table, kind, &none);
+    return *cursor < table->count && table->records[*cursor]->entry.kind == kind
+               ? &table->records[(*cursor)++]->entry
+               : NULL;
 }
 
 void control_suspect(struct control *control, uint64_t node)
@@ -447,6 +535,7 @@ void control_check_invariants(const struct control *control)
     char sentence[RING_SENTENCE_LEN];
     swim_check_invariants(control->swim);
     register_check_invariants(control->ballots);
+    settings_check_invariants(control->settings);
     ASSERT(control->config->epoch == 0 || ring_config_validate(control->config, sentence) == 0);
     ASSERT(!control->creating || !control->joined);
 }

@@ -8,8 +8,9 @@
  *             time --> control_tick -----+--> effects; control_view when it changed
  *    shards settled --> control_settled -+
  *
- * Two kinds of message arrive at the gossip address: SWIM's (gossip/swim.h), and those of joining
- * and configuration (join.h, register_wire.h), which begin with a byte that msgpack never uses.
+ * Two kinds of message arrive at the gossip address: SWIM's (gossip/swim.h), and those of joining,
+ * configuration and settings (join.h, register_wire.h, settings_wire.h), which begin with a byte
+ * that msgpack never uses.
  *
  * C1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
  * C2  A configuration is durable here before it is told to anyone or given to a shard.
@@ -33,6 +34,7 @@
 #include "base/hash.h"
 #include "gossip/swim.h"
 #include "node/cluster/effects.h"
+#include "node/cluster/settings_change.h"
 #include "node/cluster/shard.h"
 #include "node/cluster/view.h"
 #include "node/policy/policy.h"
@@ -75,9 +77,11 @@ struct control_options {
     const uint8_t *ballots; /* the stored promises (register.h), NULL without any */
     size_t ballots_len;
     const struct policy_zones *zones; /* for rules that are to be validated; NULL: UTC alone */
+    uint32_t settings_log_max;        /* as settings_options.log_max */
 };
 
 struct control;
+struct settings_edit;
 
 /* 0, TG_ENOMEM, TG_EINVALID, or TG_ECORRUPT when the stored configuration cannot be read. */
 MUST_USE int control_new(const struct allocator *allocator, const struct control_options *options,
@@ -98,9 +102,60 @@ bool control_view_due(struct control *control);
 /* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
 struct view *control_view(struct control *control);
 
+/* ---- settings (settings.h) ---- */
+
+/* Gives back the stored values whose keys begin with SETTINGS_PREFIX, in the order of their keys,
+ * after control_new and before anything else; then whether they fit together. 0, TG_ECORRUPT or
+ * TG_ENOMEM. */
+MUST_USE int control_restore_settings(struct control *control, const char *key, const void *bytes,
+                                      size_t len);
+MUST_USE int control_settings_restored(struct control *control);
+/* The newest rules that are known here; false if there are none. Lives until the next event. */
+bool control_rules_known(const struct control *control, struct settings_entry *out);
+/* Whether this node has the cluster's settings, as far as it knows. */
+bool control_settings_known(const struct control *control);
+/* True once after each change of the rules: they are to be compiled and put in force. What `out`
+ * points to lives until the next event. */
+bool control_rules_due(struct control *control, struct settings_entry *out);
+
+/* True once after each change of the blocks, and at first if there are any. */
+bool control_blocks_due(struct control *control);
+/* The next setting of the kind, in order of names; NULL at the end. *cursor is 0 at first. Lives
+ * until the next event. */
+const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
+                                                  size_t *cursor);
+
+struct block;
+/* Reads a setting of kind SETTINGS_BLOCK; false if it is none. What it points to is the entry's. */
+bool control_block_of(const struct settings_entry *entry, struct block *out);
+
+/* A change that somebody wants. Texts are copied. */
+struct control_edit_request {
+    struct hash128 id; /* random: asked again with the same, nothing is done twice */
+    uint32_t kind;
+    bool removes;
+    uint64_t based_on; /* the version of the record that it replaces, 0: none, or SETTINGS_ANY */
+    struct settings_text name; /* of rules: anything */
+    struct settings_text value;
+    struct settings_text author;
+    struct settings_text note;
+};
+
+/* Has this node propose the change, from its next tick on; control_edit_find says what became of
+ * it. 0 (also if it is known), TG_EBUSY (SETTINGS_EDITS_MAX wait), TG_ETOOBIG, TG_EINVALID
+ * (a text is too long, or has control characters), TG_ENOMEM. */
+MUST_USE int control_edit(struct control *control, int64_t now_ns,
+                          const struct control_edit_request *request);
+/* The edit, while it is remembered; NULL otherwise. Lives until the next event. */
+const struct settings_edit *control_edit_find(const struct control *control, struct hash128 id);
+
 /* What shards and the runtime report. */
 void control_settled(struct control *control, uint64_t epoch);
-void control_rules(struct control *control, uint64_t digest);
+/* The rules in force: of that version of the settings, 0 for those of a file that is not in them.
+ */
+void control_rules(struct control *control, uint64_t version, uint64_t digest);
+/* The rules of that version cannot be put in force here, and why; those before them stay. */
+void control_rules_refused(struct control *control, uint64_t version, const char *why);
 /* A connection to `node` was closed: it is probed at once. */
 void control_suspect(struct control *control, uint64_t node);
 

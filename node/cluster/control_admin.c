@@ -81,10 +81,17 @@ static const char *place_in_ring(const struct control *control, const struct vie
     return goes ? "drained" : "outside";
 }
 
+/* The version of the configuration store that the member says it has, as people are shown it. */
+static uint32_t settings_version_of(const struct control *control, uint64_t id)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    return member != NULL ? settings_version_shown(member->record.settings_version) : 0;
+}
+
 static void put_member(const struct control *control, const struct view *view,
                        const struct view_member *member, struct mp_writer *writer)
 {
-    mp_put_map(writer, 14);
+    mp_put_map(writer, 15);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
@@ -98,6 +105,7 @@ static void put_member(const struct control *control, const struct view *view,
     put_field_uint(writer, "vnodes", view_owned(view, member->id));
     put_field_uint(writer, "ring_epoch", member->ring_epoch);
     put_field_hex(writer, "rules_digest", member->rules_digest);
+    put_field_uint(writer, "settings_version", settings_version_of(control, member->id));
     put_field_str(writer, "version", member->version);
 }
 
@@ -161,6 +169,15 @@ static const struct {
     {"drain", answer_drain},
     {"leave", answer_leave},
     {"remove", answer_remove},
+    {"rules.show", answer_rules_show},
+    {"rules.diff", answer_rules_diff},
+    {"rules.without", answer_rules_without},
+    {"rules.history", answer_rules_history},
+    {"rules.apply", answer_rules_apply},
+    {"edit.state", answer_edit_state},
+    {"block", answer_block},
+    {"unblock", answer_unblock},
+    {"blocks", answer_blocks},
 };
 
 static void dispatch(struct answer_context *context)
@@ -173,9 +190,11 @@ static void dispatch(struct answer_context *context)
             return;
         }
     }
-    answer_error(context, TG_EUNSUPPORTED,
-                 "unknown command; expected status, members, ring, owner, rules.list, "
-                 "rules.validate, rules.explain, drain, leave or remove");
+    answer_error(
+        context, TG_EUNSUPPORTED,
+        "unknown command; expected status, members, ring, owner, rules.list, "
+        "rules.show, rules.validate, rules.explain, rules.diff, rules.without, rules.history, "
+        "rules.apply, edit.state, block, unblock, blocks, drain, leave or remove");
 }
 
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,

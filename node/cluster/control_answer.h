@@ -3,6 +3,9 @@
  *     control_admin.c --> control_status.c   status
  *                     --> control_rules.c    rules.list, rules.validate, rules.explain
  *                     --> control_change.c   drain, leave, remove
+ *                     --> control_settings_answer.c   rules.show, rules.diff, rules.without,
+ *                                            rules.history, rules.apply, edit.state
+ *                     --> control_blocks.c   block, unblock, blocks
  *                     --> (itself)           members, ring
  *
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
@@ -41,10 +44,29 @@ void answer_error(struct answer_context *context, int code, const char *text);
 bool answer_argument(const struct answer_context *context, const char *name,
                      struct mp_cursor *cursor);
 
+/* Begins the edit that the command asks for by `id`, `author`, `note` and `base`, which are filled
+ * in here, and answers how it stands. */
+void control_answer_edit(struct answer_context *context, struct control_edit_request *request);
+
+/* A field whose value is a time for people, in UTC. */
+void control_put_time(struct mp_writer *writer, const char *name, uint64_t ms);
+/* A text argument, data NULL if there is none; a number, false if there is none. */
+struct settings_text control_read_text(const struct answer_context *context, const char *name);
+bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
+
 void answer_status(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);
 void answer_explain(struct answer_context *context);
+void answer_rules_show(struct answer_context *context);
+void answer_rules_diff(struct answer_context *context);
+void answer_rules_without(struct answer_context *context);
+void answer_rules_history(struct answer_context *context);
+void answer_rules_apply(struct answer_context *context);
+void answer_block(struct answer_context *context);
+void answer_unblock(struct answer_context *context);
+void answer_blocks(struct answer_context *context);
+void answer_edit_state(struct answer_context *context);
 void answer_drain(struct answer_context *context);
 void answer_leave(struct answer_context *context);
 void answer_remove(struct answer_context *context);
@@ -53,6 +75,8 @@ void answer_remove(struct answer_context *context);
 void control_say_frozen(const struct control *control, char *out, size_t capacity);
 /* Fields of a map: `voters`, the names; `register`, how the register is doing. */
 void control_put_voters(const struct control *control, struct mp_writer *writer);
+/* Field `settings`: how the configuration store is doing (control_settings_answer.c). */
+void control_put_settings(const struct control *control, struct mp_writer *writer);
 void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer);
 
 #endif

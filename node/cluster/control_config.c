@@ -136,24 +136,23 @@ static void fetch(struct control *control, struct effects *effects)
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
 
-/* Where `node` is reached: as gossip says, or as it has just said itself; NULL if nobody knows. */
-static const char *address_of(const struct control *control, uint64_t node,
-                              const struct register_frame *from)
+const char *control_address_of(const struct control *control, uint64_t node,
+                               const struct register_frame *from)
 {
-    const struct swim_member *member = swim_find(control->swim, node);
+    const struct swim_member *member = node != 0 ? swim_find(control->swim, node) : NULL;
     if (member != NULL)
         return member->record.gossip;
-    return from != NULL && from->message.sender == node ? from->address : NULL;
+    return node != 0 && from != NULL && from->message.sender == node ? from->address : NULL;
 }
 
-static void send_register(struct control *control, const struct register_send *send,
-                          const char *address, struct effects *effects)
+void control_send_register(struct control *control, const struct register_send *send, bool settings,
+                           const char *address, struct effects *effects)
 {
-    struct register_frame frame = {.message = send->message};
+    const size_t room = settings ? (size_t)JOIN_LARGE_FRAME_MAX : (size_t)JOIN_FRAME_MAX;
+    struct register_frame frame = {.settings = settings, .message = send->message};
     memcpy(frame.cluster_id, control->identity.cluster_id, sizeof frame.cluster_id);
     memcpy(frame.address, control->options.gossip, sizeof frame.address);
-    const int len =
-        register_wire_encode(&frame, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
+    const int len = register_wire_encode(&frame, effects_reserve(effects, room), room);
     if (len < 0)
         return;
     struct effect *effect = effects_add(effects, EFFECT_SEND_GOSSIP);
@@ -172,19 +171,19 @@ static void take_register(struct control *control, const struct register_frame *
         control_keep(CONTROL_BALLOTS_KEY, control->bytes, (size_t)len, effects);
     }
     if (out->fetch_from != 0 && control->now_ns - control->asked_ns >= CONTROL_ASK_NS / 5) {
-        const char *address = address_of(control, out->fetch_from, from);
+        const char *address = control_address_of(control, out->fetch_from, from);
         if (address != NULL)
             ask_for_config(control, address, effects);
     }
     if (out->tell != 0) {
-        const char *address = address_of(control, out->tell, from);
+        const char *address = control_address_of(control, out->tell, from);
         if (address != NULL)
             control_tell_config(control, address, effects);
     }
     for (uint32_t i = 0; i < out->send_count; i++) {
-        const char *address = address_of(control, out->sends[i].to, from);
+        const char *address = control_address_of(control, out->sends[i].to, from);
         if (address != NULL)
-            send_register(control, &out->sends[i], address, effects);
+            control_send_register(control, &out->sends[i], false, address, effects);
     }
     if (!out->decided)
         return;
@@ -203,6 +202,10 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
     if (!control->joined || memcmp(frame.cluster_id, control->identity.cluster_id,
                                    CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
         return true;
+    if (frame.settings) {
+        control_receive_vote(control, &frame, effects);
+        return true;
+    }
     register_receive(control->ballots, control->now_ns, &frame.message, &control->wants);
     take_register(control, &frame, effects);
     return true;

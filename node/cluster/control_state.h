@@ -6,6 +6,8 @@
 #include "node/cluster/control.h"
 #include "node/cluster/join.h"
 #include "node/cluster/register.h"
+#include "node/cluster/register_wire.h"
+#include "node/cluster/settings.h"
 
 #define CONTROL_MS ((int64_t)1000000)
 /* How long a bootstrapping node that has seeds looks for somebody else's cluster first. */
@@ -54,6 +56,7 @@ struct control {
     struct random random;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
+    struct settings *settings;
     struct control_wish wish;
     uint64_t wished; /* whose removal was asked for last, and its name: it may be forgotten since */
     char wished_name[RING_NAME_LEN];
@@ -65,6 +68,8 @@ struct control {
     bool leaving;
     uint64_t view_version;
     uint64_t rules_digest;
+    uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
+    char rules_error[SETTINGS_SENTENCE_LEN]; /* why newer ones are not; "" if there is no reason */
     uint64_t settled_epoch;
     int64_t now_ns;
     int64_t started_ns;
@@ -105,10 +110,41 @@ void control_take_config(struct control *control, const uint8_t *bytes, size_t l
 /* Takes a frame of the register; false if it is none. */
 bool control_receive_register(struct control *control, const void *bytes, size_t len,
                               struct effects *effects);
+/* Where `node` is reached: as gossip says, or as it has just said itself; NULL if nobody knows. */
+const char *control_address_of(const struct control *control, uint64_t node,
+                               const struct register_frame *from);
+void control_send_register(struct control *control, const struct register_send *send, bool settings,
+                           const char *address, struct effects *effects);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_config(struct control *control, struct effects *effects);
 
+/* ---- control_settings.c ---- */
+/* Hands on what the settings' register wants done. `from`: the frame it answers, or NULL. */
+void control_take_votes(struct control *control, const struct register_frame *from,
+                        struct effects *effects);
+void control_receive_vote(struct control *control, const struct register_frame *frame,
+                          struct effects *effects);
+/* Takes a frame of settings_wire.h; false if it is none. */
+bool control_receive_settings(struct control *control, const void *bytes, size_t len,
+                              struct effects *effects);
+/* Tells the members that this node has a version that is new. */
+void control_settings_changed(struct control *control, struct effects *effects);
+/* After every event of a joined node: fetches, repeats, proposes. */
+void control_move_settings(struct control *control, struct effects *effects);
+
+/* ---- control_edit.c ---- */
+void control_edit_move(struct control *control, struct effects *effects);
+/* Whether a living member says that it has a newer version. */
+bool control_settings_behind(const struct control *control);
+/* Whether an edit waits to be decided. */
+bool control_edits_wait(const struct control *control);
+/* Whether fewer than a majority of the settings' voters can answer, and the sentence on it. */
+bool control_settings_frozen(const struct control *control);
+void control_say_settings_frozen(const struct control *control, char *out, size_t capacity);
+
 /* ---- propose.c ---- */
+/* Whether this is the lowest-id living member of the ring, which proposes of its own accord. */
+bool propose_by_itself(const struct control *control);
 /* Whether gossip holds `id` for living (alive or suspect). */
 bool control_alive(const struct control *control, uint64_t id);
 /* Whether member `id` of the ring has been dead for `age_ns`, as far as this node knows. */

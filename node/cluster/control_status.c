@@ -106,6 +106,8 @@ static void look_at_health(const struct answer_context *context, struct health *
         if (context->report->shards[i].peers_left_out > 0)
             complain(health, "%s has no room for all nodes that it has known: restart it",
                      control->options.name);
+    if (control->rules_error[0] != '\0')
+        complain(health, "%s cannot put the newest rules in force", control->options.name);
     if (!context->report->storage_ok)
         complain(health, "%s cannot write to its disk", control->options.name);
 }
@@ -231,6 +233,23 @@ static void put_cluster_id(const struct control *control, struct mp_writer *writ
     put_field_str(writer, "cluster_id", text);
 }
 
+/* What is in force, and if something newer is known that is not, why. */
+static void put_rules(struct answer_context *context, bool agree)
+{
+    const struct control *control = context->control;
+    struct mp_writer *writer = context->writer;
+    struct settings_entry newest;
+    const bool known = control_rules_known(control, &newest);
+    mp_put_str(writer, "rules");
+    mp_put_map(writer, 6);
+    put_field_uint(writer, "count", policy_rule_count(context->report->policy));
+    put_field_hex(writer, "digest", policy_digest(context->report->policy));
+    put_field_bool(writer, "agree", agree);
+    put_field_uint(writer, "version", settings_version_shown(control->rules_version));
+    put_field_uint(writer, "newest", known ? settings_version_shown(newest.version) : 0);
+    put_field_str(writer, "error", control->rules_error);
+}
+
 void answer_status(struct answer_context *context)
 {
     const struct control *control = context->control;
@@ -239,7 +258,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 19);
+    mp_put_map(writer, 20);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -264,11 +283,8 @@ void answer_status(struct answer_context *context)
     put_field_bool(writer, "ok", report->storage_ok);
     put_field_uint(writer, "failed_writes", report->storage_failed_writes);
     put_field_uint(writer, "flush_lag_ms", (uint64_t)report->flush_lag_ns / 1000000);
-    mp_put_str(writer, "rules");
-    mp_put_map(writer, 3);
-    put_field_uint(writer, "count", policy_rule_count(report->policy));
-    put_field_hex(writer, "digest", policy_digest(report->policy));
-    put_field_bool(writer, "agree", health.rules_agree);
+    put_rules(context, health.rules_agree);
+    control_put_settings(control, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

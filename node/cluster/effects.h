@@ -22,7 +22,8 @@ enum effect_kind {
     EFFECT_SEND_CLIENT, /* `bytes` to client connection `target` */
     EFFECT_SEND_PEER, /* `bytes` to shard `shard` of node `target`, on its `bulk` connection or not
                        */
-    EFFECT_META,      /* make meta value `address` = `bytes` durable before going on */
+    EFFECT_META,      /* make meta value `address` = `bytes` durable before going on; NULL: remove
+                         it. `more`: in one transaction with the effect that follows */
     EFFECT_JOINED,    /* this node has a cluster now: keep control_identity, start shards */
     EFFECT_INCARNATION, /* make the stored incarnation at least `target` before going on */
     EFFECT_SEND_GOSSIP, /* `bytes` to the gossip address in `address` */
@@ -38,6 +39,7 @@ struct effect {
     enum effect_kind kind;
     uint16_t shard;
     bool bulk;
+    bool more;
     uint32_t vnode;
     uint64_t target;
     struct hash128 id;

@@ -38,7 +38,7 @@ static void get_key(struct mp_cursor *cursor, struct hash_key *key)
 int join_open(const void *frame, size_t len, uint32_t fields, struct mp_token *tokens,
               size_t tokens_max, struct mp_cursor *cursor)
 {
-    if (!join_is(frame, len) || len > JOIN_FRAME_MAX)
+    if (!join_is(frame, len) || len > JOIN_LARGE_FRAME_MAX)
         return TG_EPROTOCOL;
     const int count = mp_parse((const uint8_t *)frame + 1, len - 1, tokens, tokens_max);
     if (count < 0)
@@ -54,6 +54,8 @@ int join_decode(const void *frame, size_t len, struct join_message *message)
     struct mp_token tokens[TOKENS_MAX];
     struct mp_cursor cursor;
     memset(message, 0, sizeof *message);
+    if (len > JOIN_FRAME_MAX)
+        return TG_EPROTOCOL;
     const int error = join_open(frame, len, FIELDS, tokens, TOKENS_MAX, &cursor);
     if (error != 0)
         return error;

@@ -21,7 +21,12 @@
 #include "base/mp.h"
 #include "node/cluster/control.h"
 
-enum { JOIN_MARK = 0xc1, JOIN_VERSION = 1, JOIN_FRAME_MAX = CONTROL_CONFIG_LEN_MAX + 512 };
+enum {
+    JOIN_MARK = 0xc1,
+    JOIN_VERSION = 1,
+    JOIN_FRAME_MAX = CONTROL_CONFIG_LEN_MAX + 512,
+    JOIN_LARGE_FRAME_MAX = 1 << 20, /* of those that carry settings (settings_wire.h) */
+};
 
 enum join_type { JOIN_JOIN = 1, JOIN_ADMIT, JOIN_FETCH, JOIN_CONFIG };
 

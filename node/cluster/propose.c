@@ -70,7 +70,7 @@ static bool lower_lives(const struct control *control, const struct ring_member 
 }
 
 /* P1. */
-static bool proposes_by_itself(const struct control *control)
+bool propose_by_itself(const struct control *control)
 {
     const struct ring_config *config = control->config;
     return in_ring(config, control->options.node_id) &&
@@ -213,7 +213,7 @@ bool propose_next(struct control *control)
 {
     if (voters_frozen(control))
         return false;
-    return grant_wish(control) || (proposes_by_itself(control) && next_config(control));
+    return grant_wish(control) || (propose_by_itself(control) && next_config(control));
 }
 
 bool propose_stands_still(const struct control *control)

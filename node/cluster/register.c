@@ -7,7 +7,7 @@
  *   acceptor:   promised <= what it answers; accepted <= promised; both for instance `epoch` alone
  *
  * A proposer that votes itself asks its own acceptor directly; `persist` then precedes the sends.
- * Nothing here knows what a configuration means but its epoch and its voters.
+ * Nothing here knows what a value means but its instance and its voters.
  */
 #include "node/cluster/register.h"
 
@@ -33,13 +33,8 @@ static_assert(REGISTER_SENDS_MAX >= 2 * RING_VOTERS_MAX, "old and new voters are
 
 enum phase { PHASE_IDLE, PHASE_PREPARING, PHASE_ACCEPTING };
 
-struct voters {
-    uint32_t count;
-    uint64_t ids[RING_VOTERS_MAX];
-};
-
 struct value {
-    uint8_t *bytes; /* REGISTER_VALUE_LEN_MAX */
+    uint8_t *bytes; /* options.value_len_max */
     size_t len;
 };
 
@@ -47,8 +42,8 @@ struct register_core {
     const struct allocator *allocator;
     struct register_options options;
     struct random random;
-    uint64_t epoch;       /* the instance: committed epoch + 1 */
-    struct voters voters; /* who decides it */
+    uint64_t epoch;                /* the instance: committed epoch + 1 */
+    struct register_voters voters; /* who decides it */
 
     /* acceptor; durable */
     struct register_ballot promised;
@@ -62,17 +57,17 @@ struct register_core {
     struct register_ballot ballot;
     struct register_ballot best; /* of the value that is carried on; none: it is an own wish */
     struct value proposal;
-    struct voters successors; /* voters of `proposal` */
-    uint32_t promises;        /* bits of `voters` */
-    uint32_t accepts;         /* bits of `voters` */
-    uint32_t accepts_next;    /* bits of `successors` */
+    struct register_voters successors; /* voters of `proposal` */
+    uint32_t promises;                 /* bits of `voters` */
+    uint32_t accepts;                  /* bits of `voters` */
+    uint32_t accepts_next;             /* bits of `successors` */
     uint64_t number_seen;
     uint32_t tries;
     int64_t started_ns;
     int64_t sent_ns;
     int64_t back_off_ns; /* no attempt before */
 
-    struct ring_config *scratch;
+    struct ring_config *scratch; /* NULL where options.read reads */
     struct mp_token *tokens;
 };
 
@@ -92,14 +87,14 @@ int register_ballot_compare(const struct register_ballot *a, const struct regist
     return compare_numbers(a->boot, b->boot);
 }
 
-static void take_voters(struct voters *voters, const struct ring_config *config)
+static void take_voters(struct register_voters *voters, const struct ring_config *config)
 {
     voters->count = config->voters_count;
     memcpy(voters->ids, config->voters, config->voters_count * sizeof *config->voters);
 }
 
 /* The place of `id` among the voters, or -1. */
-static int place_of(const struct voters *voters, uint64_t id)
+static int place_of(const struct register_voters *voters, uint64_t id)
 {
     for (uint32_t i = 0; i < voters->count; i++)
         if (voters->ids[i] == id)
@@ -107,7 +102,7 @@ static int place_of(const struct voters *voters, uint64_t id)
     return -1;
 }
 
-static bool majority(const struct voters *voters, uint32_t bits)
+static bool majority(const struct register_voters *voters, uint32_t bits)
 {
     return (uint32_t)__builtin_popcount(bits) >= voters->count / 2 + 1;
 }
@@ -118,16 +113,26 @@ static void set_value(struct value *value, const uint8_t *bytes, size_t len)
     value->len = len;
 }
 
-/* Reads the voters of an encoded configuration; false unless it is one for this instance. */
-static bool read_voters(struct register_core *core, const uint8_t *bytes, size_t len,
-                        struct voters *voters)
+static bool read_config(struct register_core *core, const uint8_t *bytes, size_t len,
+                        uint64_t *instance, struct register_voters *voters)
 {
-    if (bytes == NULL || len == 0 || len > REGISTER_VALUE_LEN_MAX ||
-        ring_config_decode(core->scratch, bytes, len, core->tokens, RING_CONFIG_TOKENS_MAX) != 0 ||
-        core->scratch->epoch != core->epoch)
+    if (ring_config_decode(core->scratch, bytes, len, core->tokens, RING_CONFIG_TOKENS_MAX) != 0)
         return false;
+    *instance = core->scratch->epoch;
     take_voters(voters, core->scratch);
     return true;
+}
+
+/* Reads the voters of an encoded value; false unless it is one for this instance. */
+static bool read_voters(struct register_core *core, const uint8_t *bytes, size_t len,
+                        struct register_voters *voters)
+{
+    uint64_t instance = 0;
+    if (bytes == NULL || len == 0 || len > core->options.value_len_max)
+        return false;
+    const bool read = core->options.read != NULL ? core->options.read(bytes, len, &instance, voters)
+                                                 : read_config(core, bytes, len, &instance, voters);
+    return read && instance == core->epoch;
 }
 
 static void clear(struct register_out *out)
@@ -207,7 +212,7 @@ static void receive_prepare(struct register_core *core, int64_t now_ns,
 static void receive_accept(struct register_core *core, int64_t now_ns,
                            const struct register_message *message, struct register_out *out)
 {
-    struct voters successors;
+    struct register_voters successors;
     if (!read_voters(core, message->value, message->value_len, &successors) ||
         (place_of(&core->voters, core->options.node_id) < 0 &&
          place_of(&successors, core->options.node_id) < 0))
@@ -293,7 +298,7 @@ static bool note_promise(struct register_core *core, uint64_t from,
                          const struct register_ballot *accepted, const uint8_t *bytes, size_t len)
 {
     const int place = place_of(&core->voters, from);
-    struct voters ignored;
+    struct register_voters ignored;
     if (place < 0)
         return false;
     if (accepted->number != 0 && register_ballot_compare(accepted, &core->best) > 0) {
@@ -348,10 +353,22 @@ bool register_propose(struct register_core *core, int64_t now_ns, const struct r
     clear(out);
     if (!may_begin(core, now_ns))
         return false;
-    const int len = ring_config_encode(next, core->proposal.bytes, REGISTER_VALUE_LEN_MAX);
+    const int len = ring_config_encode(next, core->proposal.bytes, core->options.value_len_max);
     if (len < 0 || next->epoch != core->epoch)
         return false;
     core->proposal.len = (size_t)len;
+    begin(core, now_ns, out);
+    return true;
+}
+
+bool register_propose_value(struct register_core *core, int64_t now_ns, const void *value,
+                            size_t len, struct register_out *out)
+{
+    struct register_voters ignored;
+    clear(out);
+    if (!may_begin(core, now_ns) || !read_voters(core, value, len, &ignored))
+        return false;
+    set_value(&core->proposal, value, len);
     begin(core, now_ns, out);
     return true;
 }
@@ -459,10 +476,18 @@ int64_t register_next_deadline(const struct register_core *core)
 
 void register_follow(struct register_core *core, const struct ring_config *committed)
 {
-    if (committed->epoch + 1 <= core->epoch)
+    struct register_voters voters;
+    take_voters(&voters, committed);
+    register_follow_value(core, committed->epoch, &voters);
+}
+
+void register_follow_value(struct register_core *core, uint64_t committed,
+                           const struct register_voters *voters)
+{
+    if (committed + 1 <= core->epoch)
         return;
-    core->epoch = committed->epoch + 1;
-    take_voters(&core->voters, committed);
+    core->epoch = committed + 1;
+    core->voters = *voters;
     core->promised = (struct register_ballot){0};
     core->accepted = (struct register_ballot){0};
     core->accepted_value.len = 0;
@@ -518,7 +543,7 @@ int register_restore(struct register_core *core, int64_t now_ns, const void *rec
     struct mp_cursor cursor;
     struct register_ballot promised;
     struct register_ballot accepted;
-    struct voters ignored;
+    struct register_voters ignored;
     size_t value_len = 0;
     const int count = mp_parse(record, len, tokens, sizeof tokens / sizeof *tokens);
     if (count < 0)
@@ -556,13 +581,18 @@ int register_new(const struct allocator *allocator, const struct register_option
     core->allocator = allocator;
     core->options = *options;
     random_init(&core->random, options->seed);
-    core->accepted_value.bytes = alloc_get(allocator, REGISTER_VALUE_LEN_MAX);
-    core->proposal.bytes = alloc_get(allocator, REGISTER_VALUE_LEN_MAX);
-    core->scratch = alloc_get(allocator, sizeof *core->scratch);
-    core->tokens = alloc_array(allocator, RING_CONFIG_TOKENS_MAX, sizeof *core->tokens);
+    const bool configs = options->read == NULL;
+    if (configs)
+        core->options.value_len_max = REGISTER_VALUE_LEN_MAX;
+    core->accepted_value.bytes = alloc_get(allocator, core->options.value_len_max);
+    core->proposal.bytes = alloc_get(allocator, core->options.value_len_max);
+    if (configs) {
+        core->scratch = alloc_get(allocator, sizeof *core->scratch);
+        core->tokens = alloc_array(allocator, RING_CONFIG_TOKENS_MAX, sizeof *core->tokens);
+    }
     *out = core;
     if (core->accepted_value.bytes != NULL && core->proposal.bytes != NULL &&
-        core->scratch != NULL && core->tokens != NULL)
+        (!configs || (core->scratch != NULL && core->tokens != NULL)))
         return 0;
     register_free(out);
     return TG_ENOMEM;
@@ -575,8 +605,8 @@ void register_free(struct register_core **pointer)
     if (core == NULL)
         return;
     const struct allocator *allocator = core->allocator;
-    alloc_put(allocator, core->accepted_value.bytes, REGISTER_VALUE_LEN_MAX);
-    alloc_put(allocator, core->proposal.bytes, REGISTER_VALUE_LEN_MAX);
+    alloc_put(allocator, core->accepted_value.bytes, core->options.value_len_max);
+    alloc_put(allocator, core->proposal.bytes, core->options.value_len_max);
     alloc_put(allocator, core->scratch, sizeof *core->scratch);
     alloc_put(allocator, core->tokens, RING_CONFIG_TOKENS_MAX * sizeof *core->tokens);
     alloc_put(allocator, core, sizeof *core);

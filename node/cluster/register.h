@@ -1,7 +1,10 @@
-/* register.h - one linearizable register for the ring configuration: compare-and-swap Paxos.
+/* register.h - one linearizable register, for the ring configuration and for the settings:
+ * compare-and-swap Paxos.
  *
  * The epoch is the instance: configuration e+1 is decided once, by the voters that configuration
  * e names, and carries on from it. There is no leader and no log: whoever wants a change asks.
+ * What is said here of configurations holds for changes of the settings as well (settings.h): their
+ * instance is the version, and each of them names the voters for the one after it.
  *
  *     proposer                               voters of e                  new voters of e+1
  *        |--- PREPARE(e+1, ballot) ------------->|                               |
@@ -86,10 +89,20 @@ struct register_out {
 
 struct register_core;
 
+struct register_voters {
+    uint32_t count;
+    uint64_t ids[RING_VOTERS_MAX];
+};
+
 struct register_options {
     uint64_t node_id;
     uint64_t boot; /* greater in each process of this node */
     uint64_t seed; /* of the random back-off */
+    /* Reads the instance and the voters of an encoded value; false if it is none. NULL: values are
+     * ring configurations, of at most REGISTER_VALUE_LEN_MAX bytes. */
+    bool (*read)(const uint8_t *value, size_t len, uint64_t *instance,
+                 struct register_voters *voters);
+    size_t value_len_max; /* with `read` */
 };
 
 /* Takes all memory there will ever be. 0 or TG_ENOMEM. */
@@ -102,7 +115,7 @@ void register_free(struct register_core **core);
  * configuration does not lead to. */
 MUST_USE int register_restore(struct register_core *core, int64_t now_ns, const void *record,
                               size_t len);
-/* The durable record; length, or TG_ETOOBIG. */
+/* The durable record, of at most 128 bytes more than a value; length, or TG_ETOOBIG. */
 MUST_USE int register_encode(const struct register_core *core, void *out, size_t capacity);
 /* A ballot among other values: what the record and the frames have in common. */
 void register_put_ballot(struct mp_writer *writer, const struct register_ballot *ballot);
@@ -110,11 +123,17 @@ void register_get_ballot(struct mp_cursor *cursor, struct register_ballot *ballo
 
 /* The committed configuration is now this one; what belonged to earlier instances is forgotten. */
 void register_follow(struct register_core *core, const struct ring_config *committed);
+/* The same for values of another kind: instance `committed` is, and names `voters`. */
+void register_follow_value(struct register_core *core, uint64_t committed,
+                           const struct register_voters *voters);
 
 /* Starts an attempt to have `next` follow the committed configuration. Does nothing while an
  * attempt is under way or backs off; true if one was started. */
 bool register_propose(struct register_core *core, int64_t now_ns, const struct ring_config *next,
                       struct register_out *out);
+/* The same for an encoded value of another kind, which `read` understands. */
+bool register_propose_value(struct register_core *core, int64_t now_ns, const void *value,
+                            size_t len, struct register_out *out);
 void register_receive(struct register_core *core, int64_t now_ns,
                       const struct register_message *message, struct register_out *out);
 /* Repeats what was not answered, gives up what takes too long, and carries on what was left in
@@ -125,7 +144,7 @@ int64_t register_next_deadline(const struct register_core *core);
 
 /* Whether an attempt is under way. */
 bool register_busy(const struct register_core *core);
-/* The encoded configuration that was decided; valid right after `decided`. */
+/* The encoded value that was decided; valid right after `decided`. */
 const uint8_t *register_value(const struct register_core *core, size_t *len);
 
 /* Below, equal, above: -1, 0, 1. */

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "base/mp.h"
+#include "node/cluster/settings_change.h"
 
 enum { FIELDS = 13, TOKENS_MAX = 32 };
 
 static_assert(JOIN_FRAME_MAX >= REGISTER_VALUE_LEN_MAX + 256, "a frame holds any value");
+static_assert(JOIN_LARGE_FRAME_MAX >= SETTINGS_CHANGE_LEN_MAX + 256, "a frame holds any change");
 
 int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity)
 {
@@ -20,7 +22,8 @@ int register_wire_encode(const struct register_frame *frame, void *out, size_t c
     mp_writer_init(&writer, (uint8_t *)out + 1, capacity - 1);
     mp_put_array(&writer, FIELDS);
     mp_put_uint(&writer, JOIN_VERSION);
-    mp_put_uint(&writer, (uint64_t)JOIN_CONFIG + message->type);
+    mp_put_uint(&writer, (uint64_t)JOIN_CONFIG + message->type +
+                             (frame->settings ? REGISTER_WIRE_SETTINGS : 0U));
     mp_put_bin(&writer, frame->cluster_id, sizeof frame->cluster_id);
     mp_put_uint(&writer, message->sender);
     mp_put_str(&writer, frame->address);
@@ -40,7 +43,12 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     const int error = join_open(bytes, len, FIELDS, tokens, TOKENS_MAX, &cursor);
     if (error != 0)
         return error;
-    const uint64_t type = mp_get_uint(&cursor);
+    uint64_t type = mp_get_uint(&cursor);
+    frame->settings = type > (uint64_t)JOIN_CONFIG + REGISTER_WIRE_SETTINGS;
+    if (frame->settings)
+        type -= REGISTER_WIRE_SETTINGS;
+    const size_t value_len_max =
+        frame->settings ? (size_t)SETTINGS_CHANGE_LEN_MAX : (size_t)REGISTER_VALUE_LEN_MAX;
     const uint8_t *cluster_id = mp_get_bin_exact(&cursor, CONTROL_CLUSTER_ID_LEN);
     message->sender = mp_get_uint(&cursor);
     mp_copy_str(&cursor, frame->address, sizeof frame->address);
@@ -51,7 +59,7 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     if (cursor.failed || cluster_id == NULL || type <= JOIN_CONFIG ||
         type >= JOIN_CONFIG + REGISTER_TYPE_END || message->sender == 0 ||
         message->ballot.number == 0 || message->ballot.number > REGISTER_NUMBER_MAX ||
-        message->other.number > REGISTER_NUMBER_MAX || message->value_len > REGISTER_VALUE_LEN_MAX)
+        message->other.number > REGISTER_NUMBER_MAX || message->value_len > value_len_max)
         return TG_EPROTOCOL;
     memcpy(frame->cluster_id, cluster_id, CONTROL_CLUSTER_ID_LEN);
     message->type = (enum register_type)(type - JOIN_CONFIG);

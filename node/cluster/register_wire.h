@@ -4,20 +4,30 @@
  *
  *   [version, JOIN_CONFIG + type, cluster id, sender, address to answer, epoch,
  *    ballot: number, node, boot,  other: number, node, boot,  value]
+ *
+ * Those of the settings' register have types that are REGISTER_WIRE_SETTINGS higher.
  */
 #ifndef NODE_CLUSTER_REGISTER_WIRE_H
 #define NODE_CLUSTER_REGISTER_WIRE_H
 
+#include <assert.h>
+
 #include "node/cluster/join.h"
 #include "node/cluster/register.h"
 
+enum { REGISTER_WIRE_SETTINGS = 16 };
+
+static_assert(REGISTER_WIRE_SETTINGS >= (int)REGISTER_TYPE_END, "types of both registers differ");
+
 struct register_frame {
+    bool settings; /* of the settings' register, not of the ring's */
     uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     char address[VIEW_TEXT_LEN];     /* the sender's gossip address */
     struct register_message message; /* after decoding, `value` lies in the frame */
 };
 
-/* Length, or TG_ETOOBIG. JOIN_FRAME_MAX bytes hold any. */
+/* Length, or TG_ETOOBIG. JOIN_FRAME_MAX bytes hold any of the ring's register,
+ * JOIN_LARGE_FRAME_MAX any of the settings'. */
 MUST_USE int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity);
 /* 0, TG_EPROTOCOL (also: another message of join.h), TG_EVERSION. */
 MUST_USE int register_wire_decode(const void *bytes, size_t len, struct register_frame *frame);

@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/blocks.h"
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
 
@@ -470,6 +471,12 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
         attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
                                                   values[i].data, values[i].len};
     const struct policy *policy = shard->policies[shard->policy].policy;
+    const struct policy_rule *block = blocks_find(shard->policies[shard->policy].denied, attributes,
+                                                  count, (uint64_t)(shard->now_ns / MS));
+    if (block != NULL) {
+        fix_row(row, OUTCOME_BLOCKED, false, block);
+        return;
+    }
     if (policy_resolve(policy, attributes, count, &result) != 0) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
         return;
@@ -501,6 +508,12 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
                            struct resolved *out)
 {
     const struct wire_text key = wire_checks_key(&shard->checks, item);
+    const struct policy_rule *block = blocks_find_key(
+        shard->policies[shard->policy].denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
+    if (block != NULL) {
+        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
+        return;
+    }
     if (identity_inline(&shard->identity, key.data, key.len) != 0) {
         fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
         return;

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/blocks.h"
 
 void shard_options_default(struct shard_options *options)
 {
@@ -453,6 +454,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
         struct policy_slot *slot = &shard->policies[i];
         if (slot->policy == NULL) {
             slot->policy = policy;
+            slot->denied = policy_blocks(policy);
             shard->policy = i;
             shard->quorum_wanted = shard->quorum_wanted || policy_has_quorum(policy);
             return;

@@ -346,7 +346,8 @@ struct request {
 
 struct policy_slot {
     const struct policy *policy;
-    uint32_t references; /* waiting requests */
+    const struct blocks *denied; /* its blocks, or NULL */
+    uint32_t references;         /* waiting requests */
 };
 
 enum { COPY_IDS_MAX = 1 << 16, COPY_WINDOW = 64 };

@@ -63,11 +63,12 @@ static size_t end_of(const char *text, size_t len, const struct line *item)
 
 /* Whether `out` has the same rules but that one (I1). */
 static bool is_right(const char *out, size_t len, const struct policy *before,
-                     const struct policy_text *name, const struct allocator *allocator)
+                     const struct policy_text *name, const struct policy_zones *zones,
+                     const struct allocator *allocator)
 {
     struct policy *after;
     struct policy_error error;
-    if (policy_compile(out, len, allocator, &after, &error) != 0)
+    if (policy_compile_zoned(out, len, allocator, zones, &after, &error) != 0)
         return false;
     const bool right = policy_rule_count(after) + 1 == policy_rule_count(before) &&
                        policy_rule_find(after, name->data, name->len) == NULL &&
@@ -99,18 +100,18 @@ static int cut(const char *text, size_t len, const struct policy *policy,
 }
 
 int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
-                       const struct allocator *allocator, char *out, size_t capacity,
-                       size_t *out_len)
+                       const struct policy_zones *zones, const struct allocator *allocator,
+                       char *out, size_t capacity, size_t *out_len)
 {
     struct policy *policy;
     struct policy_error error;
     *out_len = 0;
-    int result = policy_compile(text, len, allocator, &policy, &error);
+    int result = policy_compile_zoned(text, len, allocator, zones, &policy, &error);
     if (result != 0)
         return result;
     const struct policy_rule *rule = policy_rule_find(policy, name->data, name->len);
     result = rule == NULL ? TG_ENOTFOUND : cut(text, len, policy, rule, out, capacity, out_len);
-    if (result == 0 && !is_right(out, *out_len, policy, name, allocator))
+    if (result == 0 && !is_right(out, *out_len, policy, name, zones, allocator))
         result = TG_EUNSUPPORTED;
     policy_free(&policy);
     return result;

@@ -11,7 +11,7 @@
  * TG_ENOTFOUND (there is no such rule), TG_EINVALID (the document does not compile), TG_ETOOBIG, or
  * TG_EUNSUPPORTED: it is not written as a list in block style, a rule an item. */
 MUST_USE int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
-                                const struct allocator *allocator, char *out, size_t capacity,
-                                size_t *out_len);
+                                const struct policy_zones *zones, const struct allocator *allocator,
+                                char *out, size_t capacity, size_t *out_len);
 
 #endif

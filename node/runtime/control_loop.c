@@ -34,15 +34,31 @@ static void fail_storage(struct daemon *daemon, const char *what, int error)
     daemon->done = true;
 }
 
-static void keep_meta(struct daemon *daemon, const struct effect *effect)
+/* Makes `count` values durable in one transaction. */
+static void keep_meta(struct daemon *daemon, const struct effect *effects, size_t count)
 {
     if (daemon->store == NULL)
         return;
-    failure_meta(daemon->failpoints, false, effect->address);
-    const int error = store_meta_put(daemon->store, effect->address, effect->bytes, effect->len);
-    failure_meta(daemon->failpoints, true, effect->address);
+    for (size_t i = 0; i < count; i++)
+        daemon->items[i] = (struct store_meta_item){
+            .key = effects[i].address, .data = effects[i].bytes, .len = effects[i].len};
+    failure_meta(daemon->failpoints, false, effects[0].address);
+    const int error = store_meta_put_many(daemon->store, daemon->items, count);
+    failure_meta(daemon->failpoints, true, effects[0].address);
     if (error != 0)
-        fail_storage(daemon, effect->address, error);
+        fail_storage(daemon, effects[0].address, error);
+}
+
+/* How many effects from `at` on are one transaction. */
+static size_t group_len(const struct effects *effects, size_t at)
+{
+    size_t end = at;
+    while (effects->items[end].more) {
+        end++;
+        ASSERT(end < effects->count && effects->items[end].kind == EFFECT_META);
+    }
+    ASSERT(end - at < EFFECTS_KEPT);
+    return end - at + 1;
 }
 
 static void keep_incarnation(struct daemon *daemon, uint64_t incarnation)
@@ -64,7 +80,8 @@ static void carry_out(struct daemon *daemon)
                             effect->len);
             break;
         case EFFECT_META:
-            keep_meta(daemon, effect);
+            keep_meta(daemon, effect, group_len(&daemon->effects, i));
+            i += group_len(&daemon->effects, i) - 1;
             break;
         case EFFECT_INCARNATION:
             keep_incarnation(daemon, effect->target);
@@ -202,6 +219,7 @@ static void start_if_joined(struct daemon *daemon)
         return;
     }
     rules_spread(daemon);
+    control_rules(daemon->control, 0, daemon->policy != NULL ? policy_digest(daemon->policy) : 0);
 }
 
 /* While no cluster was found: names may resolve only now, or to other nodes than before. */
@@ -279,23 +297,11 @@ static void look_at_stop(struct daemon *daemon)
     daemon->done = daemon->done || late || (idle && say_farewell(daemon));
 }
 
-static void reload_rules(struct daemon *daemon)
-{
-    char error[CONFIG_ERROR_LEN * 4];
-    if (rules_load(daemon, error, sizeof error) != 0) {
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
-        return;
-    }
-    rules_spread(daemon);
-    log_printf(daemon->log, LOG_LEVEL_INFO, "rules reloaded: %zu",
-               policy_rule_count(daemon->policy != NULL ? daemon->policy : policy_empty()));
-}
-
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
     if (number == SIGHUP)
-        reload_rules(daemon);
+        rules_reload(daemon);
     else
         begin_stop(daemon);
 }
@@ -326,6 +332,7 @@ static void turn(struct daemon *daemon)
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
     carry_out(daemon);
     start_if_joined(daemon);
+    rules_look(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
     look_at_departure(daemon);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "node/cluster/settings.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
 
@@ -162,6 +163,20 @@ static uint8_t *recall_meta(struct daemon *daemon, const char *key, size_t *len)
     return copy;
 }
 
+static int recall_setting(void *context, const char *key, const void *data, size_t len)
+{
+    struct daemon *daemon = context;
+    return control_restore_settings(daemon->control, key, data, len);
+}
+
+static int recall_settings(struct daemon *daemon)
+{
+    if (daemon->store == NULL)
+        return 0;
+    const int error = store_meta_scan(daemon->store, SETTINGS_PREFIX, recall_setting, daemon);
+    return error != 0 ? error : control_settings_restored(daemon->control);
+}
+
 static void copy_text(char *out, size_t capacity, const char *text)
 {
     (void)snprintf(out, capacity, "%s", text);
@@ -207,6 +222,8 @@ static int start_control(struct daemon *daemon)
         code = complain(daemon, DAEMON_DATA,
                         "the stored ring configuration, or what was promised for the next one, "
                         "cannot be used");
+    if (code == 0 && recall_settings(daemon) != 0)
+        code = complain_corrupt(daemon, "the stored configuration (rules, blocks) cannot be used");
     daemon->joined_due = options->has_identity;
     free(config);
     free(peers);
@@ -451,7 +468,8 @@ static int start(struct daemon *daemon)
     daemon->waited_ns = daemon->started_ns;
     daemon->node_id = random_id();
     daemon->incarnation = (uint64_t)daemon->started_ns / 1000000;
-    if (effects_init(&daemon->effects, alloc_heap()) != 0)
+    daemon->items = calloc(EFFECTS_KEPT, sizeof *daemon->items);
+    if (daemon->items == NULL || effects_init(&daemon->effects, alloc_heap()) != 0)
         return complain(daemon, DAEMON_DATA, "out of memory");
     if (rules_load(daemon, error, sizeof error) != 0)
         return complain(daemon, DAEMON_CONFIG, error);
@@ -492,8 +510,10 @@ static void stop(struct daemon *daemon)
     socket_close(&daemon->gossip);
     socket_context_free(&daemon->context);
     store_close(&daemon->store);
+    policy_free(&daemon->rules);
     policy_free(&daemon->policy);
     free(daemon->rules_text);
+    free(daemon->items);
     effects_fini(&daemon->effects);
 }
 
@@ -509,6 +529,7 @@ int daemon_check(const struct config *config)
         (void)puts("configuration ok");
     else
         (void)fprintf(stderr, "tidegated: %s\n", error);
+    policy_free(&daemon->rules);
     policy_free(&daemon->policy);
     free(daemon->rules_text);
     free(daemon);

@@ -23,6 +23,14 @@
 #include "node/runtime/socket.h"
 #include "storage/store.h"
 
+/* What became of the rules file: it seeds the settings, and is applied to them by SIGHUP. */
+struct rules_wish {
+    enum { RULES_IDLE, RULES_SEEDED, RULES_RELOADED } state;
+    struct hash128 id; /* of the edit that is under way */
+    bool compared;     /* whether a file that differs from the settings was told of */
+    int64_t asked_ns;
+};
+
 struct daemon {
     const struct config *config;
     struct log_output output;
@@ -42,9 +50,12 @@ struct daemon {
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;
-    struct policy *policy; /* the control thread's own copy of the rules in force, or NULL */
-    char *rules_text;      /* what it was compiled from */
+    struct policy *rules;  /* the rules in force, without blocks, or NULL */
+    struct policy *policy; /* the same with the blocks in force, or NULL */
+    char *rules_text;      /* what the rules file held when it was read last, or NULL */
     size_t rules_len;
+    struct rules_wish rules_wish;
+    struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */
     struct disk *disk;
     struct shard_loop *shards[CONFIG_SHARDS_MAX];
     uint32_t shard_count; /* running */
@@ -86,11 +97,15 @@ uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN]
                        const struct log *log);
 
 /* ---- rules_file.c ---- */
-/* Reads and compiles the rules file, one policy for the control thread and one a shard. 0, or
- * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; the old rules then stay in force. Without
- * a rules file there is nothing to do. */
+/* Reads and compiles the rules file, which is in force until the settings have rules. 0, or
+ * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; what was before then stays. Without a rules
+ * file there is nothing to do. */
 MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
-/* Gives every running shard its own copy of the rules in force. */
+/* Gives every running shard the rules in force. */
 void rules_spread(struct daemon *daemon);
+/* After every event: puts new rules of the settings in force, seeds them, tells how edits ended. */
+void rules_look(struct daemon *daemon);
+/* SIGHUP: applies the rules file to the settings. */
+void rules_reload(struct daemon *daemon);
 
 #endif

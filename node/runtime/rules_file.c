@@ -1,15 +1,33 @@
-/* rules_file.c - the rules file: read, compiled, handed to every shard.
+/* rules_file.c - the rules: those of the settings, put in force; the rules file, handed to them.
  *
- * Each shard gets a compiled copy of its own, so that no thread shares anything with another. A
- * file that does not compile changes nothing: the old rules stay in force.
+ *   start    file --> compiled, in force while the settings have no rules
+ *            settings without rules --> the file becomes their first version (RULES_SEEDED)
+ *            settings with other rules --> these are in force, and a warning says so, once
+ *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
+ *   settings changed --> compiled once, shared by all shards, swapped
+ *
+ * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
+ * can only be those of a newer release, for a node compiles what it proposes; status shows them. I2
+ * All threads share one compiled policy, which nobody changes.
  */
+#include <assert.h>
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "node/cluster/settings.h"
+#include "node/policy/blocks.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
+
+enum { RULES_LEN_MAX = SETTINGS_VALUE_LEN_MAX, SEED_PAUSE_MS = 1000, NAME_SHOWN = 80 };
+
+static_assert((int)RULES_LEN_MAX <= (int)POLICY_FILE_LEN_MAX, "what is kept can be compiled");
+
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* The whole file with its length, or NULL with a sentence. The caller frees it. */
 static char *read_file(const char *path, size_t *len, char *error, size_t capacity)
@@ -19,60 +37,266 @@ static char *read_file(const char *path, size_t *len, char *error, size_t capaci
         (void)snprintf(error, capacity, "%s: %s", path, strerror(errno));
         return NULL;
     }
-    char *text = malloc(POLICY_FILE_LEN_MAX + 1);
-    *len = text == NULL ? 0 : fread(text, 1, POLICY_FILE_LEN_MAX + 1, file);
-    const bool failed = text == NULL || ferror(file) != 0 || *len > POLICY_FILE_LEN_MAX;
+    char *text = malloc((size_t)RULES_LEN_MAX + 1);
+    *len = text == NULL ? 0 : fread(text, 1, (size_t)RULES_LEN_MAX + 1, file);
+    const bool failed = text == NULL || ferror(file) != 0 || *len > RULES_LEN_MAX;
     (void)fclose(file);
     if (!failed)
         return text;
     (void)snprintf(error, capacity, "%s: cannot be read, or is larger than %d bytes", path,
-                   POLICY_FILE_LEN_MAX);
+                   (int)RULES_LEN_MAX);
     free(text);
     return NULL;
 }
 
-int rules_load(struct daemon *daemon, char *error, size_t capacity)
+/* Compiles the file; its text is kept, the policy is the caller's. */
+static int read_rules(struct daemon *daemon, struct policy **policy, char *error, size_t capacity)
 {
     const char *path = daemon->config->rules;
     struct policy_error place;
-    struct policy *policy;
     size_t len;
-    if (path[0] == '\0')
-        return 0;
     char *text = read_file(path, &len, error, capacity);
     if (text == NULL)
         return TG_EINVALID;
     const int result =
-        policy_compile_zoned(text, len, alloc_heap(), zones_system(), &policy, &place);
+        policy_compile_zoned(text, len, alloc_heap(), zones_system(), policy, &place);
     if (result != 0) {
         (void)snprintf(error, capacity, "%s:%u:%u: %s", path, place.line, place.column,
                        place.message);
         free(text);
         return result;
     }
-    policy_free(&daemon->policy);
     free(daemon->rules_text);
-    daemon->policy = policy;
     daemon->rules_text = text;
     daemon->rules_len = len;
     return 0;
 }
 
+int rules_load(struct daemon *daemon, char *error, size_t capacity)
+{
+    struct policy *policy;
+    if (daemon->config->rules[0] == '\0')
+        return 0;
+    const int result = read_rules(daemon, &policy, error, capacity);
+    if (result != 0)
+        return result;
+    policy_free(&daemon->rules);
+    policy_free(&daemon->policy);
+    daemon->rules = policy;
+    daemon->policy = policy_share(policy);
+    return 0;
+}
+
+/* ---- in force -------------------------------------------------------------------------------- */
+
 void rules_spread(struct daemon *daemon)
 {
-    if (daemon->policy == NULL)
-        return;
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct policy_error place;
-        struct policy *policy;
-        if (policy_compile_zoned(daemon->rules_text, daemon->rules_len, alloc_heap(),
-                                 zones_system(), &policy, &place) != 0) {
-            log_printf(daemon->log, LOG_LEVEL_ERROR, "rules: %s", place.message);
-            return;
-        }
+        const struct policy *shared =
+            daemon->policy != NULL ? policy_share(daemon->policy) : policy_empty(); /* I3 */
+        struct policy *policy = (struct policy *)(uintptr_t)shared;
         const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
         if (!mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
             policy_free(&policy);
     }
-    control_rules(daemon->control, policy_digest(daemon->policy));
+}
+
+/* All blocks of the settings; NULL if there are none, or no memory for them: *error tells. */
+static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
+{
+    struct blocks *blocks = NULL;
+    const struct settings_entry *entry;
+    size_t cursor = 0;
+    size_t count = 0;
+    while (control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor) != NULL)
+        count++;
+    *error = 0;
+    if (count == 0)
+        return NULL;
+    struct block *list = calloc(count, sizeof *list);
+    *error = list == NULL ? TG_ENOMEM : 0;
+    cursor = 0;
+    count = 0;
+    while (list != NULL &&
+           (entry = control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor)) != NULL)
+        count += control_block_of(entry, &list[count]);
+    if (*error == 0)
+        *error = blocks_new(alloc_heap(), list, count, &blocks);
+    free(list);
+    return blocks;
+}
+
+/* Joins the rules in force with the blocks, and gives them to the shards. */
+static void join_blocks(struct daemon *daemon)
+{
+    int error;
+    const bool ruled = daemon->rules != NULL;
+    struct policy *policy = NULL;
+    struct blocks *blocks = collect_blocks(daemon, &error);
+    if (blocks != NULL)
+        error = policy_with_blocks(ruled ? daemon->rules : policy_empty(), blocks, &policy);
+    else if (error == 0 && ruled)
+        policy = policy_share(daemon->rules);
+    if (error != 0) {
+        blocks_free(&blocks);
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks not put in force: %s",
+                   error_message(error));
+        return;
+    }
+    policy_free(&daemon->policy);
+    daemon->policy = policy;
+    rules_spread(daemon);
+}
+
+static void put_in_force(struct daemon *daemon, const struct settings_entry *rules)
+{
+    struct policy_error place;
+    struct policy *policy;
+    char why[sizeof place.message + 64];
+    const unsigned version = settings_version_shown(rules->version);
+    if (policy_compile_zoned(rules->value.data, rules->value.len, alloc_heap(), zones_system(),
+                             &policy, &place) != 0) {
+        (void)snprintf(why, sizeof why, "line %u, column %u: %s", place.line, place.column,
+                       place.message);
+        log_printf(daemon->log, LOG_LEVEL_ERROR,
+                   "rules of version %u cannot be put in force here, those before them stay: %s",
+                   version, why);
+        control_rules_refused(daemon->control, rules->version, why); /* I1 */
+        return;
+    }
+    policy_free(&daemon->rules);
+    daemon->rules = policy;
+    join_blocks(daemon);
+    control_rules(daemon->control, rules->version, policy_digest(policy));
+    log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %.*s are in force: %zu",
+               version, (int)rules->author.len, rules->author.data, policy_rule_count(policy));
+}
+
+/* ---- the file and the settings --------------------------------------------------------------- */
+
+static bool is_file(const struct daemon *daemon, const struct settings_entry *rules)
+{
+    return rules->value.len == daemon->rules_len &&
+           memcmp(rules->value.data, daemon->rules_text, daemon->rules_len) == 0;
+}
+
+/* How many rules of `a` are not in `b`, or are there otherwise. */
+static size_t count_other(const struct policy *a, const struct policy *b, bool changed)
+{
+    char text_a[8192];
+    char text_b[8192];
+    size_t count = 0;
+    for (size_t i = 0; i < policy_rule_count(a); i++) {
+        const struct policy_rule *rule = policy_rule_at(a, i);
+        const struct policy_rule *other = policy_rule_find(b, rule->name.data, rule->name.len);
+        if (other == NULL)
+            count += !changed;
+        else if (changed)
+            count += policy_format_rule(rule, text_a, sizeof text_a) !=
+                         policy_format_rule(other, text_b, sizeof text_b) ||
+                     strcmp(text_a, text_b) != 0;
+    }
+    return count;
+}
+
+/* Says once that the file is not what is in force. */
+static void compare_file(struct daemon *daemon, const struct settings_entry *rules)
+{
+    struct policy_error place;
+    struct policy *file;
+    const struct policy *mine = daemon->rules != NULL ? daemon->rules : policy_empty();
+    daemon->rules_wish.compared = true;
+    if (is_file(daemon, rules) ||
+        policy_compile_zoned(daemon->rules_text, daemon->rules_len, alloc_heap(), zones_system(),
+                             &file, &place) != 0)
+        return;
+    if (policy_digest(file) != policy_digest(mine))
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "in force are the cluster's rules, version %u by %.*s, not those of %s, which "
+                   "has %zu rules more, %zu fewer and %zu changed: `tidegate rules diff FILE` "
+                   "shows them, `tidegate rules apply FILE` or SIGHUP puts them in force",
+                   settings_version_shown(rules->version), (int)rules->author.len,
+                   rules->author.data, daemon->config->rules, count_other(file, mine, false),
+                   count_other(mine, file, false), count_other(file, mine, true));
+    policy_free(&file);
+}
+
+/* Has the settings changed to what the file holds. */
+static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
+{
+    static const char author[] = "file";
+    static const char name[] = "rules";
+    struct rules_wish *wanted = &daemon->rules_wish;
+    randombytes_buf(&wanted->id, sizeof wanted->id);
+    const struct control_edit_request request = {
+        .id = wanted->id,
+        .kind = SETTINGS_RULES,
+        .based_on = based_on,
+        .name = {name, sizeof name - 1},
+        .value = {daemon->rules_text, daemon->rules_len},
+        .author = {author, sizeof author - 1},
+        .note = {note, strlen(note)},
+    };
+    wanted->asked_ns = clock_now_ns(&daemon->clock);
+    return control_edit(daemon->control, wanted->asked_ns, &request);
+}
+
+void rules_reload(struct daemon *daemon)
+{
+    char error[CONFIG_ERROR_LEN * 4];
+    struct policy *policy = NULL;
+    if (daemon->config->rules[0] == '\0')
+        return;
+    if (read_rules(daemon, &policy, error, sizeof error) != 0) {
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        return;
+    }
+    policy_free(&policy);
+    const int result = wish(daemon, SETTINGS_ANY, "SIGHUP");
+    daemon->rules_wish.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
+    if (result != 0)
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error_message(result));
+}
+
+/* Tells how an edit of the file's ended. */
+static void look_at_wish(struct daemon *daemon)
+{
+    struct rules_wish *wanted = &daemon->rules_wish;
+    const struct settings_edit *edit = control_edit_find(daemon->control, wanted->id);
+    if (edit != NULL && edit->state == SETTINGS_EDIT_WAITS)
+        return;
+    const bool reloaded = wanted->state == RULES_RELOADED;
+    wanted->state = RULES_IDLE;
+    if (edit == NULL)
+        return;
+    const char *verb = reloaded ? "reloaded" : "seeded";
+    if (edit->state == SETTINGS_EDIT_DONE)
+        log_printf(daemon->log, LOG_LEVEL_INFO, "rules %s from %s: version %u%s", verb,
+                   daemon->config->rules, settings_version_shown(edit->version),
+                   edit->changed ? "" : ", which was in force before");
+    else if (reloaded || edit->state != SETTINGS_EDIT_CONFLICT)
+        log_printf(daemon->log, reloaded ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "rules not %s: %s",
+                   verb, edit->sentence);
+}
+
+void rules_look(struct daemon *daemon)
+{
+    struct rules_wish *wanted = &daemon->rules_wish;
+    struct settings_entry rules;
+    if (daemon->shard_count > 0 && control_blocks_due(daemon->control))
+        join_blocks(daemon);
+    if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
+        put_in_force(daemon, &rules);
+    if (wanted->state != RULES_IDLE) {
+        look_at_wish(daemon);
+        return;
+    }
+    if (daemon->rules_text == NULL || wanted->compared ||
+        clock_now_ns(&daemon->clock) - wanted->asked_ns < (int64_t)SEED_PAUSE_MS * 1000000 ||
+        !control_settings_known(daemon->control))
+        return;
+    if (control_rules_known(daemon->control, &rules))
+        compare_file(daemon, &rules);
+    else if (wish(daemon, 0, "the rules file, at the first start") == 0)
+        wanted->state = RULES_SEEDED;
 }

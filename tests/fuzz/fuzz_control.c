@@ -4,7 +4,7 @@
  *       frame     u16 length, bytes
  *       time      u8 x 10 ms
  *       join      type, sender, whose cluster, address, configuration
- *       register  type, sender, epoch, ballots, configuration
+ *       register  type, sender, whose, epoch, ballots, configuration
  *       admin     u16 length, bytes
  *
  * Property: the invariants of every core hold after each event (support_control.c looks), among
@@ -73,7 +73,9 @@ static void tell_register(struct net *net, struct fuzz_input *input)
     frame.message.type =
         (enum register_type)(REGISTER_PREPARE + fuzz_u8(input) % (REGISTER_TYPE_END - 1));
     frame.message.sender = 1 + fuzz_u8(input) % 3;
-    frame.message.epoch = net_config(net, 0)->epoch + fuzz_u8(input) % 3;
+    frame.settings = fuzz_u8(input) % 2 != 0;
+    frame.message.epoch =
+        (frame.settings ? 2 : net_config(net, 0)->epoch) + fuzz_u8(input) % 3; /* few versions */
     frame.message.ballot =
         (struct register_ballot){1 + fuzz_u8(input) % 16U, fuzz_u8(input) % 3, 1};
     frame.message.other = (struct register_ballot){fuzz_u8(input) % 16U, fuzz_u8(input) % 3, 1};
@@ -115,6 +117,10 @@ static struct net *begin(void)
         free(net->nodes[i].config);
         free(net->nodes[i].peers);
         free(net->nodes[i].ballots);
+        for (uint32_t v = 0; v < net->nodes[i].value_count; v++) {
+            free(net->nodes[i].values[v].bytes);
+        }
+        free(net->nodes[i].values);
         memset(&net->nodes[i], 0, sizeof(net->nodes[i]));
     }
     for (size_t i = 0; i < net->frame_count; i++) {

@@ -158,6 +158,7 @@ void check_event(struct sim *sim, struct node *node)
                  (unsigned long long)node->view->epoch); /* K4 */
     node->epoch = node->view == NULL ? node->epoch : node->view->epoch;
     check_ring(sim, node);
+    settings_check(sim, node);
     for (uint8_t s = 0; s < node->shard_count; s++) {
         if (node->shards[s] == NULL)
             continue;

@@ -21,7 +21,7 @@
 
 enum { CONFIG_LEN_MAX = 1 << 16, RECORD_TOKENS = 16 };
 
-/* What a voter has on disk of the register: all zero if there is nothing. */
+/* What a voter has on disk of a register: all zero if there is nothing. */
 struct record {
     uint64_t epoch;
     struct register_ballot promised;
@@ -35,9 +35,10 @@ static void read_ballot(struct mp_cursor *cursor, struct register_ballot *ballot
     ballot->boot = mp_get_uint(cursor);
 }
 
-static struct record read_record(const struct node *node)
+static struct record read_record(const struct node *node, bool settings)
 {
-    const struct disk_meta stored = disk_get_meta(&node->disk, "ring.register");
+    const struct disk_meta stored =
+        disk_get_meta(&node->disk, settings ? "settings.register" : "ring.register");
     struct record record = {.epoch = 0};
     struct mp_token tokens[RECORD_TOKENS];
     struct mp_cursor cursor;
@@ -58,7 +59,7 @@ static struct record read_record(const struct node *node)
 /* Whether the node has accepted a value for `epoch`. */
 static bool has_accepted(const struct node *node, uint64_t epoch)
 {
-    const struct record record = read_record(node);
+    const struct record record = read_record(node, false);
     return record.epoch == epoch && record.accepted.number != 0;
 }
 
@@ -69,7 +70,7 @@ void check_vote(struct sim *sim, const struct node *node, const uint8_t *bytes, 
         (frame.message.type != REGISTER_PROMISE && frame.message.type != REGISTER_ACCEPTED))
         return;
     const bool promises = frame.message.type == REGISTER_PROMISE;
-    const struct record record = read_record(node);
+    const struct record record = read_record(node, frame.settings);
     const struct register_ballot *kept = promises ? &record.promised : &record.accepted;
     if (record.epoch != frame.message.epoch ||
         register_ballot_compare(kept, &frame.message.ballot) < 0)

@@ -39,6 +39,13 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(pauses, "pauses", true)                                                                      \
     X(clock_steps, "clock steps", true)                                                            \
     X(full_disks, "full disks", true)                                                              \
+    X(settings_versions, "settings: versions", true)                                               \
+    X(settings_edits, "settings: edits made", true)                                                \
+    X(settings_conflicts, "settings: edits told of another", true)                                 \
+    X(settings_refused, "settings: edits without a majority", true)                                \
+    X(settings_doubts, "settings: edits in doubt", true)                                           \
+    X(settings_copies, "settings: complete copies", true)                                          \
+    X(settings_lineages, "settings: lineages forced", true)                                        \
     X(rule_changes, "rule changes", true)                                                          \
     X(terms, "terms opened", true)                                                                 \
     X(takeovers, "take-overs", true)                                                               \

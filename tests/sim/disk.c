@@ -41,9 +41,18 @@ void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, siz
 {
     const uint32_t at = meta_at(disk, key);
     struct disk_meta *meta = &disk->now.metas[at];
+    if (bytes == NULL) {
+        if (at < disk->now.meta_count) {
+            free(meta->bytes);
+            disk->now.meta_count--;
+            memmove(meta, meta + 1, (disk->now.meta_count - at) * sizeof *meta);
+        }
+        return;
+    }
     ASSERT(at < SIM_METAS_MAX && strlen(key) < sizeof meta->key);
     if (at == disk->now.meta_count) {
         disk->now.meta_count++;
+        meta->bytes = NULL; /* one that moved away may have left its own there */
         memcpy(meta->key, key, strlen(key) + 1);
     }
     free(meta->bytes);
@@ -55,6 +64,16 @@ struct disk_meta disk_get_meta(const struct disk *disk, const char *key)
 {
     const uint32_t at = meta_at(disk, key);
     return at < disk->now.meta_count ? disk->now.metas[at] : (struct disk_meta){.bytes = NULL};
+}
+
+static int compare_metas(const void *a, const void *b)
+{
+    return strcmp(((const struct disk_meta *)a)->key, ((const struct disk_meta *)b)->key);
+}
+
+void disk_sort_metas(struct disk *disk)
+{
+    qsort(disk->now.metas, disk->now.meta_count, sizeof *disk->now.metas, compare_metas);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

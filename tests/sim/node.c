@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/settings.h"
 #include "tests/sim/sim.h"
 
 enum {
     MEMORY_BYTES = 4 << 20,
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
-    DRIFT_MAX_PPB = 100000
+    DRIFT_MAX_PPB = 100000,
+    SETTINGS_LOG_HERE = 6, /* few, so that nodes that were away copy all records */
 };
 
 static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
@@ -238,6 +240,22 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->peers_len = peers.len;
     options->ballots = ballots.bytes;
     options->ballots_len = ballots.len;
+    options->settings_log_max = SETTINGS_LOG_HERE;
+}
+
+static void restore_settings(struct node *node)
+{
+    struct disk *disk = &node->disk;
+    int error = 0;
+    disk_sort_metas(disk);
+    for (uint32_t i = 0; error == 0 && i < disk->now.meta_count; i++) {
+        const struct disk_meta *meta = &disk->now.metas[i];
+        if (strncmp(meta->key, SETTINGS_PREFIX, strlen(SETTINGS_PREFIX)) == 0)
+            error = control_restore_settings(node->control, meta->key, meta->bytes, meta->len);
+    }
+    if (error == 0)
+        error = control_settings_restored(node->control);
+    ASSERT(error == 0);
 }
 
 void node_start(struct sim *sim, struct node *node)
@@ -248,6 +266,7 @@ void node_start(struct sim *sim, struct node *node)
     node->boots++;
     node->disk.now.incarnation++;
     node->settled = 0;
+    node->settings_copied = 0;
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->held, 0, sizeof node->held);
     memset(node->pulling, 0, sizeof node->pulling);
@@ -257,6 +276,7 @@ void node_start(struct sim *sim, struct node *node)
     const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
     free(options);
     ASSERT(error == 0);
+    restore_settings(node);
     sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
              (unsigned long long)node->disk.now.incarnation, node->shard_count,
              (unsigned long long)node->disk.now.records);
@@ -344,6 +364,7 @@ void node_replace(struct sim *sim, struct node *node)
     node->former_ids[node->former_count++] = node->id;
     node->id = random_next(sim_stream(sim, STREAM_FAULTS)) | 1;
     node->bootstrap = false;
+    node->settings_version = 0;
     sim->coverage.replacements++;
     sim_tell(sim, 1, "n%u has lost its disk", node->index);
 }

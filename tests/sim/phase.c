@@ -128,6 +128,7 @@ static void step(struct sim *sim)
 
 void phase_event(struct sim *sim)
 {
+    settings_operate(sim);
     if (sim->now_ns >= sim->plan.next_ns)
         step(sim);
     const struct event event = {.at_ns = sim->now_ns + STEP_MS * SIM_MS, .kind = EVENT_PLAN};

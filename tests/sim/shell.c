@@ -168,11 +168,12 @@ static void carry_out_one(struct sim *sim, struct node *node, uint8_t shard,
     }
 }
 
-/* Whether the process ends after this effect: more often after one that made something durable. */
+/* Whether the process ends after this effect: more often after one that made something durable, and
+ * not in the middle of a transaction. */
 static bool ends_after(struct sim *sim, const struct effect *effect)
 {
     const bool durable = effect->kind == EFFECT_META || effect->kind == EFFECT_INCARNATION;
-    return sim->mid_step &&
+    return sim->mid_step && !effect->more &&
            sim_chance(sim, STREAM_MID_STEP, durable ? DURABLE_END_PPM : EFFECT_END_PPM);
 }
 

@@ -45,11 +45,13 @@ enum {
     SIM_LIMIT = 40,                         /* of every exact key, per 24 hours */
     SIM_EVENTS_MIN = 20000,                 /* a seed is at least this long */
     SIM_DISK_BUCKETS = 64,                  /* of each vnode */
-    SIM_METAS_MAX = 64,                     /* named values on one disk */
-    SIM_POLICIES_MAX = 8,                   /* sets of rules in one run */
-    SIM_TERMS_MAX = 1 << 15,                /* opened in one run */
-    SIM_BASES_MAX = 16,                     /* keys of a phase whose bases are kept */
-    SIM_OFFSET_MAX_MS = 20,                 /* by which a wall clock is off, unless it is stepped */
+    SIM_SETTINGS_MAX = 4096,                /* versions that are remembered */
+    SIM_EDITS_MAX = 256,
+    SIM_METAS_MAX = 256,     /* named values on one disk */
+    SIM_POLICIES_MAX = 8,    /* sets of rules in one run */
+    SIM_TERMS_MAX = 1 << 15, /* opened in one run */
+    SIM_BASES_MAX = 16,      /* keys of a phase whose bases are kept */
+    SIM_OFFSET_MAX_MS = 20,  /* by which a wall clock is off, unless it is stepped */
     SIM_BASE_LEN = 1024,
     SIM_TEXT_LEN = 64,
     SIM_PAST_MAX = 4096,  /* ring configurations of a run */
@@ -68,6 +70,7 @@ enum sim_stream {
     STREAM_MID_STEP,
     STREAM_OLD_COUNT, /* how they were numbered first: each seed keeps its meaning */
     STREAM_LENT = STREAM_OLD_COUNT,
+    STREAM_SETTINGS,
     STREAM_COUNT
 };
 
@@ -252,6 +255,8 @@ struct node {
     uint32_t policy;                           /* index of the rules in force here */
     uint64_t epoch;                            /* the newest seen, in all its processes */
     uint64_t ring_epoch;                       /* of the configuration that was looked at last */
+    uint64_t settings_version;                 /* that was looked at last, in all its processes */
+    uint64_t settings_copied;                  /* complete copies that this process had taken */
     bool rewound;                              /* an old copy of its disk was restored once */
     struct term ballots[SIM_VNODES_MAX];       /* the latest that it opened, of the second plane */
     struct inspect_brief held[SIM_VNODES_MAX]; /* what the process holds, as last seen */
@@ -370,6 +375,20 @@ struct plan {
     bool done;
 };
 
+/* A version of the settings that some node had. */
+struct settings_past {
+    uint64_t version;
+    struct hash128 digest;
+    struct register_voters voters;
+};
+
+/* An edit that an operator waits for. */
+struct settings_asked {
+    struct hash128 id;
+    uint8_t node;
+    uint64_t boots;
+};
+
 struct sim {
     struct options options;
     const struct allocator *allocator;
@@ -395,6 +414,13 @@ struct sim {
     struct key keys[SIM_KEYS_MAX];
     struct load load;
     struct history history;
+    int64_t settings_next_ns;
+    uint32_t settings_count;
+    struct settings_past settings[SIM_SETTINGS_MAX];
+    uint32_t settings_asked_count;
+    struct settings_asked settings_asked[SIM_EDITS_MAX];
+    uint32_t settings_done_count;
+    struct settings_past settings_done[SIM_EDITS_MAX];
     bool flooded;                       /* tables are full of keys that nobody counts */
     bool stepped;                       /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
@@ -479,12 +505,23 @@ void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once);
 /* Lets everything pass again. */
 void net_heal(struct sim *sim);
 
+/* ---- settings.c ------------------------------------------------------------------------------ */
+
+/* What operators do now, and what they hear. */
+void settings_operate(struct sim *sim);
+/* After an event of the node. */
+void settings_check(struct sim *sim, struct node *node);
+/* Whether all nodes that run have the same settings; then also what has to be in them. */
+bool settings_agree(struct sim *sim, char *why);
+
 /* ---- disk.c ---------------------------------------------------------------------------------- */
 
-/* Makes the value of `key` durable, whatever the key is. */
+/* Makes the value of `key` durable, whatever the key is; bytes NULL removes it. */
 void disk_put_meta(struct disk *disk, const char *key, const uint8_t *bytes, size_t len);
 /* The value of `key`, an empty one (bytes NULL) if there is none; valid until it is put again. */
 struct disk_meta disk_get_meta(const struct disk *disk, const char *key);
+/* Puts the values in the order of their keys. */
+void disk_sort_metas(struct disk *disk);
 void disk_drop(struct sim *sim, struct node *node, uint32_t vnode);
 /* Takes a batch from the shard if one is due. */
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard);

@@ -81,7 +81,7 @@ bool step_rest(struct sim *sim)
 {
     char why[SIM_WHY_LEN];
     const uint64_t took_ms = (uint64_t)((sim->now_ns - sim->plan.entered_ns) / SIM_MS);
-    if (!check_converged(sim, why))
+    if (!check_converged(sim, why) || !settings_agree(sim, why))
         return phase_not_yet(sim, why);
     if (took_ms > sim->coverage.settle_ms_max)
         sim->coverage.settle_ms_max = took_ms;

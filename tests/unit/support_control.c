@@ -34,6 +34,9 @@ void net_free(struct net *net)
         free(net->nodes[i].config);
         free(net->nodes[i].peers);
         free(net->nodes[i].ballots);
+        for (uint32_t v = 0; v < net->nodes[i].value_count; v++)
+            free(net->nodes[i].values[v].bytes);
+        free(net->nodes[i].values);
     }
     for (size_t i = 0; i < net->frame_count; i++)
         free(net->frames[i].bytes);
@@ -76,6 +79,11 @@ static void create(struct net *net, uint32_t at)
     assert_null(node->control);
     node->joined = 0;
     assert_int_equal(control_new(alloc_heap(), &node->options, net->now_ns, &node->control), 0);
+    for (uint32_t i = 0; i < node->value_count; i++)
+        assert_int_equal(control_restore_settings(node->control, node->values[i].key,
+                                                  node->values[i].bytes, node->values[i].len),
+                         0);
+    assert_int_equal(control_settings_restored(node->control), 0);
 }
 
 uint32_t net_start(struct net *net, const struct control_options *options)
@@ -120,15 +128,47 @@ static void store(uint8_t **to, size_t *to_len, const struct effect *effect)
     *to_len = effect->len;
 }
 
+/* Puts a value of the settings among the others, by its key, or removes it. */
+static void store_value(struct net_node *node, const struct effect *effect)
+{
+    uint32_t at = 0;
+    if (node->values == NULL)
+        node->values = calloc(NET_VALUES_MAX, sizeof *node->values);
+    assert_non_null(node->values);
+    while (at < node->value_count && strcmp(node->values[at].key, effect->address) < 0)
+        at++;
+    struct net_value *value = &node->values[at];
+    const bool there = at < node->value_count && strcmp(value->key, effect->address) == 0;
+    node->group = effect->more;
+    if (effect->bytes == NULL && there) {
+        free(value->bytes);
+        node->value_count--;
+        memmove(value, value + 1, (node->value_count - at) * sizeof *value);
+    }
+    if (effect->bytes == NULL)
+        return;
+    if (!there) {
+        assert_true(node->value_count < NET_VALUES_MAX);
+        memmove(value + 1, value, (node->value_count - at) * sizeof *value);
+        node->value_count++;
+        memset(value, 0, sizeof *value);
+        (void)snprintf(value->key, sizeof value->key, "%s", effect->address);
+    }
+    store(&value->bytes, &value->len, effect);
+}
+
 /* Puts a frame on its way; a configuration in it has to be on the disk already (N2). */
 static void send_frame(struct net *net, uint32_t at, const struct effect *effect)
 {
     const struct net_node *node = &net->nodes[at];
     struct join_message message;
     struct register_frame frame;
+    static struct settings_frame settings;
     net->sent++;
     if (register_wire_decode(effect->bytes, effect->len, &frame) == 0) {
-        net->asked[frame.message.type]++;
+        net->asked[frame.message.type] += !frame.settings;
+    } else if (settings_wire_decode(effect->bytes, effect->len, &settings) == 0) {
+        assert_false(node->group);
     } else if (join_is(effect->bytes, effect->len)) {
         assert_int_equal(join_decode(effect->bytes, effect->len, &message), 0);
         net->told[message.type]++;
@@ -158,6 +198,9 @@ static void perform(struct net *net, uint32_t at)
             store(&node->config, &node->config_len, effect);
         } else if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.register") == 0) {
             store(&node->ballots, &node->ballots_len, effect);
+        } else if (effect->kind == EFFECT_META &&
+                   strncmp(effect->address, SETTINGS_PREFIX, strlen(SETTINGS_PREFIX)) == 0) {
+            store_value(node, effect);
         } else if (effect->kind == EFFECT_META) {
             assert_string_equal(effect->address, "gossip.peers");
             store(&node->peers, &node->peers_len, effect);
@@ -173,6 +216,7 @@ static void perform(struct net *net, uint32_t at)
             send_frame(net, at, effect);
         }
     }
+    assert_false(node->group); /* a transaction ends with the step */
     effects_clear(&net->effects);
     assert_true(net_config(net, at)->epoch >= node->epoch);
     node->epoch = net_config(net, at)->epoch;

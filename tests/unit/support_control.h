@@ -23,7 +23,14 @@
 #define NET_MS     INT64_C(1000000)
 #define NET_SECOND (1000 * NET_MS)
 
-enum { NET_NODES_MAX = 7, NET_FRAMES_MAX = 1024, NET_VNODES = 64 };
+enum { NET_NODES_MAX = 7, NET_FRAMES_MAX = 1024, NET_VNODES = 64, NET_VALUES_MAX = 4096 };
+
+/* A value of the settings on a disk, in the order of keys. */
+struct net_value {
+    char key[64];
+    uint8_t *bytes;
+    size_t len;
+};
 
 struct net_node {
     struct control *control; /* NULL: not running */
@@ -38,6 +45,9 @@ struct net_node {
     size_t peers_len;
     uint8_t *ballots;
     size_t ballots_len;
+    struct net_value *values; /* NET_VALUES_MAX */
+    uint32_t value_count;
+    bool group; /* the last value was to be kept with one that follows */
     bool has_identity;
     struct control_identity identity;
 };

@@ -37,7 +37,7 @@ static void a_view_shows_what_each_member_says_of_itself(void **state)
 {
     struct net *net = net_cluster(2);
     (void)state;
-    control_rules(net->nodes[1].control, 0xabc);
+    control_rules(net->nodes[1].control, 0, 0xabc);
     net_run(net, 2 * NET_SECOND);
     struct view *view = control_view(net->nodes[0].control);
     assert_non_null(view);
@@ -87,7 +87,7 @@ static void a_view_is_due_once_after_a_change(void **state)
     struct net *net = net_cluster(1);
     (void)state;
     assert_false(control_view_due(net->nodes[0].control));
-    control_rules(net->nodes[0].control, 7);
+    control_rules(net->nodes[0].control, 0, 7);
     assert_true(control_view_due(net->nodes[0].control));
     assert_false(control_view_due(net->nodes[0].control));
     net_free(net);

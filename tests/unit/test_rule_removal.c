@@ -28,8 +28,8 @@ static int remove_rule(const char *text, const char *name, char *out, size_t cap
 {
     size_t len;
     const struct policy_text wanted = {name, strlen(name)};
-    const int result =
-        policy_remove_rule(text, strlen(text), &wanted, alloc_heap(), out, capacity - 1, &len);
+    const int result = policy_remove_rule(text, strlen(text), &wanted, NULL, alloc_heap(), out,
+                                          capacity - 1, &len);
     if (result == 0)
         out[len] = '\0';
     return result;

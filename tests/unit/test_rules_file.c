@@ -40,6 +40,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
+    policy_free(&f->daemon->rules);
     policy_free(&f->daemon->policy);
     free(f->daemon->rules_text);
     free(f->daemon);

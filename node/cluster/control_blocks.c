@@ -1,0 +1,170 @@
+/* control_blocks.c - block, unblock, and what is blocked: one record of the settings a block.
+ *
+ *   name    what is blocked, as blocks_name writes it (node/policy/blocks.h)
+ *   value   until: Unix ms, 8 bytes little-endian, 0 for no end | reason
+ *
+ * A block that ended does nothing; it is removed by upkeep later (control_edit.c).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/cluster/control_answer.h"
+#include "node/cluster/settings.h"
+#include "node/policy/blocks.h"
+
+enum { UNTIL_LEN = 8, VALUE_LEN_MAX = UNTIL_LEN + BLOCKS_REASON_LEN_MAX };
+
+bool control_block_of(const struct settings_entry *entry, struct block *out)
+{
+    if (entry->value.len < UNTIL_LEN)
+        return false;
+    out->name = (struct policy_text){entry->name.data, entry->name.len};
+    out->until_ms = bytes_u64_at((const uint8_t *)entry->value.data, 0);
+    out->reason = (struct policy_text){entry->value.data + UNTIL_LEN, entry->value.len - UNTIL_LEN};
+    return true;
+}
+
+/* The name of what the command is about. False after the answer was that it is none. */
+static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN_MAX], size_t *len)
+{
+    char error[BLOCKS_ERROR_LEN];
+    struct settings_text text = control_read_text(context, "what");
+    const bool is_key = text.data == NULL;
+    if (is_key)
+        text = control_read_text(context, "key");
+    if (text.data == NULL) {
+        answer_error(context, TG_EINVALID,
+                     "expected {\"what\": attr=value or an address, or \"key\": a key}");
+        return false;
+    }
+    const int result = blocks_name(text.data, text.len, is_key, out, error);
+    if (result < 0) {
+        answer_error(context, result, error);
+        return false;
+    }
+    *len = (size_t)result;
+    return true;
+}
+
+static uint32_t count_blocks(const struct control *control)
+{
+    uint32_t count = 0;
+    size_t cursor = 0;
+    while (control_setting_next(control, SETTINGS_BLOCK, &cursor) != NULL)
+        count++;
+    return count;
+}
+
+/* When it is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed. */
+static bool read_end(struct answer_context *context, uint64_t *until_ms)
+{
+    const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
+    uint64_t for_ms = 0;
+    *until_ms = 0;
+    (void)control_read_uint(context, "until_ms", until_ms);
+    if (control_read_uint(context, "for_ms", &for_ms) && for_ms > 0)
+        *until_ms = for_ms < UINT64_MAX - now_ms ? now_ms + for_ms : 0;
+    return *until_ms == 0 || *until_ms > now_ms;
+}
+
+void answer_block(struct answer_context *context)
+{
+    char name[BLOCKS_NAME_LEN_MAX];
+    uint8_t value[VALUE_LEN_MAX];
+    size_t name_len;
+    uint64_t until_ms;
+    struct bytes_writer writer;
+    struct settings_text reason = control_read_text(context, "reason");
+    if (!read_target(context, name, &name_len))
+        return;
+    if (reason.data == NULL || reason.len == 0)
+        reason = (struct settings_text){.data = "blocked", .len = strlen("blocked")};
+    if (!settings_text_ok(&reason, BLOCKS_REASON_LEN_MAX)) {
+        answer_error(context, TG_EINVALID,
+                     "the reason is longer than 256 bytes, or has control characters");
+        return;
+    }
+    if (!read_end(context, &until_ms)) {
+        answer_error(context, TG_EINVALID, "the block would have ended already");
+        return;
+    }
+    if (count_blocks(context->control) >= BLOCKS_MAX) {
+        answer_error(context, TG_EFULL, "as many blocks are in force as there may be: 65536");
+        return;
+    }
+    bytes_writer_init(&writer, value, sizeof value);
+    bytes_put_u64(&writer, until_ms);
+    bytes_put(&writer, reason.data, reason.len);
+    struct control_edit_request request = {
+        .kind = SETTINGS_BLOCK,
+        .name = {name, name_len},
+        .value = {(const char *)value, writer.len},
+    };
+    control_answer_edit(context, &request);
+}
+
+void answer_unblock(struct answer_context *context)
+{
+    char name[BLOCKS_NAME_LEN_MAX];
+    size_t name_len;
+    if (!read_target(context, name, &name_len))
+        return;
+    struct control_edit_request request = {
+        .kind = SETTINGS_BLOCK,
+        .removes = true,
+        .name = {name, name_len},
+    };
+    control_answer_edit(context, &request);
+}
+
+/* "cidr 10.0.0.0/8": the kind, and what. */
+static void put_name(struct mp_writer *writer, const struct policy_text *name)
+{
+    const char *space = memchr(name->data, ' ', name->len);
+    const size_t kind_len = space != NULL ? (size_t)(space - name->data) : 0;
+    mp_put_str(writer, "kind");
+    mp_put_strn(writer, name->data, kind_len);
+    mp_put_str(writer, "what");
+    mp_put_strn(writer, name->data + kind_len + 1, name->len - kind_len - 1);
+}
+
+static bool in_force(const struct block *block, uint64_t now_ms)
+{
+    return block->until_ms == 0 || block->until_ms > now_ms;
+}
+
+void answer_blocks(struct answer_context *context)
+{
+    enum { SHOWN_MAX = 1000 };
+    const struct control *control = context->control;
+    const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
+    const struct settings_entry *entry;
+    struct mp_writer *writer = context->writer;
+    struct block block;
+    uint32_t count = 0;
+    size_t cursor = 0;
+    while ((entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL)
+        count += control_block_of(entry, &block) && in_force(&block, now_ms);
+    answer_begin(context);
+    mp_put_array(writer, count < SHOWN_MAX ? count : (uint32_t)SHOWN_MAX);
+    cursor = 0;
+    for (uint32_t shown = 0;
+         shown < SHOWN_MAX &&
+         (entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL;) {
+        if (!control_block_of(entry, &block) || !in_force(&block, now_ms))
+            continue;
+        shown++;
+        mp_put_map(writer, 9);
+        put_name(writer, &block.name);
+        put_field_uint(writer, "until_ms", block.until_ms);
+        control_put_time(writer, "until", block.until_ms);
+        put_field_uint(writer, "left_ms", block.until_ms == 0 ? 0 : block.until_ms - now_ms);
+        mp_put_str(writer, "reason");
+        mp_put_strn(writer, block.reason.data, block.reason.len);
+        mp_put_str(writer, "author");
+        mp_put_strn(writer, entry->author.data, entry->author.len);
+        put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
+        put_field_uint(writer, "version", settings_version_shown(entry->version));
+    }
+}

@@ -1,0 +1,516 @@
+/* control_edit.c - what this node wants changed in the settings: edits of operators, and upkeep.
+ *
+ *   WAITS --judged--> DONE         its change is decided, or nothing would change
+ *     |      |------> CONFLICT     what it is based on has changed (S4 of settings.h)
+ *     |  proposed, again and again, on top of whatever was decided meanwhile
+ *     +--> UNAVAILABLE             no majority of the voters can be reached (S5)
+ *     +--> DOUBT                   proposed, and nobody knows in time; asked again later, the log
+ * says
+ *
+ * Upkeep is done by the lowest-id living member of the ring: the first change of a cluster, voters
+ * that follow those of the ring, blocks that ended. An operator's force is the node's that he
+ * asked.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "node/cluster/control_state.h"
+#include "node/cluster/settings.h"
+
+enum { RULES_NAME_LEN = 17 };
+
+#define EDIT_NS        (3000 * CONTROL_MS)  /* until an edit is given up */
+#define EDIT_FROZEN_NS (1500 * CONTROL_MS)  /* the same while no majority lives */
+#define EDIT_KEPT_NS   (60000 * CONTROL_MS) /* how long its outcome can be asked for */
+#define SWEEP_NS       (30000 * CONTROL_MS) /* between looks for blocks that ended */
+#define SWEPT_AFTER_NS (60000 * CONTROL_MS) /* a block is kept so long after its end */
+
+/* ---- voters ---------------------------------------------------------------------------------- */
+
+bool control_settings_frozen(const struct control *control)
+{
+    const struct register_voters *voters = &control->settings->voters;
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < voters->count; i++)
+        living +=
+            voters->ids[i] == control->options.node_id || control_alive(control, voters->ids[i]);
+    return living < voters->count / 2 + 1;
+}
+
+void control_say_settings_frozen(const struct control *control, char *out, size_t capacity)
+{
+    const struct register_voters *voters = &control->settings->voters;
+    const char *joint = "";
+    int len = snprintf(out, capacity, "the configuration cannot be changed now: of its %u voters ",
+                       voters->count);
+    for (uint32_t i = 0; i < voters->count && len >= 0 && (size_t)len < capacity; i++) {
+        const uint64_t id = voters->ids[i];
+        if (id == control->options.node_id || control_alive(control, id))
+            continue;
+        const struct swim_member *member = swim_find(control->swim, id);
+        len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint,
+                        member != NULL ? member->record.name : "?");
+        joint = ", ";
+    }
+    if (len >= 0 && (size_t)len < capacity)
+        (void)snprintf(out + len, capacity - (size_t)len, " cannot be reached");
+}
+
+static bool same_voters(const struct register_voters *voters, const struct ring_config *config)
+{
+    if (voters->count != config->voters_count)
+        return false;
+    for (uint32_t i = 0; i < voters->count; i++) {
+        bool found = false;
+        for (uint32_t j = 0; j < config->voters_count; j++)
+            found = found || voters->ids[i] == config->voters[j];
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static void ring_voters(const struct ring_config *config, struct register_voters *voters)
+{
+    voters->count = config->voters_count;
+    memcpy(voters->ids, config->voters, config->voters_count * sizeof *config->voters);
+}
+
+/* ---- making changes -------------------------------------------------------------------------- */
+
+static struct settings_text text_of(const char *text)
+{
+    return (struct settings_text){.data = text, .len = strlen(text)};
+}
+
+/* A change without operations that follows the head. */
+static struct settings_change next_change(const struct control *control, const char *note)
+{
+    const struct settings *settings = control->settings;
+    struct settings_change change;
+    memset(&change, 0, sizeof change);
+    change.version = settings->version + 1;
+    change.voters = settings->voters;
+    change.before = settings->digest;
+    change.time_ms = control->now_ns / CONTROL_MS;
+    change.author = text_of("tidegate");
+    change.note = text_of(note);
+    return change;
+}
+
+/* False while the register is busy, or backs off. */
+static bool propose(struct control *control, const struct settings_change *change,
+                    struct effects *effects)
+{
+    struct settings *settings = control->settings;
+    const int len = settings_change_encode(change, settings->value, SETTINGS_CHANGE_LEN_MAX);
+    ASSERT(len > 0); /* by the bounds of settings_change.h */
+    if (!register_propose_value(settings->ballots, control->now_ns, settings->value, (size_t)len,
+                                &settings->wants))
+        return false;
+    control_take_votes(control, NULL, effects);
+    return true;
+}
+
+/* Makes the change without asking anybody. */
+static void decree(struct control *control, const struct settings_change *change,
+                   struct effects *effects)
+{
+    struct settings *settings = control->settings;
+    const int len = settings_change_encode(change, settings->value, SETTINGS_CHANGE_LEN_MAX);
+    ASSERT(len > 0);
+    if (settings_apply(settings, settings->value, (size_t)len, false, effects) == 0)
+        control_settings_changed(control, effects);
+}
+
+/* ---- edits ----------------------------------------------------------------------------------- */
+
+static struct settings_text part(const struct settings_edit *edit, size_t offset, size_t len)
+{
+    return (struct settings_text){.data = (const char *)edit->bytes + offset, .len = len};
+}
+
+static struct settings_text name_of(const struct settings_edit *edit)
+{
+    return part(edit, 0, edit->name_len);
+}
+
+static struct settings_text value_of(const struct settings_edit *edit)
+{
+    return part(edit, edit->name_len, edit->value_len);
+}
+
+const struct settings_edit *control_edit_find(const struct control *control, struct hash128 id)
+{
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
+        const struct settings_edit *edit = &control->settings->edits[i];
+        if (edit->state != SETTINGS_EDIT_FREE && hash128_equal(edit->id, id))
+            return edit;
+    }
+    return NULL;
+}
+
+static void release(struct control *control, struct settings_edit *edit)
+{
+    alloc_put(control->allocator, edit->bytes, edit->bytes_len);
+    memset(edit, 0, sizeof *edit);
+}
+
+/* A free place, or that of the edit that ended first; NULL if all wait. */
+static struct settings_edit *find_place(struct control *control)
+{
+    struct settings_edit *oldest = NULL;
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
+        struct settings_edit *edit = &control->settings->edits[i];
+        if (edit->state == SETTINGS_EDIT_FREE)
+            return edit;
+        if (edit->state != SETTINGS_EDIT_WAITS &&
+            (oldest == NULL || edit->ended_ns < oldest->ended_ns))
+            oldest = edit;
+    }
+    if (oldest != NULL)
+        release(control, oldest);
+    return oldest;
+}
+
+static void append(struct settings_edit *edit, size_t *at, const struct settings_text *text)
+{
+    if (text->len > 0)
+        memcpy(edit->bytes + *at, text->data, text->len);
+    *at += text->len;
+}
+
+int control_edit(struct control *control, int64_t now_ns,
+                 const struct control_edit_request *request)
+{
+    size_t at = 0;
+    if (request->value.len > SETTINGS_VALUE_LEN_MAX)
+        return TG_ETOOBIG;
+    if (request->name.len == 0 || !settings_text_ok(&request->name, SETTINGS_NAME_LEN_MAX) ||
+        !settings_text_ok(&request->author, SETTINGS_AUTHOR_LEN_MAX) ||
+        !settings_text_ok(&request->note, SETTINGS_NOTE_LEN_MAX))
+        return TG_EINVALID;
+    if (control_edit_find(control, request->id) != NULL)
+        return 0;
+    struct settings_edit *edit = find_place(control);
+    if (edit == NULL)
+        return TG_EBUSY; /* S8 */
+    const size_t len =
+        request->name.len + request->value.len + request->author.len + request->note.len;
+    uint8_t *bytes = alloc_get(control->allocator, len);
+    if (bytes == NULL)
+        return TG_ENOMEM;
+    *edit = (struct settings_edit){
+        .state = SETTINGS_EDIT_WAITS,
+        .id = request->id,
+        .kind = request->kind,
+        .removes = request->removes,
+        .based_on = request->based_on,
+        .started_ns = now_ns,
+        .name_len = request->name.len,
+        .value_len = request->value.len,
+        .author_len = request->author.len,
+        .note_len = request->note.len,
+        .bytes = bytes,
+        .bytes_len = len,
+    };
+    append(edit, &at, &request->name);
+    append(edit, &at, &request->value);
+    append(edit, &at, &request->author);
+    append(edit, &at, &request->note);
+    return 0;
+}
+
+static void finish(const struct control *control, struct settings_edit *edit,
+                   enum settings_edit_state state, uint64_t version)
+{
+    edit->state = state;
+    edit->version = version;
+    edit->ended_ns = control->now_ns;
+}
+
+static bool same_text(const struct settings_text *a, const struct settings_text *b)
+{
+    return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
+}
+
+static void say_conflict(struct settings_edit *edit, const struct settings_entry *current)
+{
+    if (current == NULL)
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "what this change is based on has been removed meanwhile; look at it as it "
+                       "is, and change that");
+    else
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "changed meanwhile, by %.*s: it is of version %u now, and this change is "
+                       "based on version %u; look at it as it is, and change that",
+                       (int)current->author.len, current->author.data,
+                       settings_version_shown(current->version),
+                       settings_version_shown(edit->based_on));
+}
+
+/* S4. True if the edit is still to be proposed. */
+static bool judge(struct control *control, struct settings_edit *edit)
+{
+    const struct settings *settings = control->settings;
+    const struct settings_text name = name_of(edit);
+    const struct settings_text value = value_of(edit);
+    const uint64_t made = settings_log_find(&settings->log, edit->id);
+    const struct settings_entry *current = settings_current(settings, edit->kind, &name);
+    const uint64_t have = current != NULL ? current->version : 0;
+    const bool same =
+        edit->removes ? current == NULL : current != NULL && same_text(&current->value, &value);
+    edit->changed = made != 0;
+    if (made != 0 || same) {
+        finish(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
+        return false;
+    }
+    if (edit->based_on != SETTINGS_ANY && edit->based_on != have) {
+        finish(control, edit, SETTINGS_EDIT_CONFLICT, have);
+        say_conflict(edit, current);
+        return false;
+    }
+    if (current == NULL && (settings->table.count >= SETTINGS_RECORDS_MAX ||
+                            settings->table.bytes + value.len > SETTINGS_BYTES_MAX)) {
+        finish(control, edit, SETTINGS_EDIT_UNAVAILABLE, 0);
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "the configuration store is full: %zu records of %zu bytes",
+                       settings->table.count, settings->table.bytes);
+        return false;
+    }
+    return true;
+}
+
+/* Removes versions of the rules that are too many, the oldest first, as `added` bytes come. */
+static void forget_rules(const struct settings *settings, size_t added,
+                         struct settings_change *change)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &settings->table;
+    const size_t first = settings_table_at(table, SETTINGS_RULES, &none);
+    const size_t end = settings_table_at(table, SETTINGS_RULES + 1, &none);
+    size_t bytes = added;
+    for (size_t i = first; i < end; i++)
+        bytes += table->records[i]->bytes;
+    for (size_t i = first; i < end && change->op_count < SETTINGS_OPS_MAX; i++) {
+        if (end - i + 1 <= SETTINGS_RULES_KEPT && bytes <= SETTINGS_RULES_KEPT_BYTES)
+            return;
+        bytes -= table->records[i]->bytes;
+        change->ops[change->op_count++] = (struct settings_op){
+            .kind = SETTINGS_RULES, .name = table->records[i]->entry.name, .removes = true};
+    }
+}
+
+static bool propose_edit(struct control *control, struct settings_edit *edit,
+                         struct effects *effects)
+{
+    char rules_name[RULES_NAME_LEN];
+    struct settings_change change = next_change(control, "");
+    struct settings_op *op = &change.ops[change.op_count++];
+    change.id = edit->id;
+    change.author = part(edit, edit->name_len + edit->value_len, edit->author_len);
+    change.note = part(edit, edit->name_len + edit->value_len + edit->author_len, edit->note_len);
+    *op = (struct settings_op){
+        .kind = edit->kind,
+        .name = name_of(edit),
+        .removes = edit->removes,
+        .value = value_of(edit),
+    };
+    if (edit->kind == SETTINGS_RULES) {
+        (void)snprintf(rules_name, sizeof rules_name, "%016" PRIx64, change.version);
+        op->name = text_of(rules_name);
+        forget_rules(control->settings, edit->value_len, &change);
+    }
+    const bool proposed = propose(control, &change, effects);
+    edit->proposed = edit->proposed || proposed;
+    return proposed;
+}
+
+/* Gives up what takes too long (S5). */
+static void look_at_time(struct control *control, struct settings_edit *edit)
+{
+    const int64_t age_ns = control->now_ns - edit->started_ns;
+    const bool frozen = control->settings->version > 0 && control_settings_frozen(control);
+    if (age_ns < (frozen && !edit->proposed ? EDIT_FROZEN_NS : EDIT_NS))
+        return;
+    finish(control, edit, edit->proposed ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE, 0);
+    if (frozen)
+        control_say_settings_frozen(control, edit->sentence, sizeof edit->sentence / 2);
+    else
+        (void)snprintf(edit->sentence, sizeof edit->sentence, "%s",
+                       control->settings->version > 0
+                           ? "the voters of the configuration do not agree in time"
+                           : "this node does not know the cluster's configuration yet");
+    if (!edit->proposed)
+        return;
+    const size_t len = strlen(edit->sentence);
+    (void)snprintf(edit->sentence + len, sizeof edit->sentence - len,
+                   "; whether the change comes about is not known yet: look at the history before "
+                   "you repeat it");
+}
+
+/* True if something was proposed. */
+static bool move_edits(struct control *control, struct effects *effects)
+{
+    struct settings *settings = control->settings;
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
+        const uint32_t at = (settings->proposing + i) % SETTINGS_EDITS_MAX;
+        struct settings_edit *edit = &settings->edits[at];
+        if (edit->state == SETTINGS_EDIT_FREE)
+            continue;
+        if (edit->state != SETTINGS_EDIT_WAITS) {
+            if (control->now_ns - edit->ended_ns >= EDIT_KEPT_NS)
+                release(control, edit);
+            continue;
+        }
+        if (settings->version > 0 && !judge(control, edit))
+            continue;
+        look_at_time(control, edit);
+        if (edit->state == SETTINGS_EDIT_WAITS && settings->version > 0 &&
+            !register_busy(settings->ballots) && !control_settings_frozen(control) &&
+            propose_edit(control, edit, effects)) {
+            settings->proposing = (at + 1) % SETTINGS_EDITS_MAX;
+            if (edit->state == SETTINGS_EDIT_WAITS)
+                (void)judge(control, edit); /* where this node alone decides, it is done */
+            return true;
+        }
+    }
+    return false;
+}
+
+bool control_edits_wait(const struct control *control)
+{
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++)
+        if (control->settings->edits[i].state == SETTINGS_EDIT_WAITS)
+            return true;
+    return false;
+}
+
+/* ---- upkeep ---------------------------------------------------------------------------------- */
+
+static bool nobody_has_settings(const struct control *control)
+{
+    const struct ring_config *config = control->config;
+    for (uint32_t i = 0; i < config->to_count; i++) {
+        const uint64_t id = config->to[i].id;
+        const struct swim_member *member = swim_find(control->swim, id);
+        if (id != control->options.node_id &&
+            (member == NULL || member->state != SWIM_ALIVE || member->record.settings_version != 0))
+            return false;
+    }
+    return true;
+}
+
+/* The first change of a cluster; whoever makes it of the same ring makes the same. */
+static void found(struct control *control, struct effects *effects)
+{
+    if (!ring_config_is_stable(control->config) || !nobody_has_settings(control))
+        return;
+    struct settings_change change = next_change(control, "the first version");
+    change.version = 1;
+    change.time_ms = 0;
+    change.id =
+        settings_change_digest(control->identity.cluster_id, sizeof control->identity.cluster_id);
+    ring_voters(control->config, &change.voters);
+    decree(control, &change, effects);
+}
+
+/* S1. Only to voters of whom a majority lives: a change that these cannot accept would be in the
+ * way of all others. */
+static bool follow_ring(struct control *control, struct effects *effects)
+{
+    if (same_voters(&control->settings->voters, control->config) || voters_frozen(control))
+        return false;
+    struct settings_change change = next_change(control, "voters of the ring");
+    ring_voters(control->config, &change.voters);
+    return propose(control, &change, effects);
+}
+
+static bool block_ended(const struct settings_entry *entry, int64_t now_ns)
+{
+    const int64_t until_ms = entry->value.len >= 8
+                                 ? (int64_t)bytes_u64_at((const uint8_t *)entry->value.data, 0)
+                                 : INT64_MAX;
+    return until_ms != 0 && until_ms < (now_ns - SWEPT_AFTER_NS) / CONTROL_MS;
+}
+
+/* Removes blocks whose end has passed; they have not blocked since. */
+static bool sweep(struct control *control, struct effects *effects)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    struct settings *settings = control->settings;
+    const struct settings_table *table = &settings->table;
+    if (control->now_ns - settings->swept_ns < SWEEP_NS)
+        return false;
+    struct settings_change change = next_change(control, "blocks that ended");
+    const size_t end = settings_table_at(table, SETTINGS_BLOCK + 1, &none);
+    for (size_t i = settings_table_at(table, SETTINGS_BLOCK, &none);
+         i < end && change.op_count < SETTINGS_OPS_MAX; i++) {
+        const struct settings_entry *entry = &table->records[i]->entry;
+        if (block_ended(entry, control->now_ns))
+            change.ops[change.op_count++] =
+                (struct settings_op){.kind = SETTINGS_BLOCK, .name = entry->name, .removes = true};
+    }
+    settings->swept_ns = control->now_ns;
+    return change.op_count > 0 && propose(control, &change, effects);
+}
+
+/* The version that begins the next lineage (S7). */
+static uint64_t next_lineage(const struct control *control)
+{
+    const uint64_t version = control->settings->version;
+    const uint64_t maker = hash_mix64(control->options.node_id) & 0xff;
+    const uint64_t generation = (version >> 40) + 1;
+    return generation << 40 | maker << 32 | ((version + 1) & UINT32_MAX);
+}
+
+bool control_settings_behind(const struct control *control)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (control_alive(control, member->record.id) &&
+            member->record.settings_version > control->settings->version)
+            return true;
+    return false;
+}
+
+/* S7. Along with the ring, whose voters are the same but while they change. True if it was done. */
+static bool force(struct control *control, struct effects *effects)
+{
+    if (!control->wish.force || control->now_ns > control->wish.until_ns ||
+        (!control_settings_frozen(control) &&
+         (!voters_frozen(control) ||
+          control->now_ns - control->settings->forced_ns < CONTROL_WISH_NS)) ||
+        control_settings_behind(control))
+        return false;
+    struct settings_change change = next_change(control, "forced: a new lineage");
+    change.version = next_lineage(control);
+    change.voters.count = voters_choose_living(control, control->wish.remove, change.voters.ids);
+    if (change.voters.count > 0)
+        decree(control, &change, effects);
+    control->settings->forced_ns = control->now_ns;
+    return change.voters.count > 0;
+}
+
+void control_edit_move(struct control *control, struct effects *effects)
+{
+    struct settings *settings = control->settings;
+    if (control->config->epoch == 0)
+        return;
+    if (settings->version == 0 && propose_by_itself(control))
+        found(control, effects);
+    if (settings->version > 0 && force(control, effects))
+        return;
+    if (move_edits(control, effects) || settings->version == 0 ||
+        control->now_ns - settings->led_ns < CONTROL_PROPOSE_NS ||
+        register_busy(settings->ballots) || !propose_by_itself(control) ||
+        control_settings_frozen(control))
+        return;
+    settings->led_ns = control->now_ns;
+    if (!follow_ring(control, effects))
+        (void)sweep(control, effects);
+}

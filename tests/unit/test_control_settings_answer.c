@@ -1,0 +1,354 @@
+/* test_control_settings_answer.c - what operators ask of the configuration store, field by field of
+ * PROTOCOL.md, and what is refused with which sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/protocol/wire.h"
+#include "node/cluster/control_state.h"
+#include "node/policy/blocks.h"
+#include "tests/unit/support_control.h"
+#include "tests/unit/support_tokens.h"
+
+enum { TOKENS_MAX = 1024, FRAME_LEN = 16384 };
+
+#define ID_A "00000000000000000000000000000001"
+#define ID_B "0000000000000000000000000000000b"
+#define ID_C "0000000000000000000000000000000c"
+
+static const char rules_a[] = "rules:\n"
+                              "  - name: a\n"
+                              "    key: [user]\n"
+                              "    limits: [{rate: 5/h}]\n"
+                              "  - name: b\n"
+                              "    key: [user]\n"
+                              "    limits: [{rate: 6/h}]\n";
+static const char rules_b[] = "rules:\n"
+                              "  - name: b\n"
+                              "    key: [user]\n"
+                              "    limits: [{rate: 7/h}]\n"
+                              "  - name: c\n"
+                              "    key: [user]\n"
+                              "    limits: [{rate: 8/h}]\n";
+
+struct answer {
+    uint8_t frame[FRAME_LEN];
+    struct mp_token tokens[TOKENS_MAX];
+    struct wire_admin_reply reply;
+    const struct policy *policy;
+};
+
+/* An argument: a text, or a number where it is NULL. */
+struct pair {
+    const char *name;
+    const char *text;
+    uint64_t number;
+};
+
+static void ask(struct net *net, const char *command, const struct pair *pairs,
+                struct answer *answer)
+{
+    uint8_t frame[4096];
+    char error[WIRE_ERROR_LEN];
+    struct mp_writer writer;
+    uint32_t count = 0;
+    const struct shard_stats stats = {.checks = 3};
+    const struct control_report report = {
+        .shards = &stats,
+        .shard_count = 1,
+        .policy = answer->policy != NULL ? answer->policy : policy_empty(),
+        .storage = "lmdb",
+        .storage_ok = true,
+    };
+    while (pairs != NULL && pairs[count].name != NULL)
+        count++;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, 7, 1, command);
+    mp_put_map(&writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        mp_put_str(&writer, pairs[i].name);
+        if (pairs[i].text != NULL)
+            mp_put_str(&writer, pairs[i].text);
+        else
+            mp_put_uint(&writer, pairs[i].number);
+    }
+    assert_false(writer.failed);
+    const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
+                                     answer->frame, sizeof answer->frame);
+    assert_int_equal(wire_decode_admin_reply(answer->frame, len, answer->tokens, TOKENS_MAX,
+                                             &answer->reply, error),
+                     0);
+}
+
+static struct mp_cursor value_of(const struct answer *answer)
+{
+    return tokens_open(answer->reply.value.tokens, answer->reply.value.token_count);
+}
+
+static void assert_refused(const struct answer *answer, int code, const char *part)
+{
+    char sentence[512];
+    struct mp_cursor cursor = value_of(answer);
+    assert_int_equal(answer->reply.code, code);
+    mp_copy_str(&cursor, sentence, sizeof sentence);
+    assert_false(cursor.failed);
+    if (strstr(sentence, part) == NULL)
+        fail_msg("'%s' does not say '%s'", sentence, part);
+}
+
+static uint64_t number_of(const struct answer *answer, const char *name)
+{
+    struct mp_cursor cursor = tokens_field(value_of(answer), name);
+    const uint64_t number = mp_get_uint(&cursor);
+    assert_false(cursor.failed);
+    return number;
+}
+
+static bool true_of(const struct answer *answer, const char *name)
+{
+    struct mp_cursor cursor = tokens_field(value_of(answer), name);
+    return mp_get_bool(&cursor);
+}
+
+/* Makes an edit and lets it end; the answer is its state. */
+static void make(struct net *net, const char *command, const struct pair *pairs,
+                 struct answer *answer)
+{
+    ask(net, command, pairs, answer);
+    assert_int_equal(answer->reply.code, 0);
+    net_run(net, NET_SECOND);
+    const struct pair id[] = {pairs[0], {NULL, NULL, 0}};
+    ask(net, "edit.state", id, answer);
+    assert_int_equal(answer->reply.code, 0);
+}
+
+static void apply(struct net *net, const char *id, const char *text, struct answer *answer)
+{
+    const struct pair pairs[] = {{"id", id, 0},
+                                 {"author", "ada", 0},
+                                 {"note", "why", 0},
+                                 {"text", text, 0},
+                                 {NULL, NULL, 0}};
+    make(net, "rules.apply", pairs, answer);
+    tokens_assert_text(value_of(answer), "state", "done");
+}
+
+/* What is applied is shown with author, time and note, listed in the history, and compared with. */
+static void what_is_applied_is_shown_listed_and_compared(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    struct policy_error error;
+    struct policy *policy;
+    answer.policy = NULL;
+    ask(net, "rules.show", NULL, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no rules have been applied");
+    apply(net, ID_A, rules_a, &answer);
+    tokens_assert_text(value_of(&answer), "id", ID_A);
+    const uint64_t first = number_of(&answer, "version");
+    assert_true(true_of(&answer, "changed"));
+    ask(net, "rules.show", NULL, &answer);
+    tokens_assert_text(value_of(&answer), "text", rules_a);
+    tokens_assert_text(value_of(&answer), "author", "ada");
+    tokens_assert_text(value_of(&answer), "note", "why");
+    tokens_assert_text(value_of(&answer), "time", "2023-11-14T22:13:25Z");
+    assert_int_equal(policy_compile(rules_a, strlen(rules_a), alloc_heap(), &policy, &error), 0);
+    control_rules(net->nodes[0].control, first, policy_digest(policy));
+    answer.policy = policy;
+    const struct pair other[] = {{"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.diff", other, &answer);
+    assert_true(true_of(&answer, "ok") && !true_of(&answer, "same_text"));
+    assert_int_equal(number_of(&answer, "version"), first);
+    static const char *const lists[] = {"added", "removed", "changed"};
+    static const char *const names[] = {"c", "a", "b"};
+    for (size_t i = 0; i < 3; i++) {
+        char name[8];
+        struct mp_cursor cursor = tokens_field(value_of(&answer), lists[i]);
+        assert_int_equal(mp_get_array(&cursor), 1);
+        mp_copy_str(&cursor, name, sizeof name);
+        assert_string_equal(name, names[i]);
+    }
+    apply(net, ID_B, rules_b, &answer);
+    ask(net, "rules.history", NULL, &answer);
+    struct mp_cursor cursor = value_of(&answer);
+    assert_int_equal(mp_get_array(&cursor), 2);
+    const struct pair old[] = {{"version", NULL, first}, {NULL, NULL, 0}};
+    ask(net, "rules.show", old, &answer);
+    tokens_assert_text(value_of(&answer), "text", rules_a);
+    const struct pair none[] = {{"version", NULL, 1000}, {NULL, NULL, 0}};
+    ask(net, "rules.show", none, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no such version");
+    policy_free(&policy);
+    net_free(net);
+}
+
+/* Rules that do not compile are answered with their place, and begin no edit; nor does one that is
+ * based on something else, or lacks its id or its author. */
+static void what_cannot_be_applied_is_refused(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    apply(net, ID_A, rules_a, &answer);
+    const struct pair bad[] = {{"id", ID_B, 0},
+                               {"author", "ada", 0},
+                               {"text", "rules:\n  - nonsense\n", 0},
+                               {NULL, NULL, 0}};
+    ask(net, "rules.apply", bad, &answer);
+    assert_int_equal(answer.reply.code, 0);
+    assert_false(true_of(&answer, "ok"));
+    assert_int_equal(number_of(&answer, "line"), 2);
+    const struct pair state_of[] = {{"id", ID_B, 0}, {NULL, NULL, 0}};
+    ask(net, "edit.state", state_of, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "does not know");
+    const struct pair based[] = {{"id", ID_B, 0},
+                                 {"author", "bob", 0},
+                                 {"text", rules_b, 0},
+                                 {"base", NULL, 1},
+                                 {NULL, NULL, 0}};
+    make(net, "rules.apply", based, &answer);
+    tokens_assert_text(value_of(&answer), "state", "conflict");
+    const struct pair no_id[] = {{"author", "ada", 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.apply", no_id, &answer);
+    assert_refused(&answer, TG_EINVALID, "32 hex digits");
+    const struct pair no_author[] = {{"id", ID_C, 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.apply", no_author, &answer);
+    assert_refused(&answer, TG_EINVALID, "author");
+    const struct pair odd[] = {
+        {"id", ID_C, 0}, {"author", "a\033b", 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.apply", odd, &answer);
+    assert_int_equal(answer.reply.code, TG_EINVALID);
+    ask(net, "rules.apply", NULL, &answer);
+    assert_refused(&answer, TG_EINVALID, "text");
+    net_free(net);
+}
+
+/* One rule is left out, for whoever then applies the rest. */
+static void a_document_without_one_rule_is_given(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    const struct pair name[] = {{"name", "a", 0}, {NULL, NULL, 0}};
+    ask(net, "rules.without", name, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no rules have been applied");
+    apply(net, ID_A, rules_a, &answer);
+    ask(net, "rules.without", name, &answer);
+    tokens_assert_text(value_of(&answer), "text",
+                       "rules:\n  - name: b\n    key: [user]\n    limits: [{rate: 6/h}]\n");
+    const struct pair other[] = {{"name", "z", 0}, {NULL, NULL, 0}};
+    ask(net, "rules.without", other, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no rule is called so");
+    ask(net, "rules.without", NULL, &answer);
+    assert_refused(&answer, TG_EINVALID, "name");
+    net_free(net);
+}
+
+/* Blocks are kept under one name, listed while they last, lifted by the same words; nonsense is
+ * refused with what was expected. */
+static void blocks_are_made_listed_and_lifted(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    const struct pair block[] = {{"id", ID_A, 0},           {"author", "ada", 0},
+                                 {"what", "10.1.2.3/8", 0}, {"reason", "noise", 0},
+                                 {"for_ms", NULL, 5000},    {NULL, NULL, 0}};
+    make(net, "block", block, &answer);
+    tokens_assert_text(value_of(&answer), "state", "done");
+    assert_true(control_blocks_due(net->nodes[0].control));
+    assert_false(control_blocks_due(net->nodes[0].control));
+    ask(net, "blocks", NULL, &answer);
+    struct mp_cursor list = value_of(&answer);
+    assert_int_equal(mp_get_array(&list), 1);
+    tokens_assert_text(list, "kind", "cidr");
+    tokens_assert_text(list, "what", "10.0.0.0/8");
+    tokens_assert_text(list, "reason", "noise");
+    struct block kept;
+    size_t cursor = 0;
+    const struct settings_entry *entry =
+        control_setting_next(net->nodes[0].control, SETTINGS_BLOCK, &cursor);
+    assert_true(entry != NULL && control_block_of(entry, &kept) && kept.until_ms > 0);
+    net_run(net, 5 * NET_SECOND);
+    ask(net, "blocks", NULL, &answer);
+    list = value_of(&answer);
+    assert_int_equal(mp_get_array(&list), 0);
+    net_run(net, 120 * NET_SECOND); /* and upkeep removes what has ended */
+    cursor = 0;
+    assert_null(control_setting_next(net->nodes[0].control, SETTINGS_BLOCK, &cursor));
+    const struct pair key[] = {
+        {"id", ID_B, 0}, {"author", "ada", 0}, {"key", "k", 0}, {NULL, NULL, 0}};
+    make(net, "block", key, &answer);
+    const struct pair lift[] = {
+        {"id", ID_C, 0}, {"author", "ada", 0}, {"key", "k", 0}, {NULL, NULL, 0}};
+    make(net, "unblock", lift, &answer);
+    assert_true(true_of(&answer, "changed"));
+    const struct pair nonsense[] = {
+        {"id", ID_C, 0}, {"author", "ada", 0}, {"what", "nonsense", 0}, {NULL, NULL, 0}};
+    ask(net, "block", nonsense, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected like user=ada");
+    const struct pair past[] = {{"id", ID_C, 0},
+                                {"author", "ada", 0},
+                                {"what", "user=ada", 0},
+                                {"until_ms", NULL, 1},
+                                {NULL, NULL, 0}};
+    ask(net, "block", past, &answer);
+    assert_refused(&answer, TG_EINVALID, "ended already");
+    ask(net, "block", NULL, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected {");
+    net_free(net);
+}
+
+/* Rules that this node cannot put in force are shown by status, with the reason, beside those that
+ * it has; the cluster does not count as healthy. */
+static void rules_that_are_not_in_force_are_shown(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    apply(net, ID_A, rules_a, &answer);
+    const uint64_t newest = number_of(&answer, "version");
+    control_rules_refused(net->nodes[0].control, newest, "line 1, column 1: a word of tomorrow");
+    ask(net, "status", NULL, &answer);
+    assert_false(true_of(&answer, "healthy"));
+    const struct mp_cursor rules = tokens_field(value_of(&answer), "rules");
+    struct mp_cursor at = tokens_field(rules, "version");
+    assert_int_equal(mp_get_uint(&at), 0);
+    at = tokens_field(rules, "newest");
+    assert_int_equal(mp_get_uint(&at), newest);
+    char error[128];
+    at = tokens_field(rules, "error");
+    mp_copy_str(&at, error, sizeof error);
+    assert_non_null(strstr(error, "a word of tomorrow"));
+    const struct mp_cursor settings = tokens_field(value_of(&answer), "settings");
+    static const char *const names[] = {"version", "lineage", "digest", "catching_up",
+                                        "frozen",  "records", "bytes",  "voters"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)tokens_field(settings, names[i]);
+    control_rules(net->nodes[0].control, newest, 5);
+    ask(net, "status", NULL, &answer);
+    assert_true(true_of(&answer, "healthy"));
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_applied_is_shown_listed_and_compared),
+        cmocka_unit_test(what_cannot_be_applied_is_refused),
+        cmocka_unit_test(a_document_without_one_rule_is_given),
+        cmocka_unit_test(blocks_are_made_listed_and_lifted),
+        cmocka_unit_test(rules_that_are_not_in_force_are_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

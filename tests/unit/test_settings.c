@@ -1,0 +1,423 @@
+/* test_settings.c - the configuration store on the control cores of a small cluster: edits, who
+ * wins, who is told, what is kept, and how nodes that were away catch up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/cluster/control_state.h"
+#include "tests/unit/support_control.h"
+
+static struct settings *settings_of(const struct net *net, uint32_t at)
+{
+    return net->nodes[at].control->settings;
+}
+
+static struct settings_text text(const char *bytes)
+{
+    return (struct settings_text){.data = bytes, .len = strlen(bytes)};
+}
+
+static struct control_edit_request request(uint64_t id, const char *name, const char *value,
+                                           uint64_t based_on)
+{
+    return (struct control_edit_request){
+        .id = {.lo = id, .hi = 77},
+        .kind = SETTINGS_POOL,
+        .removes = value == NULL,
+        .based_on = based_on,
+        .name = text(name),
+        .value = text(value != NULL ? value : ""),
+        .author = text("ada@host"),
+        .note = text("because"),
+    };
+}
+
+static void edit(struct net *net, uint32_t at, const struct control_edit_request *wanted)
+{
+    assert_int_equal(control_edit(net->nodes[at].control, net->now_ns, wanted), 0);
+}
+
+static const struct settings_edit *outcome(const struct net *net, uint32_t at, uint64_t id)
+{
+    const struct settings_edit *found =
+        control_edit_find(net->nodes[at].control, (struct hash128){.lo = id, .hi = 77});
+    assert_non_null(found);
+    return found;
+}
+
+/* Has node `at` make an edit that succeeds; the version. */
+static uint64_t make(struct net *net, uint32_t at, uint64_t id, const char *name, const char *value)
+{
+    const struct control_edit_request wanted = request(id, name, value, SETTINGS_ANY);
+    edit(net, at, &wanted);
+    net_run(net, NET_SECOND);
+    const struct settings_edit *done = outcome(net, at, id);
+    if (done->state != SETTINGS_EDIT_DONE)
+        fail_msg("state %d: %s", (int)done->state, done->sentence);
+    return done->version;
+}
+
+static bool has(const struct net *net, uint32_t at, const char *name, const char *value)
+{
+    const struct settings_text wanted = text(name);
+    const struct settings_entry *entry =
+        settings_table_find(&settings_of(net, at)->table, SETTINGS_POOL, &wanted);
+    return entry != NULL && entry->value.len == strlen(value) &&
+           memcmp(entry->value.data, value, strlen(value)) == 0;
+}
+
+/* Whether all running nodes have one history and the same records. */
+static void assert_equal(const struct net *net, uint32_t mask)
+{
+    const struct settings *first = NULL;
+    for (uint32_t i = 0; i < net->count; i++) {
+        if ((mask >> i & 1) == 0)
+            continue;
+        const struct settings *other = settings_of(net, i);
+        first = first == NULL ? other : first;
+        assert_int_equal(other->version, first->version);
+        assert_true(hash128_equal(other->digest, first->digest));
+        assert_int_equal(other->table.count, first->table.count);
+        for (size_t r = 0; r < first->table.count; r++) {
+            const struct settings_entry *a = &first->table.records[r]->entry;
+            const struct settings_entry *b = &other->table.records[r]->entry;
+            assert_int_equal(a->version, b->version);
+            assert_int_equal(settings_compare(a->kind, &a->name, b->kind, &b->name), 0);
+            assert_int_equal(a->value.len, b->value.len);
+            assert_memory_equal(a->value.data, b->value.data, a->value.len);
+        }
+    }
+}
+
+/* A new cluster has a first version on every node, decided by the voters of its ring. */
+static void a_cluster_begins_with_a_first_version(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    assert_equal(net, 7);
+    assert_true(settings_of(net, 0)->version >= 1);
+    assert_int_equal(settings_of(net, 0)->voters.count, 3);
+    net_free(net);
+}
+
+/* An edit made at any node is on every node within a fraction of a second, with author and time. */
+static void an_edit_reaches_every_node(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    const struct control_edit_request wanted = request(1, "api", "10000/s", 0);
+    edit(net, 2, &wanted);
+    net_run(net, 300 * NET_MS);
+    assert_int_equal(outcome(net, 2, 1)->state, SETTINGS_EDIT_DONE);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(has(net, i, "api", "10000/s"));
+    assert_equal(net, 7);
+    const struct settings_text name = text("api");
+    const struct settings_entry *entry =
+        settings_table_find(&settings_of(net, 0)->table, SETTINGS_POOL, &name);
+    assert_int_equal(entry->author.len, strlen("ada@host"));
+    assert_true(entry->time_ms > 0);
+    net_free(net);
+}
+
+/* Of two edits of one record that are based on the same version, one wins and the other is told. */
+static void of_two_concurrent_edits_one_wins_and_the_other_is_told(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    const uint64_t base = make(net, 0, 1, "api", "old");
+    const struct control_edit_request mine = request(2, "api", "mine", base);
+    const struct control_edit_request theirs = request(3, "api", "theirs", base);
+    edit(net, 0, &mine);
+    edit(net, 1, &theirs);
+    net_run(net, 3 * NET_SECOND);
+    const enum settings_edit_state a = outcome(net, 0, 2)->state;
+    const enum settings_edit_state b = outcome(net, 1, 3)->state;
+    assert_true((a == SETTINGS_EDIT_DONE && b == SETTINGS_EDIT_CONFLICT) ||
+                (b == SETTINGS_EDIT_DONE && a == SETTINGS_EDIT_CONFLICT));
+    const struct settings_edit *told =
+        outcome(net, a == SETTINGS_EDIT_DONE ? 1 : 0, a == SETTINGS_EDIT_DONE ? 3 : 2);
+    assert_non_null(strstr(told->sentence, "ada@host"));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(has(net, i, "api", a == SETTINGS_EDIT_DONE ? "mine" : "theirs"));
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Edits of different records do not meet: both are made, in whatever order. */
+static void edits_of_different_records_both_succeed(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const char name[] = {'p', (char)('a' + i), '\0'};
+        const struct control_edit_request wanted = request(10 + i, name, "x", 0);
+        edit(net, i, &wanted);
+    }
+    net_run(net, 3 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(outcome(net, i, 10 + i)->state, SETTINGS_EDIT_DONE);
+        assert_true(has(net, i, "pa", "x") && has(net, i, "pb", "x") && has(net, i, "pc", "x"));
+    }
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Asked for twice, by its id, an edit is made once, also by another node; one that changes nothing
+ * makes no version. */
+static void an_edit_is_made_once(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    const uint64_t version = make(net, 0, 1, "api", "a");
+    assert_int_equal(make(net, 1, 1, "api", "a"), version);
+    assert_int_equal(make(net, 0, 2, "api", "a"), version); /* the same content */
+    assert_false(outcome(net, 0, 2)->changed);
+    const struct control_edit_request wanted = request(3, "api", NULL, version);
+    edit(net, 2, &wanted);
+    net_run(net, NET_SECOND);
+    assert_int_equal(outcome(net, 2, 3)->state, SETTINGS_EDIT_DONE);
+    assert_int_equal(make(net, 0, 4, "api", NULL), 0); /* there is nothing to remove any more */
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* After all processes have ended at once, every node has what was acknowledged. */
+static void what_was_acknowledged_survives_a_kill_of_all(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    const uint64_t version = make(net, 1, 1, "api", "kept");
+    for (uint32_t i = 0; i < 3; i++)
+        net_stop(net, i);
+    for (uint32_t i = 0; i < 3; i++)
+        net_restart(net, i);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(settings_of(net, i)->version, version);
+        assert_true(has(net, i, "api", "kept"));
+    }
+    net_run(net, 3 * NET_SECOND);
+    assert_true(make(net, 2, 2, "api", "changed") > version);
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* A node that was away takes the changes it lacks. */
+static void a_node_that_was_away_catches_up(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    net_stop(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    (void)make(net, 0, 1, "a", "1");
+    (void)make(net, 0, 2, "b", "2");
+    (void)make(net, 0, 3, "a", NULL);
+    net_restart(net, 2);
+    net_run(net, 3 * NET_SECOND);
+    assert_true(has(net, 2, "b", "2"));
+    assert_equal(net, 7);
+    assert_int_equal(settings_of(net, 2)->copied, 0);
+    net_free(net);
+}
+
+/* Changes of many records while node 2 is away; more than the log keeps. */
+static void change_much(struct net *net)
+{
+    char name[32];
+    for (uint32_t i = 0; i < 400; i++) {
+        (void)snprintf(name, sizeof name, "p%03u", i * 7 % 300);
+        const struct control_edit_request wanted =
+            request(100 + i, name, i % 5 == 0 ? NULL : "value", SETTINGS_ANY);
+        edit(net, i % 2, &wanted);
+        net_run(net, 60 * NET_MS);
+    }
+    net_run(net, 2 * NET_SECOND);
+}
+
+/* Where the changes are not kept any more it copies all records, and forgets what was removed. */
+static void a_node_that_was_away_for_long_copies_all(void **state)
+{
+    (void)state;
+    struct net *net = net_new();
+    for (uint32_t i = 0; i < 3; i++) {
+        const char name[] = {'n', (char)('1' + i), '\0'};
+        struct control_options options = net_options(net, i + 1, name);
+        options.settings_log_max = 8;
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 5 * NET_SECOND);
+    (void)make(net, 0, 1, "old", "1");
+    (void)make(net, 0, 2, "p005", "older");
+    net_stop(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    (void)make(net, 0, 3, "old", NULL);
+    change_much(net);
+    net_restart(net, 2);
+    for (uint32_t i = 0; i < 40; i++) { /* it copies while changes go on */
+        char name[32];
+        (void)snprintf(name, sizeof name, "p%03u", i * 7);
+        const struct control_edit_request wanted =
+            request(900 + i, name, i % 3 == 0 ? NULL : "meanwhile", SETTINGS_ANY);
+        edit(net, i % 2, &wanted);
+        net_run(net, 2 * net->step_ns);
+    }
+    net_run(net, 4 * NET_SECOND);
+    assert_false(has(net, 2, "old", "1"));
+    assert_true(settings_of(net, 2)->copied >= 1);
+    assert_true(settings_of(net, 0)->table.count > 200);
+    assert_equal(net, 7);
+    net_stop(net, 2); /* and its disk says the same */
+    net_restart(net, 2);
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Without a majority a node keeps what it has, refuses edits and names who is missing. */
+static void without_a_majority_edits_are_refused(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    (void)make(net, 0, 1, "api", "kept");
+    net_stop(net, 1);
+    net_stop(net, 2);
+    net_run(net, 20 * NET_SECOND);
+    const struct control_edit_request wanted = request(2, "api", "never", SETTINGS_ANY);
+    edit(net, 0, &wanted);
+    net_run(net, 3 * NET_SECOND);
+    const struct settings_edit *refused = outcome(net, 0, 2);
+    assert_int_equal(refused->state, SETTINGS_EDIT_UNAVAILABLE);
+    assert_non_null(strstr(refused->sentence, "n2, n3 cannot be reached"));
+    assert_true(has(net, 0, "api", "kept"));
+    net_restart(net, 1);
+    net_run(net, 5 * NET_SECOND);
+    (void)make(net, 0, 3, "api", "again");
+    net_free(net);
+}
+
+/* An operator's force goes on with the living; who comes back takes over what they decided. */
+static void force_begins_a_new_lineage(void **state)
+{
+    (void)state;
+    char sentence[CONTROL_SENTENCE_LEN];
+    struct net *net = net_cluster(3);
+    const uint64_t before = make(net, 0, 1, "api", "old");
+    net_stop(net, 1);
+    net_stop(net, 2);
+    net_run(net, 20 * NET_SECOND);
+    assert_int_equal(control_remove(net->nodes[0].control, net->now_ns, 2, "n2", true, sentence),
+                     0);
+    net_run(net, 2 * NET_SECOND);
+    const uint64_t forced = make(net, 0, 2, "api", "new");
+    assert_true(forced > before && forced >> 32 > before >> 32);
+    net_restart(net, 1);
+    net_restart(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(has(net, i, "api", "new"));
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Versions of the rules are kept up to their bound, and the newest is in force. */
+static void old_versions_of_the_rules_are_forgotten_in_order(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    struct settings_entry rules;
+    char body[32];
+    for (uint32_t i = 0; i < SETTINGS_RULES_KEPT + 10; i++) {
+        (void)snprintf(body, sizeof body, "rules: [] # %u", i);
+        struct control_edit_request wanted = request(100 + i, "rules", body, SETTINGS_ANY);
+        wanted.kind = SETTINGS_RULES;
+        edit(net, 0, &wanted);
+        net_run(net, 100 * NET_MS);
+    }
+    assert_int_equal(settings_of(net, 0)->table.count, SETTINGS_RULES_KEPT);
+    assert_true(control_rules_due(net->nodes[0].control, &rules));
+    assert_memory_equal(rules.value.data, body, strlen(body));
+    assert_false(control_rules_due(net->nodes[0].control, &rules));
+    net_free(net);
+}
+
+/* The voters of the settings follow those of the ring as members come. */
+static void voters_follow_the_ring(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(5);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(net_config(net, 0)->voters_count, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(settings_of(net, i)->voters.count, 5);
+        for (uint32_t v = 0; v < 5; v++)
+            assert_true(net_votes(net, 0, settings_of(net, i)->voters.ids[v]));
+    }
+    assert_equal(net, 31);
+    net_free(net);
+}
+
+/* More edits than are remembered are refused as busy, and none of them is half taken. */
+static void too_many_edits_at_once_are_refused(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
+        const struct control_edit_request wanted = request(i + 1, "x", "y", SETTINGS_ANY);
+        edit(net, 0, &wanted);
+    }
+    const struct control_edit_request wanted = request(99, "x", "y", SETTINGS_ANY);
+    assert_int_equal(control_edit(net->nodes[0].control, net->now_ns, &wanted), TG_EBUSY);
+    net_run(net, NET_SECOND);
+    assert_int_equal(control_edit(net->nodes[0].control, net->now_ns, &wanted), 0);
+    net_free(net);
+}
+
+/* What is damaged on disk is refused, not served. */
+static void a_damaged_store_is_refused(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    (void)make(net, 0, 1, "api", "x");
+    net_stop(net, 0);
+    struct net_node *node = &net->nodes[0];
+    struct control *control;
+    assert_int_equal(control_new(alloc_heap(), &node->options, net->now_ns, &control), 0);
+    for (uint32_t i = 0; i < node->value_count; i++)
+        if (strncmp(node->values[i].key, SETTINGS_PREFIX "log.", 13) != 0)
+            assert_int_equal(control_restore_settings(control, node->values[i].key,
+                                                      node->values[i].bytes, node->values[i].len),
+                             0);
+    assert_int_equal(control_settings_restored(control), TG_ECORRUPT);
+    assert_int_equal(control_restore_settings(control, SETTINGS_PREFIX "head", "\xc1", 1),
+                     TG_ECORRUPT);
+    control_free(&control);
+    net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cluster_begins_with_a_first_version),
+        cmocka_unit_test(an_edit_reaches_every_node),
+        cmocka_unit_test(of_two_concurrent_edits_one_wins_and_the_other_is_told),
+        cmocka_unit_test(edits_of_different_records_both_succeed),
+        cmocka_unit_test(an_edit_is_made_once),
+        cmocka_unit_test(what_was_acknowledged_survives_a_kill_of_all),
+        cmocka_unit_test(a_node_that_was_away_catches_up),
+        cmocka_unit_test(a_node_that_was_away_for_long_copies_all),
+        cmocka_unit_test(without_a_majority_edits_are_refused),
+        cmocka_unit_test(force_begins_a_new_lineage),
+        cmocka_unit_test(old_versions_of_the_rules_are_forgotten_in_order),
+        cmocka_unit_test(voters_follow_the_ring),
+        cmocka_unit_test(too_many_edits_at_once_are_refused),
+        cmocka_unit_test(a_damaged_store_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
