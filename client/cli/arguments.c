@@ -17,6 +17,7 @@
 
 #include "base/limit.h"
 #include "base/quantity.h"
+#include "client/cli/text.h"
 
 enum { WORDS_MAX = 300, REPEATED_MAX = 80, MS_NS = 1000000 };
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
@@ -45,6 +46,15 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_RULES_LIST] = "rules list",
     [CLI_RULES_VALIDATE] = "rules validate",
     [CLI_RULES_EXPLAIN] = "rules explain",
+    [CLI_RULES_SHOW] = "rules show",
+    [CLI_RULES_DIFF] = "rules diff",
+    [CLI_RULES_APPLY] = "rules apply",
+    [CLI_RULES_DELETE] = "rules delete",
+    [CLI_RULES_HISTORY] = "rules history",
+    [CLI_RULES_ROLLBACK] = "rules rollback",
+    [CLI_BLOCK] = "block",
+    [CLI_UNBLOCK] = "unblock",
+    [CLI_BLOCKS] = "blocks",
     [CLI_DRAIN] = "drain",
     [CLI_LEAVE] = "leave",
     [CLI_REMOVE] = "remove",
@@ -53,17 +63,21 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_HELP] = "help",
 };
 
-#define BIT(command) (1U << (command))
-enum {
-    ASKING = BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_HIT) | BIT(CLI_REFUND) | BIT(CLI_RESET) |
-             BIT(CLI_LEASE),
-    NAMING = BIT(CLI_RELEASE) | BIT(CLI_RENEW), /* a lease */
-    KEYED = ASKING | NAMING | BIT(CLI_OWNER),
-    COSTED = ASKING & ~BIT(CLI_RESET),
-    WATCHED = BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING),
-    CHANGING = BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE),
-    EVERY = BIT(CLI_COMMAND_COUNT) - 1
-};
+#define BIT(command) (UINT64_C(1) << (command))
+#define ASKING                                                                                     \
+    (BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_HIT) | BIT(CLI_REFUND) | BIT(CLI_RESET) |            \
+     BIT(CLI_LEASE))
+#define NAMING   (BIT(CLI_RELEASE) | BIT(CLI_RENEW)) /* a lease */
+#define KEYED    (ASKING | NAMING | BIT(CLI_OWNER))
+#define COSTED   (ASKING & ~BIT(CLI_RESET))
+#define WATCHED  (BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING))
+#define CHANGING (BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE))
+#define APPLYING (BIT(CLI_RULES_APPLY) | BIT(CLI_RULES_DELETE) | BIT(CLI_RULES_ROLLBACK))
+#define BLOCKING (BIT(CLI_BLOCK) | BIT(CLI_UNBLOCK))
+#define FILED    (BIT(CLI_RULES_VALIDATE) | BIT(CLI_RULES_DIFF) | BIT(CLI_RULES_APPLY))
+#define EVERY    (BIT(CLI_COMMAND_COUNT) - 1)
+
+static_assert(CLI_COMMAND_COUNT < 64, "a set of commands is 64 bits");
 
 enum flag {
     FLAG_ENDPOINT,
@@ -95,6 +109,14 @@ enum flag {
     FLAG_SPREAD,
     FLAG_TOP,
     FLAG_SUGGEST,
+    FLAG_DRY_RUN,
+    FLAG_YES,
+    FLAG_AUTHOR,
+    FLAG_NOTE,
+    FLAG_OF_VERSION,
+    FLAG_FOR,
+    FLAG_UNTIL,
+    FLAG_REASON,
     FLAG_COUNT
 };
 
@@ -102,7 +124,7 @@ static const struct {
     const char *name;
     char letter; /* or 0 */
     bool takes_value;
-    unsigned commands;
+    uint64_t commands;
 } flags[FLAG_COUNT] = {
     [FLAG_ENDPOINT] = {"endpoint", 'e', true, EVERY},
     [FLAG_OUTPUT] = {"output", 'o', true, EVERY},
@@ -111,7 +133,7 @@ static const struct {
     [FLAG_VERSION] = {"version", 0, false, EVERY},
     [FLAG_WATCH] = {"watch", 0, false, WATCHED},
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
-    [FLAG_KEY] = {"key", 0, true, KEYED},
+    [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED},
     [FLAG_BURST] = {"burst", 0, true, KEYED},
     [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
@@ -133,6 +155,14 @@ static const struct {
     [FLAG_SPREAD] = {"spread", 0, false, BIT(CLI_REPLAY)},
     [FLAG_TOP] = {"top", 0, true, BIT(CLI_REPLAY)},
     [FLAG_SUGGEST] = {"suggest", 0, true, BIT(CLI_REPLAY)},
+    [FLAG_DRY_RUN] = {"dry-run", 0, false, APPLYING},
+    [FLAG_YES] = {"yes", 'y', false, APPLYING},
+    [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING},
+    [FLAG_NOTE] = {"note", 0, true, APPLYING},
+    [FLAG_OF_VERSION] = {"of-version", 0, true, BIT(CLI_RULES_SHOW)},
+    [FLAG_FOR] = {"for", 0, true, BIT(CLI_BLOCK)},
+    [FLAG_UNTIL] = {"until", 0, true, BIT(CLI_BLOCK)},
+    [FLAG_REASON] = {"reason", 0, true, BIT(CLI_BLOCK)},
 };
 
 /* Flags that may be given several times. */
@@ -149,7 +179,7 @@ const char *cli_command_name(enum cli_command command)
 bool cli_waits(const struct cli_arguments *arguments)
 {
     return arguments->wait_healthy ||
-           (((unsigned)CHANGING & BIT(arguments->command)) != 0 && !arguments->no_wait);
+           ((CHANGING & BIT(arguments->command)) != 0 && !arguments->no_wait);
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -266,6 +296,8 @@ static size_t match_command(const char *const *words, size_t word_count, enum cl
     return 0;
 }
 
+#define RULES_WORDS "list, show, validate, explain, diff, apply, delete, history or rollback"
+
 /* Says why the words name no command. */
 static int refuse_command(const struct raw *raw, const char *const *words, size_t count)
 {
@@ -274,9 +306,9 @@ static int refuse_command(const struct raw *raw, const char *const *words, size_
     if (strcmp(words[0], "rules") != 0)
         return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
     if (count == 1)
-        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs list, validate or explain behind it");
-    return refuse(raw, CLI_EXIT_USAGE,
-                  "unknown command 'rules %.64s'; expected list, validate or explain", words[1]);
+        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs " RULES_WORDS " behind it");
+    return refuse(raw, CLI_EXIT_USAGE, "unknown command 'rules %.64s'; expected " RULES_WORDS,
+                  words[1]);
 }
 
 static int check_flags(const struct raw *raw, enum cli_command command)
@@ -357,7 +389,7 @@ static int take_limit(struct cli_arguments *out, const struct raw *raw)
 {
     char error[QUANTITY_ERROR_LEN];
     struct quantity_rate rate;
-    const bool leases = ((unsigned)(NAMING | BIT(CLI_LEASE)) & BIT(out->command)) != 0;
+    const bool leases = ((NAMING | BIT(CLI_LEASE)) & BIT(out->command)) != 0;
     struct limit limit = {.algorithm = leases ? ALGORITHM_CONCURRENCY : ALGORITHM_TOKEN_BUCKET};
     const char *algorithm = raw->values[FLAG_ALGORITHM];
     if (quantity_parse_rate(raw->values[FLAG_RATE], &rate, error) != 0)
@@ -531,26 +563,89 @@ static int take_replay(struct cli_arguments *out, const struct raw *raw, const c
     return cli_replay_arguments(&out->replay, &given, raw->sentence);
 }
 
+static int take_rule(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                     size_t count)
+{
+    char error[QUANTITY_ERROR_LEN];
+    if (out->command == CLI_RULES_SHOW && raw->values[FLAG_OF_VERSION] != NULL && count > 0)
+        return refuse(raw, CLI_EXIT_USAGE, "a NAME and --of-version exclude each other");
+    if (count == 0 && out->command == CLI_RULES_DELETE)
+        return refuse(raw, CLI_EXIT_USAGE, "'rules delete' needs the NAME of a rule");
+    if (count == 0 && out->command == CLI_RULES_ROLLBACK)
+        return refuse(raw, CLI_EXIT_USAGE, "'rules rollback' needs a VERSION of `rules history`");
+    if (out->command == CLI_RULES_ROLLBACK) {
+        if (quantity_parse_uint(words[0], UINT32_MAX, &out->version, error) != 0)
+            return refuse(raw, CLI_EXIT_INVALID, "VERSION: %s", error);
+    } else if (count > 0 && out->command != CLI_RULES_HISTORY) {
+        out->name = words[0];
+    }
+    return CLI_EXIT_OK;
+}
+
+static int take_time(struct cli_arguments *out, const struct raw *raw)
+{
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t ns;
+    const char *span = raw->values[FLAG_FOR];
+    const char *until = raw->values[FLAG_UNTIL];
+    if (span != NULL && until != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--for and --until exclude each other");
+    if (span != NULL) {
+        if (quantity_parse_duration(span, &ns, error) != 0)
+            return refuse(raw, CLI_EXIT_INVALID, "--for: %s", error);
+        out->for_ms = ns / MS_NS + (ns % MS_NS != 0);
+    }
+    if (until != NULL && !cli_parse_time(until, &out->until_ms))
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "--until is '%.64s'; expected a time in UTC like 2026-12-31T18:00:00Z, or "
+                      "seconds since 1970",
+                      until);
+    return CLI_EXIT_OK;
+}
+
+static int take_blocked(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                        size_t count)
+{
+    out->key = raw->values[FLAG_KEY];
+    if (out->key == NULL && count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attr=value, a CIDR or --key",
+                      command_names[out->command]);
+    if (out->key != NULL && (out->key[0] == '\0' || strlen(out->key) > TG_VALUE_MAX))
+        return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected 1 to %d",
+                      strlen(out->key), (int)TG_VALUE_MAX);
+    if (out->key == NULL)
+        out->target = words[0];
+    return take_time(out, raw);
+}
+
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                          size_t count)
 {
-    if (((unsigned)KEYED & BIT(out->command)) != 0 || out->command == CLI_RULES_EXPLAIN)
+    if ((KEYED & BIT(out->command)) != 0 || out->command == CLI_RULES_EXPLAIN)
         return take_target(out, raw, words, count);
     if (out->command == CLI_HELP)
         return take_topic(out, raw, words, count);
     if (out->command == CLI_REPLAY)
         return take_replay(out, raw, words, count);
-    if (out->command == CLI_RULES_VALIDATE) {
+    int status = CLI_EXIT_OK;
+    size_t wanted = 0;
+    if ((FILED & BIT(out->command)) != 0) {
         if (count == 0)
-            return refuse(raw, CLI_EXIT_USAGE, "'rules validate' needs a FILE");
+            return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a FILE", command_names[out->command]);
         out->file = words[0];
+        wanted = 1;
+    } else if (out->command == CLI_REMOVE) {
+        status = take_member(out, raw, words, count);
+        wanted = 1;
+    } else if (out->command >= CLI_RULES_SHOW && out->command <= CLI_RULES_ROLLBACK) {
+        status = take_rule(out, raw, words, count);
+        wanted = out->command != CLI_RULES_HISTORY;
+    } else if ((BLOCKING & BIT(out->command)) != 0) {
+        status = take_blocked(out, raw, words, count);
+        wanted = out->key == NULL;
     }
-    if (out->command == CLI_REMOVE) {
-        const int status = take_member(out, raw, words, count);
-        if (status != CLI_EXIT_OK)
-            return status;
-    }
-    const size_t wanted = out->command == CLI_RULES_VALIDATE || out->command == CLI_REMOVE ? 1 : 0;
+    if (status != CLI_EXIT_OK)
+        return status;
     if (count > wanted)
         return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind '%s'", words[wanted],
                       command_names[out->command]);
@@ -561,7 +656,7 @@ static int take_lease(struct cli_arguments *out, const struct raw *raw)
 {
     enum { LEASE_LEN = 16 };
     const char *value = raw->values[FLAG_LEASE];
-    if (((unsigned)NAMING & BIT(out->command)) == 0)
+    if ((NAMING & BIT(out->command)) == 0)
         return CLI_EXIT_OK;
     if (value == NULL)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs --lease ID, as the admission gave it",
@@ -596,6 +691,13 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
     out->at_most = raw->values[FLAG_AT_MOST] != NULL;
     out->explain = raw->values[FLAG_EXPLAIN] != NULL;
     out->file = raw->values[FLAG_RULES];
+    out->dry_run = raw->values[FLAG_DRY_RUN] != NULL;
+    out->yes = raw->values[FLAG_YES] != NULL;
+    out->author = raw->values[FLAG_AUTHOR];
+    out->note = raw->values[FLAG_NOTE];
+    out->reason = raw->values[FLAG_REASON];
+    if (status == CLI_EXIT_OK)
+        status = take_number(raw, FLAG_OF_VERSION, 1, UINT32_MAX, &out->version);
     return status;
 }
 

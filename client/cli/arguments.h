@@ -45,6 +45,15 @@ enum cli_command {
     CLI_RULES_LIST,
     CLI_RULES_VALIDATE,
     CLI_RULES_EXPLAIN,
+    CLI_RULES_SHOW,
+    CLI_RULES_DIFF,
+    CLI_RULES_APPLY,
+    CLI_RULES_DELETE,
+    CLI_RULES_HISTORY,
+    CLI_RULES_ROLLBACK,
+    CLI_BLOCK,
+    CLI_UNBLOCK,
+    CLI_BLOCKS,
     CLI_DRAIN,
     CLI_LEAVE,
     CLI_REMOVE,
@@ -79,6 +88,16 @@ struct cli_arguments {
     bool force;
     bool no_wait;
     struct cli_replay replay;
+    const char *name; /* of CLI_RULES_SHOW (or NULL), CLI_RULES_DELETE: a rule */
+    uint64_t version; /* of CLI_RULES_ROLLBACK, CLI_RULES_SHOW (0: the newest) */
+    bool dry_run;
+    bool yes;
+    const char *author; /* of a change; NULL: user@host */
+    const char *note;   /* NULL: none */
+    const char *target; /* of CLI_BLOCK, CLI_UNBLOCK: attr=value or CIDR; NULL: by key */
+    const char *reason; /* of CLI_BLOCK; NULL: none */
+    uint64_t for_ms;    /* of CLI_BLOCK, 0: not given */
+    uint64_t until_ms;  /* Unix time, 0: not given */
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };
 

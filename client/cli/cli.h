@@ -6,6 +6,8 @@
  *                                      --judge.c----> policy_compile rules validate, explain
  *                                      --change.c---> tg_admin       drain leave remove
  *                                      --replay_run.c> client/replay replay (asks nobody)
+ *                                      --rules.c----> tg_admin       rules show .. rollback
+ *                                      --block.c----> tg_admin       block unblock blocks
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.
@@ -55,6 +57,22 @@ void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *ar
 bool cli_judges_offline(const struct cli_arguments *arguments);
 /* rules validate, rules explain. Returns the exit status. */
 MUST_USE int cli_judge(struct cli *cli);
+/* Says what a refused file needs, as compilers do, so that editors jump there. Returns the exit
+ * status. */
+MUST_USE int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
+                              size_t len);
+
+enum { CLI_RULES_LEN_MAX = (1 << 20) - 16384 }; /* a file must fit into one message */
+
+/* ---- rules.c ---- */
+
+/* rules show, diff, apply, delete, history, rollback. Returns the exit status. */
+MUST_USE int cli_rules(struct cli *cli);
+
+/* ---- block.c ---- */
+
+/* block, unblock, blocks. Returns the exit status. */
+MUST_USE int cli_block(struct cli *cli);
 
 /* ---- change.c ---- */
 

@@ -139,6 +139,61 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "limits say is told by `tidegate peek --explain`.\n",
          "  tidegate rules explain api=/signup phone=+15550100 --rules rules.yaml\n"
          "  tidegate rules explain api=/signup phone=+15550100 -o json\n"},
+    [CLI_RULES_SHOW] =
+        {"[NAME | --of-version VERSION]",
+         "the rules as they were written, an older version of them, or one rule",
+         "Without NAME the document that is in force, comments and all: change it and apply\n"
+         "it again: tidegate rules show > rules.yaml\n",
+         "  tidegate rules show\n"
+         "  tidegate rules show signup-per-phone\n"
+         "  tidegate rules show --of-version 12\n"},
+    [CLI_RULES_DIFF] =
+        {"FILE", "how a rules file differs from the rules of the cluster",
+         "FILE may be - for standard input. Exit status 0 whether or not it differs.\n",
+         "  tidegate rules diff rules.yaml\n"},
+    [CLI_RULES_APPLY] =
+        {"FILE [--dry-run] [--yes] [--note TEXT] [--author NAME]",
+         "put a rules file in force on every node of the cluster",
+         "Shows the difference and asks; --yes does not ask, --dry-run only shows. Without a\n"
+         "terminal --yes is needed. The file is taken whole or refused whole, with\n"
+         "FILE:LINE:COLUMN. If somebody else has changed the rules since the difference was\n"
+         "shown, nothing is changed, and it says so (exit status 3). The author is user@host\n"
+         "or --author; --note says why. Every reachable node has it within two seconds. A file\n"
+         "has at most 1,032,192 bytes.\n",
+         "  tidegate rules apply rules.yaml\n"
+         "  tidegate rules apply rules.yaml --yes --note more-for-partners\n"},
+    [CLI_RULES_DELETE] = {"NAME [--dry-run] [--yes] [--note TEXT] [--author NAME]",
+                          "take one rule out of the rules in force",
+                          "The rest of the document stays as it is written. Flags as of apply.\n",
+                          "  tidegate rules delete search-per-address\n"},
+    [CLI_RULES_HISTORY] = {"", "the versions of the rules that are kept, the newest first",
+                           "The last 64 are kept, with author, time and note.\n",
+                           "  tidegate rules history\n"
+                           "  tidegate rules history -o json\n"},
+    [CLI_RULES_ROLLBACK] =
+        {"VERSION [--dry-run] [--yes] [--note TEXT] [--author NAME]",
+         "put an older version of the rules in force again",
+         "It becomes a new version; what was counted stays. Flags as of apply.\n",
+         "  tidegate rules rollback 12\n"},
+    [CLI_BLOCK] =
+        {"attr=value | CIDR | --key K [--for DURATION | --until TIME] [--reason TEXT] "
+         "[--author NAME]",
+         "deny requests at once, on every node, until a time",
+         "Blocks an attribute value, the addresses of a CIDR (of the attribute ip), or an\n"
+         "inline key: status 403, outcome blocked, and the reason as the message. It lifts\n"
+         "itself at its end: --for 1h, or --until 2026-12-31T18:00:00Z (UTC); without either\n"
+         "it stays until unblock. Blocked again, end and reason are replaced.\n",
+         "  tidegate block user=mallory --for 1h --reason too-many-tries\n"
+         "  tidegate block 203.0.113.0/24 --until 2026-12-31T18:00:00Z\n"
+         "  tidegate block --key ada\n"},
+    [CLI_UNBLOCK] = {"attr=value | CIDR | --key K [--author NAME]", "lift a block",
+                     "Names it as block did; what is not blocked is nothing to change.\n",
+                     "  tidegate unblock user=mallory\n"},
+    [CLI_BLOCKS] =
+        {"", "what is blocked, until when, and why",
+         "At most 1000 are shown; -o json tells times as Unix milliseconds, 0 as never.\n",
+         "  tidegate blocks\n"
+         "  tidegate blocks -o json\n"},
     [CLI_DRAIN] =
         {"[--no-wait] [--timeout DURATION]",
          "move all that the node that is asked holds away, out of the ring",

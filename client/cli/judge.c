@@ -53,9 +53,8 @@ static bool answer_from(const struct mp_writer *writer, struct cli_answer *answe
     return true;
 }
 
-/* Says what a refused file needs, as compilers do, so that editors jump there. */
-static int refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
-                        size_t len)
+int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
+                     size_t len)
 {
     struct cli_text text;
     cli_text_init(&text);
@@ -91,8 +90,8 @@ static int judge_rules(struct cli *cli, const struct cli_answer *answer)
         return status;
     const char *message =
         cli_answer_find(answer, "message", &cursor) ? mp_get_str(&cursor, &len) : NULL;
-    return refuse_rules(path, cli_answer_uint(answer, "line"), cli_answer_uint(answer, "column"),
-                        message, message != NULL ? len : 0);
+    return cli_refuse_rules(path, cli_answer_uint(answer, "line"),
+                            cli_answer_uint(answer, "column"), message, message != NULL ? len : 0);
 }
 
 /* The verdict on a file, as a node would give it. */
@@ -216,7 +215,8 @@ static int explain_here(struct cli *cli)
         policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error);
     cli_rules_fini(&file);
     if (result != 0)
-        return refuse_rules(path, error.line, error.column, error.message, strlen(error.message));
+        return cli_refuse_rules(path, error.line, error.column, error.message,
+                                strlen(error.message));
     const int status = explain_by(cli, policy);
     policy_free(&policy);
     return status;

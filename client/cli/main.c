@@ -1,7 +1,8 @@
 /* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
  *
- * It decides nothing: arguments.c understands, ask.c, inspect.c, judge.c and change.c do. A command
- * that needs no node (help, version, rules of a file, replay) is answered without opening anything.
+ * It decides nothing: arguments.c understands, ask.c, inspect.c, judge.c, rules.c, block.c and
+ * change.c do. A command that needs no node (help, version, rules of a file, replay) is answered
+ * without opening anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,10 @@ static int run_command(struct cli *cli)
         return cli_ask(cli);
     if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)
         return cli_judge(cli);
+    if (command >= CLI_RULES_SHOW && command <= CLI_RULES_ROLLBACK)
+        return cli_rules(cli);
+    if (command == CLI_BLOCK || command == CLI_UNBLOCK || command == CLI_BLOCKS)
+        return cli_block(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
     return changes ? cli_change(cli) : cli_inspect(cli);
 }

@@ -24,6 +24,10 @@ const char *const cli_owner_columns[] = {"rule",  "window", "vnode",    "owner",
                                          "epoch", "term",   "replicas", NULL};
 const char *const cli_rule_columns[] = {"priority", "name",   "action", "enabled",
                                         "key",      "limits", "match",  NULL};
+const char *const cli_version_columns[] = {"version", "time_ms",  "author", "note",
+                                           "bytes",   "in_force", NULL};
+const char *const cli_block_columns[] = {"kind",   "what",   "until", "left_ms",
+                                         "reason", "author", NULL};
 
 /* ---- finding things -------------------------------------------------------------------------- */
 

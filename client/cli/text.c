@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -212,4 +213,49 @@ void cli_span(long long span_ms, char *out)
                            parts % per_unit, steps[i].part);
         return;
     }
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/* Days from 1970-01-01, by the rule of the Gregorian calendar; years begin in March here, so that
+ * the leap day is their last. */
+static int64_t days_of(int year, int month, int day)
+{
+    const int shifted = month <= 2 ? year - 1 : year;
+    const int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    const int64_t leap_days = shifted / 4 - shifted / 100 + shifted / 400;
+    return (int64_t)shifted * 365 + leap_days + of_year - 719468;
+}
+
+bool cli_parse_time(const char *text, uint64_t *ms)
+{
+    int year;
+    int month;
+    int day;
+    int hour = 0;
+    int minute = 0;
+    int second = 0;
+    int used = 0;
+    const size_t len = strlen(text);
+    if (len > 0 && len <= 12 && strspn(text, "0123456789") == len) {
+        *ms = strtoull(text, NULL, 10) * 1000;
+        return *ms > 0;
+    }
+    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3)
+        return false;
+    const char *rest = text + used;
+    if (*rest == 'T' || *rest == ' ') {
+        used = 0;
+        if (sscanf(rest + 1, "%2d:%2d:%2d%n", &hour, &minute, &second, &used) != 3 || used == 0)
+            return false;
+        rest += 1 + used;
+    }
+    if (*rest == 'Z')
+        rest++;
+    if (*rest != '\0' || year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 ||
+        hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
+        return false;
+    const int64_t seconds = ((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+    *ms = (uint64_t)seconds * 1000;
+    return seconds > 0;
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cli_text {
     char *data; /* NULL until something is added */
@@ -46,5 +47,9 @@ size_t cli_utf8_count(const char *data, size_t len);
  * a negative one. `out` has CLI_SPAN_LEN bytes. */
 enum { CLI_SPAN_LEN = 32 };
 void cli_span(long long span_ms, char *out);
+
+/* "2026-12-31T18:00:00Z" (the Z may be missing, so may the time) or seconds since 1970, as Unix
+ * time in milliseconds; false if it is neither. */
+bool cli_parse_time(const char *text, uint64_t *ms);
 
 #endif

@@ -20,13 +20,17 @@ _tidegate_flags() {
     replay)
         echo "$common --rules --format --map --set --time-field --cost-field --proxies --reorder --spread --top --suggest"
         ;;
+    "rules show") echo "$common --of-version" ;;
+    "rules apply" | "rules delete" | "rules rollback") echo "$common --dry-run --yes --note --author" ;;
+    block) echo "$common --key --for --until --reason --author" ;;
+    unblock) echo "$common --key --author" ;;
     *) echo "$common" ;;
     esac
 }
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset lease release renew status members ring owner rules drain leave remove replay version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks drain leave remove replay version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -35,7 +39,8 @@ _tidegate() {
         word="${COMP_WORDS[i]}"
         case "$word" in
         -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
-            --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest)
+            --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
+            --note | --author | --of-version | --for | --until | --reason)
             ((i++))
             ;;
         -*) ;;
@@ -75,7 +80,8 @@ _tidegate() {
         return
         ;;
     --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
-        --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest)
+        --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
+        --note | --author | --of-version | --for | --until | --reason)
         return
         ;;
     esac
@@ -91,8 +97,8 @@ _tidegate() {
     elif [ "$command" = help ] && [ -z "$subcommand" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "list validate explain" -- "$current")
-    elif [ "$command $subcommand" = "rules validate" ] || [ "$command" = replay ]; then
+        mapfile -t COMPREPLY < <(compgen -W "list show validate explain diff apply delete history rollback" -- "$current")
+    elif [[ "$command $subcommand" == "rules "@(validate|diff|apply) || "$command" = replay ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi
 }

@@ -526,7 +526,8 @@ def complete(*words):
 
 
 COMMANDS = ["check", "peek", "hit", "refund", "reset", "lease", "release", "renew", "status", "members", "ring", "owner", "rules list",
-            "rules validate", "rules explain", "drain", "leave", "remove", "replay", "version", "help"]
+            "rules validate", "rules explain", "rules show", "rules diff", "rules apply", "rules delete", "rules history",
+            "rules rollback", "block", "unblock", "blocks", "drain", "leave", "remove", "replay", "version", "help"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -540,7 +541,7 @@ def test_bash_offers_commands_and_values():
     text = tidegate("help").stdout.split("Commands:")[1].split("Flags")[0]
     assert {line.split()[0] for line in text.splitlines() if line.strip()} == first
     assert complete("") == first and complete("-o", "json", "") == first
-    assert complete("rules", "") == {"list", "validate", "explain"} and complete("st") == {"status"}
+    assert complete("rules", "") == {"list", "show", "validate", "explain", "diff", "apply", "delete", "history", "rollback"} and complete("st") == {"status"}
     assert complete("members", "-o", "") == {"table", "json", "yaml"}
     assert complete("status", "--wait", "") == {"healthy"}
     assert complete("check", "--algorithm", "sl") == {"sliding_window", "sliding_buckets", "sliding_log"}

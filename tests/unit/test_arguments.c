@@ -206,8 +206,19 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"", "command is missing"},
         {"-o json", "command is missing"},
         {"chek a=b", "'chek'"},
-        {"rules", "list, validate or explain"},
-        {"rules show", "'rules show'"},
+        {"rules", "history or rollback"},
+        {"rules diff", "needs a FILE"},
+        {"rules delete", "needs the NAME"},
+        {"rules rollback", "needs a VERSION"},
+        {"rules history a", "unexpected 'a'"},
+        {"rules show a --of-version 3", "exclude each other"},
+        {"rules show --yes", "does not take --yes"},
+        {"block", "needs attr=value, a CIDR or --key"},
+        {"block a=b c=d", "unexpected 'c=d'"},
+        {"block a=b --for 1h --until 2026-01-01", "exclude each other"},
+        {"unblock a=b --for 1h", "does not take --for"},
+        {"blocks a", "unexpected 'a'"},
+        {"rules nonsense", "'rules nonsense'"},
         {"check", "needs attributes"},
         {"check a=b --explian", "unknown flag '--explian'"},
         {"check a=b --explain=yes", "takes no value"},
@@ -311,6 +322,34 @@ static void bounds_are_taken_and_what_is_beyond_is_refused(void **state)
     assert_int_equal(parse(&out, line, sentence), CLI_EXIT_USAGE);
 }
 
+/* Changes of rules and blocks are read whole: files, names, versions, ends, authors. */
+static void changes_are_read_whole(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "rules apply r.yaml --yes --note why --author ada@desk");
+    assert_int_equal(out.command, CLI_RULES_APPLY);
+    assert_string_equal(out.file, "r.yaml");
+    assert_string_equal(out.author, "ada@desk");
+    assert_true(out.yes && !out.dry_run);
+    accepts(&out, "rules rollback 12 --dry-run");
+    assert_int_equal(out.version, 12);
+    accepts(&out, "rules show --of-version 7");
+    assert_int_equal(out.version, 7);
+    assert_null(out.name);
+    accepts(&out, "block user=ada --for 1h --reason noise");
+    assert_string_equal(out.target, "user=ada");
+    assert_int_equal(out.for_ms, 3600000);
+    accepts(&out, "block 10.0.0.0/8 --until 2026-11-21T13:33:07Z");
+    assert_int_equal(out.until_ms, 1795267987000);
+    accepts(&out, "unblock --key k");
+    assert_string_equal(out.key, "k");
+    assert_null(out.target);
+    refuses("rules rollback twelve", CLI_EXIT_INVALID, "VERSION");
+    refuses("block a=b --until tomorrow", CLI_EXIT_INVALID, "expected a time in UTC");
+    refuses("block a=b --for ever", CLI_EXIT_INVALID, "--for");
+}
+
 /* Examples that do not work teach nothing: each line of each example is parsed. */
 static void every_example_of_the_help_is_accepted(void **state)
 {
@@ -353,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
         cmocka_unit_test(a_wrong_value_is_invalid_input),
         cmocka_unit_test(bounds_are_taken_and_what_is_beyond_is_refused),
+        cmocka_unit_test(changes_are_read_whole),
         cmocka_unit_test(every_example_of_the_help_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,283 @@
+/* rules.c - rules show, diff, apply, delete, history, rollback: the cluster's rules, and their
+ * change.
+ *
+ *   apply FILE --------- text --+
+ *   delete NAME    text without-+--> diff shown --> asked --> edit, by an id --> asked until it is
+ *   rollback VERSION  old text -+    (--dry-run)    (--yes)                      decided
+ *
+ * A change is based on the version that was shown: if somebody else has changed the rules since, it
+ * is refused, and nothing is lost. Asked again with its id an edit is not made again, so a question
+ * without an answer is simply asked once more.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "client/cli/answer.h"
+#include "client/cli/diff.h"
+#include "client/cli/edit.h"
+#include "client/cli/rules_file.h"
+
+enum { ROOM_BESIDE = 2048 };
+
+struct document {
+    char *text; /* CLI_RULES_LEN_MAX + 1 bytes */
+    size_t len;
+    const char *path; /* what it is called where it is refused */
+    char note[64];
+};
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* Asks for the newest document (`version` 0) or an older one. TG_ENOTFOUND: there is none. */
+static int ask_document(struct cli *cli, uint64_t version, struct cli_answer *answer)
+{
+    uint8_t bytes[64];
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, version != 0);
+    if (version != 0) {
+        mp_put_str(&question, "version");
+        mp_put_uint(&question, version);
+    }
+    return cli_answer_ask(cli, "rules.show", &question, cli->timeout_ms, answer);
+}
+
+static int ask_by_name(struct cli *cli, const char *command, const char *name,
+                       struct cli_answer *answer)
+{
+    uint8_t bytes[1024];
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, 1);
+    mp_put_str(&question, "name");
+    mp_put_strn(&question, name, strnlen(name, sizeof bytes / 2));
+    ASSERT(!question.failed);
+    return cli_answer_ask(cli, command, &question, cli->timeout_ms, answer);
+}
+
+static const char *text_of(const struct cli_answer *answer, size_t *len)
+{
+    struct mp_cursor cursor;
+    *len = 0;
+    const char *text = cli_answer_find(answer, "text", &cursor) ? mp_get_str(&cursor, len) : NULL;
+    return text != NULL ? text : "";
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static int show(struct cli *cli)
+{
+    const struct cli_arguments *arguments = cli->arguments;
+    struct cli_answer answer;
+    struct mp_cursor cursor;
+    size_t len;
+    int status;
+    const int code = arguments->name != NULL
+                         ? ask_by_name(cli, "rules.show", arguments->name, &answer)
+                         : ask_document(cli, arguments->version, &answer);
+    if (code != 0) {
+        status = cli_answer_fail(cli, code, &answer);
+    } else if (arguments->output != CLI_TABLE) {
+        status = cli_answer_show(cli, &answer);
+    } else {
+        const char *field = arguments->name != NULL ? "rule" : "text";
+        const char *text =
+            cli_answer_find(&answer, field, &cursor) ? mp_get_str(&cursor, &len) : NULL;
+        if (text != NULL)
+            cli_text_add(&cli->text, text, len);
+        if (text != NULL && (len == 0 || text[len - 1] != '\n'))
+            cli_text_str(&cli->text, "\n");
+        status = cli_flush(cli);
+    }
+    cli_answer_fini(&answer);
+    return status;
+}
+
+static int history(struct cli *cli)
+{
+    struct cli_answer answer;
+    const int code = cli_answer_ask(cli, "rules.history", NULL, cli->timeout_ms, &answer);
+    const int status =
+        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* ---- what is to be applied ------------------------------------------------------------------- */
+
+static int take_text(struct document *document, const struct cli_answer *answer)
+{
+    const char *text = text_of(answer, &document->len);
+    if (document->len > CLI_RULES_LEN_MAX)
+        return TG_ETOOBIG;
+    memcpy(document->text, text, document->len);
+    return 0;
+}
+
+static int read_document(const char *path, struct document *document)
+{
+    struct cli_rules_file file;
+    if (!cli_rules_read(path, CLI_RULES_LEN_MAX, &file))
+        return CLI_EXIT_INVALID;
+    memcpy(document->text, file.text, file.len);
+    document->path = path;
+    document->len = file.len;
+    cli_rules_fini(&file);
+    return CLI_EXIT_OK;
+}
+
+/* Gets the document that the command is about. Returns an exit status. */
+static int get_document(struct cli *cli, struct document *document)
+{
+    const struct cli_arguments *arguments = cli->arguments;
+    struct cli_answer answer;
+    if (arguments->file != NULL)
+        return read_document(arguments->file, document);
+    const bool deletes = arguments->command == CLI_RULES_DELETE;
+    document->path = "rules";
+    if (deletes)
+        (void)snprintf(document->note, sizeof document->note, "without %.40s", arguments->name);
+    else
+        (void)snprintf(document->note, sizeof document->note, "rollback to version %llu",
+                       (unsigned long long)arguments->version);
+    int code = deletes ? ask_by_name(cli, "rules.without", arguments->name, &answer)
+                       : ask_document(cli, arguments->version, &answer);
+    if (code == 0)
+        code = take_text(document, &answer);
+    const int status = code == 0 ? CLI_EXIT_OK : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* Asks what the document would change, and says so if it does not compile. Returns an exit status.
+ */
+static int compare(struct cli *cli, const struct document *document, struct cli_answer *answer)
+{
+    struct mp_writer question;
+    uint8_t *bytes = alloc_get(alloc_heap(), (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    if (bytes == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    mp_writer_init(&question, bytes, (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    mp_put_map(&question, 1);
+    mp_put_str(&question, "text");
+    mp_put_strn(&question, document->text, document->len);
+    ASSERT(!question.failed);
+    const int code = cli_answer_ask(cli, "rules.diff", &question, cli->timeout_ms, answer);
+    alloc_put(alloc_heap(), bytes, (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    if (code != 0)
+        return cli_answer_fail(cli, code, answer);
+    if (cli_answer_true(answer, "ok"))
+        return CLI_EXIT_OK;
+    char message[CLI_SENTENCE_LEN];
+    cli_answer_text(answer, "message", message, sizeof message);
+    return cli_refuse_rules(document->path, cli_answer_uint(answer, "line"),
+                            cli_answer_uint(answer, "column"), message, strlen(message));
+}
+
+static uint32_t count_of(const struct cli_answer *answer, const char *name)
+{
+    struct mp_cursor cursor;
+    return cli_answer_find(answer, name, &cursor) ? mp_get_array(&cursor) : 0;
+}
+
+/* Prints the difference to what the cluster has: lines, then how many rules. Returns an exit
+ * status. */
+static int show_difference(struct cli *cli, const struct document *document,
+                           const struct cli_answer *compared)
+{
+    struct cli_answer newest;
+    size_t len = 0;
+    if (cli->arguments->output != CLI_TABLE)
+        return cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run
+                   ? cli_answer_show(cli, compared)
+                   : CLI_EXIT_OK;
+    const int code = ask_document(cli, 0, &newest);
+    if (code != 0 && code != TG_ENOTFOUND) {
+        const int status = cli_answer_fail(cli, code, &newest);
+        cli_answer_fini(&newest);
+        return status;
+    }
+    const char *old = code == 0 ? text_of(&newest, &len) : "";
+    cli_diff(&cli->text, old, len, document->text, document->len, cli->colour);
+    if (cli_answer_true(compared, "same_text"))
+        cli_text_format(&cli->text, "no difference to version %llu\n",
+                        (unsigned long long)cli_answer_uint(compared, "version"));
+    else
+        cli_text_format(&cli->text, "rules: %u added, %u removed, %u changed, to version %llu\n",
+                        count_of(compared, "added"), count_of(compared, "removed"),
+                        count_of(compared, "changed"),
+                        (unsigned long long)cli_answer_uint(compared, "version"));
+    cli_answer_fini(&newest);
+    return cli_flush(cli);
+}
+
+/* ---- applying -------------------------------------------------------------------------------- */
+
+/* Whether the change is wanted. Returns an exit status. */
+static int confirm(const struct cli *cli)
+{
+    char line[16];
+    if (cli->arguments->yes)
+        return CLI_EXIT_OK;
+    if (isatty(STDIN_FILENO) != 1) {
+        cli_complain("'%s' asks before it changes anything, and there is no terminal to ask; "
+                     "give --yes, or --dry-run to look only",
+                     cli_command_name(cli->arguments->command));
+        return CLI_EXIT_USAGE;
+    }
+    (void)fputs("Apply this to the cluster? [y/N] ", stderr);
+    if (fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+        return CLI_EXIT_OK;
+    cli_complain("nothing was changed");
+    return CLI_EXIT_DENIED;
+}
+
+static int apply(struct cli *cli, const struct document *document,
+                 const struct cli_answer *compared)
+{
+    const struct cli_arguments *arguments = cli->arguments;
+    struct cli_edit edit = {.command = "rules.apply",
+                            .note = arguments->note != NULL ? arguments->note : document->note,
+                            .based = true,
+                            .base = cli_answer_uint(compared, "base"),
+                            .field_count = 1};
+    edit.fields[0] = (struct cli_edit_field){"text", document->text, document->len, 0};
+    return cli_edit(cli, &edit);
+}
+
+static int change(struct cli *cli, struct document *document)
+{
+    struct cli_answer compared = {.count = 0};
+    int status = get_document(cli, document);
+    if (status == CLI_EXIT_OK)
+        status = compare(cli, document, &compared);
+    if (status == CLI_EXIT_OK)
+        status = show_difference(cli, document, &compared);
+    const bool looks = cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run;
+    if (status == CLI_EXIT_OK && !looks) {
+        if (!cli_answer_true(&compared, "same_text"))
+            status = confirm(cli);
+        if (status == CLI_EXIT_OK)
+            status = apply(cli, document, &compared);
+    }
+    cli_answer_fini(&compared);
+    return status;
+}
+
+int cli_rules(struct cli *cli)
+{
+    struct document document = {.path = "rules", .note = ""};
+    if (cli->arguments->command == CLI_RULES_SHOW)
+        return show(cli);
+    if (cli->arguments->command == CLI_RULES_HISTORY)
+        return history(cli);
+    document.text = alloc_get(alloc_heap(), (size_t)CLI_RULES_LEN_MAX + 1);
+    if (document.text == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    const int status = change(cli, &document);
+    alloc_put(alloc_heap(), document.text, (size_t)CLI_RULES_LEN_MAX + 1);
+    return status;
+}

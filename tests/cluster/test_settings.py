@@ -1,0 +1,249 @@
+"""The configuration store: rules and blocks that operators change while the cluster serves."""
+
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from harness import Cluster, Command, wait_for
+
+RULES = """\
+unmatched: allow
+rules:
+  # who pays
+  - name: pay
+    match: {{api: /pay}}
+    key: [user]
+    limits: [{{rate: {pay}/24h}}]
+  - name: look
+    match: {{api: /look}}
+    key: [user]
+    limits: [{{rate: {look}/24h}}]
+"""
+
+
+def text(pay=5, look=7):
+    return RULES.format(pay=pay, look=look)
+
+
+def fresh():
+    return f"{random.getrandbits(48):x}"
+
+
+def tidegate(node, *arguments):
+    return Command(*arguments, endpoints=[node.endpoint])
+
+
+def version(node):
+    return node.status()["settings"]["version"]
+
+
+def in_force(cluster, number):
+    return all(node.status()["rules"]["version"] == number for node in cluster.live)
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory):
+    """Three nodes whose first rules come from a file."""
+    folder = tmp_path_factory.mktemp("settled")
+    (folder / "rules.yaml").write_text(text())
+    with Cluster(folder, 3, "--rules", str(folder / "rules.yaml")) as cluster:
+        cluster.start()
+        wait_for(lambda: all(node.status()["rules"]["version"] > 0 for node in cluster), 5, "the file is taken")
+        cluster.folder = folder
+        yield cluster
+
+
+def newest(cluster):
+    return cluster[0].admin("rules.history")[0]["version"]
+
+
+# Applied at one node the rules are in force on all within two seconds, and each of the decisions meanwhile is by
+# the old rules or by the new ones, never by neither.
+@pytest.mark.smoke
+def test_rules_applied_at_one_node_under_load_are_in_force_on_all(settled, tmp_path):
+    (tmp_path / "new.yaml").write_text(text(pay=9))
+    limits, stop = {5: 0, 9: 0}, threading.Event()
+    strange = []
+
+    def ask(number):
+        with settled.client(number) as client:
+            while not stop.is_set():
+                answer = client.rules({"api": "/pay", "user": fresh()})
+                if answer.rule != "pay" or answer.limit not in limits or not answer.allowed:
+                    strange.append(answer)
+                else:
+                    limits[answer.limit] += 1
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: limits[5] > 200, 10, "the old rules are asked")
+        started = time.monotonic()
+        done = tidegate(settled[1], "rules", "apply", str(tmp_path / "new.yaml"), "--yes", "--note", "more",
+                        "--author", "ada@desk", "-o", "json")
+        assert done.code == 0, done
+        number = done.rows[0]["version"]
+        wait_for(lambda: in_force(settled, number), 2, "all nodes have the new rules", 0.02)
+        took = time.monotonic() - started
+        counted = limits[9]
+        wait_for(lambda: limits[9] > counted + 100, 5, "the new rules are asked")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not strange, strange[:3]
+    assert took < 2
+    assert len({node.status()["settings"]["digest"] for node in settled}) == 1
+    top = tidegate(settled[2], "rules", "history", "-o", "json").rows[0][0]
+    assert (top["author"], top["note"], top["in_force"], top["version"]) == ("ada@desk", "more", True, number)
+
+
+# Of two who change the same version at the same time one wins, and the other is told who was first.
+def test_of_two_concurrent_edits_one_wins_and_the_other_is_told(settled):
+    base = settled[0].admin("rules.show")["base"]
+    outcomes = {}
+
+    def apply(number):
+        ident = f"{random.getrandbits(128):032x}"
+        argument = {"id": ident, "author": f"person{number}", "text": text(look=20 + number), "base": base}
+        answer = settled[number].admin("rules.apply", argument)
+
+        def ended():
+            return settled[number].admin("edit.state", {"id": ident})["state"] != "waiting"
+        if answer["state"] == "waiting":
+            wait_for(ended, 6, "the edit ends", 0.02)
+        outcomes[number] = settled[number].admin("edit.state", {"id": ident})
+
+    threads = [threading.Thread(target=apply, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome["state"] for outcome in outcomes.values()) == ["conflict", "done"]
+    winner = next(number for number, outcome in outcomes.items() if outcome["state"] == "done")
+    loser = outcomes[1 - winner]
+    assert f"by person{winner}" in loser["message"], loser
+    wait_for(lambda: in_force(settled, outcomes[winner]["version"]), 2, "all have the winner's")
+    with settled.client(2) as client:
+        assert client.rules({"api": "/look", "user": fresh()}).limit == 20 + winner
+
+
+# The command line shows the difference, asks, and refuses where there is nobody to ask; bad rules are refused
+# whole, with their place, and nothing is changed.
+def test_the_command_line_shows_asks_and_refuses(settled, tmp_path):
+    before = newest(settled)
+    path = tmp_path / "other.yaml"
+    path.write_text(text(pay=11, look=77))
+    shown = tidegate(settled[0], "rules", "diff", str(path))
+    assert shown.code == 0 and "+    limits: [{rate: 77/24h}]" in shown.output
+    asked = tidegate(settled[0], "rules", "apply", str(path))
+    assert asked.code == 64 and "--yes" in asked.error
+    dry = tidegate(settled[0], "rules", "apply", str(path), "--dry-run", "-o", "json")
+    assert dry.code == 0 and set(dry.rows[0]["changed"]) <= {"pay", "look"} and not dry.rows[0]["added"]
+    path.write_text(text().replace("key: [user]", "key: user", 1))
+    bad = tidegate(settled[0], "rules", "apply", str(path), "--yes")
+    assert bad.code == 3 and bad.error.startswith(f"{path}:6:"), bad
+    assert newest(settled) == before
+
+
+# A rule is cut out of the document and the rest stays as it is written; a version of before comes back by its
+# number, as a new one.
+def test_a_rule_is_deleted_and_an_older_version_comes_back(settled):
+    before = tidegate(settled[0], "rules", "show").output
+    assert "# who pays" in before
+    number = newest(settled)
+    gone = tidegate(settled[1], "rules", "delete", "look", "--yes", "-o", "json")
+    assert gone.code == 0, gone
+    after = tidegate(settled[1], "rules", "show").output
+    assert "# who pays" in after and "look" not in after and "name: pay" in after
+    wait_for(lambda: in_force(settled, gone.rows[0]["version"]), 2, "all have it")
+    assert {rule["name"] for rule in settled[2].admin("rules.list")} == {"pay"}
+    assert tidegate(settled[0], "rules", "show", "look").code == 3
+    back = tidegate(settled[2], "rules", "rollback", str(number), "--yes", "-o", "json")
+    assert back.code == 0 and back.rows[0]["version"] > gone.rows[0]["version"], back
+    assert tidegate(settled[0], "rules", "show", "--of-version", str(number)).output == before
+    wait_for(lambda: tidegate(settled[0], "rules", "show").output == before, 2, "it is as it was")
+
+
+# A block denies on every node within two seconds, with its reason, and lifts itself at its end.
+def test_a_block_is_on_every_node_and_lifts_itself(settled):
+    user, key = fresh(), fresh()
+    started = time.monotonic()
+    done = tidegate(settled[0], "block", f"user={user}", "--for", "1500ms", "--reason", "too many tries")
+    assert done.code == 0, done
+    assert tidegate(settled[1], "block", "203.0.113.0/24").code == 0
+    assert tidegate(settled[1], "block", "--key", key).code == 0
+
+    clients = [node.client() for node in settled]
+
+    def blocked():
+        answers = [client.rules({"api": "/pay", "user": user}) for client in clients]
+        return all((answer.outcome, answer.status, answer.message) == ("blocked", 403, "too many tries")
+                   for answer in answers)
+    wait_for(blocked, 2, "the user is blocked by every node", 0.02)
+    assert time.monotonic() - started < 2
+
+    def others():
+        return all(client.rules({"ip": "203.0.113.9"}).outcome == "blocked" and
+                   client.rules({"ip": "::ffff:203.0.113.9"}).outcome == "blocked" for client in clients)
+    wait_for(others, 2, "the addresses are blocked by every node", 0.02)
+    assert clients[0].rules({"ip": "203.0.114.9"}).outcome == "no_rule"
+    assert Command("check", "--key", key, "--rate", "5/s", endpoints=[settled[2].endpoint]).code == 1
+    listed = {row["what"] for row in tidegate(settled[2], "blocks", "-o", "json").rows[0]}
+    assert {"203.0.113.0/24", key} <= listed
+    wait_for(lambda: all(client.rules({"api": "/pay", "user": user}).allowed for client in clients), 3,
+             "the block lifts itself", 0.05)
+    assert tidegate(settled[2], "unblock", "203.0.113.0/24").code == 0
+    assert tidegate(settled[2], "unblock", "--key", key).code == 0
+    wait_for(lambda: all(client.rules({"ip": "203.0.113.9"}).outcome == "no_rule" for client in clients), 2,
+             "what was lifted is lifted on every node")
+    for client in clients:
+        client.close()
+    bad = tidegate(settled[0], "block", "no-address")
+    assert bad.code == 3 and "expected like user=ada" in bad.error
+
+
+# A node that was away takes what it missed; one alone serves with what it has, and refuses edits by name.
+def test_a_node_that_was_away_catches_up_and_one_alone_refuses(settled, tmp_path):
+    path = tmp_path / "third.yaml"
+    path.write_text(text(pay=30))
+    settled[2].kill()
+    assert tidegate(settled[0], "rules", "apply", str(path), "--yes").code == 0
+    number = newest(settled)
+    settled[2].start()
+    wait_for(lambda: settled[2].status()["rules"]["version"] == number, 5, "the node has what it missed", 0.05)
+    settled[0].kill()
+    settled[1].kill()
+    path.write_text(text(pay=31))
+    refused = tidegate(settled[2], "rules", "apply", str(path), "--yes")
+    assert refused.code == 2 and refused.error.startswith("tidegate: "), refused
+    with settled[2].client() as client:
+        assert client.rules({"api": "/elsewhere"}).outcome == "no_rule"
+    settled[0].start()
+    settled[1].start()
+    settled.wait_healthy()
+
+
+# Killed all at once, every node comes back with what was acknowledged, though the rules file says otherwise; it says
+# so, and SIGHUP applies the file.
+def test_a_kill_of_all_keeps_it_and_sighup_applies_the_file(settled, tmp_path):
+    path = tmp_path / "kept.yaml"
+    path.write_text(text(pay=40))
+    kept = tidegate(settled[0], "rules", "apply", str(path), "--yes", "-o", "json")
+    assert kept.code == 0, kept
+    for node in settled:
+        node.kill()
+    for node in settled:
+        node.start()
+    settled.wait_healthy()
+    wait_for(lambda: in_force(settled, kept.rows[0]["version"]), 3, "all have what was acknowledged")
+    with settled.client(1) as client:
+        assert client.rules({"api": "/pay", "user": fresh()}).limit == 40
+    wait_for(lambda: "not those of" in settled[0].log(), 5, "it says that the file is not in force")
+    settled[0].signal(signal.SIGHUP)
+    wait_for(lambda: all(node.admin("rules.show")["author"] == "file" for node in settled), 5, "the file is applied")
+    assert settled[1].admin("rules.show")["text"] == (settled.folder / "rules.yaml").read_text()
