@@ -177,12 +177,6 @@ static int compare(struct cli *cli, const struct document *document, struct cli_
                             cli_answer_uint(answer, "column"), message, strlen(message));
 }
 
-static uint32_t count_of(const struct cli_answer *answer, const char *name)
-{
-    struct mp_cursor cursor;
-    return cli_answer_find(answer, name, &cursor) ? mp_get_array(&cursor) : 0;
-}
-
 /* Prints the difference to what the cluster has: lines, then how many rules. Returns an exit
  * status. */
 static int show_difference(struct cli *cli, const struct document *document,
@@ -207,8 +201,9 @@ static int show_difference(struct cli *cli, const struct document *document,
                         (unsigned long long)cli_answer_uint(compared, "version"));
     else
         cli_text_format(&cli->text, "rules: %u added, %u removed, %u changed, to version %llu\n",
-                        count_of(compared, "added"), count_of(compared, "removed"),
-                        count_of(compared, "changed"),
+                        (unsigned)cli_answer_uint(compared, "added_count"),
+                        (unsigned)cli_answer_uint(compared, "removed_count"),
+                        (unsigned)cli_answer_uint(compared, "changed_count"),
                         (unsigned long long)cli_answer_uint(compared, "version"));
     cli_answer_fini(&newest);
     return cli_flush(cli);

@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
+#include "node/policy/policy_diff.h"
 #include "node/policy/rule_removal.h"
 
 enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256 };
@@ -226,37 +227,29 @@ static struct policy *compile_argument(struct answer_context *context, struct se
     return NULL;
 }
 
-static bool same_rule(const struct policy_rule *a, const struct policy_rule *b)
+static void put_names(struct mp_writer *writer, const char *name,
+                      const struct policy_rule *const *rules, uint32_t count)
 {
-    char text_a[RULE_TEXT_LEN];
-    char text_b[RULE_TEXT_LEN];
-    const int len_a = policy_format_rule(a, text_a, sizeof text_a);
-    const int len_b = policy_format_rule(b, text_b, sizeof text_b);
-    return len_a == len_b && len_a > 0 && memcmp(text_a, text_b, (size_t)len_a) == 0;
+    mp_put_str(writer, name);
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        mp_put_strn(writer, rules[i]->name.data, rules[i]->name.len);
 }
 
-enum difference { RULE_OTHER_LACKS, RULE_DIFFERS };
-
-/* The names of those rules of `a`, at most NAMES_MAX, and how many there are. */
-static uint32_t list_names(const struct policy *a, const struct policy *b, enum difference wanted,
-                           struct mp_writer *writer)
+static void put_differences(struct answer_context *context, const struct policy *other)
 {
-    uint32_t found = 0;
-    const struct policy_rule *listed[NAMES_MAX];
-    for (size_t i = 0; i < policy_rule_count(a); i++) {
-        const struct policy_rule *rule = policy_rule_at(a, i);
-        const struct policy_rule *other = policy_rule_find(b, rule->name.data, rule->name.len);
-        const bool differs =
-            wanted == RULE_OTHER_LACKS ? other == NULL : other != NULL && !same_rule(rule, other);
-        if (differs && found < NAMES_MAX)
-            listed[found] = rule;
-        found += differs;
+    static const char *const lists[] = {"added", "removed", "changed"};
+    static const char *const counts[] = {"added_count", "removed_count", "changed_count"};
+    const struct policy_rule *rules[POLICY_DIFFERENCES][NAMES_MAX];
+    struct policy_diff diff;
+    for (uint32_t i = 0; i < POLICY_DIFFERENCES; i++)
+        diff.rules[i] = rules[i];
+    const int error = policy_compare(context->report->policy, other, context->control->allocator,
+                                     NAMES_MAX, &diff);
+    for (uint32_t i = 0; i < POLICY_DIFFERENCES; i++) {
+        put_field_uint(context->writer, counts[i], error == 0 ? diff.counts[i] : 0);
+        put_names(context->writer, lists[i], rules[i], error == 0 ? diff.listed[i] : 0);
     }
-    const uint32_t shown = found < NAMES_MAX ? found : (uint32_t)NAMES_MAX;
-    mp_put_array(writer, shown);
-    for (uint32_t i = 0; i < shown; i++)
-        mp_put_strn(writer, listed[i]->name.data, listed[i]->name.len);
-    return found;
 }
 
 void answer_rules_diff(struct answer_context *context)
@@ -270,7 +263,7 @@ void answer_rules_diff(struct answer_context *context)
         return;
     const bool known = control_rules_known(context->control, &newest);
     answer_begin(context);
-    mp_put_map(writer, 9);
+    mp_put_map(writer, 12);
     put_field_bool(writer, "ok", true);
     put_field_uint(writer, "version", settings_version_shown(newest.version));
     put_field_uint(writer, "base", newest.version);
@@ -279,12 +272,7 @@ void answer_rules_diff(struct answer_context *context)
                        memcmp(newest.value.data, text.data, text.len) == 0);
     put_field_bool(writer, "same_meaning", policy_digest(mine) == policy_digest(other));
     put_field_uint(writer, "rules", policy_rule_count(other));
-    mp_put_str(writer, "added");
-    (void)list_names(other, mine, RULE_OTHER_LACKS, writer);
-    mp_put_str(writer, "removed");
-    (void)list_names(mine, other, RULE_OTHER_LACKS, writer);
-    mp_put_str(writer, "changed");
-    (void)list_names(other, mine, RULE_DIFFERS, writer);
+    put_differences(context, other);
     policy_free(&other);
 }
 

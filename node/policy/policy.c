@@ -134,6 +134,14 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->missing_deny);
 }
 
+uint64_t policy_rule_digest(const struct policy_rule *rule)
+{
+    uint64_t digest = 1;
+
+    digest_rule(&digest, rule);
+    return digest;
+}
+
 static uint64_t digest_all(const struct policy *policy)
 {
     uint64_t digest = 1; /* so that no rules and unmatched: allow is not the empty policy's 0 */

@@ -152,6 +152,8 @@ const struct policy *policy_empty(void);
 /* A hash of what the policy means: equal for two files that differ only in comments, layout or the
  * order of independent entries; the same on every machine. */
 uint64_t policy_digest(const struct policy *policy);
+/* The same of one rule. */
+uint64_t policy_rule_digest(const struct policy_rule *rule);
 /* Whether a request that no rule matches is denied (`unmatched: deny`). */
 bool policy_unmatched_deny(const struct policy *policy);
 /* Whether a rule in force (enabled) asks for consistency `quorum`. */

@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "node/cluster/settings.h"
 #include "node/policy/blocks.h"
+#include "node/policy/policy_diff.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
 
@@ -180,25 +181,6 @@ static bool is_file(const struct daemon *daemon, const struct settings_entry *ru
            memcmp(rules->value.data, daemon->rules_text, daemon->rules_len) == 0;
 }
 
-/* How many rules of `a` are not in `b`, or are there otherwise. */
-static size_t count_other(const struct policy *a, const struct policy *b, bool changed)
-{
-    char text_a[8192];
-    char text_b[8192];
-    size_t count = 0;
-    for (size_t i = 0; i < policy_rule_count(a); i++) {
-        const struct policy_rule *rule = policy_rule_at(a, i);
-        const struct policy_rule *other = policy_rule_find(b, rule->name.data, rule->name.len);
-        if (other == NULL)
-            count += !changed;
-        else if (changed)
-            count += policy_format_rule(rule, text_a, sizeof text_a) !=
-                         policy_format_rule(other, text_b, sizeof text_b) ||
-                     strcmp(text_a, text_b) != 0;
-    }
-    return count;
-}
-
 /* Says once that the file is not what is in force. */
 static void compare_file(struct daemon *daemon, const struct settings_entry *rules)
 {
@@ -210,14 +192,16 @@ static void compare_file(struct daemon *daemon, const struct settings_entry *rul
         policy_compile_zoned(daemon->rules_text, daemon->rules_len, alloc_heap(), zones_system(),
                              &file, &place) != 0)
         return;
-    if (policy_digest(file) != policy_digest(mine))
+    struct policy_diff diff = {.rules = {NULL, NULL, NULL}};
+    if (policy_digest(file) != policy_digest(mine) &&
+        policy_compare(mine, file, alloc_heap(), 0, &diff) == 0)
         log_printf(daemon->log, LOG_LEVEL_WARN,
                    "in force are the cluster's rules, version %u by %.*s, not those of %s, which "
-                   "has %zu rules more, %zu fewer and %zu changed: `tidegate rules diff FILE` "
+                   "has %u rules more, %u fewer and %u changed: `tidegate rules diff FILE` "
                    "shows them, `tidegate rules apply FILE` or SIGHUP puts them in force",
                    settings_version_shown(rules->version), (int)rules->author.len,
-                   rules->author.data, daemon->config->rules, count_other(file, mine, false),
-                   count_other(mine, file, false), count_other(file, mine, true));
+                   rules->author.data, daemon->config->rules, diff.counts[POLICY_ADDED],
+                   diff.counts[POLICY_REMOVED], diff.counts[POLICY_CHANGED]);
     policy_free(&file);
 }
 
