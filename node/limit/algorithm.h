@@ -16,6 +16,9 @@
  * O5  `merge` adds what another writer took since both had `base`: cell + (other - base), as of
  * now. It never lowers the cell, adds nothing if other is base, and leaves no less than `other`
  * unless this side gave tokens back meanwhile. Where it must round or guess, it takes too much.
+ * O6  `undo` takes out of the cell what is left of the charge that the mark names, and nothing of
+ * what others were granted: what time has given back already, and what cannot be found any more
+ * (its window is over, the rule has changed), stays as it is. When in doubt it leaves too much.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H
@@ -76,6 +79,15 @@ struct limit_request {
     uint8_t flags;
 };
 
+/* What is to be undone of a charge. */
+struct limit_undo {
+    uint64_t cost; /* tokens of it */
+    int64_t now_ns;
+    const struct limit_mark *mark;
+    uint64_t given_ns; /* that were given back since on keys like this one, and perhaps on this one;
+                        * UINT64_MAX: not known */
+};
+
 /* What apply did to the cell. LOWERED: it now says less than copies elsewhere may. */
 enum limit_change { LIMIT_SAME = 0, LIMIT_CHANGED = 1, LIMIT_LOWERED = 2 };
 
@@ -100,6 +112,12 @@ struct limit_ops {
      * LIMIT_SAME, LIMIT_CHANGED or TG_EFULL (O3). */
     int (*merge)(struct limit_memory *memory, struct limit_cell *cell, struct bytes_reader *base,
                  struct bytes_reader *other, int64_t now_ns);
+    /* Names what `apply` has just charged: `place` and `part`; the engine fills in the rest. */
+    void (*mark)(const struct limit_memory *memory, const struct limit_cell *cell,
+                 const struct limit_plan *plan, struct limit_mark *mark);
+    /* Gives that back (O6). LIMIT_SAME or LIMIT_LOWERED. */
+    int (*undo)(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
+                const struct limit_undo *undo);
 };
 
 /* The ops of an algorithm number, or NULL. */

@@ -12,6 +12,11 @@
  *      |  \--absent--------> ABSENT for all
  *      \--some deny--------> report rows as they stand; COUNT_DENIED rows are charged
  *
+ * A charge whose row asks for a mark can be undone exactly, later and whatever came between: the
+ * algorithm finds it by the mark. A bucket cannot tell what its debt would be without the charge
+ * unless it knows how much others gave back meanwhile; so the table keeps sums of that, which many
+ * keys share: the more a sum has grown, the less an undo gives back.
+ *
  * I1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
  * I2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
  */
@@ -32,6 +37,7 @@ struct row {
     struct hash128 id;
     uint32_t vnode;
     const struct limit *limit;
+    struct limit_mark *mark;
     struct limit_request request;
 };
 
@@ -125,6 +131,63 @@ static void row_refuse(struct table *table, struct limit_decision *out)
     decision_blank(out, LIMIT_NO_ROOM);
 }
 
+/* -- marks -------------------------------------------------------------------------------- */
+
+static uint64_t *given_of(struct table *table, struct hash128 id)
+{
+    return &table->given_ns[id.lo % TABLE_GIVEN];
+}
+
+/* The key's debt was lowered from what the slot still says to `cell`. Only a state that is one time
+ * needs to know, and that is never wide. */
+static __attribute__((noinline)) void note_given(struct table *table, const struct row *row,
+                                                 const struct slot *slot,
+                                                 const struct limit_cell *cell)
+{
+    const struct limit_cell before = slot_cell(slot);
+    if (before.wide || cell->wide)
+        return;
+    const struct limit_ops *ops = algorithm_ops(row->limit->algorithm);
+    const int64_t from_ns = ops->expires(&table->memory, &before);
+    const int64_t now_ns = row->request.now_ns;
+    int64_t to_ns = ops->expires(&table->memory, cell);
+    to_ns = to_ns > now_ns ? to_ns : now_ns;
+    if (from_ns > to_ns)
+        *given_of(table, row->id) += (uint64_t)(from_ns - to_ns) + 1;
+}
+
+static __attribute__((noinline)) void row_mark(struct table *table, const struct row *row,
+                                               const struct limit_plan *plan,
+                                               const struct limit_cell *cell)
+{
+    *row->mark =
+        (struct limit_mark){.given = *given_of(table, row->id), .at_ns = row->request.now_ns};
+    if (plan->ops->mark != NULL)
+        plan->ops->mark(&table->memory, cell, plan, row->mark);
+}
+
+/* Gives back what the row's mark names, and tells how the limit stands then. */
+static __attribute__((noinline)) int plan_undo(struct table *table, const struct limit_plan *plan,
+                                               struct limit_cell *cell, const struct row *row,
+                                               struct limit_decision *out)
+{
+    if (plan->ops->undo == NULL)
+        return plan->ops->apply(&table->memory, cell, plan, &row->request, out);
+    const struct limit_undo undo = {
+        .cost = row->request.cost,
+        .now_ns = row->request.now_ns,
+        .mark = row->mark,
+        .given_ns = row->mark->given == LIMIT_GIVEN_UNKNOWN
+                        ? UINT64_MAX
+                        : *given_of(table, row->id) - row->mark->given,
+    };
+    const struct limit_request look = {.now_ns = undo.now_ns, .operation = OPERATION_PEEK};
+    const int change = plan->ops->undo(&table->memory, cell, plan, &undo);
+    const int looked = plan->ops->apply(&table->memory, cell, plan, &look, out);
+    ASSERT(change >= 0 && looked == LIMIT_SAME);
+    return change;
+}
+
 /* Decides and applies one row by the plan of its limit. */
 static inline __attribute__((always_inline)) void row_apply_plan(struct table *table,
                                                                  const struct row *row,
@@ -140,12 +203,18 @@ static inline __attribute__((always_inline)) void row_apply_plan(struct table *t
         }
         slot->kind |= KIND_REFERENCED;
         struct limit_cell cell = slot_cell(slot);
-        const int change = plan_apply(table, plan, &cell, &row->request, number, out);
+        const int change = __builtin_expect(row->request.flags & LIMIT_UNDO, 0) != 0
+                               ? plan_undo(table, plan, &cell, row, out)
+                               : plan_apply(table, plan, &cell, &row->request, number, out);
         if (change < 0) {
             row_refuse(table, out);
         } else if (change != LIMIT_SAME) {
+            if (__builtin_expect(change == LIMIT_LOWERED, 0))
+                note_given(table, row, slot, &cell);
             slot_set_cell(slot, &cell);
             table_changed(table, number, change == LIMIT_LOWERED);
+            if (__builtin_expect(row->request.flags & LIMIT_MARK, 0) != 0)
+                row_mark(table, row, plan, &cell);
         }
         return;
     }
@@ -153,10 +222,12 @@ static inline __attribute__((always_inline)) void row_apply_plan(struct table *t
         decision_blank(out, LIMIT_ABSENT);
         return;
     }
-    struct limit_cell cell = {0};
+    struct limit_cell cell = {0}; /* of which an undo, like a refund, takes nothing */
     const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, out);
     if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
         row_refuse(table, out);
+    else if (change != LIMIT_SAME && (row->request.flags & LIMIT_MARK) != 0)
+        row_mark(table, row, plan, &cell);
 }
 
 /* Says of a soft limit what is left of it as written, and whether it is exceeded. */
@@ -194,6 +265,7 @@ static struct row row_as_peek(const struct row *row, uint64_t cost)
     struct row peek = *row;
     peek.request.operation = OPERATION_PEEK;
     peek.request.cost = cost;
+    peek.request.flags &= (uint8_t)~LIMIT_UNDO;
     return peek;
 }
 
@@ -321,6 +393,7 @@ static inline struct row batch_row(const struct table *table, const struct limit
         .id = batch->ids[i],
         .vnode = batch->vnodes[i],
         .limit = batch->limits[i],
+        .mark = batch->marks == NULL ? NULL : &batch->marks[i],
         .request = {.cost = batch->costs[i],
                     .lease = batch->leases == NULL ? 0 : batch->leases[i],
                     .now_ns = now_ns,

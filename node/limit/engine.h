@@ -22,6 +22,8 @@ enum limit_flag {
     LIMIT_AT_MOST = 1,      /* take what there is, up to cost; `granted` says how many */
     LIMIT_LOADED = 2,       /* the disk was asked: a key absent from the table is new */
     LIMIT_COUNT_DENIED = 4, /* a denied check is charged all the same, as a hit would be */
+    LIMIT_MARK = 32,        /* the row's mark is to name what is charged */
+    LIMIT_UNDO = 64,        /* a refund of that charge and of no other: what the row's mark names */
 };
 
 enum limit_status {
@@ -32,9 +34,22 @@ enum limit_status {
 
 #define LIMIT_RETRY_NEVER (-1) /* this cost can never be admitted */
 
-/* `count` rows. Columns stay the caller's and are only read. operations NULL = all checks,
- * flags NULL = 0, groups NULL = every row on its own. A group is a run of equal numbers; its rows
- * are the limits that one request meets (distinct ids; LIMIT_GROUP_MAX rows at most). */
+/* Names one charge on one key, so that it can be given back exactly (LIMIT_UNDO): never what others
+ * were granted, nor what time has given back already. What is in it is the algorithm's business.
+ * Whoever undoes a charge twice gives back twice: that it is done once is the caller's part. */
+struct limit_mark {
+    uint64_t place; /* where in the state the charge is */
+    uint64_t given; /* what had been given back before, on keys like this one */
+    int64_t at_ns;  /* when it was made */
+    uint32_t part;
+};
+
+/* In `given`: the charge was made in another table. */
+#define LIMIT_GIVEN_UNKNOWN UINT64_MAX
+
+/* `count` rows. Columns stay the caller's and are only read, but for marks. operations NULL = all
+ * checks, flags NULL = 0, groups NULL = every row on its own. A group is a run of equal numbers;
+ * its rows are the limits that one request meets (distinct ids; LIMIT_GROUP_MAX rows at most). */
 struct limit_batch {
     size_t count;
     const struct hash128 *ids;
@@ -45,6 +60,8 @@ struct limit_batch {
     const uint8_t *flags;      /* enum limit_flag */
     const uint32_t *groups;
     const uint64_t *leases; /* of rows with a concurrency limit: which lease; NULL: none has one */
+    struct limit_mark *marks; /* read where LIMIT_UNDO, written where LIMIT_MARK and a check was
+                               * allowed with a cost; NULL: no row has such a flag */
 };
 
 enum { LIMIT_GROUP_MAX = 32 };

@@ -443,6 +443,29 @@ static int fixed_merge(struct limit_memory *memory, struct limit_cell *cell,
     return fixed_store(memory, cell, &merged) != 0 ? TG_EFULL : LIMIT_CHANGED;
 }
 
+static void fixed_mark(const struct limit_memory *memory, const struct limit_cell *cell,
+                       const struct limit_plan *plan, struct limit_mark *mark)
+{
+    (void)plan;
+    const struct fixed fixed = fixed_load(memory, cell);
+    mark->place = fixed.key;
+    mark->part = fixed.exponent << 1 | fixed.first;
+}
+
+/* A charge is in its window; when that is over it is gone. */
+static int fixed_undo(struct limit_memory *memory, struct limit_cell *cell,
+                      const struct limit_plan *plan, const struct limit_undo *undo)
+{
+    (void)plan;
+    struct fixed fixed = fixed_load(memory, cell);
+    if (fixed.count == 0 || undo->cost == 0 || fixed.key != undo->mark->place ||
+        (fixed.exponent << 1 | fixed.first) != undo->mark->part)
+        return LIMIT_SAME;
+    fixed.count = sat_subu(fixed.count, undo->cost);
+    const int rc = fixed_store(memory, cell, &fixed); /* never wider than it was */
+    return rc != 0 ? rc : LIMIT_LOWERED;
+}
+
 const struct limit_ops fixed_window_ops = {
     .prepare = fixed_prepare,
     .apply = fixed_apply,
@@ -452,4 +475,6 @@ const struct limit_ops fixed_window_ops = {
     .put = fixed_put,
     .get = fixed_get,
     .merge = fixed_merge,
+    .mark = fixed_mark,
+    .undo = fixed_undo,
 };

@@ -18,6 +18,12 @@
  * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
  *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
  *
+ * I4  An undo at time u of a charge of c tokens made at t gives back no more than the charge still
+ *     adds to the debt. That is c * p, less the time in [t, u] in which the bucket would have been
+ *     full without it, of which two bounds are known: it is at most u - t; and the debt that was
+ *     there at t, charge included, has not drained by more than u - t, but for what was given back
+ *     of it since. So at least max(c * p - (u - t), debt(t) - (u - t) - given back) is still there.
+ *
  * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
  * allowed request finds is what is still to be served before it, and therefore its delay.
  *
@@ -357,6 +363,48 @@ static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
     return LIMIT_CHANGED;
 }
 
+static void gcra_mark(const struct limit_memory *memory, const struct limit_cell *cell,
+                      const struct limit_plan *plan, struct limit_mark *mark)
+{
+    (void)memory;
+    (void)plan;
+    mark->place = cell_u64(cell);
+    mark->part = cell->word[2];
+}
+
+/* Of the debt that the mark tells of, what has not drained: the second bound of I4. */
+static unsigned __int128 gcra_undrained(const struct limit_cell *cell,
+                                        const struct limit_plan *plan,
+                                        const struct limit_undo *undo)
+{
+    const uint32_t number = undo->mark->part >> RATE_FRACTION_BITS;
+    const uint64_t gone_ns = sat_addu((uint64_t)undo->now_ns, undo->given_ns);
+    if (number == 0 || number != plan->rate || number != cell->word[2] >> RATE_FRACTION_BITS ||
+        undo->mark->place < gone_ns)
+        return 0; /* the rate is another one: what the debt was then says little */
+    return (unsigned __int128)(undo->mark->place - gone_ns) * plan->q +
+           (undo->mark->part & FRACTION_MASK);
+}
+
+static int gcra_undo(struct limit_memory *memory, struct limit_cell *cell,
+                     const struct limit_plan *plan, const struct limit_undo *undo)
+{
+    const unsigned __int128 debt = gcra_debt(memory, cell, plan, undo->now_ns);
+    const unsigned __int128 charge = (unsigned __int128)undo->cost * plan->p;
+    const uint64_t since_ns =
+        undo->now_ns > undo->mark->at_ns ? (uint64_t)(undo->now_ns - undo->mark->at_ns) : 0;
+    const unsigned __int128 since = (unsigned __int128)since_ns * plan->q;
+    const unsigned __int128 undrained = gcra_undrained(cell, plan, undo);
+    unsigned __int128 back = charge > since ? charge - since : 0;
+    back = back > undrained ? back : undrained;
+    back = back < charge ? back : charge;
+    back = back < debt ? back : debt;
+    if (back == 0)
+        return LIMIT_SAME;
+    gcra_store(memory, cell, plan, undo->now_ns, debt - back);
+    return LIMIT_LOWERED;
+}
+
 const struct limit_ops gcra_ops = {
     .prepare = gcra_prepare,
     .apply = gcra_apply,
@@ -366,6 +414,8 @@ const struct limit_ops gcra_ops = {
     .put = gcra_put,
     .get = gcra_get,
     .merge = gcra_merge,
+    .mark = gcra_mark,
+    .undo = gcra_undo,
 };
 
 const struct limit_ops leaky_bucket_ops = {
@@ -377,4 +427,6 @@ const struct limit_ops leaky_bucket_ops = {
     .put = gcra_put,
     .get = gcra_get,
     .merge = gcra_merge,
+    .mark = gcra_mark,
+    .undo = gcra_undo,
 };

@@ -361,6 +361,40 @@ static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
     return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
+/* Names the grid of a block, so that a sub-window of another one is not taken for it. */
+static uint32_t grid_of(uint64_t window_ns, unsigned cut)
+{
+    return (uint32_t)hash_mix64(window_ns << 8 ^ cut);
+}
+
+static void buckets_mark(const struct limit_memory *memory, const struct limit_cell *cell,
+                         const struct limit_plan *plan, struct limit_mark *mark)
+{
+    mark->place = buckets_of(memory, cell)->newest; /* it was counted there just now */
+    mark->part = grid_of(plan->limit.window_ns, plan->cut);
+}
+
+/* A charge is in its sub-window, as long as the ring holds that. */
+static int buckets_undo(struct limit_memory *memory, struct limit_cell *cell,
+                        const struct limit_plan *plan, const struct limit_undo *undo)
+{
+    struct buckets *buckets = buckets_of(memory, cell);
+    const uint64_t index = undo->mark->place;
+    (void)plan;
+    if (buckets == NULL || grid_of(buckets->window_ns, buckets->cut) != undo->mark->part ||
+        index < oldest_of(buckets) || index > buckets->newest)
+        return LIMIT_SAME;
+    const uint64_t have = count_at(buckets, index);
+    const uint64_t less = have < undo->cost ? have : undo->cost;
+    if (less == 0)
+        return LIMIT_SAME;
+    set_count(buckets, index, have - less);
+    buckets->total -= less;
+    if (buckets->total == 0)
+        algorithm_release_block(memory, cell);
+    return LIMIT_LOWERED;
+}
+
 static int64_t buckets_expires(const struct limit_memory *memory, const struct limit_cell *cell)
 {
     const struct buckets *buckets = buckets_of(memory, cell);
@@ -509,4 +543,6 @@ const struct limit_ops sliding_buckets_ops = {
     .put = buckets_put,
     .get = buckets_get,
     .merge = buckets_merge,
+    .mark = buckets_mark,
+    .undo = buckets_undo,
 };

@@ -271,6 +271,63 @@ static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
     return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
+static void log_mark(const struct limit_memory *memory, const struct limit_cell *cell,
+                     const struct limit_plan *plan, struct limit_mark *mark)
+{
+    mark->place = log_of(memory, cell)->last; /* it was appended just now */
+    mark->part = (uint32_t)plan->quantum_ns;
+}
+
+/* Takes up to `count` events out of the entry at `at`; returns how many. */
+static uint32_t log_take_out(struct log *log, uint32_t at, uint64_t count)
+{
+    const struct log_entry entry = log_entry(log, at);
+    const uint32_t taken = count < entry.events ? (uint32_t)count : entry.events;
+    const uint32_t left = entry.events - taken;
+    uint32_t gone = 0; /* words */
+    if (left == 0) {
+        gone = entry.words;
+    } else if (left == 1 && entry.words == 2) {
+        *log_word(log, at) &= LOG_TIME_MASK;
+        at++;
+        gone = 1;
+    } else {
+        *log_word(log, at + 1) = left;
+    }
+    for (uint32_t i = at; gone > 0 && i + gone < log->words; i++)
+        *log_word(log, i) = *log_word(log, i + gone);
+    log->words -= gone;
+    log->total -= taken;
+    return taken;
+}
+
+/* A charge is found by its time: events of one moment are all alike. From the newest on, for it is
+ * among the newest. */
+static int log_undo(struct limit_memory *memory, struct limit_cell *cell,
+                    const struct limit_plan *plan, const struct limit_undo *undo)
+{
+    struct log *log = log_of(memory, cell);
+    uint64_t left = undo->cost;
+    (void)plan;
+    if (log == NULL || (uint32_t)log_quantum_ns(log->window_ns) != undo->mark->part)
+        return LIMIT_SAME; /* none, or the rule's window has changed */
+    for (uint32_t end = log->words; end > 0 && left > 0;) {
+        const bool run = end >= 2 && (*log_word(log, end - 2) & LOG_RUN) != 0;
+        const uint32_t at = end - (run ? 2 : 1);
+        const uint64_t time = log_entry(log, at).time;
+        if (time < undo->mark->place)
+            break;
+        if (time == undo->mark->place)
+            left -= log_take_out(log, at, left);
+        end = at;
+    }
+    if (left == undo->cost)
+        return LIMIT_SAME;
+    if (log->words == 0)
+        algorithm_release_block(memory, cell);
+    return LIMIT_LOWERED;
+}
+
 static int64_t log_expires(const struct limit_memory *memory, const struct limit_cell *cell)
 {
     const struct log *log = log_of(memory, cell);
@@ -367,4 +424,6 @@ const struct limit_ops sliding_log_ops = {
     .put = log_put,
     .get = log_get,
     .merge = log_merge,
+    .mark = log_mark,
+    .undo = log_undo,
 };

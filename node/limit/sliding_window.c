@@ -315,6 +315,37 @@ static int sliding_merge(struct limit_memory *memory, struct limit_cell *cell,
     return sliding_store(memory, cell, &merged) != 0 ? TG_EFULL : LIMIT_CHANGED;
 }
 
+static void sliding_mark(const struct limit_memory *memory, const struct limit_cell *cell,
+                         const struct limit_plan *plan, struct limit_mark *mark)
+{
+    const struct sliding sliding = sliding_load(memory, cell);
+    (void)plan;
+    mark->place = sliding.key;
+    mark->part = sliding.exponent;
+}
+
+/* A charge is in its window, be that the current one or the one before. */
+static int sliding_undo(struct limit_memory *memory, struct limit_cell *cell,
+                        const struct limit_plan *plan, const struct limit_undo *undo)
+{
+    const uint64_t window_ns = plan->limit.window_ns;
+    struct sliding sliding = sliding_load(memory, cell);
+    if (sliding.exponent != undo->mark->part || sliding.exponent != plan->exponent)
+        return LIMIT_SAME; /* the rule's window has changed */
+    const int64_t start_ns = window_key_start_ns(sliding.key, sliding.exponent, window_ns);
+    const int64_t mark_ns = window_key_start_ns(undo->mark->place, sliding.exponent, window_ns);
+    uint64_t *count = NULL;
+    if (sliding.key == undo->mark->place)
+        count = &sliding.current;
+    else if (mark_ns + (int64_t)window_ns == start_ns)
+        count = &sliding.previous;
+    if (count == NULL || *count == 0 || undo->cost == 0)
+        return LIMIT_SAME;
+    *count = sat_subu(*count, undo->cost);
+    const int rc = sliding_store(memory, cell, &sliding); /* never wider than it was */
+    return rc != 0 ? rc : LIMIT_LOWERED;
+}
+
 const struct limit_ops sliding_window_ops = {
     .prepare = sliding_prepare,
     .apply = sliding_apply,
@@ -324,4 +355,6 @@ const struct limit_ops sliding_window_ops = {
     .put = sliding_put,
     .get = sliding_get,
     .merge = sliding_merge,
+    .mark = sliding_mark,
+    .undo = sliding_undo,
 };

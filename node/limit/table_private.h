@@ -94,6 +94,8 @@ struct sweep {
     uint8_t all; /* passes until it has found what is dirty in all vnodes: its ring was full */
 };
 
+enum { TABLE_GIVEN = 256 }; /* keys share the sums of what was given back, so many there are */
+
 struct table {
     const struct allocator *allocator;
     size_t bytes_max;
@@ -132,6 +134,8 @@ struct table {
     uint32_t fading;  /* vnodes that are */
     bool missed_news; /* some vnode's `missed` has grown */
     bool vanished_news;
+
+    uint64_t given_ns[TABLE_GIVEN]; /* by keys: debt that was given back, at least; engine.c */
 
     uint64_t evicted;
     uint64_t forgotten;

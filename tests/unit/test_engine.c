@@ -53,7 +53,7 @@ static void step(struct table *table, int64_t now_ns)
 {
     const struct limit_batch batch = {
         columns.count,      columns.ids,   columns.vnodes, columns.limits, columns.costs,
-        columns.operations, columns.flags, columns.groups, NULL,
+        columns.operations, columns.flags, columns.groups, NULL,           NULL,
     };
     struct limit_decisions out = {
         columns.status,    columns.allowed, columns.limit,          columns.used,
