@@ -124,6 +124,16 @@ static void put_members_count(const struct control *control, struct mp_writer *w
     put_field_uint(writer, "left", stats.left);
 }
 
+enum { SEVERAL_FIELDS = 3 };
+
+/* Of requests whose rules several nodes decide. */
+static void put_several(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    put_field_uint(writer, "several", stats->several);
+    put_field_uint(writer, "undo_resent", stats->undo_resent);
+    put_field_uint(writer, "undo_unknown", stats->undo_unknown);
+}
+
 static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
 {
     const struct {
@@ -190,9 +200,10 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"parts_waiting", stats->parts_waiting},
         {"peers_left_out", stats->peers_left_out},
     };
-    mp_put_map(writer, sizeof fields / sizeof *fields);
+    mp_put_map(writer, sizeof fields / sizeof *fields + SEVERAL_FIELDS);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         put_field_uint(writer, fields[i].name, fields[i].value);
+    put_several(stats, writer);
 }
 
 /* How far complete copies are, of all shards; what lasts longest tells when the node is done. */

@@ -18,13 +18,16 @@
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
  * D9  What waited, what gives back, and all of the plane of quorum, is looked up even if it is a
- *     first copy: a repeated one may have been decided before it. What gives back for an attempt is
- *     looked up by that attempt, for each does.
- * D10 In the plane of quorum, what was granted in a term that is over is not given back: a later
- *     attempt may have been told of it in that term, and only that term's memory knows.
+ *     first copy: a repeated one may have been decided before it.
+ * D10 An undo gives back what the memory of reservations says that its attempt alone was granted
+ *     and still holds (reserve.h), and in the same breath that is so no more. So a repeated one
+ *     does nothing, and nothing is given back of which nothing is known: of another term of the
+ *     plane of quorum, which that term's memory alone knows, nor of a state that this one does
+ *     not descend from.
  * D11 The id of a lease is a hash of the request's identity under the cluster's secret. So every
  *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
  *     answer need not carry it, and nobody else can guess it.
+ * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
  */
 #include <string.h>
 
@@ -43,8 +46,9 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->again = 0;
     item->attempt = 0;
     item->recalled = false;
-    item->kept = false;
     item->explains = false;
+    item->several = false;
+    item->undo = false;
     item->parts = 0;
     item->first = batch->count;
     item->count = 0;
@@ -71,6 +75,28 @@ uint64_t decide_lease(const struct shard *shard, const struct forward *forward)
     return named ? forward->cost : decide_lease_of(shard, &forward->retry);
 }
 
+/* A row of one of several parts: it is marked, so that it can be undone, or undoes one that was. */
+static void reserve_row(struct batch *batch, const struct batch_item *item, uint32_t row,
+                        uint32_t limit)
+{
+    if (!item->undo) {
+        if (batch->operations[row] == OPERATION_CHECK &&
+            (item->part != POOL_NONE || item->from_peer))
+            batch->flags[row] |= LIMIT_MARK;
+        return;
+    }
+    batch->costs[row] = item->gives;
+    if (item->gives > 0) {
+        batch->flags[row] |= LIMIT_UNDO;
+        batch->marks[row] = item->reservation.marks[limit];
+        if (item->elsewhere)
+            batch->marks[row].given = LIMIT_GIVEN_UNKNOWN;
+    } else {
+        batch->operations[row] = OPERATION_PEEK;
+        batch->flags[row] |= LIMIT_LOADED; /* the disk need not be asked for that */
+    }
+}
+
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded)
 {
@@ -85,10 +111,12 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
         if (__builtin_expect(forward->limits[i].algorithm == ALGORITHM_CONCURRENCY, 0))
             batch->leases[row] = decide_lease(shard, forward);
-        batch->operations[row] = item->recalled || item->kept ? OPERATION_PEEK : forward->operation;
+        batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
         batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         if ((loaded & 1u << i) != 0)
             batch->flags[row] |= LIMIT_LOADED;
+        if (item->several)
+            reserve_row(batch, item, row, i);
         batch->groups[row] = batch->item_count;
     }
     item->operation = forward->operation;
@@ -100,34 +128,46 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
     item->ends[item->parts++] = item->count;
 }
 
+static bool undoes(const struct forward *forward)
+{
+    return (forward->retry.part & RETRY_UNDO) != 0;
+}
+
 /* D4: a repeated forward may have its first copy in the very batch; and a first copy that is looked
  * up (D9) a repeated one. */
 static void run_before_repeated(struct shard *shard, const struct forward *forward, bool is_part,
                                 struct effects *effects)
 {
+    const struct batch *batch = &shard->batch;
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0;
-    if ((repeated && shard->batch.item_count > 0) ||
-        ((is_part || decide_gives_back(forward)) && shard->batch.has_repeated))
+    if ((repeated && batch->item_count > 0) ||
+        ((is_part || decide_gives_back(forward)) && batch->has_repeated) ||
+        (undoes(forward) && batch->has_several)) /* D12 */
         decide_run(shard, effects);
 }
 
 bool decide_only_once(const struct shard *shard, const struct forward *forward)
 {
     return vnodes_quorum(shard, forward->vnode) && (forward->flags & FORWARD_RETRY) != 0 &&
-           decide_gives_back(forward);
+           decide_gives_back(forward) && !undoes(forward); /* D10: that may be repeated */
 }
 
 /* Under which key the first answer is remembered. What was decided in another term may not be part
  * of what is counted now, so in the plane of quorum the term belongs to the key (D6). */
-static struct retry_key retry_key_of(const struct shard *shard, const struct forward *forward)
+static struct retry_key key_of(const struct shard *shard, const struct retry_key *retry,
+                               uint32_t vnode, struct hash128 id, bool several)
 {
-    struct retry_key key = forward->retry;
-    if (vnodes_quorum(shard, forward->vnode)) {
-        const struct term *term = &shard->vnodes[forward->vnode].term;
-        key.session ^=
-            hash_mix64(term->number ^ term->epoch << 40 ^ (uint64_t)forward->vnode << 20);
+    struct retry_key key = several ? reserve_key(retry, id) : *retry;
+    if (vnodes_quorum(shard, vnode)) {
+        const struct term *term = &shard->vnodes[vnode].term;
+        key.session ^= hash_mix64(term->number ^ term->epoch << 40 ^ (uint64_t)vnode << 20);
     }
     return key;
+}
+
+static struct retry_memory *memory_of(struct shard *shard, bool several)
+{
+    return several ? &shard->reserves.answers : &shard->retries;
 }
 
 /* The attempt that the group belongs to: what is sent or waits keeps its ticket (retry.h). Only
@@ -142,36 +182,66 @@ static uint16_t attempt_of(const struct shard *shard, const struct batch_item *i
 /* Whether the group was decided before, and how (D9). */
 static bool look_up(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
-    const int64_t now_ns = shard->now_ns;
     const bool waited = item->part != POOL_NONE;
-    if (forward->operation == OPERATION_PEEK)
+    if (forward->operation == OPERATION_PEEK || undoes(forward))
         return false;
-    if ((forward->retry.part & RETRY_UNDO) != 0)
-        return retry_told(&shard->retries, &item->retry, item->attempt, now_ns, &item->memory);
     if (item->again == 0 && !waited && !decide_gives_back(forward) &&
         !vnodes_quorum(shard, forward->vnode))
         return false;
-    return retry_recall(&shard->retries, &item->retry, item->attempt, now_ns, &item->memory);
+    return retry_recall(memory_of(shard, item->several), &item->key, item->attempt, shard->now_ns,
+                        &item->memory);
+}
+
+/* Whether what is held of the vnode contains what was charged in that term up to that seq. */
+static bool contains(const struct shard *shard, uint32_t number, const struct term *term,
+                     uint64_t seq)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (term_compare(term, &vnode->term) == 0)
+        return true;
+    return term_compare(term, &vnode->base_state) == 0 && seq <= vnode->base_seq;
+}
+
+/* What the undo is to give back (D10); `cost` is what stays. */
+static void prepare_undo(struct shard *shard, struct batch_item *item,
+                         const struct forward *forward)
+{
+    const struct vnode *vnode = &shard->vnodes[forward->vnode];
+    struct reservation *what = &item->reservation;
+    struct retry_key key = item->key;
+    key.part &= (uint8_t)~RETRY_UNDO;
+    item->undo = true;
+    item->undo_for = forward->attempt;
+    item->gives = 0;
+    item->key = key;
+    const enum reserve_hold hold =
+        reserve_find(&shard->reserves, &key, forward->attempt, shard->now_ns, what);
+    const bool known = hold == RESERVE_ALONE && what->count == forward->limit_count &&
+                       contains(shard, forward->vnode, &what->term, what->seq);
+    if (known)
+        item->gives =
+            what->granted - (forward->cost < what->granted ? forward->cost : what->granted);
+    else if (hold != RESERVE_SHARED && item->again == 0)
+        shard->stats.undo_unknown++;
+    item->elsewhere = known && term_compare(&what->term, &vnode->term) != 0;
 }
 
 /* Looks the group up in the retry memory (D1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
-    item->retry = retry_key_of(shard, forward);
+    item->several = (forward->flags & FORWARD_SEVERAL) != 0 || undoes(forward);
+    item->retry = forward->retry;
+    item->key = key_of(shard, &forward->retry, forward->vnode, forward->ids[0], item->several);
     item->again = forward->flags & FORWARD_RETRY;
     item->attempt = attempt_of(shard, item);
     item->recalled = look_up(shard, item, forward);
     if (item->again != 0 || decide_gives_back(forward))
         shard->batch.has_repeated = true;
+    if (item->several)
+        shard->batch.has_several = true;
     shard->stats.retries_recalled += item->recalled;
-    if (item->recalled || (forward->retry.part & RETRY_UNDO) == 0)
-        return;
-    struct retry_key undone = item->retry;
-    struct retry_memory_entry granted;
-    undone.part &= (uint8_t)~RETRY_UNDO;
-    const bool unknown = !retry_look(&shard->retries, &undone, shard->now_ns, &granted);
-    item->kept = retry_release(&shard->retries, &undone, shard->now_ns) ||
-                 (unknown && vnodes_quorum(shard, forward->vnode)); /* D10 */
+    if (undoes(forward))
+        prepare_undo(shard, item, forward);
 }
 
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
@@ -179,10 +249,13 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
     struct part *part = parts_at(shard, index);
     run_before_repeated(shard, &part->forward, true, effects);
     if (decide_only_once(shard, &part->forward)) {
-        const struct retry_key key = retry_key_of(shard, &part->forward);
+        const struct forward *forward = &part->forward;
+        const bool several = (forward->flags & FORWARD_SEVERAL) != 0;
+        const struct retry_key key =
+            key_of(shard, &forward->retry, forward->vnode, forward->ids[0], several);
         const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
         struct retry_memory_entry first;
-        if (!retry_look(&shard->retries, &key, shard->now_ns, &first)) { /* D7 */
+        if (!retry_look(memory_of(shard, several), &key, shard->now_ns, &first)) { /* D7 */
             parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
             return;
         }
@@ -281,16 +354,43 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
     answer->soft = answer->allowed && batch->soft[row] != 0;
 }
 
+/* Notes the answer to a part of a request of several, and where its charges are. A group's parts
+ * were decided together: they need no undo. */
+static void remember_several(struct shard *shard, const struct batch_item *item, uint32_t part,
+                             const struct answer *answer)
+{
+    const struct batch *batch = &shard->batch;
+    const uint32_t first = item->first + (part == 0 ? 0 : item->ends[part - 1]);
+    const uint32_t vnode = item->vnodes[part];
+    const struct retry_key key =
+        item->parts == 1 ? item->key : key_of(shard, &item->retry, vnode, batch->ids[first], true);
+    const bool marked =
+        item->parts == 1 && answer->allowed && (batch->flags[first] & LIMIT_MARK) != 0;
+    const struct reservation what = {
+        .term = shard->vnodes[vnode].term,
+        .seq = table_vnode_seq(shard->table, vnode),
+        .granted = answer->granted,
+        .count = (uint8_t)(item->first + item->ends[part] - first),
+        .marks = marked ? &batch->marks[first] : NULL,
+    };
+    reserve_note(&shard->reserves, &key, item->attempt, answer->allowed, answer->limit_index,
+                 shard->now_ns, &what);
+}
+
 static void remember(struct shard *shard, const struct batch_item *item, uint8_t operation,
                      const struct answer *answer, uint32_t part)
 {
-    const bool peeked = operation == OPERATION_PEEK && !item->kept;
-    if (item->recalled || peeked || answer->status != ANSWER_DECIDED)
+    if (answer->status != ANSWER_DECIDED)
         return;
-    struct retry_key key = item->retry;
-    key.part = (uint8_t)(key.part + part);
-    retry_remember(&shard->retries, &key, item->attempt, answer->allowed, answer->limit_index,
-                   answer->granted, shard->now_ns);
+    if (item->undo)
+        reserve_undone(&shard->reserves, &item->key, item->undo_for, item->cost, shard->now_ns);
+    else if (item->recalled || operation == OPERATION_PEEK)
+        return;
+    else if (item->several)
+        remember_several(shard, item, part, answer);
+    else
+        retry_remember(&shard->retries, &item->key, item->attempt, answer->allowed,
+                       answer->limit_index, answer->granted, shard->now_ns);
 }
 
 static void count_decision(struct shard *shard, const struct answer *answer)
@@ -318,6 +418,8 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->retry.part = (uint8_t)(forward->retry.part + part);
     forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
     forward->flags |= item->again;
+    forward->flags |= item->several ? FORWARD_SEVERAL : 0;
+    forward->attempt = item->undo ? item->undo_for : 0;
     if (item->recalled) /* it was decided before: recall it again then */
         forward->flags |= FORWARD_RETRY;
     if (item->explains)
@@ -409,7 +511,7 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         const uint32_t end = item->first + item->ends[i];
         struct answer answer;
         make_answer(shard, item, first, end, &answer);
-        if (stands(batch, item, answer.allowed))
+        if (item->undo || stands(batch, item, answer.allowed))
             remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);
         explain_rows(shard, item, i, first, end, effects);
@@ -444,6 +546,7 @@ void decide_run(struct shard *shard, struct effects *effects)
         .flags = batch->flags,
         .groups = batch->groups,
         .leases = batch->leases,
+        .marks = batch->marks,
     };
     struct limit_decisions decisions = {
         .status = batch->status,
@@ -469,6 +572,7 @@ void decide_run(struct shard *shard, struct effects *effects)
     batch->count = 0;
     batch->item_count = 0;
     batch->has_repeated = false;
+    batch->has_several = false;
     batch->delivering = true;
     for (uint32_t i = 0; i < items; i++)
         deliver(shard, &batch->items[i], effects);

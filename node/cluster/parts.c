@@ -25,6 +25,8 @@
  *     that waits for anything else asks the disk anew.
  * P6  What the disk gave is in memory, and if it leaves again before the part is decided, the disk
  *     is asked again: a key is new only if the disk did not have it.
+ * P7  An undo is sent again until its decider acknowledges it, whatever it says before, for
+ *     SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h sees to that.
  */
 #include <string.h>
 
@@ -119,6 +121,7 @@ static void send(struct shard *shard, uint32_t index, uint16_t at, struct effect
     if (part->stood_in)
         part->generation = ++shard->generation; /* N3 of stand_in.c */
     part->stood_in = false;
+    shard->stats.undo_resent += part->undo && part->sends > 0;
     parts_send(shard, index, at, &part->forward, effects);
     if (part->sends < 2)
         part->sends++;
@@ -173,6 +176,8 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
     case ROUTE_NONE:
         if (stand_in_allowed(part))
             stand_in_dispatch(shard, index, effects);
+        else if (part->undo)
+            park(shard, part);
         else
             refuse(shard, index, effects);
         break;
@@ -221,9 +226,13 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
                   struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
-    if (part->undo) {
-        shard->stats.undone += answer->status == ANSWER_DECIDED;
-        shard->stats.undo_lost += answer->status != ANSWER_DECIDED;
+    const bool decided = answer->status == ANSWER_DECIDED;
+    if (part->undo && !decided && shard->now_ns < part->deadline_ns) {
+        part->forward.flags |= FORWARD_RETRY;
+        park(shard, part); /* P7 */
+    } else if (part->undo) {
+        shard->stats.undone += decided;
+        shard->stats.undo_lost += !decided;
         parts_free(shard, index);
     } else if (part->from_peer) {
         peer_put_answer(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
@@ -251,12 +260,9 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
     if (index == POOL_NONE)
         return;
     struct part *part = parts_at(shard, index);
-    const bool final =
-        answer->status == ANSWER_DECIDED ||
-        (answer->status == ANSWER_UNAVAILABLE && decide_only_once(shard, &part->forward));
     const bool refused = answer->status == ANSWER_UNAVAILABLE && part->stood_in;
-    if (refused || (part->undo && !final))
-        park(shard, part); /* N4 of stand_in.c; what is given back must arrive: try again */
+    if (refused)
+        park(shard, part); /* N4 of stand_in.c */
     else if (answer->status == ANSWER_UNAVAILABLE && stand_in_allowed(part))
         stand_in_dispatch(shard, index, effects);
     else
@@ -281,18 +287,20 @@ void parts_moved(struct shard *shard, uint64_t ticket)
     }
 }
 
-void parts_undo(struct shard *shard, uint32_t index, struct effects *effects)
+void parts_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
+    ASSERT((part->forward.flags & FORWARD_SEVERAL) != 0);
+    part->forward.attempt = parts_attempt(shard, index);
     part->undo = true;
     part->request = POOL_NONE;
     part->sibling = POOL_NONE;
     part->deadline_ns = shard->now_ns + SHARD_UNDO_NS;
     part->forward.operation = OPERATION_REFUND;
-    part->forward.cost = part->answer.granted;
-    part->forward.flags = 0;
+    part->forward.cost = keep;
+    part->forward.flags = FORWARD_SEVERAL;
     part->sends = 0;
-    part->forward.retry.part |= RETRY_UNDO; /* its own identity: it is done once as well */
+    part->forward.retry.part |= RETRY_UNDO;
     part->generation = ++shard->generation;
     parts_dispatch(shard, index, effects);
 }

@@ -64,6 +64,8 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
     bytes_put_u8(writer, forward->limit_count);
     for (uint32_t i = 0; i < forward->limit_count; i++)
         put_limit(writer, forward->ids[i], &forward->limits[i]);
+    if ((forward->retry.part & RETRY_UNDO) != 0)
+        bytes_put_u16(writer, forward->attempt);
 }
 
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
@@ -312,7 +314,9 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
         if (reader->failed || limit_validate(limit, error) != 0)
             return false;
     }
-    return true;
+    const bool undo = (forward->retry.part & RETRY_UNDO) != 0;
+    forward->attempt = undo ? bytes_get_u16(reader) : 0;
+    return !undo || forward->operation == OPERATION_REFUND;
 }
 
 static bool get_answer(struct bytes_reader *reader, struct peer_record *record)

@@ -10,6 +10,7 @@
  *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u32 patience_ms |
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
+ *             | u16 attempt, if it undoes one
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -116,6 +117,7 @@ enum forward_flags {
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
+    FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 
@@ -126,8 +128,9 @@ struct forward {
     uint8_t flags;
     uint8_t operation;
     uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
+    uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
-    uint64_t cost;
+    uint64_t cost; /* of an undo: tokens that stay */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];
 };

@@ -2,7 +2,13 @@
  *
  * Each item is resolved to parts: the inline limit, or one part a matching rule. An item whose
  * parts are all decided here is one all-or-nothing group of the engine. Otherwise each part goes
- * its own way, is charged at once, and a denial gives the others back (parts_undo).
+ * its own way, and all are charged at once, in one round trip. When all have answered, what is to
+ * stay is known: all of it, what the least of them granted (at_most), or nothing; the rest is
+ * undone, one by one, until each decider has acknowledged it (parts_undo, reserve.h).
+ *
+ *   user at n2  <--charge--+         +-- granted --+                +--undo--> acknowledged
+ *   ip at n5    <--charge--+-- item -+-- denied ---+--> denied -----+
+ *   team at n1  <--charge--+         +-- granted --+   (answered)   +--undo--> acknowledged
  *
  *   frame --> items --> policy --> parts --+--> batch ------------------> row of the item
  *                                          +--> wait (parts.c) --------->   |
@@ -14,6 +20,11 @@
  * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
  *     verdict that the rule's on_failure gives.
  * Q2  A malformed message is refused as a whole, with a sentence; nothing of it is charged.
+ * Q3  An item is allowed iff all its rules allow it. If one denies it, or cannot be asked in time,
+ *     none stays charged, but for what it denied itself and counts (count_denied); that holds when
+ *     replies and undos are lost, and not when this node dies before they are acknowledged: then
+ *     the charges stay until they drain. A charge meanwhile may make another request be denied.
+ * Q4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not undone.
  */
 #include <string.h>
 
@@ -75,13 +86,16 @@ static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
     return &block[item % SHARD_ROW_BLOCK];
 }
 
-/* Whether `answer` says more about the item than what the row shows. */
+/* Whether `answer` says more about the item than what the row shows: a denial the longest wait;
+ * else what it granted (at most), then what is left. */
 static bool says_more(const struct row *row, const struct answer *answer)
 {
     if (!row->shown)
         return true;
     if (answer->allowed != row->allowed)
         return !answer->allowed;
+    if (answer->allowed && row->granted_set && answer->granted != row->granted)
+        return answer->granted < row->granted;
     if (answer->allowed && answer->remaining != row->remaining)
         return answer->remaining < row->remaining;
     if (answer->allowed)
@@ -330,7 +344,21 @@ uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct poli
     return index;
 }
 
-/* All parts of the item are answered: a denial gives back what the others were granted. */
+/* What of the part's charge is to be undone: all if the item was denied, what others did not grant
+ * as well if it took at most so much. A denial that counts stays: that is what its rule says. */
+static bool owes_undo(const struct shard *shard, const struct row *row, const struct part *part)
+{
+    const bool several = (part->forward.flags & FORWARD_SEVERAL) != 0;
+    if (!several || part->forward.operation != OPERATION_CHECK || part->stood_in)
+        return false;
+    if (part->answer.status == ANSWER_DECIDED)
+        return part->answer.allowed && part->answer.granted > (row->allowed ? row->granted : 0);
+    /* In doubt: it may have been charged, though the answer did not come in time. */
+    const bool sent = part->sends > 0 || vnodes_quorum(shard, part->forward.vnode);
+    return sent && !row->allowed && shard->parts.used < SHARD_UNDO_PARTS_MAX;
+}
+
+/* All parts of the item are answered. */
 static void settle_item(struct shard *shard, struct row *row, struct effects *effects)
 {
     uint32_t index = row->first_part;
@@ -338,12 +366,8 @@ static void settle_item(struct shard *shard, struct row *row, struct effects *ef
     while (index != POOL_NONE) {
         struct part *part = parts_at(shard, index);
         const uint32_t next = part->sibling;
-        const bool charged = part->answer.status == ANSWER_DECIDED && part->answer.allowed &&
-                             part->answer.granted > 0 &&
-                             part->forward.operation == OPERATION_CHECK && !part->stood_in &&
-                             (part->forward.flags & FORWARD_COUNT_DENIED) == 0;
-        if (charged && !row->allowed)
-            parts_undo(shard, index, effects);
+        if (owes_undo(shard, row, part))
+            parts_undo(shard, index, row->allowed ? row->granted : 0, effects);
         else
             parts_free(shard, index);
         index = next;
@@ -443,6 +467,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         start_forward(shard, item, i, &out->parts[i]);
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
+        if (result->part_count > 1)
+            out->parts[i].flags |= FORWARD_SEVERAL;
         place(shard, rule->limits, rule->limit_count, &out->parts[i]);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
@@ -553,12 +579,19 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;
     group->retry = first->retry;
+    group->key = first->retry;
     group->again = first->flags & FORWARD_RETRY;
-    retry_prefetch(&shard->retries, &first->retry);
     const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first); /* D9 */
+    struct retry_memory *memory = &shard->retries;
+    if (resolved->count > 1) {
+        group->several = true;
+        group->key = reserve_key(&first->retry, first->ids[0]);
+        memory = &shard->reserves.answers;
+    }
+    retry_prefetch(memory, &group->key);
     if (repeated && first->operation != OPERATION_PEEK)
-        group->recalled = retry_recall(&shard->retries, &first->retry, group->attempt,
-                                       shard->now_ns, &group->memory);
+        group->recalled =
+            retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
     shard->stats.retries_recalled += group->recalled;
     for (uint32_t i = 0; i < resolved->count; i++)
         decide_rows(shard, resolved->rules[i], &resolved->parts[i], 0);
@@ -569,6 +602,7 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
 {
     const struct answer busy = {.status = ANSWER_BUSY};
     uint32_t parts[POLICY_PARTS_MAX];
+    shard->stats.several += resolved->count > 1;
     for (uint32_t i = 0; i < resolved->count; i++)
         parts[i] =
             requests_new_part(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i]);

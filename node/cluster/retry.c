@@ -20,9 +20,12 @@ static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key
     return tag == 0 ? 1 : tag;
 }
 
-static struct retry_memory_entry *set_of(const struct retry_memory *memory, uint64_t tag)
+/* The set of the tag, or the second one where there are two. */
+static struct retry_memory_entry *set_of(const struct retry_memory *memory, uint64_t tag,
+                                         uint32_t choice)
 {
-    return &memory->entries[(tag & (memory->sets - 1)) * RETRY_WAYS];
+    const uint64_t hash = choice == 0 ? tag : tag >> 32;
+    return &memory->entries[(hash & (memory->sets - 1)) * RETRY_WAYS];
 }
 
 static uint32_t ms_of(int64_t now_ns)
@@ -43,6 +46,7 @@ int retry_init(struct retry_memory *memory, const struct allocator *allocator,
     memory->allocator = allocator;
     memory->key = *key;
     memory->sets = sets;
+    memory->choices = 1;
     memory->entries = alloc_array(allocator, (size_t)sets * RETRY_WAYS, sizeof *memory->entries);
     return memory->entries == NULL ? TG_ENOMEM : 0;
 }
@@ -57,7 +61,7 @@ void retry_fini(struct retry_memory *memory)
 
 void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key)
 {
-    const struct retry_memory_entry *set = set_of(memory, tag_of(memory, key));
+    const struct retry_memory_entry *set = set_of(memory, tag_of(memory, key), 0);
     __builtin_prefetch(set, 1);
     __builtin_prefetch((const char *)set + 64, 1);
 }
@@ -91,21 +95,29 @@ static void keep_claims(const struct retry_memory_entry *older, struct retry_mem
         entry->claims = UINT8_MAX;
 }
 
-void retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                    bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
+/* Where the tag is, else a free place, else the oldest of those that it may take. */
+static struct retry_memory_entry *place_for(const struct retry_memory *memory, uint64_t tag,
+                                            uint32_t now_ms)
+{
+    struct retry_memory_entry *best = set_of(memory, tag, 0);
+    for (uint32_t choice = 0; choice < memory->choices; choice++) {
+        struct retry_memory_entry *set = set_of(memory, tag, choice);
+        for (uint32_t i = 0; i < RETRY_WAYS; i++) {
+            if (set[i].tag == tag)
+                return &set[i];
+            if (best->tag != 0 && (set[i].tag == 0 || now_ms - set[i].at_ms > now_ms - best->at_ms))
+                best = &set[i];
+        }
+    }
+    return best;
+}
+
+uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                        bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {
     const uint64_t tag = tag_of(memory, key);
     const uint32_t now_ms = ms_of(now_ns);
-    struct retry_memory_entry *set = set_of(memory, tag);
-    struct retry_memory_entry *place = &set[0];
-    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
-        if (set[i].tag == tag || set[i].tag == 0) {
-            place = &set[i];
-            break;
-        }
-        if (now_ms - set[i].at_ms > now_ms - place->at_ms)
-            place = &set[i];
-    }
+    struct retry_memory_entry *place = place_for(memory, tag, now_ms);
     if (place->tag != tag && young(place, now_ms))
         memory->dropped++;
     struct retry_memory_entry entry = {
@@ -120,16 +132,19 @@ void retry_remember(struct retry_memory *memory, const struct retry_key *key, ui
     if (place->tag == tag && young(place, now_ms))
         keep_claims(place, &entry);
     *place = entry;
+    return (uint32_t)(place - memory->entries);
 }
 
 static struct retry_memory_entry *find(const struct retry_memory *memory,
                                        const struct retry_key *key, int64_t now_ns)
 {
     const uint64_t tag = tag_of(memory, key);
-    struct retry_memory_entry *set = set_of(memory, tag);
-    for (uint32_t i = 0; i < RETRY_WAYS; i++)
-        if (set[i].tag == tag && young(&set[i], ms_of(now_ns)))
-            return &set[i];
+    for (uint32_t choice = 0; choice < memory->choices; choice++) {
+        struct retry_memory_entry *set = set_of(memory, tag, choice);
+        for (uint32_t i = 0; i < RETRY_WAYS; i++)
+            if (set[i].tag == tag && young(&set[i], ms_of(now_ns)))
+                return &set[i];
+    }
     return NULL;
 }
 
@@ -164,16 +179,42 @@ bool retry_told(const struct retry_memory *memory, const struct retry_key *key, 
     return out->claims == UINT8_MAX;
 }
 
-bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns)
+/* The place of `attempt` among those who were told, or how many these are. */
+static uint32_t name_of(const struct retry_memory_entry *entry, uint16_t attempt)
+{
+    uint32_t at = 0;
+    while (at < entry->attempts && entry->names[at] != attempt)
+        at++;
+    return at;
+}
+
+enum retry_hold retry_held(const struct retry_memory *memory, const struct retry_key *key,
+                           uint16_t attempt, int64_t now_ns, struct retry_memory_entry *out,
+                           uint32_t *index)
+{
+    const struct retry_memory_entry *entry = find(memory, key, now_ns);
+    if (entry == NULL || (name_of(entry, attempt) == entry->attempts && entry->claims < UINT8_MAX))
+        return RETRY_HELD_NOT;
+    *out = *entry;
+    *index = (uint32_t)(entry - memory->entries);
+    return entry->claims > 0 ? RETRY_HELD_SHARED : RETRY_HELD_ALONE;
+}
+
+void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                  uint64_t keep, int64_t now_ns)
 {
     struct retry_memory_entry *entry = find(memory, key, now_ns);
-    if (entry == NULL)
-        return false;
-    if (entry->claims == 0) {
+    if (entry == NULL || entry->claims == UINT8_MAX) /* R3 */
+        return;
+    const uint32_t at = name_of(entry, attempt);
+    if (at == entry->attempts)
+        return;
+    if (entry->claims == 0 && keep == 0) {
         memset(entry, 0, sizeof *entry);
-        return false;
-    }
-    if (entry->claims < UINT8_MAX) /* R3 */
+    } else if (entry->claims == 0) {
+        entry->granted = keep < entry->granted ? keep : entry->granted;
+    } else if (keep == 0) {
         entry->claims--;
-    return true;
+        entry->names[at] = entry->names[--entry->attempts];
+    }
 }

@@ -5,19 +5,19 @@
  * what was granted. The other numbers of an answer are read afresh.
  *
  * A request whose parts are decided in several places gives back what was granted when another
- * part was denied. Then the first answer is void: a later attempt is decided afresh. If another
- * attempt had been told of it before, the tokens stay for that one, and the giving back is void.
- * What a node sends again because no answer came is no other attempt, but the same; and a copy that
- * nobody sent before may be told what another attempt was granted while it waited. So an attempt
- * has a name, and the memory knows which ones it told.
+ * part was denied (reserve.h). Then the first answer is void: a later attempt is decided afresh. If
+ * another attempt had been told of it before, the tokens stay for that one, and the giving back is
+ * void. What a node sends again because no answer came is no other attempt, but the same; and a
+ * copy that nobody sent before may be told what another attempt was granted while it waited. So an
+ * attempt has a name, and the memory knows which ones it told.
  *
  * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
  *
- * R1  An entry younger than RETRY_KEEP_NS is found, unless its set took more than four newer ones
- *     in that time; such losses are counted.
- * R2  Tokens granted once and given back by n attempts are given back when the last of them does.
- * R3  An attempt claims an answer once, however often it is told of it. Where there is no room for
- *     its name, the tokens stay: too much is charged rather than too little.
+ * R1  An entry younger than RETRY_KEEP_NS is found, unless its set (or both its sets, where there
+ * is a choice) took more than four newer ones in that time; such losses are counted. R2  Tokens
+ * granted once and given back by n attempts are given back when the last of them does. R3  An
+ * attempt claims an answer once, however often it is told of it. Where there is no room for its
+ * name, the tokens stay: too much is charged rather than too little.
  */
 #ifndef NODE_CLUSTER_RETRY_H
 #define NODE_CLUSTER_RETRY_H
@@ -53,6 +53,7 @@ struct retry_memory {
     const struct allocator *allocator;
     struct retry_memory_entry *entries; /* [sets][RETRY_WAYS] */
     uint32_t sets;
+    uint32_t choices; /* sets that an entry may be in: 1, or 2 where none may be lost early */
     struct hash_key key;
     uint64_t dropped; /* entries that made room while still young */
 };
@@ -66,9 +67,9 @@ void retry_prefetch(const struct retry_memory *memory, const struct retry_key *k
 /* The name of the attempt that node `node` sends under `ticket`, however often. */
 uint16_t retry_attempt(uint64_t node, uint64_t ticket);
 /* Notes the answer to `key`, which `attempt` is told. If there was one already, those who were told
- * of that one claim this one. */
-void retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                    bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
+ * of that one claim this one. Returns the index of its entry. */
+uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                        bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
 /* True, and the entry, if `key` was answered within RETRY_KEEP_NS: `attempt` claims it. */
 bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                   int64_t now_ns, struct retry_memory_entry *out);
@@ -79,8 +80,21 @@ bool retry_look(const struct retry_memory *memory, const struct retry_key *key, 
  */
 bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                 int64_t now_ns, struct retry_memory_entry *out);
-/* An attempt gives back what `key` was granted: true if another one has claimed it, so that nothing
- * must be given back now; else the answer is forgotten. */
-bool retry_release(struct retry_memory *memory, const struct retry_key *key, int64_t now_ns);
+
+/* What `attempt` has of the answer to `key`. */
+enum retry_hold {
+    RETRY_HELD_NOT,    /* there is none, or it was not told of it */
+    RETRY_HELD_SHARED, /* it, and others too, or perhaps (R3) */
+    RETRY_HELD_ALONE,
+};
+/* Sets the entry and its index, unless it is HELD_NOT. */
+enum retry_hold retry_held(const struct retry_memory *memory, const struct retry_key *key,
+                           uint16_t attempt, int64_t now_ns, struct retry_memory_entry *out,
+                           uint32_t *index);
+/* `attempt` gives up what it was told of. If it held that alone, the answer is void, and forgotten;
+ * or, if `keep` tokens stay, it is an answer that granted those. If others hold it as well it stays
+ * theirs as it is, and so does the attempt's own part if any is to be kept. */
+void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
+                  uint64_t keep, int64_t now_ns);
 
 #endif

@@ -69,6 +69,9 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = retry_init(&shard->retries, allocator, &options->secret, options->retry_sets);
     if (error == 0)
+        error = reserve_init(&shard->reserves, allocator, &options->secret,
+                             options->retry_sets >= 2 ? options->retry_sets / 2 : 1);
+    if (error == 0)
         error = merge_init(shard);
     if (error == 0)
         error = stand_in_init(shard);
@@ -142,6 +145,7 @@ void shard_free(struct shard **pointer)
     const struct allocator *allocator = shard->allocator;
     peers_fini(shard);
     retry_fini(&shard->retries);
+    reserve_fini(&shard->reserves);
     merge_fini(shard);
     stand_in_fini(shard);
     pool_fini(&shard->parts);

@@ -254,11 +254,15 @@ struct shard_stats {
     uint64_t filter_refreshes; /* filters of what is on disk made anew */
     uint64_t stalls;           /* own pauses long enough to be deposed in */
     uint64_t bad_frames;
-    uint64_t frames_dropped;     /* did not fit in what one step may send */
-    uint64_t stand_ins;          /* parts decided in place of others, who were silent */
-    uint64_t explains_dropped;   /* messages whose limits were not gathered for want of room */
-    uint64_t undone;             /* reservations given back */
-    uint64_t undo_lost;          /* reservations that could not be given back in time */
+    uint64_t frames_dropped;   /* did not fit in what one step may send */
+    uint64_t stand_ins;        /* parts decided in place of others, who were silent */
+    uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
+    uint64_t several;          /* requests whose rules were decided in several places */
+    uint64_t undone;           /* reservations given back, as their deciders acknowledged */
+    uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */
+    uint64_t undo_lost;        /* reservations that could not be given back in time */
+    uint64_t
+        undo_unknown; /* here as the decider: of which nothing is known, and that stay charged */
     uint64_t unconfirmed;        /* changes not yet acknowledged by any replica, now */
     uint64_t over_tokens;        /* granted, and known to no other replica, now */
     struct lag lag;              /* from a grant to the first replica's acknowledgement */

@@ -33,6 +33,7 @@
 #include "node/cluster/explain.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
+#include "node/cluster/reserve.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
 #include "node/cluster/stand_in.h"
@@ -66,12 +67,13 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 #define SHARD_RESYNC_NS          (250 * MS) /* an unacknowledged stream is begun anew */
 #define SHARD_RECOVER_NS         (150 * MS) /* a replica that nobody knows yet is waited for */
 #define SHARD_PASS_RETRY_NS      (50 * MS)
-#define SHARD_FORWARD_NS         (1000 * MS)  /* how long a peer's forward may wait here */
-#define SHARD_DEADLINE_NS        (10000 * MS) /* no client's message waits longer */
-#define SHARD_UNDO_NS            (5000 * MS)  /* how long an undo is tried */
-#define SHARD_QUORUM_PATIENCE_NS (300 * MS)   /* for a majority; then checks are refused */
-#define SHARD_QUORUM_REMIND_NS   (50 * MS)    /* a mark whose HELD does not come is sent again */
-#define SHARD_JOURNAL_REST_NS    (50 * MS)    /* after a batch that could not be written */
+#define SHARD_FORWARD_NS         (1000 * MS)           /* how long a peer's forward may wait here */
+#define SHARD_DEADLINE_NS        (10000 * MS)          /* no client's message waits longer */
+#define SHARD_UNDO_NS            (5000 * MS)           /* how long an undo is tried */
+#define SHARD_UNDO_PARTS_MAX     (SHARD_PARTS_MAX / 2) /* with so many parts no doubt is undone */
+#define SHARD_QUORUM_PATIENCE_NS (300 * MS)            /* for a majority; then checks are refused */
+#define SHARD_QUORUM_REMIND_NS   (50 * MS) /* a mark whose HELD does not come is sent again */
+#define SHARD_JOURNAL_REST_NS    (50 * MS) /* after a batch that could not be written */
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
@@ -411,17 +413,23 @@ struct batch_item {
     bool recalled;  /* answered from the retry memory; the rows only peek for the numbers */
     bool revoked;   /* the vnode is not decided here any more */
     bool explains;  /* its rows are told, each */
-    bool kept;      /* an undo of what another attempt has claimed: the rows only peek */
+    bool several;   /* of a request of several parts: remembered in `reserves` */
+    bool undo;
+    bool elsewhere; /* an undo of what was charged in an older term: others decided meanwhile */
     uint8_t parts;
     uint8_t operation;
-    uint16_t attempt; /* its name (retry.h) */
+    uint16_t attempt;  /* its name (retry.h) */
+    uint16_t undo_for; /* an undo: the name of the attempt whose charge it gives back */
+    uint64_t gives;    /* an undo: so many tokens of each limit; 0: the rows only peek */
     uint16_t peer;
     uint16_t item;
     uint64_t cost;
     uint64_t ticket;
     uint32_t first; /* row */
     uint32_t count;
-    struct retry_key retry;
+    struct retry_key retry;         /* as it came */
+    struct retry_key key;           /* under which its first part is remembered */
+    struct reservation reservation; /* an undo that gives: of what */
     struct retry_memory_entry memory;
     const struct policy_rule *rules[POLICY_PARTS_MAX]; /* of each part, NULL: inline */
     uint32_t ends[POLICY_PARTS_MAX];                   /* rows up to the end of each part */
@@ -433,6 +441,7 @@ struct batch {
     uint32_t count; /* rows */
     uint32_t item_count;
     bool has_repeated; /* some of it may be another copy (D4 of decide.c) */
+    bool has_several;  /* some of it may be undone by what comes behind it (D12) */
     bool delivering;   /* the rows are being read: nothing may be added (D3 of decide.c) */
     struct hash128 ids[SHARD_BATCH_ROWS];
     uint32_t vnodes[SHARD_BATCH_ROWS];
@@ -443,6 +452,7 @@ struct batch {
     uint32_t groups[SHARD_BATCH_ROWS];
     uint64_t leases[SHARD_BATCH_ROWS]; /* of rows with a concurrency limit */
     const struct limit *limit_of[SHARD_BATCH_ROWS];
+    struct limit_mark marks[SHARD_BATCH_ROWS];
     struct batch_item items[SHARD_BATCH_ROWS];
     uint8_t status[SHARD_BATCH_ROWS];
     uint8_t allowed[SHARD_BATCH_ROWS];
@@ -550,6 +560,7 @@ struct shard {
     uint32_t generation;
     uint32_t sync; /* the newest name of a copy that was given */
     struct retry_memory retries;
+    struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
     uint32_t current;   /* the request of the message at hand, POOL_NONE if it needed none yet */
     uint32_t explained; /* the block of the message at hand, or POOL_NONE */
@@ -799,8 +810,8 @@ void parts_answered(struct shard *shard, uint16_t peer, uint64_t ticket,
 void parts_explained(struct shard *shard, uint64_t ticket, const struct peer_state *states,
                      uint32_t count, struct effects *effects);
 void parts_moved(struct shard *shard, uint64_t ticket);
-/* Gives back what a part was granted, retrying until it is acknowledged. */
-void parts_undo(struct shard *shard, uint32_t index, struct effects *effects);
+/* Gives back what a part was granted, but for `keep` tokens, retrying until it is acknowledged. */
+void parts_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effects *effects);
 /* Lets a part wait for its slots to be read from disk. */
 void parts_load(struct shard *shard, uint32_t index, struct effects *effects);
 /* Whether some part waits for that slot. */

@@ -424,27 +424,50 @@ static void a_forward_that_comes_late_does_not_give_back_what_another_attempt_ho
     lab_free(lab);
 }
 
-/* Says forward `ticket` of ghost 1 about one request, and gives what is used then. */
-static uint64_t used_after(struct lab *lab, uint64_t ticket, uint8_t part, uint8_t operation,
-                           uint8_t flags)
+/* Says a forward of ghost 1 about one key, and gives what is used then. */
+static uint64_t say(struct lab *lab, struct forward *forward)
 {
     struct peer_record record;
-    struct forward forward = {.ticket = ticket,
-                              .limit_count = 1,
-                              .cost = operation == OPERATION_PEEK ? 0 : 2,
-                              .vnode = lab_vnode_owned(lab, 0),
-                              .operation = operation,
-                              .flags = flags};
-    forward.retry.seq = part == 0 ? ticket : 1000;
-    forward.retry.part = part;
-    forward.limits[0] = lab_limit(100);
-    forward.ids[0] = (struct hash128){77, 1};
-    peer_put_forward(&lab->records, &forward);
+    forward->limit_count = 1;
+    forward->vnode = lab_vnode_owned(lab, 0);
+    forward->limits[0] = lab_limit(100);
+    forward->ids[0] = (struct hash128){77, 1};
+    peer_put_forward(&lab->records, forward);
     lab_speak(lab, 1, 0);
     lab_run(lab, 10 * LAB_MS);
     assert_true(lab_said(lab, 0, 1, PEER_ANSWER, &record) >= 1);
-    assert_int_equal(record.answer.ticket, ticket);
+    assert_int_equal(record.answer.ticket, forward->ticket);
     return record.answer.answer.used;
+}
+
+/* A request of its own. */
+static uint64_t used_after(struct lab *lab, uint64_t ticket, uint8_t operation, uint8_t flags)
+{
+    struct forward forward = {.ticket = ticket, .cost = 2, .operation = operation, .flags = flags};
+    forward.retry.seq = ticket;
+    return say(lab, &forward);
+}
+
+/* An attempt at the part of a request of several, which takes 2 / its undo. */
+static uint64_t used_after_part(struct lab *lab, uint64_t ticket, uint8_t flags)
+{
+    struct forward forward = {.ticket = ticket, .cost = 2, .flags = flags | FORWARD_SEVERAL};
+    forward.retry.seq = 1000;
+    forward.retry.part = 1;
+    return say(lab, &forward);
+}
+
+static uint64_t used_after_undo(struct lab *lab, uint64_t ticket, uint64_t attempt, uint64_t keep,
+                                uint8_t flags)
+{
+    struct forward forward = {.ticket = ticket,
+                              .cost = keep,
+                              .operation = OPERATION_REFUND,
+                              .attempt = retry_attempt(lab->shards[1].node, attempt),
+                              .flags = flags | FORWARD_SEVERAL};
+    forward.retry.seq = 1000;
+    forward.retry.part = 1 | RETRY_UNDO;
+    return say(lab, &forward);
 }
 
 /* What gives back acts once, though its first copy comes behind the one that was sent again; and
@@ -454,19 +477,48 @@ static void a_give_back_that_comes_behind_its_repetition_acts_once(void **state)
     struct lab *lab = *state;
     lab_run(lab, 1200 * LAB_MS);
     assert_int_equal(lab_role(lab, 0, lab_vnode_owned(lab, 0)), SHARD_DECIDING);
-    assert_int_equal(used_after(lab, 1, 0, OPERATION_CHECK, 0), 2);
-    assert_int_equal(used_after(lab, 2, 0, OPERATION_CHECK, 0), 4);
-    assert_int_equal(used_after(lab, 3, 0, OPERATION_CHECK, 0), 6);
-    assert_int_equal(used_after(lab, 4, 1, OPERATION_CHECK, 0), 8);
-    assert_int_equal(used_after(lab, 5, 1 | RETRY_UNDO, OPERATION_REFUND, FORWARD_RETRY), 6);
-    assert_int_equal(used_after(lab, 5, 1 | RETRY_UNDO, OPERATION_REFUND, 0), 6);
-    assert_int_equal(used_after(lab, 6, 1, OPERATION_CHECK, FORWARD_RETRY), 8);
-    assert_int_equal(used_after(lab, 7, 1 | RETRY_UNDO, OPERATION_REFUND, FORWARD_RETRY), 6);
-    assert_int_equal(used_after(lab, 7, 1 | RETRY_UNDO, OPERATION_REFUND, 0), 6);
-    assert_int_equal(used_after(lab, 5, 1 | RETRY_UNDO, OPERATION_REFUND, FORWARD_RETRY), 6);
+    assert_int_equal(used_after(lab, 1, OPERATION_CHECK, 0), 2);
+    assert_int_equal(used_after(lab, 2, OPERATION_CHECK, 0), 4);
+    assert_int_equal(used_after(lab, 3, OPERATION_CHECK, 0), 6);
+    assert_int_equal(used_after_part(lab, 4, 0), 8);
+    assert_int_equal(used_after_undo(lab, 5, 4, 0, FORWARD_RETRY), 6);
+    assert_int_equal(used_after_undo(lab, 5, 4, 0, 0), 6);
+    assert_int_equal(used_after_part(lab, 6, FORWARD_RETRY), 8);
+    assert_int_equal(used_after_undo(lab, 7, 6, 0, FORWARD_RETRY), 6);
+    assert_int_equal(used_after_undo(lab, 7, 6, 0, 0), 6);
+    assert_int_equal(used_after_undo(lab, 5, 4, 0, FORWARD_RETRY), 6);
     /* So does what a client gives back. */
-    assert_int_equal(used_after(lab, 8, 0, OPERATION_REFUND, FORWARD_RETRY), 4);
-    assert_int_equal(used_after(lab, 8, 0, OPERATION_REFUND, 0), 4);
+    assert_int_equal(used_after(lab, 8, OPERATION_REFUND, FORWARD_RETRY), 4);
+    assert_int_equal(used_after(lab, 8, OPERATION_REFUND, 0), 4);
+}
+
+/* An undo is for its own attempt: one that was never told of a grant takes nothing from those who
+ * were, and what two hold goes back when both give it up. */
+static void an_undo_takes_nothing_that_another_attempt_holds(void **state)
+{
+    struct lab *lab = *state;
+    lab_run(lab, 1200 * LAB_MS);
+    assert_int_equal(used_after_undo(lab, 1, 2, 0, 0), 0);
+    assert_int_equal(used_after_part(lab, 3, 0), 2);
+    assert_int_equal(used_after_undo(lab, 4, 2, 0, 0), 2);
+    assert_int_equal(lab_stats(lab, 0).undo_unknown, 2);
+    assert_int_equal(used_after_part(lab, 5, FORWARD_RETRY), 2);
+    assert_int_equal(used_after_undo(lab, 6, 3, 0, 0), 2);
+    assert_int_equal(used_after_undo(lab, 6, 3, 0, FORWARD_RETRY), 2);
+    assert_int_equal(used_after_undo(lab, 7, 5, 0, 0), 0);
+    assert_int_equal(used_after_undo(lab, 7, 5, 0, FORWARD_RETRY), 0);
+}
+
+/* What a request was granted too much of is given back once, however often that is said. */
+static void an_undo_can_keep_a_part(void **state)
+{
+    struct lab *lab = *state;
+    lab_run(lab, 1200 * LAB_MS);
+    assert_int_equal(used_after_part(lab, 1, 0), 2);
+    assert_int_equal(used_after_undo(lab, 2, 1, 1, 0), 1);
+    assert_int_equal(used_after_undo(lab, 2, 1, 1, FORWARD_RETRY), 1);
+    assert_int_equal(used_after_part(lab, 1, FORWARD_RETRY), 1);
+    assert_int_equal(used_after_undo(lab, 3, 1, 0, 0), 0);
 }
 
 /* A give-back that is lost, or whose acknowledgement is, is repeated, and acts once. */
@@ -821,6 +873,8 @@ int main(void)
         LAB_TEST(a_forward_that_was_sent_again_claims_nothing, set_up_two),
         cmocka_unit_test(a_forward_that_comes_late_does_not_give_back_what_another_attempt_holds),
         LAB_TEST(a_give_back_that_comes_behind_its_repetition_acts_once, set_up_ghosts),
+        LAB_TEST(an_undo_takes_nothing_that_another_attempt_holds, set_up_ghosts),
+        LAB_TEST(an_undo_can_keep_a_part, set_up_ghosts),
         LAB_TEST(a_give_back_is_repeated_until_it_is_acknowledged, set_up_two),
         LAB_TEST(a_give_back_that_finds_nobody_is_counted_as_lost, set_up_two),
         LAB_TEST(a_check_waits_for_its_slot_from_disk, set_up_stored),

@@ -75,8 +75,9 @@ static struct forward make_forward(uint8_t limit_count)
         .ticket = 0xfedcba9876543210,
         .retry = {.session = 11, .seq = 12, .item = 0xabcd, .part = 14 | RETRY_UNDO},
         .flags = FORWARD_AT_MOST | FORWARD_RETRY,
-        .operation = OPERATION_RESET,
+        .operation = OPERATION_REFUND,
         .limit_count = limit_count,
+        .attempt = 0x1234,
         .vnode = VNODE,
         .cost = UINT64_MAX,
     };
@@ -276,7 +277,8 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
         assert_true(got->retry.session == 11 && got->retry.seq == 12);
         assert_true(got->retry.item == 0xabcd && got->retry.part == sent.retry.part);
         assert_int_equal(got->flags, sent.flags);
-        assert_int_equal(got->operation, OPERATION_RESET);
+        assert_int_equal(got->operation, OPERATION_REFUND);
+        assert_int_equal(got->attempt, 0x1234);
         assert_int_equal(got->vnode, VNODE);
         assert_true(got->cost == UINT64_MAX);
         assert_int_equal(got->limit_count, count);

@@ -51,6 +51,16 @@ static void an_answer_is_recalled_with_its_verdict(void **state)
     assert_int_equal(memory->dropped, 0);
 }
 
+/* `attempt` gives up what it was told of. True if others still hold it, or it held nothing. */
+static bool release(struct retry_memory *memory, uint16_t attempt, int64_t now_ns)
+{
+    struct retry_memory_entry entry;
+    uint32_t index;
+    const enum retry_hold hold = retry_held(memory, &first, attempt, now_ns, &entry, &index);
+    retry_let_go(memory, &first, attempt, 0, now_ns);
+    return hold != RETRY_HELD_ALONE;
+}
+
 /* R1: two seconds is what callers are promised, and what bounds the memory's use. */
 static void an_answer_is_recalled_for_two_seconds_and_then_forgotten(void **state)
 {
@@ -61,7 +71,7 @@ static void an_answer_is_recalled_for_two_seconds_and_then_forgotten(void **stat
     assert_true(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS - MS_NS, &entry));
     assert_true(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS, &entry));
     assert_false(retry_recall(memory, &first, 1, NOW_NS + RETRY_KEEP_NS + MS_NS, &entry));
-    assert_false(retry_release(memory, &first, NOW_NS + RETRY_KEEP_NS + MS_NS));
+    assert_true(release(memory, 1, NOW_NS + RETRY_KEEP_NS + MS_NS));
 }
 
 /* The clock of entries has 32 bits of milliseconds; its turn must lose nothing. */
@@ -147,9 +157,9 @@ static void a_released_answer_is_void(void **state)
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
-    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_true(release(memory, 1, NOW_NS));
     retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
-    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_false(release(memory, 1, NOW_NS));
     assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
@@ -163,8 +173,8 @@ static void only_the_last_of_several_attempts_gives_back(void **state)
     for (uint16_t i = 0; i < 3; i++)
         assert_true(retry_recall(memory, &first, 2 + i, NOW_NS, &entry));
     for (int i = 0; i < 3; i++)
-        assert_true(retry_release(memory, &first, NOW_NS));
-    assert_false(retry_release(memory, &first, NOW_NS));
+        assert_true(release(memory, (uint16_t)(4 - i), NOW_NS));
+    assert_false(release(memory, 1, NOW_NS));
     assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
@@ -181,8 +191,8 @@ static void an_attempt_claims_once(void **state)
     assert_int_equal(entry.granted, 9);
     for (uint16_t i = 0; i < 8; i++)
         assert_true(retry_recall(memory, &first, 1 + i % 2, NOW_NS, &entry));
-    assert_true(retry_release(memory, &first, NOW_NS));
-    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_true(release(memory, 1, NOW_NS));
+    assert_false(release(memory, 2, NOW_NS));
     assert_false(retry_look(memory, &first, NOW_NS, &entry));
 }
 
@@ -194,11 +204,45 @@ static void a_second_answer_keeps_the_claims_on_the_first(void **state)
 
     retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
     retry_remember(memory, &first, 2, true, 0, 9, NOW_NS);
-    assert_true(retry_release(memory, &first, NOW_NS));
-    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_true(release(memory, 2, NOW_NS));
+    assert_false(release(memory, 1, NOW_NS));
     retry_remember(memory, &first, 1, false, 0, 0, NOW_NS); /* of a denial nobody has anything */
     retry_remember(memory, &first, 2, true, 0, 9, NOW_NS);
-    assert_false(retry_release(memory, &first, NOW_NS));
+    assert_false(release(memory, 2, NOW_NS));
+}
+
+/* Who was told of nothing gives up nothing: what others hold stays theirs. */
+static void who_was_not_told_gives_up_nothing(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    uint32_t index;
+
+    assert_int_equal(retry_held(memory, &first, 1, NOW_NS, &entry, &index), RETRY_HELD_NOT);
+    const uint32_t at = retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
+    assert_int_equal(retry_held(memory, &first, 2, NOW_NS, &entry, &index), RETRY_HELD_NOT);
+    retry_let_go(memory, &first, 2, 0, NOW_NS);
+    assert_int_equal(retry_held(memory, &first, 1, NOW_NS, &entry, &index), RETRY_HELD_ALONE);
+    assert_int_equal(index, at);
+}
+
+/* What is kept in part is an answer that granted so much; others hold all of it. */
+static void an_answer_can_be_given_up_in_part(void **state)
+{
+    struct retry_memory *memory = *state;
+    struct retry_memory_entry entry;
+    uint32_t index;
+
+    (void)retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
+    retry_let_go(memory, &first, 1, 4, NOW_NS);
+    assert_int_equal(retry_held(memory, &first, 1, NOW_NS, &entry, &index), RETRY_HELD_ALONE);
+    assert_int_equal(entry.granted, 4);
+    retry_let_go(memory, &first, 1, 6, NOW_NS);
+    assert_true(retry_recall(memory, &first, 2, NOW_NS, &entry));
+    assert_int_equal(entry.granted, 4);
+    retry_let_go(memory, &first, 1, 2, NOW_NS);
+    assert_int_equal(retry_held(memory, &first, 1, NOW_NS, &entry, &index), RETRY_HELD_SHARED);
+    assert_int_equal(entry.granted, 4);
 }
 
 /* R3: more attempts than there is room for never turn to "nobody claims it". */
@@ -211,9 +255,9 @@ static void many_claims_are_never_given_back(void **state)
     for (uint16_t i = 0; i < UINT8_MAX + 1; i++)
         assert_true(retry_recall(memory, &first, 2 + i, NOW_NS, &entry));
     for (int i = 0; i < UINT8_MAX + 2; i++)
-        assert_true(retry_release(memory, &first, NOW_NS));
+        assert_true(release(memory, (uint16_t)(1 + i), NOW_NS));
     retry_remember(memory, &first, 1, true, 0, 9, NOW_NS);
-    assert_true(retry_release(memory, &first, NOW_NS));
+    assert_true(release(memory, 1, NOW_NS));
 }
 
 /* Tickets of one node, and equal tickets of two, are attempts of different names. */
@@ -339,6 +383,8 @@ int main(void)
         WITH_MEMORY(only_the_last_of_several_attempts_gives_back),
         WITH_MEMORY(an_attempt_claims_once),
         WITH_MEMORY(a_second_answer_keeps_the_claims_on_the_first),
+        WITH_MEMORY(who_was_not_told_gives_up_nothing),
+        WITH_MEMORY(an_answer_can_be_given_up_in_part),
         WITH_MEMORY(many_claims_are_never_given_back),
         cmocka_unit_test(attempts_differ_by_node_and_by_ticket),
         WITH_MEMORY(lost_answers_are_exactly_those_counted),
