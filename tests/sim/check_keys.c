@@ -9,6 +9,9 @@
  * K11 When nobody who holds a key can be reached, its rule decides: nothing is admitted (closed), a
  *     share of the limit on each side of a split (local), or anything (open); the latter two are
  *     marked as degraded.
+ * K13 A request that meets several rules is admitted by all of them or charged by none: when all is
+ *     given back, each key is charged what was admitted on it, to the token, unless the node died
+ *     that was to give it back.
  */
 #include <stdio.h>
 
@@ -124,4 +127,30 @@ void check_charged(struct sim *sim, struct key_set set, uint64_t lost)
                      sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
                      (unsigned long long)key->used, (unsigned long long)asked);
     }
+}
+
+void check_several(struct sim *sim, struct key_set set, uint64_t lost, uint64_t kept)
+{
+    uint64_t excess = 0;
+    uint64_t missing = 0;
+    for (uint32_t i = set.first; i < set.first + set.count; i++) {
+        const struct key *key = &sim->keys[i];
+        const uint64_t unsure =
+            key->uncertain + (sim->plan.changed ? key->repeated + key->failed : 0) + kept;
+        sim->coverage.audited++;
+        excess += above(key->admitted, key);
+        missing += key->used < key->admitted ? key->admitted - key->used : 0;
+        if (excess > lost)
+            too_many(sim, key, key->admitted, key->limit.count + lost, " of several");
+        if (missing > lost)
+            sim_fail(sim, "%s: key %s (%s, vnode %u) admitted %llu, but only %llu are charged",
+                     sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+                     (unsigned long long)key->admitted, (unsigned long long)key->used); /* K13 */
+        if (key->at_least > key->admitted + unsure)
+            sim_fail(sim, "%s: key %s (%s, vnode %u) is charged %llu, admitted %llu, unsure %llu",
+                     sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
+                     (unsigned long long)key->used, (unsigned long long)key->admitted,
+                     (unsigned long long)unsure); /* K13 */
+    }
+    sim->coverage.excess += excess;
 }

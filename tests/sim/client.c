@@ -8,6 +8,7 @@
  *                         vaults       any operation on keys that majorities keep; see history.c
  *                         rules        attributes that two rules limit, on different vnodes
  *                         lent         keys of rules that say what if nobody is reached
+ *                         several      attributes that three rules limit, a crowd at once
  *                         noise        any operation, cost and short windows; not counted
  *   of an audit           exact keys   looked at, so that the count itself is told
  *
@@ -18,13 +19,15 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/retry.h"
 #include "tests/sim/sim.h"
 
 enum {
     TRIES_MAX = 12,
     TIMEOUT_MS = 300,
     NOISE_KEYS = 20000,
-    FRAME_MAX = 1 << 16,
+    FRAME_MAX = 1 << 18,
+    DRAIN_SLACK_MS = 100000,
     FLOOD_ITEMS = 1000,
     FLOOD_PACE_MS = 8,
     LENT_MESSAGES_PPM = 700000,
@@ -59,7 +62,6 @@ static void append_exact(struct sim *sim, struct client *client, uint32_t item)
     ASSERT(ok);
     client->operations[item] = operation;
     client->keys[item][0] = peek ? KEY_NONE_INDEX : index;
-    client->keys[item][1] = KEY_NONE_INDEX;
     key->attempts += !peek;
 }
 
@@ -103,7 +105,6 @@ static void append_lent(struct sim *sim, struct client *client, uint32_t item)
     client->operations[item] = OPERATION_CHECK;
     client->histories[item] = HISTORY_NONE;
     client->keys[item][0] = index;
-    client->keys[item][1] = KEY_NONE_INDEX;
     key->attempts++;
 }
 
@@ -125,7 +126,6 @@ static void append_vault(struct sim *sim, struct client *client, uint32_t item)
     ASSERT(ok);
     client->operations[item] = OPERATION_COUNT;
     client->keys[item][0] = KEY_NONE_INDEX;
-    client->keys[item][1] = KEY_NONE_INDEX;
     client->histories[item] = history_call(sim, index, kinds[kind], cost);
 }
 
@@ -149,26 +149,80 @@ static void append_noise(struct sim *sim, struct client *client, uint32_t item)
     ASSERT(ok);
     client->operations[item] = OPERATION_COUNT;
     client->keys[item][0] = KEY_NONE_INDEX;
-    client->keys[item][1] = KEY_NONE_INDEX;
+}
+
+/* What rule names each kind of key of a crowd, and where they begin in its set. */
+static const char *const several_names[SIM_ITEM_KEYS] = {"member", "host", "team"};
+static const uint32_t several_counts[SIM_ITEM_KEYS] = {KEYS_MEMBERS, KEYS_HOSTS, KEYS_TEAMS};
+
+static void append_several(struct sim *sim, struct client *client, uint32_t item)
+{
+    struct wire_text names[1 + SIM_ITEM_KEYS] = {wire_text_of("api")};
+    struct wire_text values[1 + SIM_ITEM_KEYS] = {wire_text_of("/several")};
+    uint32_t first = sim->load.several.first;
+    for (uint32_t kind = 0; kind < SIM_ITEM_KEYS; kind++) {
+        const uint32_t index = first + (uint32_t)random_below(stream(sim), several_counts[kind]);
+        names[1 + kind] = wire_text_of(several_names[kind]);
+        values[1 + kind] = wire_text_of(sim->keys[index].text);
+        client->keys[item][kind] = index;
+        sim->keys[index].attempts++;
+        first += several_counts[kind];
+    }
+    const bool ok =
+        append(sim, wire_checks_builder_attributes(&sim->builder, names, 1 + SIM_ITEM_KEYS),
+               OPERATION_CHECK, 1, values, 1 + SIM_ITEM_KEYS);
+    ASSERT(ok);
+    client->operations[item] = OPERATION_CHECK;
+    client->histories[item] = HISTORY_NONE;
+}
+
+/* Looks at one key of a crowd: a request that has only that attribute meets only its rule. */
+static bool append_look(struct sim *sim, const struct key_set *set, uint32_t index)
+{
+    uint32_t kind = 0;
+    for (uint32_t end = set->first + several_counts[0]; index >= end; end += several_counts[kind])
+        kind++;
+    const struct wire_text names[] = {wire_text_of("api"), wire_text_of(several_names[kind])};
+    const struct wire_text values[] = {wire_text_of("/several"),
+                                       wire_text_of(sim->keys[index].text)};
+    return append(sim, wire_checks_builder_attributes(&sim->builder, names, 2), OPERATION_PEEK, 0,
+                  values, 2);
+}
+
+/* How many of the set are looked at. */
+static uint32_t audited_count(const struct sim *sim, struct key_set set)
+{
+    return sim->keys[set.first].kind == KEY_SEVERAL ? set.count : keys_exact(set);
 }
 
 /* Looks at the next keys, without charging them. */
 static void append_audit(struct sim *sim, struct client *client)
 {
     const struct key_set set = sim->load.keys;
+    const uint32_t count = audited_count(sim, set);
     client->item_count = 0;
-    while (client->item_count < SIM_ITEMS_MAX && sim->load.audit_next < keys_exact(set)) {
+    while (client->item_count < SIM_ITEMS_MAX && sim->load.audit_next < count) {
         const uint32_t index = set.first + sim->load.audit_next++;
         const struct key *key = &sim->keys[index];
         const struct wire_text text = wire_text_of(key->text);
-        const bool ok = append(sim, wire_checks_builder_inline(&sim->builder, &key->limit),
-                               OPERATION_PEEK, 0, &text, 1);
+        const bool ok = key->kind == KEY_SEVERAL
+                            ? append_look(sim, &set, index)
+                            : append(sim, wire_checks_builder_inline(&sim->builder, &key->limit),
+                                     OPERATION_PEEK, 0, &text, 1);
         ASSERT(ok);
         client->operations[client->item_count] = OPERATION_PEEK;
         client->histories[client->item_count] = HISTORY_NONE;
         client->keys[client->item_count][0] = index;
-        client->keys[client->item_count++][1] = KEY_NONE_INDEX;
+        client->item_count++;
     }
+}
+
+static void append_crowd(struct sim *sim, struct client *client)
+{
+    const uint32_t each = (sim->options.crowd + sim->client_count - 1) / sim->client_count;
+    client->item_count = each < SIM_CROWD_MAX ? each : SIM_CROWD_MAX;
+    for (uint32_t item = 0; item < client->item_count; item++)
+        append_several(sim, client, item);
 }
 
 static void append_load(struct sim *sim, struct client *client)
@@ -191,17 +245,28 @@ static void append_load(struct sim *sim, struct client *client)
     }
 }
 
+/* How long nodes may take; of a crowd less than its clients wait, so that these are told. */
+static uint32_t deadline_ms(const struct sim *sim)
+{
+    return sim->load.several.count > 0 ? sim->load.timeout_ms * 3 / 4 : sim->load.timeout_ms;
+}
+
 static void build(struct sim *sim, struct client *client)
 {
     wire_checks_builder_reset(&sim->builder);
+    for (uint32_t item = 0; item < SIM_CROWD_MAX; item++)
+        for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
+            client->keys[item][k] = KEY_NONE_INDEX;
     if (sim->load.audit)
         append_audit(sim, client);
+    else if (sim->load.several.count > 0)
+        append_crowd(sim, client);
     else
         append_load(sim, client);
     client->frame = realloc(client->frame, FRAME_MAX);
     ASSERT(client->frame != NULL);
     const int len = wire_checks_builder_encode(&sim->builder, client->session, ++client->seq, 0,
-                                               sim->load.timeout_ms, client->frame, FRAME_MAX);
+                                               deadline_ms(sim), client->frame, FRAME_MAX);
     ASSERT(len > 0);
     client->frame_len = (size_t)len;
 }
@@ -235,7 +300,7 @@ static void send_again(struct sim *sim, struct client *client)
 {
     for (uint32_t item = 0; item < client->item_count; item++) {
         history_again(sim, client->histories[item]);
-        for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
             if (client->keys[item][k] != KEY_NONE_INDEX &&
                 client->operations[item] == OPERATION_CHECK)
                 sim->keys[client->keys[item][k]].repeated++;
@@ -243,7 +308,7 @@ static void send_again(struct sim *sim, struct client *client)
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
     const int len =
-        wire_checks_retry(client->frame, client->frame_len, sim->load.timeout_ms, frame, FRAME_MAX);
+        wire_checks_retry(client->frame, client->frame_len, deadline_ms(sim), frame, FRAME_MAX);
     ASSERT(len > 0);
     free(client->frame);
     client->frame = frame;
@@ -256,15 +321,29 @@ static void not_told(struct sim *sim, const struct client *client, uint32_t item
 {
     if (client->operations[item] != OPERATION_CHECK)
         return;
-    for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
         if (client->keys[item][k] != KEY_NONE_INDEX)
             sim->keys[client->keys[item][k]].uncertain++;
+}
+
+/* One of several rules could not be asked in time, so none is to stay charged; unless the same was
+ * asked again meanwhile: nobody waits for what becomes of that. */
+static void failed(struct sim *sim, const struct client *client, uint32_t item)
+{
+    const uint32_t first = client->keys[item][0];
+    if (first == KEY_NONE_INDEX || sim->keys[first].kind != KEY_SEVERAL || client->tries > 1) {
+        not_told(sim, client, item);
+        return;
+    }
+    for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
+        sim->keys[client->keys[item][k]].failed++;
+    sim->coverage.failed++;
 }
 
 static bool wants(const struct sim *sim, const struct client *client)
 {
     if (sim->load.audit)
-        return client->index == 0 && sim->load.audit_next < keys_exact(sim->load.keys);
+        return client->index == 0 && sim->load.audit_next < audited_count(sim, sim->load.keys);
     return sim->load.keys.count > 0;
 }
 
@@ -285,6 +364,7 @@ static bool turn(struct sim *sim, struct client *client)
     client->waiting = true;
     client->tries = 0;
     client->replies = 0;
+    client->asked_ns = sim->now_ns;
     build(sim, client);
     send(sim, client);
     return true;
@@ -311,6 +391,21 @@ static void timed_out(struct sim *sim, struct client *client)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* What has drained from a bucket while charges were there that are undone is not known to the
+ * moment (I4 of gcra.c): so many moments may add up to what looks like a token for a while. */
+static void audited(struct key *key, const struct wire_decision *decision)
+{
+    key->audited = true;
+    key->used = decision->used;
+    key->at_least = decision->used;
+    if (key->kind != KEY_SEVERAL || key->limit.algorithm != ALGORITHM_TOKEN_BUCKET)
+        return;
+    const uint64_t token_ms = key->limit.window_ns / key->limit.count / SIM_MS;
+    const uint64_t debt_ms = (uint64_t)decision->reset_after_ms;
+    const uint64_t sure_ms = debt_ms > DRAIN_SLACK_MS ? debt_ms - DRAIN_SLACK_MS : 0;
+    key->at_least = (sure_ms + token_ms - 1) / token_ms;
+}
+
 static void take_item(struct sim *sim, struct client *client, uint32_t item,
                       const struct wire_decision *decision)
 {
@@ -318,25 +413,32 @@ static void take_item(struct sim *sim, struct client *client, uint32_t item,
         sim_tell(sim, 2, "client %u seq %llu item %u gets %s for vnode %u", client->index,
                  (unsigned long long)client->seq, item, outcome_name(decision->outcome),
                  decision->vnode);
-        not_told(sim, client, item);
+        failed(sim, client, item);
         return;
     }
     if (client->histories[item] != HISTORY_NONE)
         history_return(sim, client->histories[item], decision->allowed, decision->used);
     if (client->operations[item] == OPERATION_PEEK && client->keys[item][0] != KEY_NONE_INDEX) {
-        sim->keys[client->keys[item][0]].used = decision->used;
-        sim->keys[client->keys[item][0]].audited = true;
+        audited(&sim->keys[client->keys[item][0]], decision);
     }
     sim->coverage.degraded += decision->degraded;
     if (!decision->allowed || client->operations[item] != OPERATION_CHECK)
         return;
-    for (uint32_t k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++) {
         if (client->keys[item][k] == KEY_NONE_INDEX)
             continue;
         sim->keys[client->keys[item][k]].admitted++;
         sim->keys[client->keys[item][k]].sure += !decision->degraded;
     }
     sim->coverage.admitted++;
+}
+
+/* Whether the message was sent again so often, or for so long, that not all of it is remembered: R1
+ * and R3 of retry.h. */
+static bool over_asked(const struct sim *sim, const struct client *client)
+{
+    return client->tries > RETRY_ATTEMPTS_MAX ||
+           sim->now_ns - client->asked_ns > RETRY_KEEP_NS - SIM_SEC / 10;
 }
 
 static void take_reply(struct sim *sim, struct client *client, const struct event *event)
@@ -368,6 +470,8 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
         struct wire_decision decision;
         wire_decision_at(&decisions, item, &decision);
         take_item(sim, client, item, &decision);
+        if (over_asked(sim, client))
+            not_told(sim, client, item);
     }
     done(sim, client);
 }
@@ -429,6 +533,7 @@ static void load(struct sim *sim, struct key_set set, bool audit)
 {
     sim->load.keys = set;
     sim->load.lent.count = 0;
+    sim->load.several.count = 0;
     sim->load.audit = audit;
     sim->load.audit_next = 0;
     for (uint32_t i = 0; i < sim->client_count; i++)
@@ -444,6 +549,12 @@ void client_load(struct sim *sim, struct key_set set)
 void client_lend(struct sim *sim, struct key_set set)
 {
     sim->load.lent = set;
+}
+
+void client_crowd(struct sim *sim, struct key_set set)
+{
+    load(sim, set, false);
+    sim->load.several = set;
 }
 
 void client_audit(struct sim *sim, struct key_set set)

@@ -79,6 +79,12 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \
     X(recalled, "retries recalled", true)                                                          \
+    X(several, "requests of several owners", true)                                                 \
+    X(failed, "of these, not decided in time", true)                                               \
+    X(undo_resent, "undos sent again", true)                                                       \
+    X(undo_lost, "undos given up", false)                                                          \
+    X(undo_unknown, "undos of nothing known", false)                                               \
+    X(orphans, "parts that died with a node", true)                                                \
     X(undone, "undone", true)                                                                      \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \

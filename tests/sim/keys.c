@@ -20,6 +20,9 @@ enum {
     VAULT_LIMIT = 12,
     LENT_LIMIT = 2 * KEYS_LENT_SHARE,
     LENT_EACH = 4,
+    MEMBER_LIMIT = 40,
+    HOST_LIMIT = 60,
+    TEAM_LIMIT = 200,
     GENERATION_STEP = 10,
     KEYS_EACH = 4
 };
@@ -62,7 +65,15 @@ static const char rules_text[] = "rules:\n"
                                  "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
                                  "  - {name: lent-closed, match: {api: /closed}, key: [guest],\n"
                                  "     on_failure: closed,\n"
-                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n";
+                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+                                 "  - {name: member, match: {api: /several}, key: [member],\n"
+                                 "     limits: [{rate: %u/24h, algorithm: token_bucket},\n"
+                                 "              {rate: %u/24h, algorithm: fixed_window}]}\n"
+                                 "  - {name: host, match: {api: /several}, key: [host],\n"
+                                 "     limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+                                 "  - {name: team, match: {api: /several}, key: [team],\n"
+                                 "     consistency: %s,\n"
+                                 "     limits: [{rate: %u/24h, algorithm: sliding_window}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -147,6 +158,30 @@ struct key_set keys_lent(struct sim *sim, const char *name)
     return (struct key_set){first, sim->key_count - first};
 }
 
+struct key_set keys_several(struct sim *sim, const char *name)
+{
+    static const struct {
+        const char *rule;
+        uint8_t algorithm;
+        uint32_t count;
+        uint64_t limit;
+    } kinds[SIM_ITEM_KEYS] = {
+        {"member", ALGORITHM_TOKEN_BUCKET, KEYS_MEMBERS, MEMBER_LIMIT},
+        {"host", ALGORITHM_SLIDING_LOG, KEYS_HOSTS, HOST_LIMIT},
+        {"team", ALGORITHM_SLIDING_WINDOW, KEYS_TEAMS, TEAM_LIMIT},
+    };
+    const uint32_t first = sim->key_count;
+    for (uint32_t kind = 0; kind < SIM_ITEM_KEYS; kind++) {
+        for (uint32_t i = 0; i < kinds[kind].count; i++) {
+            char text[SIM_TEXT_LEN];
+            snprintf(text, sizeof text, "%s-%u-%s-%u", name, first, kinds[kind].rule, i);
+            add_rule_key(sim, KEY_SEVERAL, text, kinds[kind].rule, kinds[kind].algorithm,
+                         kinds[kind].limit);
+        }
+    }
+    return (struct key_set){first, sim->key_count - first};
+}
+
 uint32_t keys_exact(struct key_set set)
 {
     return set.count - KEYS_USERS - KEYS_ADDRESSES;
@@ -163,14 +198,16 @@ uint64_t keys_attempts(const struct sim *sim, struct key_set set)
 
 void keys_rules(struct sim *sim, uint32_t generation)
 {
-    char text[2048];
+    char text[4096];
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
-    const int len = snprintf(
-        text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
-        ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
-        sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT);
+    const int len =
+        snprintf(text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
+                 ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
+                 sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT,
+                 LENT_LIMIT, MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT,
+                 sim->options.quorum ? "quorum" : "one", TEAM_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

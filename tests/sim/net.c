@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/peer_wire.h"
 #include "tests/sim/sim.h"
 
 enum {
@@ -205,6 +206,21 @@ static void send_on(struct sim *sim, uint8_t from, uint8_t to, const struct even
     }
 }
 
+/* Whether the frame says something about checks, and is lost for that. */
+static bool muted(struct sim *sim, enum event_kind kind, const uint8_t *bytes, size_t len)
+{
+    struct peer_envelope envelope;
+    struct peer_record record;
+    struct bytes_reader reader;
+    if (sim->net.mute_ppm == 0 || kind != EVENT_PEER || peer_decode(bytes, len, &envelope) != 0)
+        return false;
+    bool speaks = false;
+    bytes_reader_init(&reader, envelope.records, envelope.len);
+    while (!speaks && peer_next(&reader, 2 * sim->vnodes, &record) == 1)
+        speaks = record.type == PEER_FORWARD || record.type == PEER_ANSWER;
+    return speaks && sim_chance(sim, STREAM_NETWORK, sim->net.mute_ppm);
+}
+
 void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enum event_kind kind,
               uint8_t shard, bool bulk, const uint8_t *bytes, size_t len)
 {
@@ -215,6 +231,10 @@ void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enu
         connect_later(sim, from, to, lane);
     if (!connection->up && lane != NET_GOSSIP) { /* X1 */
         sim->coverage.unconnected++;
+        return;
+    }
+    if (muted(sim, kind, bytes, len)) {
+        sim->coverage.lost++;
         return;
     }
     const struct event event = {

@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/retry.h"
 #include "node/cluster/settings.h"
 #include "tests/sim/sim.h"
 
 enum {
     MEMORY_BYTES = 4 << 20,
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
+    CROWD_SMALL = 2000,        /* and for a crowd of so many */
     DRIFT_MAX_PPB = 100000,
     SETTINGS_LOG_HERE = 6, /* few, so that nodes that were away copy all records */
 };
@@ -78,7 +80,7 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     options.shards = node->shard_count;
     options.vnodes = node->disk.now.identity.vnodes;
     options.memory_bytes = MEMORY_BYTES;
-    options.retry_sets = RETRY_SETS_HERE;
+    options.retry_sets = sim->options.crowd > CROWD_SMALL ? RETRY_SETS : RETRY_SETS_HERE;
     options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
     options.idle_ns = options.keepalive_ns * (sim->options.lazy ? 5 : 2) / 2;
     options.idle_after_ns = options.keepalive_ns / 2; /* clients hardly ever rest */
@@ -310,7 +312,11 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->resent += stats.resent;
         coverage->moved += stats.moved;
         coverage->recalled += stats.retries_recalled;
+        coverage->several += stats.several;
         coverage->undone += stats.undone;
+        coverage->undo_resent += stats.undo_resent;
+        coverage->undo_lost += stats.undo_lost;
+        coverage->undo_unknown += stats.undo_unknown;
         coverage->loads += stats.loads;
         coverage->evicted += stats.evicted;
         coverage->forgotten += stats.forgotten;
@@ -374,6 +380,35 @@ void node_fini(struct sim *sim, struct node *node)
     if (node->up)
         end_process(sim, node);
     disk_fini(&node->disk);
+}
+
+uint64_t nodes_undo_lost(const struct sim *sim)
+{
+    uint64_t sum = sim->coverage.undo_lost + sim->coverage.undo_unknown;
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        const struct node *node = &sim->nodes[i];
+        for (uint8_t k = 0; k < node->shard_count; k++) {
+            struct shard_stats stats;
+            if (!node->up || node->shards[k] == NULL)
+                continue;
+            shard_stats(node->shards[k], &stats);
+            sum += stats.undo_lost + stats.undo_unknown;
+        }
+    }
+    return sum;
+}
+
+uint32_t node_parts(const struct node *node)
+{
+    uint32_t sum = 0;
+    for (uint8_t i = 0; node->up && i < node->shard_count; i++) {
+        struct shard_stats stats;
+        if (node->shards[i] == NULL)
+            continue;
+        shard_stats(node->shards[i], &stats);
+        sum += stats.parts_waiting;
+    }
+    return sum;
 }
 
 uint64_t nodes_resent(const struct sim *sim)

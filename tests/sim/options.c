@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3, SHIFT_ONE_IN = 8 };
+enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3, SHIFT_ONE_IN = 8, APART_ONE_IN = 6, CROWD = 1200 };
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -94,6 +94,20 @@ static void draw_shift(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phases apart and orphan, which came later still. */
+static void draw_apart(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x6170617274);
+    out->crowd = CROWD;
+    if (random_below(&random, APART_ONE_IN) != 0)
+        return;
+    const char *name = random_below(&random, 2) == 0 ? "apart" : "orphan";
+    const int phase = phase_find(name, strlen(name));
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -123,6 +137,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_phases(&random, out);
     draw_beside(seed, out);
     draw_shift(seed, out);
+    draw_apart(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)
@@ -140,6 +155,7 @@ static void override(const struct overrides *given, struct options *out)
     out->items = given->items ? values->items : out->items;
     out->keepalive_ms = given->keepalive ? values->keepalive_ms : out->keepalive_ms;
     out->heartbeat_ms = given->heartbeat ? values->heartbeat_ms : out->heartbeat_ms;
+    out->crowd = given->crowd ? values->crowd : out->crowd;
     out->events = given->events ? values->events : out->events;
     out->formed = given->formed ? values->formed : out->formed;
     out->far = given->far ? values->far : out->far;
@@ -184,6 +200,7 @@ static const struct number_option numbers[] = {
     NUMBER("--items", 1, SIM_ITEMS_MAX, items, items),
     NUMBER("--keepalive", 1, 1000, keepalive_ms, keepalive),
     NUMBER("--heartbeat", 1, 100000, heartbeat_ms, heartbeat),
+    NUMBER("--crowd", 1, SIM_CLIENTS_MAX *SIM_CROWD_MAX, crowd, crowd),
     NUMBER("--events", 1, UINT32_MAX, events, events),
 };
 

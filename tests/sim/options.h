@@ -52,6 +52,7 @@ struct options {
     uint32_t items;        /* of a client's message, at most */
     uint32_t keepalive_ms; /* of peers; silence is ten, a lease seven of them */
     uint32_t heartbeat_ms; /* after which a connection that hears nothing breaks */
+    uint32_t crowd;        /* requests of phases apart and orphan */
     uint32_t events;       /* no further phase begins after so many */
     uint32_t until;        /* the run ends after so many, 0 = no; to look at a failure */
     bool formed;           /* begins with a cluster at rest instead of nodes that join */
@@ -66,7 +67,8 @@ struct options {
 
 /* What was given by hand. */
 struct overrides {
-    bool nodes, spare, vnodes, replicas, shards, clients, items, keepalive, heartbeat, events;
+    bool nodes, spare, vnodes, replicas, shards, clients, items, keepalive, heartbeat, crowd,
+        events;
     bool formed, far, quorum, phases;
     struct options values;
 };

@@ -22,7 +22,8 @@ static const struct phase phases[] = {
     {"merge", 5, false, NULL, phase_merge},    {"chaos", 8, false, NULL, phase_chaos},
     {"night", 0, false, NULL, phase_night}, /* it, lag, alone, shift are drawn beside: options.c */
     {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
-    {"shift", 0, false, NULL, phase_shift},
+    {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
+    {"orphan", 0, true, NULL, phase_orphan},
 };
 
 const struct phase *phase_at(uint32_t index)
@@ -68,6 +69,7 @@ static void enter_phase(struct sim *sim, const struct phase *phase)
     plan->changed = false;
     plan->bound = 0;
     plan->splits = 0;
+    plan->orphans = 0;
     plan->resent = nodes_resent(sim);
     plan->next_ns = sim->now_ns;
     plan->keys = keys_new(sim, phase->name, PHASE_KEYS);

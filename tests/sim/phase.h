@@ -97,6 +97,8 @@ extern const struct phase_step phase_night[];
 extern const struct phase_step phase_lag[];
 extern const struct phase_step phase_alone[];
 extern const struct phase_step phase_chaos[];
+extern const struct phase_step phase_apart[];
+extern const struct phase_step phase_orphan[];
 bool phase_join_fits(const struct sim *sim);
 
 #endif

@@ -40,6 +40,8 @@ enum {
     SIM_CLIENTS_MAX = 6,
     SIM_KEYS_MAX = 8192,
     SIM_ITEMS_MAX = 32,
+    SIM_CROWD_MAX = 2048, /* items of a message in a crowd */
+    SIM_ITEM_KEYS = 3,    /* that one item may count on */
     SIM_VNODES_MAX = 256,
     SIM_PLANES_VNODES = 2 * SIM_VNODES_MAX, /* numbers of both planes, see shard.h */
     SIM_LIMIT = 40,                         /* of every exact key, per 24 hours */
@@ -161,6 +163,7 @@ struct net_link {
 struct net {
     struct net_faults faults;
     uint32_t deaf_ppm; /* frames between clients and nodes that are lost */
+    uint32_t mute_ppm; /* frames between nodes that are lost, of those with forwards or answers */
     struct net_link links[SIM_NODES_MAX][SIM_NODES_MAX];
 };
 
@@ -265,7 +268,7 @@ struct node {
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
-enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_NOISE };
+enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_SEVERAL, KEY_NOISE };
 
 /* What the rule of a lent key says of times at which nobody who holds the key can be reached. */
 enum lent { LENT_LOCAL, LENT_OPEN, LENT_CLOSED, LENT_COUNT };
@@ -280,9 +283,11 @@ struct key {
     uint64_t attempts;
     uint64_t admitted;
     uint64_t sure;      /* of those: not marked degraded */
+    uint64_t failed;    /* checks of several rules that were answered with an error or busy */
     uint64_t uncertain; /* checks that may have been charged though nobody was told */
     uint64_t repeated;  /* checks that were sent again: a change of decider may charge them twice */
     uint64_t used;      /* as told by the latest audit */
+    uint64_t at_least;  /* of those, what cannot be a delay of draining (K13) */
     bool audited;
 };
 
@@ -294,10 +299,11 @@ struct client {
     bool turn_pending;
     uint32_t tries;
     uint32_t replies;
+    int64_t asked_ns; /* when it was sent first */
     uint32_t item_count;
-    uint32_t keys[SIM_ITEMS_MAX][2]; /* what each item counts on; the second for rules */
-    uint8_t operations[SIM_ITEMS_MAX];
-    uint32_t histories[SIM_ITEMS_MAX]; /* its place in the history, or HISTORY_NONE */
+    uint32_t keys[SIM_CROWD_MAX][SIM_ITEM_KEYS]; /* what each item counts on; several for rules */
+    uint8_t operations[SIM_CROWD_MAX];
+    uint32_t histories[SIM_CROWD_MAX]; /* its place in the history, or HISTORY_NONE */
     uint8_t *frame;
     size_t frame_len;
 };
@@ -318,9 +324,10 @@ struct key_set {
 };
 
 struct load {
-    struct key_set keys; /* what clients ask for now; none: they stop */
-    struct key_set lent; /* and these beside, of rules that say what if nobody is reached */
-    uint32_t audit_next; /* the next key that is only looked at */
+    struct key_set keys;    /* what clients ask for now; none: they stop */
+    struct key_set lent;    /* and these beside, of rules that say what if nobody is reached */
+    struct key_set several; /* or these instead: a crowd of requests that meet several rules */
+    uint32_t audit_next;    /* the next key that is only looked at */
     bool audit;
     uint32_t timeout_ms; /* a message is sent again after this */
 };
@@ -361,9 +368,11 @@ struct plan {
     int64_t next_ns; /* no step before */
     int64_t entered_ns;
     int64_t patience_ns;
-    struct key_set keys; /* of the phase */
-    struct key_set lent; /* of phase alone */
-    uint32_t side;       /* nodes that were cut off, a bit each */
+    struct key_set keys;    /* of the phase */
+    struct key_set lent;    /* of phase alone */
+    struct key_set several; /* of phases apart and orphan */
+    uint64_t orphans;       /* parts that the node had which died */
+    uint32_t side;          /* nodes that were cut off, a bit each */
     uint8_t victim;
     enum plan_change change;
     uint32_t left;   /* of what the phase does several times */
@@ -409,7 +418,7 @@ struct sim {
     struct client clients[SIM_CLIENTS_MAX + 1]; /* the last takes what nobody asked for */
     struct wire_checks_builder builder;
     struct wire_decisions_space space;
-    uint8_t values[1 << 16];
+    uint8_t values[1 << 18];
     uint32_t key_count;
     struct key keys[SIM_KEYS_MAX];
     struct load load;
@@ -589,6 +598,10 @@ void node_fini(struct sim *sim, struct node *node);
 uint64_t node_unconfirmed(const struct node *node);
 /* Forwards that nodes sent more than once, since the run began. */
 uint64_t nodes_resent(const struct sim *sim);
+/* Undos that nodes gave up, and charges that deciders could not give back for want of memory. */
+uint64_t nodes_undo_lost(const struct sim *sim);
+/* Parts of requests that wait at the node: undos too. */
+uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
 uint64_t nodes_repeated(const struct sim *sim);
 int node_by_id(const struct sim *sim, uint64_t id);
@@ -607,6 +620,9 @@ struct key_set keys_lent(struct sim *sim, const char *name);
 /* What a stand-in may admit of such a key, and what the rules call it. */
 enum { KEYS_LENT_SHARE = 10 };
 const char *keys_lent_name(enum lent lent);
+/* Users, hosts and teams that three rules limit, each on the vnode of its own key. */
+struct key_set keys_several(struct sim *sim, const char *name);
+enum { KEYS_MEMBERS = 12, KEYS_HOSTS = 6, KEYS_TEAMS = 2 };
 /* How many of a set are exact keys; they come first, then users, then addresses. */
 uint32_t keys_exact(struct key_set set);
 enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2, KEYS_VAULTS = 2 };
@@ -640,6 +656,8 @@ void client_flood(struct sim *sim, uint32_t frames);
 void client_load(struct sim *sim, struct key_set set);
 /* Beside, until clients stop. */
 void client_lend(struct sim *sim, struct key_set set);
+/* Lets all ask for these at once, in messages as large as `options.crowd` wants. */
+void client_crowd(struct sim *sim, struct key_set set);
 /* Lets one client look at every key of the set once, without charging any. */
 void client_audit(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
@@ -706,6 +724,10 @@ void check_bound(struct sim *sim, struct key_set set, uint64_t bound);
 /* Every key: no more than its limit for each side of `splits`; and of answers that were not marked
  * as degraded, no more than the limit and what new deciders did not know of. */
 void check_splits(struct sim *sim, struct key_set set, uint64_t splits);
+/* After an audit, every key that several rules limit together: no more was admitted than its limit
+ * and `bound` in all; and what was admitted was charged and nothing else, but for `lost` changes
+ * and `kept` charges that nobody could give back. */
+void check_several(struct sim *sim, struct key_set set, uint64_t lost, uint64_t kept);
 /* Every lent key, after a split in two at most: what each side may admit. On the side of `side`,
  * and on the other one, a limit if a replica of the key is there; else a share of it (local),
  * nothing (closed), or anything, but marked as degraded (open). */
