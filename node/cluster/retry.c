@@ -95,18 +95,30 @@ static void keep_claims(const struct retry_memory_entry *older, struct retry_mem
         entry->claims = UINT8_MAX;
 }
 
-/* Where the tag is, else a free place, else the oldest of those that it may take. */
+/* Where the tag is, else a free place in the set that has more of them, else the oldest. */
 static struct retry_memory_entry *place_for(const struct retry_memory *memory, uint64_t tag,
                                             uint32_t now_ms)
 {
     struct retry_memory_entry *best = set_of(memory, tag, 0);
+    uint32_t most = 0;
     for (uint32_t choice = 0; choice < memory->choices; choice++) {
         struct retry_memory_entry *set = set_of(memory, tag, choice);
+        struct retry_memory_entry *free_place = NULL;
+        uint32_t free_count = 0;
         for (uint32_t i = 0; i < RETRY_WAYS; i++) {
             if (set[i].tag == tag)
                 return &set[i];
-            if (best->tag != 0 && (set[i].tag == 0 || now_ms - set[i].at_ms > now_ms - best->at_ms))
+            if (set[i].tag == 0) {
+                free_place = &set[i];
+                free_count++;
+            } else if (most == 0 && best->tag != 0 &&
+                       now_ms - set[i].at_ms > now_ms - best->at_ms) {
                 best = &set[i];
+            }
+        }
+        if (free_count > most) {
+            best = free_place;
+            most = free_count;
         }
     }
     return best;

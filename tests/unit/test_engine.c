@@ -226,6 +226,35 @@ static void counted_denials_charge_only_the_denying_row(void **state)
     table_free(&table);
 }
 
+/* 5 an hour and 30 a day on one phone number: of six in an hour the sixth is denied by the first
+ * limit and charges neither; the 31st of a day is denied by the second. */
+static void two_windows_of_one_number_hold_together(void **state)
+{
+    (void)state;
+    const int64_t minute_ns = INT64_C(60) * 1000000000;
+    const struct limit hour = {
+        .count = 5, .window_ns = 60 * (uint64_t)minute_ns, .algorithm = ALGORITHM_SLIDING_LOG};
+    const struct limit day = {
+        .count = 30, .window_ns = 24 * hour.window_ns, .algorithm = ALGORITHM_SLIDING_LOG};
+    struct table *table = limit_table();
+    for (unsigned n = 0; n < 8 * 6; n++) {
+        const int64_t now_ns = LIMIT_TEST_EPOCH_NS + (n / 6 * 61 + n % 6) * minute_ns;
+        const unsigned admitted = n / 6 < 6 ? n / 6 * 5 + (n % 6 < 5 ? n % 6 : 5) : 30;
+        columns.count = 0;
+        add_row(1, &hour, OPERATION_CHECK, 1, LIMIT_LOADED, 1);
+        add_row(2, &day, OPERATION_CHECK, 1, LIMIT_LOADED, 1);
+        step(table, now_ns);
+        assert_int_equal(columns.allowed[0], n / 6 >= 6 || n % 6 < 5);
+        assert_int_equal(columns.allowed[1], admitted < 30);
+        const bool all = columns.allowed[0] && columns.allowed[1];
+        assert_int_equal(used_of(table, 2, &day, now_ns), admitted + all);
+    }
+    const int64_t next_ns = LIMIT_TEST_EPOCH_NS + (int64_t)day.window_ns + minute_ns / 2;
+    step(table, next_ns);
+    assert_true(columns.allowed[0] && columns.allowed[1]); /* the first of them is a day old */
+    table_free(&table);
+}
+
 /* A key that may be on disk is ABSENT, with its whole group, and nothing is taken. */
 static void a_key_that_may_be_on_disk_is_absent(void **state)
 {
@@ -413,6 +442,7 @@ int main(void)
         cmocka_unit_test(groups_are_all_or_nothing),
         cmocka_unit_test(a_key_twice_in_a_group_needs_room_for_both),
         cmocka_unit_test(counted_denials_charge_only_the_denying_row),
+        cmocka_unit_test(two_windows_of_one_number_hold_together),
         cmocka_unit_test(a_key_that_may_be_on_disk_is_absent),
         cmocka_unit_test(unknown_keys_that_take_nothing_leave_no_trace),
         cmocka_unit_test(another_algorithm_on_a_slot_is_refused),

@@ -1,0 +1,205 @@
+/* test_reserve.c - the memory of what parts of requests were granted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "node/cluster/reserve.h"
+
+enum { SETS = 64, ENTRIES = SETS * RETRY_WAYS };
+
+#define NOW_NS INT64_C(1700000000000000000)
+#define MS_NS  INT64_C(1000000)
+
+static const struct hash_key hash_key = {{3, 1, 4, 1, 5}};
+
+static int set_up(void **state)
+{
+    static struct reserve reserve;
+    *state = &reserve;
+    return reserve_init(&reserve, alloc_heap(), &hash_key, SETS);
+}
+
+static int tear_down(void **state)
+{
+    reserve_fini(*state);
+    return 0;
+}
+
+static struct retry_key key_of(uint64_t seq)
+{
+    return (struct retry_key){.session = 8, .seq = seq};
+}
+
+/* Notes that `attempt` was granted 5 at `count` limits; each mark tells whose it is. */
+static void note(struct reserve *reserve, uint64_t seq, uint16_t attempt, uint8_t count)
+{
+    struct limit_mark marks[4];
+    const struct retry_key key = key_of(seq);
+    for (uint32_t i = 0; i < 4; i++)
+        marks[i] = (struct limit_mark){.place = seq * 10 + i, .part = i};
+    const struct reservation what = {
+        .term = {1, 2, 3}, .seq = seq, .granted = 5, .count = count, .marks = marks};
+    reserve_note(reserve, &key, attempt, true, 0, NOW_NS + (int64_t)seq * MS_NS, &what);
+}
+
+static enum reserve_hold find(struct reserve *reserve, uint64_t seq, uint16_t attempt,
+                              struct reservation *out)
+{
+    const struct retry_key key = key_of(seq);
+    return reserve_find(reserve, &key, attempt, NOW_NS + 1000 * MS_NS, out);
+}
+
+static void undone(struct reserve *reserve, uint64_t seq, uint16_t attempt, uint64_t keep)
+{
+    const struct retry_key key = key_of(seq);
+    reserve_undone(reserve, &key, attempt, keep, NOW_NS + 1000 * MS_NS);
+}
+
+/* V1: what was noted is found with all that is needed, until it was undone; then it is not. */
+static void a_reservation_is_found_until_it_is_undone(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+    note(reserve, 7, 1, 3);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_ALONE);
+    assert_true(what.granted == 5 && what.count == 3 && what.seq == 7 && what.term.number == 2);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(what.marks[i].place == 70 + i && what.marks[i].part == i);
+    undone(reserve, 7, 1, 0);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+}
+
+/* V1: what is kept of it can still be undone later, and no more than that. */
+static void what_is_kept_can_be_undone_later(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    note(reserve, 7, 1, 1);
+    undone(reserve, 7, 1, 2);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_ALONE);
+    assert_true(what.granted == 2 && what.marks[0].place == 70);
+}
+
+/* V2, V3: it belongs to those who were told of it, and goes when the last of them gives it up. */
+static void it_belongs_to_those_who_were_told(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    struct retry_memory_entry entry;
+    const struct retry_key key = key_of(7);
+    note(reserve, 7, 1, 1);
+    assert_int_equal(find(reserve, 7, 2, &what), RESERVE_UNKNOWN);
+    assert_true(retry_recall(&reserve->answers, &key, 2, NOW_NS + 1000 * MS_NS, &entry));
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_SHARED);
+    assert_int_equal(find(reserve, 7, 2, &what), RESERVE_SHARED);
+    undone(reserve, 7, 1, 0);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+    assert_int_equal(find(reserve, 7, 2, &what), RESERVE_ALONE);
+}
+
+/* V4: a denial, and what was decided without marks, leave nothing to undo. */
+static void without_a_charge_or_marks_nothing_is_undone(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what = {.granted = 5, .count = 1};
+    const struct retry_key key = key_of(7);
+    reserve_note(reserve, &key, 1, true, 0, NOW_NS, &what);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+    what = (struct reservation){.granted = 0, .count = 0};
+    reserve_note(reserve, &key, 1, false, 0, NOW_NS, &what);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+}
+
+/* With two sets to choose from, three quarters of the memory hold what was noted, all of it. */
+static void hardly_any_is_lost_before_it_is_nearly_full(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    for (uint64_t seq = 0; seq < ENTRIES * 3 / 4; seq++)
+        note(reserve, seq, 1, 1);
+    assert_int_equal(reserve->answers.dropped, 0);
+    for (uint64_t seq = 0; seq < ENTRIES * 3 / 4; seq++) {
+        assert_int_equal(find(reserve, seq, 1, &what), RESERVE_ALONE);
+        assert_true(what.marks[0].place == seq * 10);
+    }
+}
+
+/* V4: marks that were overwritten are not taken for those of another; nor are they cut by the end
+ * of their ring. */
+static void overwritten_marks_are_not_taken_for_others(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    uint32_t known = 0;
+    for (uint64_t seq = 0; seq < 1000; seq++) {
+        note(reserve, seq, 1, (uint8_t)(1 + seq % 3));
+        assert_int_equal(find(reserve, seq, 1, &what), RESERVE_ALONE);
+        for (uint32_t i = 0; i < 1 + seq % 3; i++)
+            assert_true(what.marks[i].place == seq * 10 + i);
+    }
+    for (uint64_t seq = 0; seq < 1000; seq++) {
+        if (find(reserve, seq, 1, &what) != RESERVE_ALONE)
+            continue;
+        for (uint32_t i = 0; i < what.count; i++)
+            assert_true(what.marks[i].place == seq * 10 + i);
+        known++;
+    }
+    assert_true(known > 100 && known <= ENTRIES);
+}
+
+/* It is by what a part charges that it is remembered, not by its number. */
+static void parts_are_told_apart_by_what_they_charge(void **state)
+{
+    (void)state;
+    const struct hash128 a = {1, 2};
+    const struct hash128 b = {2, 1};
+    struct retry_key first = {.session = 5, .seq = 6, .item = 7, .part = 1};
+    struct retry_key second = first;
+    second.part = 2;
+    const struct retry_key first_a = reserve_key(&first, a);
+    const struct retry_key second_a = reserve_key(&second, a);
+    const struct retry_key first_b = reserve_key(&first, b);
+    assert_true(first_a.session == second_a.session && first_a.part == second_a.part);
+    assert_true(first_a.session != first_b.session);
+    first.part |= RETRY_UNDO;
+    assert_int_equal(reserve_key(&first, a).part, RETRY_UNDO);
+}
+
+/* Each allocation may fail; then it says so, and leaves nothing behind. */
+static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
+{
+    (void)state;
+    for (uint32_t fail = 1; fail <= 3; fail++) {
+        struct reserve reserve;
+        struct alloc_failing failing;
+        alloc_failing_init(&failing, fail);
+        assert_int_equal(reserve_init(&reserve, &failing.allocator, &hash_key, SETS), TG_ENOMEM);
+        reserve_fini(&reserve);
+        assert_int_equal(failing.bytes_live, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_reservation_is_found_until_it_is_undone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_kept_can_be_undone_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_belongs_to_those_who_were_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_charge_or_marks_nothing_is_undone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(hardly_any_is_lost_before_it_is_nearly_full, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(overwritten_marks_are_not_taken_for_others, set_up,
+                                        tear_down),
+        cmocka_unit_test(parts_are_told_apart_by_what_they_charge),
+        cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
