@@ -136,11 +136,12 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
         row->shadow_denied = true;
         return;
     }
+    const bool binds = rule == NULL || !rule->shadow;
     if (says_more(row, answer))
         show(row, rule, limit, vnode, answer, node);
-    row->granted =
-        row->granted_set && row->granted < answer->granted ? row->granted : answer->granted;
-    row->granted_set = true;
+    if (!row->granted_set || (binds && answer->granted < row->granted))
+        row->granted = answer->granted;
+    row->granted_set = row->granted_set || binds;
     if (answer->delay_ns > row->delay_ns)
         row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed = row->allowed && answer->allowed;
