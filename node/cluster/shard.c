@@ -605,6 +605,15 @@ int64_t shard_next_deadline(const struct shard *shard)
     return next;
 }
 
+/* Whether something is still to be undone that nobody else would undo. */
+static bool owes_undos(const struct shard *shard)
+{
+    for (uint32_t i = 0; i < shard->active_count; i++)
+        if (parts_at(shard, shard->active[i])->undo)
+            return true;
+    return false;
+}
+
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
     if (!shard->resigning)
@@ -626,6 +635,8 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
                 return false;
         }
     }
+    if (owes_undos(shard))
+        return false;
     shard->resigned = true;
     return true;
 }

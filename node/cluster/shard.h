@@ -215,7 +215,8 @@ void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effect
 /* ---- orderly stop -------------------------------------------------------------------------- */
 
 /* Passes deciding to the replicas. True when no vnode is decided here any more, or none can be
- * passed on (no live replica); from then on nothing is taken over. Call again with each tick. */
+ * passed on (no live replica), and what other nodes granted to requests that were denied is given
+ * back; from then on nothing is taken over. Call again with each tick. */
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects);
 
 /* ---- what it knows ------------------------------------------------------------------------- */

@@ -318,6 +318,40 @@ static void what_a_dead_node_owes_stays_charged(void **state)
     assert_int_equal(lab_answer(lab, lab_send(lab, 2, 2000), 0).used, 2);
 }
 
+static bool resign(struct lab *lab)
+{
+    const bool done = shard_resign(lab->shards[0].shard, lab->now_ns, &lab->effects);
+    lab_perform(lab, 0);
+    return done;
+}
+
+/* A node that stops in order undoes first what it owes. */
+static void who_stops_in_order_undoes_first(void **state)
+{
+    struct lab *lab = *state;
+    const struct request request =
+        request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "sliding_log")));
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    lab->drop_type = PEER_FORWARD;
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
+    lab_run(lab, 20 * LAB_MS);
+    lab->drop_type = PEER_ANSWER;
+    lab_run(lab, 100 * LAB_MS);
+    lab->drop_type = 0;
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab->drop_type = PEER_ANSWER;
+    for (uint32_t i = 0; i < 300; i++) {
+        assert_false(resign(lab));
+        lab_run(lab, LAB_MS);
+    }
+    lab->drop_type = 0;
+    for (uint32_t i = 0; !resign(lab); i++) {
+        assert_true(i < 500);
+        lab_run(lab, LAB_MS);
+    }
+    assert_int_equal(lab_stats(lab, 0).undone, 1);
+}
+
 static bool waits_for_nothing(struct lab *lab, void *context)
 {
     (void)context;
@@ -359,6 +393,7 @@ int main(void)
         LAB_TEST(what_is_in_doubt_is_undone, set_up_three),
         LAB_TEST(lost_undos_are_sent_again_and_done_once, set_up_three),
         LAB_TEST(what_a_dead_node_owes_stays_charged, set_up_three),
+        LAB_TEST(who_stops_in_order_undoes_first, set_up_three),
         LAB_TEST_THREE(an_undo_that_meets_a_new_decider_takes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
