@@ -129,6 +129,24 @@ static int validate_hard(const struct limit *limit, char *error)
     return TG_OK;
 }
 
+static int validate_elastic(const struct limit *limit, char *error)
+{
+    if (limit->pool == 0)
+        return TG_OK;
+    if (limit->exceed_percent != 0)
+        return refuse(error, "exceed %u%%: found in mode elastic; expected it in mode soft only",
+                      limit->exceed_percent);
+    if (limit->weight < 1 || limit->weight > LIMIT_WEIGHT_MAX)
+        return refuse(error, "weight %u: expected 1 to %d", limit->weight, LIMIT_WEIGHT_MAX);
+    if (limit->ceiling_percent != 0 &&
+        (limit->ceiling_percent <= PERCENT || limit->ceiling_percent > LIMIT_CEILING_MAX))
+        return refuse(error, "ceiling %u%%: expected more than %d%% and at most %d%%",
+                      limit->ceiling_percent, PERCENT, LIMIT_CEILING_MAX);
+    if (limit->class >= LIMIT_CLASSES)
+        return refuse(error, "class %u: expected 0 to %d", limit->class, LIMIT_CLASSES - 1);
+    return TG_OK;
+}
+
 static uint64_t exceeded(uint64_t amount, unsigned percent)
 {
     return sat_muldiv(amount, PERCENT + percent, PERCENT);
@@ -148,7 +166,9 @@ int limit_validate(const struct limit *limit, char *error)
 {
     char sentence[QUANTITY_ERROR_LEN];
 
-    const int result = validate_hard(limit, error);
+    int result = validate_hard(limit, error);
+    if (result == TG_OK)
+        result = validate_elastic(limit, error);
     if (result != TG_OK || limit->exceed_percent == 0)
         return result;
     if (limit->exceed_percent > LIMIT_EXCEED_MAX)

@@ -27,6 +27,11 @@ struct limit {
     uint8_t ordinal;   /* position among the limits of one rule with the same algorithm */
     /* Mode soft: so much per cent above the limit is allowed, and said to be; 0 = mode hard. */
     uint16_t exceed_percent;
+    /* Mode elastic: above the limit there is what a pool can spare. All 0 in another mode. */
+    uint16_t weight;          /* 1 .. LIMIT_WEIGHT_MAX: its part of the spare */
+    uint32_t pool;            /* names the pool; 0 = mode hard or soft */
+    uint32_t ceiling_percent; /* of the limit, borrowed included; 0 = no ceiling */
+    uint8_t class;            /* below LIMIT_CLASSES: 0 borrows first, the last one last */
 };
 
 #define LIMIT_COUNT_MAX     1000000000000000ULL            /* 10^15: 10^9/s over ten days */
@@ -36,6 +41,9 @@ struct limit {
 #define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
 #define LIMIT_LEASES_MAX    4096ULL                        /* in flight under one concurrency */
 #define LIMIT_EXCEED_MAX    1000                           /* per cent */
+#define LIMIT_WEIGHT_MAX    1000
+#define LIMIT_CEILING_MAX   100000 /* per cent: 1000 x */
+#define LIMIT_CLASSES       3      /* critical, normal, batch */
 
 /* Where the windows of a fixed_window begin. */
 enum limit_align {
@@ -70,7 +78,7 @@ enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 6
  * the offending field and what was expected: ranges above, known algorithm, burst only with
  * the two buckets, sub-windows only with sliding_buckets, an align only with fixed_window, count <=
  * LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX, all of that with what a soft
- * limit may be exceeded by as well. */
+ * limit may be exceeded by as well; weight, ceiling and class of an elastic one in their ranges. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
 
 /* The limit up to which a soft one allows: count and burst are floor(x * (100 + exceed) / 100), and

@@ -204,6 +204,30 @@ static void a_soft_limit_above_a_bound_is_refused(void **state)
     refused_with(limit, "exceeded by 10%: count 1100000000: more than");
 }
 
+/* An elastic limit says which pool lends to it, at which weight, how far, and in which class. */
+static void an_elastic_limit_has_its_ranges(void **state)
+{
+    struct limit limit = plain;
+
+    (void)state;
+    limit.pool = 77;
+    refused_with(limit, "weight 0: expected 1 to 1000");
+    limit.weight = LIMIT_WEIGHT_MAX;
+    accepted(limit);
+    limit.ceiling_percent = 100;
+    refused_with(limit, "ceiling 100%: expected more than 100%");
+    limit.ceiling_percent = LIMIT_CEILING_MAX;
+    accepted(limit);
+    limit.ceiling_percent++;
+    refused_with(limit, "ceiling 100001%: expected more than 100%");
+    limit.ceiling_percent = 300;
+    limit.class = LIMIT_CLASSES;
+    refused_with(limit, "class 3: expected 0 to 2");
+    limit.class = 0;
+    limit.exceed_percent = 10;
+    refused_with(limit, "exceed 10%: found in mode elastic");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +240,7 @@ int main(void)
         cmocka_unit_test(the_capacity_is_the_burst_where_there_is_one),
         cmocka_unit_test(a_soft_limit_is_exceeded_by_whole_tokens),
         cmocka_unit_test(a_soft_limit_above_a_bound_is_refused),
+        cmocka_unit_test(an_elastic_limit_has_its_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
