@@ -133,6 +133,9 @@ static int validate_elastic(const struct limit *limit, char *error)
 {
     if (limit->pool == 0)
         return TG_OK;
+    if (limit->algorithm == ALGORITHM_CONCURRENCY)
+        return refuse(error, "algorithm concurrency: found in mode elastic; expected one that lets "
+                             "requests through at a rate");
     if (limit->exceed_percent != 0)
         return refuse(error, "exceed %u%%: found in mode elastic; expected it in mode soft only",
                       limit->exceed_percent);

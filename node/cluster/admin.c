@@ -1,7 +1,8 @@
 /* admin.c - what a client asks a shard besides checks: who are you, where is what.
  *
  * HELLO and GET_RING teach a client the route key and which shard decides which vnode; `owner`
- * answers the same for one key, to people. These need the shard's own knowledge of terms. All
+ * answers the same for one key, to people. These need the shard's own knowledge of terms; and
+ * `pools.report` is to be told where pools are owned, which is a matter of terms too. All
  * other commands are about the node as a whole and are handed to the control core as an effect.
  */
 #include <string.h>
@@ -258,6 +259,70 @@ static void answer_owner(struct shard *shard, uint64_t connection, const struct 
         send_frame(connection, (int)writer.len, effects);
 }
 
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+/* {"pool": "...", "load": 0.9} as the pool's name and millionths. */
+static bool read_load(const struct wire_value *arguments, struct wire_text *name, uint32_t *ppm)
+{
+    struct mp_cursor cursor;
+    double load = -1;
+    *name = (struct wire_text){NULL, 0};
+    mp_cursor_init(&cursor, arguments->tokens, arguments->token_count);
+    const uint32_t pairs = mp_get_map(&cursor);
+    for (uint32_t i = 0; i < pairs && !cursor.failed; i++) {
+        size_t len;
+        const char *key = mp_get_str(&cursor, &len);
+        if (len == 4 && memcmp(key, "pool", 4) == 0)
+            name->data = mp_get_str(&cursor, &name->len);
+        else if (len == 4 && memcmp(key, "load", 4) == 0)
+            load = mp_get_real(&cursor);
+        else
+            mp_skip(&cursor);
+    }
+    if (cursor.failed || name->len == 0 || !(load >= 0 && load <= 1))
+        return false;
+    *ppm = (uint32_t)(load * PEER_LOAD_MAX + 0.5);
+    return true;
+}
+
+static void answer_load(struct shard *shard, uint64_t connection, const struct wire_admin *admin,
+                        struct effects *effects)
+{
+    struct wire_text name;
+    struct mp_writer writer;
+    uint32_t ppm;
+    if (!read_load(&admin->arguments, &name, &ppm)) {
+        requests_error(shard, connection, admin->session, admin->seq, TG_EINVALID,
+                       "pools.report: expected {\"pool\": name, \"load\": a number from 0 to 1}",
+                       effects);
+        return;
+    }
+    const struct policy_pool *pool =
+        policy_pool_find(shard->policies[shard->policy].policy, name.data, name.len);
+    if (pool == NULL) {
+        requests_error(shard, connection, admin->session, admin->seq, TG_ENOTFOUND,
+                       "pools.report: the rules have no pool of that name", effects);
+        return;
+    }
+    pools_load(shard, pool->id, ppm);
+    mp_writer_init(&writer, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
+    wire_begin_admin_reply(&writer, admin->session, admin->seq, 0);
+    mp_put_map(&writer, 3);
+    mp_put_str(&writer, "pool");
+    mp_put_str(&writer, pool->name.data);
+    mp_put_str(&writer, "load");
+    mp_put_real(&writer, (double)ppm / PEER_LOAD_MAX);
+    mp_put_str(&writer, "valid_ms");
+    mp_put_uint(&writer, POOLS_LOAD_NS / MS);
+    send_frame(connection, (int)writer.len, effects);
+}
+
+static bool is_command(const struct wire_admin *admin, const char *name)
+{
+    return admin->command.len == strlen(name) &&
+           memcmp(admin->command.data, name, admin->command.len) == 0;
+}
+
 void admin_command(struct shard *shard, uint64_t connection, const void *frame, size_t len,
                    struct effects *effects)
 {
@@ -270,9 +335,12 @@ void admin_command(struct shard *shard, uint64_t connection, const void *frame, 
         requests_refuse(shard, connection, frame, len, result, error, effects);
         return;
     }
-    if (admin.command.len == 5 && memcmp(admin.command.data, "owner", 5) == 0 &&
-        shard->view != NULL) {
+    if (is_command(&admin, "owner") && shard->view != NULL) {
         answer_owner(shard, connection, &admin, effects);
+        return;
+    }
+    if (is_command(&admin, "pools.report")) {
+        answer_load(shard, connection, &admin, effects);
         return;
     }
     memcpy(effects_reserve(effects, len), frame, len);

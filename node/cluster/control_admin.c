@@ -165,6 +165,7 @@ static const struct {
     {"ring", answer_ring},
     {"rules.list", answer_rules},
     {"rules.validate", answer_validate},
+    {"pools.list", answer_pools},
     {"rules.explain", answer_explain},
     {"drain", answer_drain},
     {"leave", answer_leave},
@@ -194,7 +195,8 @@ static void dispatch(struct answer_context *context)
         context, TG_EUNSUPPORTED,
         "unknown command; expected status, members, ring, owner, rules.list, "
         "rules.show, rules.validate, rules.explain, rules.diff, rules.without, rules.history, "
-        "rules.apply, edit.state, block, unblock, blocks, drain, leave or remove");
+        "rules.apply, edit.state, block, unblock, blocks, pools.list, "
+        "pools.report, drain, leave or remove");
 }
 
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,

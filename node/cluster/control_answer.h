@@ -2,6 +2,7 @@
  *
  *     control_admin.c --> control_status.c   status
  *                     --> control_rules.c    rules.list, rules.validate, rules.explain
+ *                     --> control_pools.c    pools.list
  *                     --> control_change.c   drain, leave, remove
  *                     --> control_settings_answer.c   rules.show, rules.diff, rules.without,
  *                                            rules.history, rules.apply, edit.state
@@ -54,6 +55,10 @@ void control_put_time(struct mp_writer *writer, const char *name, uint64_t ms);
 struct settings_text control_read_text(const struct answer_context *context, const char *name);
 bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
 
+/* The pools, an array of maps. */
+void control_put_pools(const struct control_report *report, struct mp_writer *writer);
+
+void answer_pools(struct answer_context *context);
 void answer_status(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);

@@ -10,7 +10,7 @@
 
 #include "node/cluster/control_answer.h"
 
-enum { REASON_LEN = 160, REASONS_MAX = 8 };
+enum { REASON_LEN = 160, REASONS_MAX = 8, SHARD_POOL_FIELDS = 6 };
 
 struct health {
     char reasons[REASONS_MAX][REASON_LEN];
@@ -134,6 +134,25 @@ static void put_several(const struct shard_stats *stats, struct mp_writer *write
     put_field_uint(writer, "undo_unknown", stats->undo_unknown);
 }
 
+/* What elastic limits did: the last fields of a shard. */
+static void put_shard_pools(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    put_field_uint(writer, "borrowed", stats->borrowed);
+    put_field_uint(writer, "pools_lent", stats->pools_lent);
+    put_field_uint(writer, "pools_refused", stats->pools_refused);
+    put_field_uint(writer, "pools_no_room", stats->pools_no_room);
+    put_field_uint(writer, "pools_reports_dropped", stats->pools_reports_dropped);
+    put_field_uint(writer, "pools_keys", stats->pools_keys);
+}
+
+enum { MORE_FIELDS = SEVERAL_FIELDS + SHARD_POOL_FIELDS };
+
+static void put_more(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    put_several(stats, writer);
+    put_shard_pools(stats, writer);
+}
+
 static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
 {
     const struct {
@@ -200,10 +219,10 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"parts_waiting", stats->parts_waiting},
         {"peers_left_out", stats->peers_left_out},
     };
-    mp_put_map(writer, sizeof fields / sizeof *fields + SEVERAL_FIELDS);
+    mp_put_map(writer, sizeof fields / sizeof *fields + MORE_FIELDS);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         put_field_uint(writer, fields[i].name, fields[i].value);
-    put_several(stats, writer);
+    put_more(stats, writer);
 }
 
 /* How far complete copies are, of all shards; what lasts longest tells when the node is done. */
@@ -269,7 +288,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 20);
+    mp_put_map(writer, 21);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -296,6 +315,8 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "flush_lag_ms", (uint64_t)report->flush_lag_ns / 1000000);
     put_rules(context, health.rules_agree);
     control_put_settings(control, writer);
+    mp_put_str(writer, "pools");
+    control_put_pools(report, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

@@ -89,7 +89,7 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
     if (item->gives > 0) {
         batch->flags[row] |= LIMIT_UNDO;
         batch->marks[row] = item->reservation.marks[limit];
-        if (item->elsewhere)
+        if (item->elsewhere && batch->marks[row].given != LIMIT_GIVEN_NOTHING)
             batch->marks[row].given = LIMIT_GIVEN_UNKNOWN;
     } else {
         batch->operations[row] = OPERATION_PEEK;
@@ -108,6 +108,7 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
         batch->vnodes[row] = forward->vnode;
         batch->limits[row] = forward->limits[i];
         batch->limit_of[row] = &batch->limits[row];
+        batch->elastic = batch->elastic || forward->limits[i].pool != 0;
         batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
         if (__builtin_expect(forward->limits[i].algorithm == ALGORITHM_CONCURRENCY, 0))
             batch->leases[row] = decide_lease(shard, forward);
@@ -290,12 +291,14 @@ static bool denies_longer(const struct batch *batch, uint32_t a, uint32_t b)
 }
 
 /* Whether row `a` says more about an admission than row `b`: less is left, and of none, one was
- * exceeded. */
+ * borrowed above, or exceeded. */
 static bool leaves_less(const struct batch *batch, uint32_t a, uint32_t b)
 {
     if (batch->remaining[a] != batch->remaining[b])
         return batch->remaining[a] < batch->remaining[b];
-    return batch->soft[a] > batch->soft[b];
+    const bool a_borrowed = batch->elastic && batch->borrowed[a] != 0;
+    const bool b_borrowed = batch->elastic && batch->borrowed[b] != 0;
+    return a_borrowed != b_borrowed ? a_borrowed : batch->soft[a] > batch->soft[b];
 }
 
 /* The row that the answer of rows first .. end - 1 is about. */
@@ -352,6 +355,15 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
             answer->retry_after_ns = 0;
     }
     answer->soft = answer->allowed && batch->soft[row] != 0;
+    answer->borrowed =
+        answer->allowed && (item->recalled ? (item->memory.limit_index & RETRY_BORROWED) != 0
+                                           : batch->elastic && batch->borrowed[row] != 0);
+}
+
+/* What is remembered of an answer beside what was granted. */
+static uint8_t told_index(const struct answer *answer)
+{
+    return answer->limit_index | (answer->borrowed ? RETRY_BORROWED : 0);
 }
 
 /* Notes the answer to a part of a request of several, and where its charges are. A group's parts
@@ -373,7 +385,7 @@ static void remember_several(struct shard *shard, const struct batch_item *item,
         .count = (uint8_t)(item->first + item->ends[part] - first),
         .marks = marked ? &batch->marks[first] : NULL,
     };
-    reserve_note(&shard->reserves, &key, item->attempt, answer->allowed, answer->limit_index,
+    reserve_note(&shard->reserves, &key, item->attempt, answer->allowed, told_index(answer),
                  shard->now_ns, &what);
 }
 
@@ -390,7 +402,7 @@ static void remember(struct shard *shard, const struct batch_item *item, uint8_t
         remember_several(shard, item, part, answer);
     else
         retry_remember(&shard->retries, &item->key, item->attempt, answer->allowed,
-                       answer->limit_index, answer->granted, shard->now_ns);
+                       told_index(answer), answer->granted, shard->now_ns);
 }
 
 static void count_decision(struct shard *shard, const struct answer *answer)
@@ -531,44 +543,52 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
     }
 }
 
+void decide_step(struct shard *shard, uint32_t first, uint32_t count)
+{
+    struct batch *batch = &shard->batch;
+    const struct limit_batch columns = {
+        .count = count,
+        .ids = batch->ids + first,
+        .vnodes = batch->vnodes + first,
+        .limits = batch->limit_of + first,
+        .costs = batch->costs + first,
+        .operations = batch->operations + first,
+        .flags = batch->flags + first,
+        .groups = batch->groups + first,
+        .leases = batch->leases + first,
+        .marks = batch->marks + first,
+    };
+    struct limit_decisions decisions = {
+        .status = batch->status + first,
+        .allowed = batch->allowed + first,
+        .limit = batch->limit + first,
+        .used = batch->used + first,
+        .remaining = batch->remaining + first,
+        .granted = batch->granted + first,
+        .reset_after_ns = batch->reset_after_ns + first,
+        .retry_after_ns = batch->retry_after_ns + first,
+        .delay_ns = batch->delay_ns + first,
+        .soft = batch->soft + first,
+    };
+    engine_step(shard->table, &columns, shard->now_ns, &decisions);
+    for (uint32_t row = first; row < first + count; row++)
+        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK &&
+            !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
+            bound_granted(shard, batch->vnodes[row], batch->granted[row]);
+}
+
 void decide_run(struct shard *shard, struct effects *effects)
 {
     struct batch *batch = &shard->batch;
     if (batch->item_count == 0)
         return;
-    const struct limit_batch columns = {
-        .count = batch->count,
-        .ids = batch->ids,
-        .vnodes = batch->vnodes,
-        .limits = batch->limit_of,
-        .costs = batch->costs,
-        .operations = batch->operations,
-        .flags = batch->flags,
-        .groups = batch->groups,
-        .leases = batch->leases,
-        .marks = batch->marks,
-    };
-    struct limit_decisions decisions = {
-        .status = batch->status,
-        .allowed = batch->allowed,
-        .limit = batch->limit,
-        .used = batch->used,
-        .remaining = batch->remaining,
-        .granted = batch->granted,
-        .reset_after_ns = batch->reset_after_ns,
-        .retry_after_ns = batch->retry_after_ns,
-        .delay_ns = batch->delay_ns,
-        .soft = batch->soft,
-    };
     const uint32_t items = batch->item_count;
     revoke(shard);
     if (shard->merge.guarded > 0)
         merge_before(shard); /* M1 of merge.c */
-    engine_step(shard->table, &columns, shard->now_ns, &decisions);
-    for (uint32_t row = 0; row < batch->count; row++)
-        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK &&
-            !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
-            bound_granted(shard, batch->vnodes[row], batch->granted[row]);
+    decide_step(shard, 0, batch->count);
+    if (__builtin_expect(batch->elastic, 0))
+        lend_batch(shard);
     batch->count = 0;
     batch->item_count = 0;
     batch->has_repeated = false;
@@ -577,4 +597,5 @@ void decide_run(struct shard *shard, struct effects *effects)
     for (uint32_t i = 0; i < items; i++)
         deliver(shard, &batch->items[i], effects);
     batch->delivering = false;
+    batch->elastic = false;
 }

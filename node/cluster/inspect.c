@@ -58,3 +58,15 @@ int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t
     const uint32_t slot = table_lookup(shard->table, id);
     return slot == TABLE_NONE ? 0 : table_export(shard->table, slot, out, capacity);
 }
+
+uint64_t inspect_lent(const struct shard *shard)
+{
+    struct elastic_stats stats;
+    elastic_stats(shard->pools.elastic, &stats);
+    return stats.lent;
+}
+
+uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes)
+{
+    return pools_vnode(pool, vnodes);
+}

@@ -30,12 +30,16 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
         bytes_put_i64(writer, limit->start_ns);
         bytes_put_u32(writer, limit->before_s);
     }
+    bytes_put_u32(writer, limit->pool);
+    bytes_put_u16(writer, limit->weight);
+    bytes_put_u32(writer, limit->ceiling_percent);
+    bytes_put_u8(writer, limit->class);
 }
 
 enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
-enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4 };
+enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4, ANSWER_BORROWED = 8 };
 enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
@@ -75,7 +79,8 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
     bytes_put_u8(writer, answer->status);
     bytes_put_u8(writer, (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
                                    (answer->degraded ? ANSWER_DEGRADED : 0) |
-                                   (answer->soft ? ANSWER_SOFT : 0)));
+                                   (answer->soft ? ANSWER_SOFT : 0) |
+                                   (answer->borrowed ? ANSWER_BORROWED : 0)));
     bytes_put_u8(writer, answer->limit_index);
     bytes_put_u64(writer, answer->limit);
     bytes_put_u64(writer, answer->used);
@@ -209,6 +214,41 @@ void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, co
     bytes_put(writer, bytes, blob->len);
 }
 
+void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_report *report,
+                          uint32_t load_ppm, uint32_t load_ms)
+{
+    bytes_put_u8(writer, PEER_POOL_REPORT);
+    bytes_put_u32(writer, report->pool);
+    bytes_put_u64(writer, report->guaranteed);
+    bytes_put_u64(writer, report->borrowed);
+    bytes_put_u32(writer, load_ppm);
+    bytes_put_u32(writer, load_ms);
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
+        bytes_put_u16(writer, (uint16_t)report->count[class]);
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
+        for (uint32_t i = 0; i < report->count[class]; i++) {
+            const struct water_share *share = &report->shares[class][i];
+            bytes_put_u32(writer,
+                          share->weight > UINT32_MAX ? UINT32_MAX : (uint32_t)share->weight);
+            bytes_put_u64(writer, share->ask);
+        }
+    }
+}
+
+void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level)
+{
+    bytes_put_u8(writer, PEER_POOL_LEVEL);
+    bytes_put_u32(writer, level->pool);
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
+        bytes_put_u64(writer, level->level.level[class]);
+    bytes_put_u64(writer, level->level.budget);
+    bytes_put_u64(writer, level->level.budget_open);
+    bytes_put_u64(writer, level->level.spare);
+    bytes_put_u64(writer, level->guaranteed);
+    bytes_put_u64(writer, level->borrowed);
+    bytes_put_u32(writer, level->load_ppm);
+}
+
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
                     const struct peer_vnode *entry)
 {
@@ -311,6 +351,10 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
         const bool calendar = limit_is_calendar(limit->align);
         limit->start_ns = calendar ? bytes_get_i64(reader) : 0;
         limit->before_s = calendar ? bytes_get_u32(reader) : 0;
+        limit->pool = bytes_get_u32(reader);
+        limit->weight = bytes_get_u16(reader);
+        limit->ceiling_percent = bytes_get_u32(reader);
+        limit->class = bytes_get_u8(reader);
         if (reader->failed || limit_validate(limit, error) != 0)
             return false;
     }
@@ -328,6 +372,7 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     answer->allowed = (flags & ANSWER_ALLOWED) != 0;
     answer->degraded = (flags & ANSWER_DEGRADED) != 0;
     answer->soft = (flags & ANSWER_SOFT) != 0;
+    answer->borrowed = (flags & ANSWER_BORROWED) != 0;
     answer->limit_index = bytes_get_u8(reader);
     answer->limit = bytes_get_u64(reader);
     answer->used = bytes_get_u64(reader);
@@ -448,6 +493,56 @@ static bool get_side(struct bytes_reader *reader, uint32_t vnodes, struct peer_s
     return true;
 }
 
+bool peer_share_next(struct bytes_reader *shares, struct water_share *share)
+{
+    if (bytes_left(shares) == 0)
+        return false;
+    share->weight = bytes_get_u32(shares);
+    share->ask = bytes_get_u64(shares);
+    return !shares->failed;
+}
+
+static bool get_pool_report(struct bytes_reader *reader, struct peer_pool_report *report)
+{
+    size_t count = 0;
+    report->pool = bytes_get_u32(reader);
+    report->guaranteed = bytes_get_u64(reader);
+    report->borrowed = bytes_get_u64(reader);
+    report->load_ppm = bytes_get_u32(reader);
+    report->load_ms = bytes_get_u32(reader);
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
+        report->count[class] = bytes_get_u16(reader);
+        if (report->count[class] > WATER_SHARES_MAX)
+            return false;
+        count += report->count[class];
+    }
+    const uint8_t *shares = bytes_take(reader, count * PEER_SHARE_LEN);
+    if (shares == NULL || report->pool == 0 || report->load_ppm > PEER_LOAD_MAX)
+        return false;
+    bytes_reader_init(&report->shares, shares, count * PEER_SHARE_LEN);
+    return true;
+}
+
+/* No rate is above what a pool may have: meters reckon with that. */
+static bool get_pool_level(struct bytes_reader *reader, struct peer_pool_level *level)
+{
+    struct elastic_level *out = &level->level;
+    uint64_t most = 0;
+    level->pool = bytes_get_u32(reader);
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
+        out->level[class] = bytes_get_u64(reader);
+        most = most > out->level[class] ? most : out->level[class];
+    }
+    out->budget = bytes_get_u64(reader);
+    out->budget_open = bytes_get_u64(reader);
+    out->spare = bytes_get_u64(reader);
+    level->guaranteed = bytes_get_u64(reader);
+    level->borrowed = bytes_get_u64(reader);
+    level->load_ppm = bytes_get_u32(reader);
+    return level->pool != 0 && most <= WATER_RATE_MAX && out->budget <= WATER_RATE_MAX &&
+           out->budget_open <= WATER_RATE_MAX && out->spare <= WATER_RATE_MAX;
+}
+
 static void get_ack(struct bytes_reader *reader, struct peer_record *record)
 {
     record->stream.stream = bytes_get_u64(reader);
@@ -506,6 +601,10 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_side(reader, vnodes, &record->side);
     case PEER_APART:
         return get_apart(reader, vnodes, &record->apart);
+    case PEER_POOL_REPORT:
+        return get_pool_report(reader, &record->pool_report);
+    case PEER_POOL_LEVEL:
+        return get_pool_level(reader, &record->pool_level);
     case PEER_MARK:
     case PEER_STALE:
     case PEER_QUERY:

@@ -36,6 +36,10 @@
  *   EXPLAIN   u64 ticket | u8 count | count x (u8 allowed | u64 limit | u64 used | u64 remaining |
  *                                           i64 reset_after_ns | i64 retry_after_ns):
  *                                           what the part met, ahead of its ANSWER
+ *   POOL_REPORT  u32 pool | u64 guaranteed | u64 borrowed | u32 load_ppm | u32 load_ms |
+ *             3 x u16 count | counts x (u32 weight | u64 ask)     for the pool's owner (pools.h)
+ *   POOL_LEVEL  u32 pool | 3 x u64 level | u64 budget | u64 budget_open | u64 spare |
+ *             u64 guaranteed | u64 borrowed | u32 load_ppm        what it answers
  *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
@@ -54,12 +58,16 @@
 #include "node/cluster/guard.h"
 #include "node/cluster/side_table.h"
 #include "node/cluster/term.h"
+#include "node/limit/elastic.h"
 
 enum {
     PEER_VERSION = 1,
     PEER_FRAME_MAX = 1 << 20,
     PEER_ENVELOPE_MAX = 48,
-    PEER_LIMITS_MAX = 8, /* of one forwarded check: one rule's limits */
+    PEER_LIMITS_MAX = 8,     /* of one forwarded check: one rule's limits */
+    PEER_LOAD_MAX = 1000000, /* millionths */
+    PEER_SHARE_LEN = 12,
+    PEER_REPORT_MAX = 64 + ELASTIC_SHARES_MAX * PEER_SHARE_LEN, /* a POOL_REPORT */
 };
 
 enum peer_record_type {
@@ -87,6 +95,8 @@ enum peer_record_type {
     PEER_DIVERGED_END,
     PEER_MERGED,
     PEER_EXPLAIN,
+    PEER_POOL_REPORT,
+    PEER_POOL_LEVEL,
     PEER_TYPE_END
 };
 
@@ -135,6 +145,8 @@ struct forward {
     struct limit limits[PEER_LIMITS_MAX];
 };
 
+#define PEER_LOAD_UNKNOWN UINT32_MAX
+
 enum answer_status { ANSWER_DECIDED, ANSWER_BUSY, ANSWER_UNAVAILABLE, ANSWER_STATUS_END };
 
 /* The decision of one part: the limit that decided it (index into the part's limits). */
@@ -143,6 +155,7 @@ struct answer {
     bool allowed;
     bool degraded; /* not confirmed by a majority of the vnode's replicas */
     bool soft;     /* allowed above a limit, which may be exceeded so far */
+    bool borrowed; /* allowed above a limit, of what a pool can spare */
     uint8_t limit_index;
     uint64_t limit;
     uint64_t used;
@@ -231,6 +244,26 @@ struct peer_side {
     struct bytes_reader blobs;
 };
 
+/* What a decider tells a pool's owner. The shares are read by peer_share_next, class by class. */
+struct peer_pool_report {
+    uint32_t pool;
+    uint64_t guaranteed; /* a rate, as all that follows: water.h */
+    uint64_t borrowed;
+    uint32_t load_ppm; /* as the protected service says, ... */
+    uint32_t load_ms;  /* ... valid for so long; 0: nothing is said */
+    uint16_t count[LIMIT_CLASSES];
+    struct bytes_reader shares;
+};
+
+/* What the owner tells in return, and how the pool is doing. */
+struct peer_pool_level {
+    uint32_t pool;
+    struct elastic_level level;
+    uint64_t guaranteed;
+    uint64_t borrowed;
+    uint32_t load_ppm; /* PEER_LOAD_UNKNOWN: none */
+};
+
 struct peer_record {
     enum peer_record_type type;
     union {
@@ -265,6 +298,8 @@ struct peer_record {
         } guard;
         struct peer_apart apart;
         struct peer_side side;
+        struct peer_pool_report pool_report;
+        struct peer_pool_level pool_level;
         struct {
             uint32_t vnode;
             struct hash128 id;
@@ -281,7 +316,7 @@ struct peer_record {
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 58 };
+enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 69 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
@@ -306,6 +341,11 @@ void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 i
                    const uint8_t *state, uint32_t len);
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len);
+void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_report *report,
+                          uint32_t load_ppm, uint32_t load_ms);
+void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level);
+/* The next share of a POOL_REPORT that peer_next gave; false at the end. */
+bool peer_share_next(struct bytes_reader *shares, struct water_share *share);
 /* `type` is one of those whose body is a vnode entry. */
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
                     const struct peer_vnode *entry);

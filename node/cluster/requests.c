@@ -98,6 +98,8 @@ static bool says_more(const struct row *row, const struct answer *answer)
         return answer->granted < row->granted;
     if (answer->allowed && answer->remaining != row->remaining)
         return answer->remaining < row->remaining;
+    if (answer->allowed && answer->borrowed != row->borrowed)
+        return answer->borrowed;
     if (answer->allowed)
         return answer->soft && !row->soft;
     return (uint64_t)answer->retry_after_ns > (uint64_t)row->retry_after_ns;
@@ -146,6 +148,7 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
         row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed = row->allowed && answer->allowed;
     row->soft = row->soft || (answer->soft && (rule == NULL || !rule->shadow));
+    row->borrowed = row->borrowed || (answer->borrowed && (rule == NULL || !rule->shadow));
     row->degraded = row->degraded || answer->degraded;
 }
 
@@ -166,6 +169,8 @@ static uint8_t outcome_of(const struct row *row)
         return OUTCOME_ERROR;
     if (!row->allowed)
         return OUTCOME_DENY;
+    if (row->borrowed)
+        return OUTCOME_ELASTIC_BORROWED;
     if (row->soft)
         return OUTCOME_SOFT_EXCEEDED; /* of limits in force, so it goes before those on trial */
     return row->shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
@@ -472,6 +477,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
             out->parts[i].flags |= FORWARD_SEVERAL;
         place(shard, rule->limits, rule->limit_count, &out->parts[i]);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
+        for (uint32_t k = 0; rule->shadow && k < rule->limit_count; k++)
+            out->parts[i].limits[k].pool = 0; /* on trial: it takes nothing of what others share */
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
     }

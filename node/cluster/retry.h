@@ -33,6 +33,7 @@
 #define RETRY_KEEP_NS INT64_C(2000000000)
 
 enum {
+    RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (lend.c) */
     RETRY_WAYS = 4,
     RETRY_SETS = 1 << 15, /* unless told otherwise */
     RETRY_ATTEMPTS_MAX = 4,

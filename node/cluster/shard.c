@@ -75,6 +75,8 @@ static int take_memory(struct shard *shard)
         error = merge_init(shard);
     if (error == 0)
         error = stand_in_init(shard);
+    if (error == 0)
+        error = pools_init(shard);
     return error;
 }
 
@@ -148,6 +150,7 @@ void shard_free(struct shard **pointer)
     reserve_fini(&shard->reserves);
     merge_fini(shard);
     stand_in_fini(shard);
+    pools_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -298,6 +301,8 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_EXPLAIN:
     case PEER_STREAM:
     case PEER_ACK:
+    case PEER_POOL_REPORT:
+    case PEER_POOL_LEVEL:
     case PEER_TYPE_END:
         return 0;
     default:
@@ -359,6 +364,12 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_DIVERGED:
         if (in->accept)
             merge_in_diverged(shard, record);
+        break;
+    case PEER_POOL_REPORT:
+        pools_reported(shard, at, &record->pool_report);
+        break;
+    case PEER_POOL_LEVEL:
+        pools_level(shard, at, &record->pool_level);
         break;
     default:
         take_vnode(shard, at, record, in, effects);
@@ -491,6 +502,17 @@ const struct policy *shard_policy_take(struct shard *shard)
     return NULL;
 }
 
+int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool, uint32_t load_ppm)
+{
+    shard_enter(shard, now_ns);
+    if (load_ppm > PEER_LOAD_MAX)
+        return TG_EINVALID;
+    if (policy_pool_by_id(shard->policies[shard->policy].policy, pool) == NULL)
+        return TG_ENOTFOUND;
+    pools_load(shard, pool, load_ppm);
+    return 0;
+}
+
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {
@@ -576,6 +598,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     shard_settle(shard, effects);
+    pools_tick(shard, effects);
     journal_pretend(shard, effects);
     if (shard->quorum_due) { /* Q3 of quorum.c: what waits for a majority does not wait for time */
         shard->quorum_due = false;
@@ -700,6 +723,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     bound_stats(shard, out);
     out->guarded = shard->merge.side.entries;
     stats_of_quorum(shard, out);
+    pools_stats(shard, out);
     out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
@@ -738,4 +762,5 @@ void shard_check_invariants(const struct shard *shard)
     }
     ASSERT(moving == shard->quorum_moving);
     table_check_invariants(shard->table);
+    pools_check_invariants(shard);
 }

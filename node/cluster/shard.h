@@ -26,6 +26,7 @@
 #include "base/hash.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/lag.h"
+#include "node/cluster/pools.h"
 #include "node/cluster/term.h"
 #include "node/cluster/view.h"
 #include "node/policy/policy.h"
@@ -101,6 +102,11 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
  * over. */
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
                        bool refused, struct effects *effects);
+/* A client says how loaded what the pool of that id protects is, in millionths: believed for three
+ * seconds. 0, TG_EINVALID for more than 10^6, TG_ENOTFOUND for a pool that the rules do not have.
+ */
+MUST_USE int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool,
+                               uint32_t load_ppm);
 /* A new view; borrowed until the next one is given. */
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects);
@@ -229,6 +235,7 @@ struct shard_stats {
     uint64_t checks; /* items decided here */
     uint64_t allowed;
     uint64_t denied;
+    uint64_t borrowed;  /* of `allowed`: above an elastic limit */
     uint64_t forwarded; /* parts sent to a peer */
     uint64_t resent;    /* sent again, or decided here after all: a new term may charge it twice */
     uint64_t moved;     /* forwards that came to the wrong node */
@@ -264,10 +271,17 @@ struct shard_stats {
     uint64_t undo_lost;        /* reservations that could not be given back in time */
     uint64_t
         undo_unknown; /* here as the decider: of which nothing is known, and that stay charged */
-    uint64_t unconfirmed;        /* changes not yet acknowledged by any replica, now */
-    uint64_t over_tokens;        /* granted, and known to no other replica, now */
-    struct lag lag;              /* from a grant to the first replica's acknowledgement */
-    int64_t flush_lag_ns;        /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t unconfirmed;           /* changes not yet acknowledged by any replica, now */
+    uint64_t over_tokens;           /* granted, and known to no other replica, now */
+    struct lag lag;                 /* from a grant to the first replica's acknowledgement */
+    int64_t flush_lag_ns;           /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t pools_lent;            /* requests that pools lent to here */
+    uint64_t pools_refused;         /* requests above an elastic limit that got nothing */
+    uint64_t pools_no_room;         /* of these: for want of room to meter them */
+    uint64_t pools_reports_dropped; /* reports that there was no room for: nothing was lent then */
+    uint32_t pools_keys;            /* that asked for more than their limit lately */
+    uint32_t pool_count;            /* of the rules in force */
+    struct shard_pool pools[POLICY_POOLS_MAX]; /* how they are doing */
     uint64_t quorum_checks;      /* of `checks`: decided for rules with consistency quorum */
     uint64_t quorum_unavailable; /* refused because no majority could confirm them */
     uint64_t quorum_in_doubt;    /* decided, then given up by a change of the decider */

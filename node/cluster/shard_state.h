@@ -2,9 +2,9 @@
  *
  * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
  * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * quorum.c, quorum_ballot.c, journal.c (the plane of quorum), writeback.c, refresh.c, copy.c
- * (disk), merge*.c, diverge.c (after a split), admin.c (what operators ask), shard.c (events
- * dispatched to all of them).
+ * lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the plane of quorum),
+ * writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split), admin.c (what
+ * operators ask), shard.c (events dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -33,6 +33,7 @@
 #include "node/cluster/explain.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
+#include "node/cluster/pools.h"
 #include "node/cluster/reserve.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
@@ -316,6 +317,7 @@ struct row {
     bool shadow_denied;  /* a shadow rule would have denied */
     bool leased;         /* admitted, it holds a lease */
     bool soft;           /* an enforced limit is exceeded, within what mode soft allows */
+    bool borrowed;       /* an enforced limit is exceeded, by what a pool has lent */
     uint8_t failure;     /* enum answer_status when a part could not be decided */
     uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
     uint16_t parts_left; /* answers still to come */
@@ -464,6 +466,8 @@ struct batch {
     int64_t retry_after_ns[SHARD_BATCH_ROWS];
     int64_t delay_ns[SHARD_BATCH_ROWS];
     uint8_t soft[SHARD_BATCH_ROWS];
+    bool elastic;                       /* some limit has a pool */
+    uint8_t borrowed[SHARD_BATCH_ROWS]; /* valid if so: the row's limit was not charged */
 };
 
 /* What of the plane of quorum is due for the journal, and what of it is with the journal's writer.
@@ -553,6 +557,7 @@ struct shard {
     struct copy copy;
     struct handoff handoff;
     struct bound bound;
+    struct pools pools;
     struct keepalive keepalive;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
@@ -920,8 +925,16 @@ uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
 void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                     struct effects *effects);
+/* Has the engine decide rows of the batch. */
+void decide_step(struct shard *shard, uint32_t first, uint32_t count);
 /* Decides all that is in the batch and delivers the decisions. */
 void decide_run(struct shard *shard, struct effects *effects);
+
+/* ---- lend.c -----------------------------------------------------------------------------------
+ */
+
+/* Lends to what the engine has denied, and charges what it has allowed, of elastic limits. */
+void lend_batch(struct shard *shard);
 
 /* ---- requests.c ------------------------------------------------------------------------------ */
 

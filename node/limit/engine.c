@@ -171,6 +171,11 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
                                                struct limit_cell *cell, const struct row *row,
                                                struct limit_decision *out)
 {
+    if (row->mark->given == LIMIT_GIVEN_NOTHING) {
+        const struct limit_request peek = {.now_ns = row->request.now_ns,
+                                           .operation = OPERATION_PEEK};
+        return plan->ops->apply(&table->memory, cell, plan, &peek, out);
+    }
     if (plan->ops->undo == NULL)
         return plan->ops->apply(&table->memory, cell, plan, &row->request, out);
     const struct limit_undo undo = {

@@ -46,6 +46,8 @@ struct limit_mark {
 
 /* In `given`: the charge was made in another table. */
 #define LIMIT_GIVEN_UNKNOWN UINT64_MAX
+/* In `given`: no charge was made; there is nothing to undo. */
+#define LIMIT_GIVEN_NOTHING (UINT64_MAX - 1)
 
 /* `count` rows. Columns stay the caller's and are only read, but for marks. operations NULL = all
  * checks, flags NULL = 0, groups NULL = every row on its own. A group is a run of equal numbers;

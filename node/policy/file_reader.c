@@ -1,4 +1,4 @@
-/* file_reader.c - the top of a rules file: `unmatched` and the list of rules.
+/* file_reader.c - the top of a rules file: `unmatched`, the pools and the list of rules.
  *
  * I1  No two rules have one name: the name is part of what is counted, so two rules would share
  *     their counts without anybody having said so.
@@ -69,7 +69,7 @@ static int read_rules(struct policy *policy, const struct yaml_reader *reader, u
         return TG_ENOMEM;
     uint32_t node = yaml_reader_at(reader, list)->first;
     for (uint32_t i = 0; i < count; i++) {
-        result = policy_read_rule(&policy->chunks, reader, node, &policy->rules[i]);
+        result = policy_read_rule(policy, reader, node, &policy->rules[i]);
         if (result != TG_OK)
             return result;
         if (!names_add(&names, policy->rules, i))
@@ -87,7 +87,7 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     static const struct yaml_reader_word words[] = {{"allow", 0, false}, {"deny", 1, false}};
     struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
                                          {"rules", YAML_READER_REQUIRED, 0},
-                                         {"pools", YAML_READER_UNSUPPORTED, 0},
+                                         {"pools", YAML_READER_OPTIONAL, 0},
                                          {"tiers", YAML_READER_UNSUPPORTED, 0}};
     int deny = 0;
 
@@ -100,5 +100,7 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     if (result == TG_OK && fields[0].node != YAML_READER_NONE)
         result = yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny);
     policy->unmatched_deny = deny != 0;
+    if (result == TG_OK && fields[2].node != YAML_READER_NONE)
+        result = policy_read_pools(policy, reader, fields[2].node);
     return result == TG_OK ? read_rules(policy, reader, fields[1].node) : result;
 }

@@ -124,8 +124,16 @@ static int read_detail(const struct yaml_reader *reader, const struct yaml_reade
                             what, algorithm_name(limit->algorithm), algorithms);
 }
 
-static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
-                      struct limit *limit, char *window, struct policy_calendar *calendar)
+/* Where what is read of a limit goes. */
+struct limit_places {
+    struct limit *limit;
+    struct policy_mode *mode; /* that of the rule, unless it has one of its own */
+    struct policy_calendar *calendar;
+    char *window;
+};
+
+static int read_limit(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
+                      uint8_t class, const struct limit_places *places)
 {
     struct yaml_reader_field fields[FIELDS] = {
         [FIELD_RATE] = {"rate", YAML_READER_OPTIONAL, 0},
@@ -138,6 +146,7 @@ static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, u
         [FIELD_TIMEOUT] = {"timeout", YAML_READER_OPTIONAL, 0},
         [FIELD_MODE] = {"mode", YAML_READER_OPTIONAL, 0},
     };
+    struct limit *limit = places->limit;
     char sentence[QUANTITY_ERROR_LEN];
     int algorithm = ALGORITHM_TOKEN_BUCKET;
     int64_t burst = 0;
@@ -159,23 +168,29 @@ static int read_limit(struct chunks *chunks, const struct yaml_reader *reader, u
                              limit->algorithm == ALGORITHM_SLIDING_BUCKETS, "sliding_buckets",
                              LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
     if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
-        result = policy_read_mode(reader, fields[FIELD_MODE].node, "limits.mode",
-                                  &limit->exceed_percent);
+        result =
+            policy_read_mode(policy, reader, fields[FIELD_MODE].node, "limits.mode", places->mode);
     if (result != TG_OK)
         return result;
     limit->burst = (uint64_t)burst;
     limit->buckets = (uint8_t)buckets;
+    policy_set_mode(limit, places->mode, class);
+    if (limit->pool != 0 && limit->algorithm == ALGORITHM_CONCURRENCY)
+        return yaml_reader_fail(reader, node,
+                                "limits: found concurrency with mode elastic; expected an "
+                                "algorithm that lets requests through at a rate");
     const uint32_t rate = fields[FIELD_RATE].node;
     if (limit_validate(limit, sentence) != TG_OK)
         return yaml_reader_fail(reader, rate != YAML_READER_NONE ? rate : node, "limits.rate: %s",
                                 sentence);
     const struct quantity_rate amount = {limit->count, limit->window_ns};
-    quantity_format_rate(&amount, window);
-    return policy_read_align(chunks, reader, fields[FIELD_ALIGN].node, fields[FIELD_TIMEZONE].node,
-                             rate, limit, window, calendar);
+    quantity_format_rate(&amount, places->window);
+    return policy_read_align(&policy->chunks, reader, fields[FIELD_ALIGN].node,
+                             fields[FIELD_TIMEZONE].node, rate, limit, places->window,
+                             places->calendar);
 }
 
-int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+int policy_read_limits(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                        struct policy_rule *rule)
 {
     uint8_t ordinals[ALGORITHM_COUNT] = {0};
@@ -184,15 +199,18 @@ int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, 
     if (result != TG_OK)
         return result;
     const uint32_t count = yaml_reader_at(reader, node)->len;
+    struct chunks *chunks = &policy->chunks;
     struct limit *limits = chunks_get(chunks, count, sizeof(*limits));
+    struct policy_mode *modes = chunks_get(chunks, count, sizeof(*modes));
     char(*windows)[QUANTITY_TEXT_LEN] = chunks_get(chunks, count, sizeof(*windows));
     struct policy_calendar *calendars = chunks_get(chunks, count, sizeof(*calendars));
-    if (limits == NULL || windows == NULL || calendars == NULL)
+    if (limits == NULL || windows == NULL || modes == NULL || calendars == NULL)
         return TG_ENOMEM;
     uint32_t element = yaml_reader_at(reader, node)->first;
     for (uint32_t i = 0; i < count; i++) {
-        limits[i].exceed_percent = rule->exceed_percent; /* unless it has a mode of its own */
-        result = read_limit(chunks, reader, element, &limits[i], windows[i], &calendars[i]);
+        const struct limit_places places = {&limits[i], &modes[i], &calendars[i], windows[i]};
+        modes[i] = rule->mode; /* unless it has a mode of its own */
+        result = read_limit(policy, reader, element, rule->class, &places);
         if (result != TG_OK)
             return result;
         limits[i].ordinal = ordinals[limits[i].algorithm]++; /* I2 */
@@ -201,6 +219,7 @@ int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader, 
         element = yaml_reader_at(reader, element)->next;
     }
     rule->limits = limits;
+    rule->modes = modes;
     rule->windows = (const char(*)[QUANTITY_TEXT_LEN])windows;
     rule->limit_count = (uint8_t)count;
     return TG_OK;

@@ -111,6 +111,9 @@ static void digest_lists(uint64_t *digest, const struct policy_rule *rule)
         if (rule->calendars != NULL)
             digest_text(digest, &rule->calendars[i].name);
         digest_number(digest, rule->limits[i].exceed_percent);
+        digest_number(digest, rule->limits[i].pool);
+        digest_number(digest, rule->limits[i].weight);
+        digest_number(digest, rule->limits[i].ceiling_percent);
     }
 }
 
@@ -142,11 +145,22 @@ uint64_t policy_rule_digest(const struct policy_rule *rule)
     return digest;
 }
 
+static void digest_pool(uint64_t *digest, const struct policy_pool *pool)
+{
+    digest_text(digest, &pool->name);
+    digest_number(digest, pool->rate.count);
+    digest_number(digest, pool->rate.window_ns);
+    digest_number(digest, pool->load_max_ppm);
+    digest_number(digest, pool->reserve_percent);
+}
+
 static uint64_t digest_all(const struct policy *policy)
 {
     uint64_t digest = 1; /* so that no rules and unmatched: allow is not the empty policy's 0 */
 
     digest_number(&digest, policy->unmatched_deny);
+    for (size_t i = 0; i < policy->pool_count; i++)
+        digest_pool(&digest, &policy->pools[i]);
     digest_number(&digest, policy->rule_count);
     for (size_t i = 0; i < policy->rule_count; i++)
         digest_rule(&digest, &policy->rules[i]);
@@ -264,6 +278,38 @@ bool policy_unmatched_deny(const struct policy *policy)
 size_t policy_rule_count(const struct policy *policy)
 {
     return policy->rule_count;
+}
+
+size_t policy_pool_count(const struct policy *policy)
+{
+    return policy->pool_count;
+}
+
+const struct policy_pool *policy_pool_at(const struct policy *policy, size_t index)
+{
+    ASSERT(index < policy->pool_count);
+    return &policy->pools[index];
+}
+
+const struct policy_pool *policy_pool_find(const struct policy *policy, const char *name,
+                                           size_t len)
+{
+    const struct policy_text wanted = {name, len};
+
+    for (size_t i = 0; i < policy->pool_count; i++) {
+        if (policy_text_equal(&policy->pools[i].name, &wanted))
+            return &policy->pools[i];
+    }
+    return NULL;
+}
+
+const struct policy_pool *policy_pool_by_id(const struct policy *policy, uint32_t id)
+{
+    for (size_t i = 0; i < policy->pool_count; i++) {
+        if (policy->pools[i].id == id)
+            return &policy->pools[i];
+    }
+    return NULL;
 }
 
 bool policy_has_quorum(const struct policy *policy)

@@ -35,6 +35,7 @@ enum {
     POLICY_ATTRIBUTE_NAME_LEN_MAX = 64, /* [a-z0-9_.-]+ */
     POLICY_VALUE_LEN_MAX = 1024,        /* of an attribute value or a match pattern */
     POLICY_MESSAGE_LEN_MAX = 256,       /* of response.message */
+    POLICY_POOLS_MAX = 64,
     POLICY_KEY_ATTRIBUTES_MAX = 8,
     POLICY_LIMITS_MAX = 8,         /* of one rule */
     POLICY_MATCH_MAX = 16,         /* attributes matched by one rule */
@@ -94,6 +95,23 @@ struct policy_match {
     uint32_t value_count;
 };
 
+/* A cluster-wide rate, of which elastic limits borrow what is spare. */
+struct policy_pool {
+    struct policy_text name;
+    uint32_t id; /* made of the name alone; never 0 */
+    struct quantity_rate rate;
+    uint32_t load_max_ppm;    /* borrowing stops at this load of what the pool protects; <= 10^6 */
+    uint16_t reserve_percent; /* of the rate: what class critical alone may borrow */
+};
+
+/* How far above a limit requests are allowed: hard, if all of it is 0. */
+struct policy_mode {
+    uint16_t exceed_percent;        /* soft */
+    const struct policy_pool *pool; /* elastic; else NULL */
+    uint16_t weight;
+    uint32_t ceiling_percent; /* 0 = none */
+};
+
 /* One rule, as compiled. All texts are NUL-terminated and live as long as the policy. */
 struct policy_rule {
     struct policy_text name;
@@ -103,6 +121,8 @@ struct policy_rule {
     const struct limit *limits;               /* ordinals set among equal algorithms */
     const char (*windows)[QUANTITY_TEXT_LEN]; /* limits[i] written shortest: "5/h" */
     const struct policy_calendar *calendars;  /* of limits[i]; NULL: no limit has one */
+    const struct policy_mode *modes;          /* of each limit */
+    struct policy_mode mode;                  /* of those that have none of their own */
     struct policy_text message;               /* response.message, "" by default */
     uint64_t retry_after_ns;                  /* response.retry_after, 0 = as computed */
     int32_t priority;                         /* higher acts first */
@@ -117,9 +137,6 @@ struct policy_rule {
     uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
     uint8_t consistency; /* enum policy_consistency; QUORUM for throttle only */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
-    /* Mode soft of the limits that have no mode of their own: per cent above the limit; 0 = hard.
-     */
-    uint16_t exceed_percent;
     bool enabled;
     bool shadow;       /* decide and record, never deny */
     bool count_denied; /* a denied request consumes as well */
@@ -158,6 +175,16 @@ uint64_t policy_rule_digest(const struct policy_rule *rule);
 bool policy_unmatched_deny(const struct policy *policy);
 /* Whether a rule in force (enabled) asks for consistency `quorum`. */
 bool policy_has_quorum(const struct policy *policy);
+/* Reads a load, a decimal number from 0 to 1 with at most six places, as millionths. 0 or
+ * TG_EINVALID. */
+MUST_USE int policy_parse_load(const char *text, size_t len, uint32_t *ppm);
+/* The pools, by name. */
+size_t policy_pool_count(const struct policy *policy);
+const struct policy_pool *policy_pool_at(const struct policy *policy, size_t index);
+/* The pool of that name / id, or NULL. */
+const struct policy_pool *policy_pool_find(const struct policy *policy, const char *name,
+                                           size_t len);
+const struct policy_pool *policy_pool_by_id(const struct policy *policy, uint32_t id);
 /* Rules in acting order (priority, then file order), the disabled ones included. */
 size_t policy_rule_count(const struct policy *policy);
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index);

@@ -26,6 +26,8 @@ struct policy {
     struct blocks *blocks;     /* its own, or NULL */
     struct policy_rule *rules; /* in file order while reading, then by rank */
     size_t rule_count;
+    struct policy_pool *pools; /* by name */
+    size_t pool_count;
     bool unmatched_deny;
     uint64_t digest;
     struct policy_index index;
@@ -40,10 +42,13 @@ MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *r
 bool policy_is_older_form(const struct yaml_reader *reader);
 MUST_USE int policy_read_older_file(struct policy *policy, const struct yaml_reader *reader);
 /* Reads one rule of the file at `node` into the zeroed `rule`. */
-MUST_USE int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader,
+MUST_USE int policy_read_rule(struct policy *policy, const struct yaml_reader *reader,
                               uint32_t node, struct policy_rule *rule);
+/* Reads the file's `pools` mapping into `policy`. Before any rule is read. */
+MUST_USE int policy_read_pools(struct policy *policy, const struct yaml_reader *reader,
+                               uint32_t node);
 /* Reads a rule's `limits` list into `rule`. */
-MUST_USE int policy_read_limits(struct chunks *chunks, const struct yaml_reader *reader,
+MUST_USE int policy_read_limits(struct policy *policy, const struct yaml_reader *reader,
                                 uint32_t node, struct policy_rule *rule);
 /* Reads a limit's `align` and `timezone`, either of which may be NONE; `rate` is that of the limit.
  * Fills in limit->align, and `window` and `calendar` if it is one of the calendar. */
@@ -56,9 +61,11 @@ MUST_USE int policy_bind_zones(struct policy *policy, const struct policy_zones 
 /* Reads "10%" at `node`: a whole number from 1 to `max`. */
 MUST_USE int policy_read_percent(const struct yaml_reader *reader, uint32_t node, const char *what,
                                  uint32_t max, uint16_t *out);
-/* Reads a mode, of a rule or of a limit: `hard` is 0, {soft: {exceed: 10%}} is 10. */
-MUST_USE int policy_read_mode(const struct yaml_reader *reader, uint32_t node, const char *what,
-                              uint16_t *exceed_percent);
+/* Reads a mode, of a rule or of a limit; its pool is one of the policy's. */
+MUST_USE int policy_read_mode(const struct policy *policy, const struct yaml_reader *reader,
+                              uint32_t node, const char *what, struct policy_mode *mode);
+/* Sets the limit's mode. */
+void policy_set_mode(struct limit *limit, const struct policy_mode *mode, uint8_t class);
 /* Reads a rule's `match` mapping into `rule`. */
 MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *reader,
                                uint32_t node, struct policy_rule *rule);

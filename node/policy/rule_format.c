@@ -67,12 +67,30 @@ static void put_match(struct writer *writer, const struct policy_rule *rule)
     put(writer, "}");
 }
 
-static void put_mode(struct writer *writer, uint16_t exceed_percent)
+static void put_elastic(struct writer *writer, const struct policy_mode *mode)
 {
-    if (exceed_percent == 0)
+    put(writer, ",\"mode\":{\"elastic\":{\"pool\":");
+    put_text(writer, &mode->pool->name);
+    if (mode->ceiling_percent != 0)
+        put(writer, ",\"ceiling\":\"%u.%02ux\"", mode->ceiling_percent / 100,
+            mode->ceiling_percent % 100);
+    put(writer, ",\"weight\":%u}}", mode->weight);
+}
+
+static void put_mode(struct writer *writer, const struct policy_mode *mode)
+{
+    if (mode->pool != NULL)
+        put_elastic(writer, mode);
+    else if (mode->exceed_percent == 0)
         put(writer, ",\"mode\":\"hard\"");
     else
-        put(writer, ",\"mode\":{\"soft\":{\"exceed\":\"%u%%\"}}", exceed_percent);
+        put(writer, ",\"mode\":{\"soft\":{\"exceed\":\"%u%%\"}}", mode->exceed_percent);
+}
+
+static bool mode_differs(const struct policy_mode *a, const struct policy_mode *b)
+{
+    return a->exceed_percent != b->exceed_percent || a->pool != b->pool || a->weight != b->weight ||
+           a->ceiling_percent != b->ceiling_percent;
 }
 
 static void put_limits(struct writer *writer, const struct policy_rule *rule)
@@ -91,8 +109,8 @@ static void put_limits(struct writer *writer, const struct policy_rule *rule)
         if (limit_is_calendar(limit->align))
             put(writer, ",\"align\":\"calendar\",\"timezone\":\"%s\"",
                 rule->calendars[i].name.data);
-        if (limit->exceed_percent != rule->exceed_percent)
-            put_mode(writer, limit->exceed_percent);
+        if (mode_differs(&rule->modes[i], &rule->mode))
+            put_mode(writer, &rule->modes[i]);
         put(writer, "}");
     }
     put(writer, "]");
@@ -103,7 +121,7 @@ static void put_throttle(struct writer *writer, const struct policy_rule *rule)
     put(writer, ",\"key\":");
     put_texts(writer, rule->key, rule->key_count);
     put_limits(writer, rule);
-    put_mode(writer, rule->exceed_percent);
+    put_mode(writer, &rule->mode);
     if (rule->on_failure == POLICY_FAILURE_LOCAL)
         put(writer, ",\"on_failure\":{\"local\":{\"share\":\"%u%%\"}}", rule->local_share);
     else

@@ -303,8 +303,8 @@ static int read_failure(const struct yaml_reader *reader, const struct yaml_read
     return mapping ? read_share(reader, yaml_reader_at(reader, node->first)->next, rule) : TG_OK;
 }
 
-static int read_words(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
-                      struct policy_rule *rule)
+static int read_words(const struct policy *policy, const struct yaml_reader *reader,
+                      const struct yaml_reader_field *fields, struct policy_rule *rule)
 {
     int act = POLICY_ACT_THROTTLE;
     int class = POLICY_CLASS_NORMAL;
@@ -323,7 +323,7 @@ static int read_words(const struct yaml_reader *reader, const struct yaml_reader
     if (result == TG_OK)
         result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
     if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
-        result = policy_read_mode(reader, fields[FIELD_MODE].node, "mode", &rule->exceed_percent);
+        result = policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode);
     if (result == TG_OK)
         result = read_failure(reader, &fields[FIELD_ON_FAILURE], rule);
     rule->act = (uint8_t)act;
@@ -414,10 +414,24 @@ static int check_prefix(const struct yaml_reader *reader, const struct yaml_read
                             "expected it with ip in key only");
 }
 
-int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+/* A denied request of an elastic limit asks the pool: it cannot be charged to the limit as well. */
+static int check_elastic(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                         const struct policy_rule *rule)
+{
+    for (size_t i = 0; i < rule->limit_count && rule->count_denied; i++) {
+        if (rule->modes[i].pool != NULL)
+            return yaml_reader_fail(reader, field->node,
+                                    "count_denied: found true with mode elastic, which lends what "
+                                    "would be denied; expected false");
+    }
+    return TG_OK;
+}
+
+int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                      struct policy_rule *rule)
 {
     struct yaml_reader_field fields[FIELDS];
+    struct chunks *chunks = &policy->chunks;
 
     memcpy(fields, rule_fields, sizeof(fields));
     rule->line = yaml_reader_at(reader, node)->line;
@@ -427,7 +441,7 @@ int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader, ui
         result = policy_read_text(chunks, reader, fields[FIELD_NAME].node, "name", 1,
                                   POLICY_NAME_LEN_MAX, &rule->name);
     if (result == TG_OK)
-        result = read_words(reader, fields, rule);
+        result = read_words(policy, reader, fields, rule);
     if (result == TG_OK)
         result = read_numbers(reader, fields, rule);
     if (result == TG_OK)
@@ -442,7 +456,9 @@ int policy_read_rule(struct chunks *chunks, const struct yaml_reader *reader, ui
     if (result == TG_OK)
         result = check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule);
     if (result == TG_OK && fields[FIELD_LIMITS].node != YAML_READER_NONE)
-        result = policy_read_limits(chunks, reader, fields[FIELD_LIMITS].node, rule);
+        result = policy_read_limits(policy, reader, fields[FIELD_LIMITS].node, rule);
+    if (result == TG_OK)
+        result = check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule);
     if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
         result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
     return result;

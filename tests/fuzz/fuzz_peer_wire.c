@@ -28,6 +28,22 @@ static void put_side(struct bytes_writer *writer, const struct peer_side *side)
     ASSERT(count == side->count);
 }
 
+static void put_pool_report(struct bytes_writer *writer, const struct peer_pool_report *told)
+{
+    struct bytes_reader shares = told->shares;
+    static struct elastic_report report;
+    report.pool = told->pool;
+    report.guaranteed = told->guaranteed;
+    report.borrowed = told->borrowed;
+    for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
+        report.count[class] = told->count[class];
+        for (uint32_t i = 0; i < told->count[class]; i++)
+            ASSERT(peer_share_next(&shares, &report.shares[class][i]));
+    }
+    ASSERT(bytes_left(&shares) == 0);
+    peer_put_pool_report(writer, &report, told->load_ppm, told->load_ms);
+}
+
 /* Writes the record; false for a type that this target cannot write. */
 static bool put_record(struct bytes_writer *writer, const struct peer_record *record)
 {
@@ -75,6 +91,12 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
         return true;
     case PEER_SIDE:
         put_side(writer, &record->side);
+        return true;
+    case PEER_POOL_REPORT:
+        put_pool_report(writer, &record->pool_report);
+        return true;
+    case PEER_POOL_LEVEL:
+        peer_put_pool_level(writer, &record->pool_level);
         return true;
     case PEER_MARK:
     case PEER_HELD:

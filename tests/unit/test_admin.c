@@ -58,6 +58,51 @@ static struct wire_ring ring_of(struct lab *lab, uint32_t at, struct wire_ring_s
     return ring;
 }
 
+/* Tells shard 0 a load; `load` < 0 leaves it out. Returns the code of the answer. */
+static int tell_load(struct lab *lab, const char *pool, double load)
+{
+    static struct mp_token tokens[TOKENS_MAX];
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin_reply reply;
+    struct mp_writer writer;
+    mp_writer_init(&writer, lab->frame, sizeof lab->frame);
+    wire_begin_admin(&writer, LAB_SESSION, SEQ, "pools.report");
+    mp_put_map(&writer, load < 0 ? 1 : 2);
+    mp_put_str(&writer, "pool");
+    mp_put_str(&writer, pool);
+    if (load >= 0) {
+        mp_put_str(&writer, "load");
+        mp_put_real(&writer, load);
+    }
+    lab_client(lab, 0, (int)writer.len);
+    const struct lab_reply *bytes = lab_last_reply(lab);
+    if (wire_decode_admin_reply(bytes->bytes, bytes->len, tokens, TOKENS_MAX, &reply, error) != 0)
+        return lab_last_error(lab).code;
+    tokens_assert_text(tokens_open(reply.value.tokens, reply.value.token_count), "pool", pool);
+    return reply.code;
+}
+
+/* A load is told to whoever owns the pool; one that cannot be, or of no pool, is refused. */
+static void a_load_reaches_the_pool_wherever_it_is_told(void **state)
+{
+    struct lab *lab = *state;
+    (void)lab_rules(lab, "pools: {web: {rate: 10/s}, api: {rate: 10/s}}\nrules: []\n");
+    assert_int_equal(tell_load(lab, "api", 0.25), 0);
+    assert_int_equal(tell_load(lab, "web", 1), 0);
+    assert_int_equal(tell_load(lab, "db", 0.25), TG_ENOTFOUND);
+    assert_int_equal(tell_load(lab, "api", 1.001), TG_EINVALID);
+    assert_int_equal(tell_load(lab, "api", -1), TG_EINVALID);
+    assert_int_equal(tell_load(lab, "", 0.5), TG_EINVALID);
+    lab_run(lab, 1200 * LAB_MS);
+    for (uint32_t at = 0; at < 3; at++) {
+        const struct shard_stats stats = lab_stats(lab, at);
+        assert_int_equal(stats.pools[0].load_ppm, 250000);
+        assert_int_equal(stats.pools[1].load_ppm, 1000000);
+    }
+    lab_run(lab, 5000 * LAB_MS);
+    assert_true(lab_stats(lab, 0).pools[0].load_ppm == PEER_LOAD_UNKNOWN);
+}
+
 /* Asks shard 0 for owners: of `key`, and of `attributes` ("name", "value" ..., NULL at the end). */
 static void ask_owner(struct lab *lab, const char *key, const char *const *attributes)
 {
@@ -365,6 +410,7 @@ int main(void)
         cmocka_unit_test(the_ring_names_the_shard_that_decides_each_vnode),
         LAB_TEST_THREE(the_ring_follows_a_take_over),
         LAB_TEST_THREE(owner_tells_the_owner_and_who_decides_in_its_place),
+        LAB_TEST_THREE(a_load_reaches_the_pool_wherever_it_is_told),
         LAB_TEST_THREE(owner_of_attributes_has_a_row_for_each_limit),
         LAB_TEST_THREE(owner_of_a_rule_of_quorum_tells_the_term_of_its_plane),
         LAB_TEST_THREE(owner_without_one_question_is_refused),

@@ -25,11 +25,13 @@ struct answer {
     struct wire_admin_reply reply;
     const struct policy *policy; /* the node's; NULL: none */
     uint32_t left_out;           /* peers that its shard has no room for */
+    struct shard_pool pool;      /* what its shard knows of one */
 };
 
 static void ask_frame(struct net *net, const void *frame, size_t len, struct answer *answer)
 {
-    const struct shard_stats stats = {.checks = 3, .peers_left_out = answer->left_out};
+    const struct shard_stats stats = {
+        .checks = 3, .peers_left_out = answer->left_out, .pool_count = 1, .pools = {answer->pool}};
     char error[WIRE_ERROR_LEN];
     const struct control_report report = {
         .shards = &stats,
@@ -87,9 +89,9 @@ static void assert_text(struct mp_cursor cursor, const char *expected)
 static void status_has_the_documented_fields(void **state)
 {
     static const char *const names[] = {
-        "node",    "node_id", "cluster_id",   "version",        "healthy",         "reasons",
-        "epoch",   "stable",  "vnodes_total", "replicas",       "uptime_ms",       "members",
-        "storage", "rules",   "shards",       "over_admission", "acknowledgement", "handoff"};
+        "node",   "node_id",        "cluster_id",      "version",   "healthy", "reasons", "epoch",
+        "stable", "vnodes_total",   "replicas",        "uptime_ms", "members", "storage", "rules",
+        "shards", "over_admission", "acknowledgement", "handoff",   "pools"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;
@@ -316,6 +318,60 @@ static void rules_are_explained(void **state)
     net_free(net);
 }
 
+static void assert_real(struct mp_cursor map, const char *name, double expected)
+{
+    struct mp_cursor at = tokens_field(map, name);
+    const double found = mp_get_real(&at);
+    assert_false(at.failed);
+    assert_true(found > expected - 1e-9 && found < expected + 1e-9);
+}
+
+/* Pools are listed with how they are doing, to the thousandth of a token a second; one that
+ * nothing was heard of is idle, and has no load. */
+static void pools_are_listed_with_how_they_are_doing(void **state)
+{
+    static const char rules[] =
+        "pools: {web: {rate: 90/m}, api: {rate: 600/s, load_max: 0.8, reserve: 5%}}\nrules: []\n";
+    struct net *net = net_cluster(1);
+    struct policy *policy;
+    struct policy_error error;
+    (void)state;
+    assert_int_equal(policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error), 0);
+    struct answer answer = {.policy = policy,
+                            .pool = {.id = policy_pool_find(policy, "api", 3)->id,
+                                     .load_ppm = 930000,
+                                     .guaranteed = 512345678901,
+                                     .borrowed = 2000000000,
+                                     .level = {3, 1500000000, 0},
+                                     .at_ns = 1}};
+    ask(net, "pools.list", NULL, &answer);
+    assert_int_equal(answer.reply.code, 0);
+    struct mp_cursor at = value_of(&answer);
+    assert_int_equal(mp_get_array(&at), 2);
+    tokens_assert_text(at, "name", "api");
+    tokens_assert_text(at, "rate", "600/s");
+    assert_real(at, "load_max", 0.8);
+    assert_real(at, "reserve_percent", 5);
+    assert_real(at, "guaranteed", 512.346);
+    assert_real(at, "borrowed", 2);
+    assert_real(at, "level_critical", 0);
+    assert_real(at, "level_normal", 1.5);
+    assert_real(at, "level_batch", 0);
+    assert_real(at, "load", 0.93);
+    mp_skip(&at);
+    tokens_assert_text(at, "name", "web");
+    tokens_assert_text(at, "rate", "90/m");
+    assert_real(at, "guaranteed", 0);
+    struct mp_cursor load = tokens_field(at, "load");
+    assert_int_equal(mp_peek_type(&load), MP_NIL);
+    ask(net, "status", NULL, &answer);
+    at = tokens_field(value_of(&answer), "pools");
+    assert_int_equal(mp_get_array(&at), 2);
+    tokens_assert_text(at, "name", "api");
+    policy_free(&policy);
+    net_free(net);
+}
+
 /* Refusals are replies too: an operator's tool is never left without an answer. */
 static void unknown_and_malformed_commands_are_refused(void **state)
 {
@@ -343,6 +399,7 @@ int main(void)
         cmocka_unit_test(members_and_ring_list_every_node),
         cmocka_unit_test(a_node_without_a_cluster_says_so),
         cmocka_unit_test(rules_are_listed_and_validated),
+        cmocka_unit_test(pools_are_listed_with_how_they_are_doing),
         cmocka_unit_test(rules_are_explained),
         cmocka_unit_test(unknown_and_malformed_commands_are_refused),
     };

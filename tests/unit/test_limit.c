@@ -226,6 +226,9 @@ static void an_elastic_limit_has_its_ranges(void **state)
     limit.class = 0;
     limit.exceed_percent = 10;
     refused_with(limit, "exceed 10%: found in mode elastic");
+    limit.exceed_percent = 0;
+    limit.algorithm = ALGORITHM_CONCURRENCY;
+    refused_with(limit, "algorithm concurrency: found in mode elastic");
 }
 
 int main(void)

@@ -46,6 +46,7 @@ static const struct answer answer = {
     .status = ANSWER_BUSY,
     .allowed = true,
     .soft = true,
+    .borrowed = true,
     .limit_index = 7,
     .limit = 100,
     .used = 60,
@@ -82,6 +83,7 @@ static struct forward make_forward(uint8_t limit_count)
         .cost = UINT64_MAX,
     };
     for (uint8_t i = 0; i < limit_count; i++) {
+        const bool elastic = i % 2 == 0 && i % ALGORITHM_COUNT != ALGORITHM_CONCURRENCY;
         forward.ids[i] = (struct hash128){.lo = i, .hi = ~(uint64_t)i};
         forward.limits[i] = (struct limit){
             .count = 10U + i,
@@ -90,7 +92,11 @@ static struct forward make_forward(uint8_t limit_count)
             .buckets = i % ALGORITHM_COUNT == ALGORITHM_SLIDING_BUCKETS ? 30 : 0,
             .algorithm = i % ALGORITHM_COUNT,
             .ordinal = i / ALGORITHM_COUNT,
-            .exceed_percent = i * 100,
+            .exceed_percent = i % 2 * 100,
+            .pool = elastic ? 0xfffffff0 + i : 0,
+            .weight = elastic ? 1000 - i : 0,
+            .ceiling_percent = elastic ? 100000 - i : 0,
+            .class = elastic ? i / 2 % LIMIT_CLASSES : 0,
         };
     }
     return forward;
@@ -117,6 +123,21 @@ static const struct side_blob empty_blob = {
 static const struct peer_state states[PEER_LIMITS_MAX] = {
     {true, 100, 60, 40, 123456789, 0},
     {false, UINT64_MAX, 1, 2, INT64_MAX, -1},
+};
+
+static const struct elastic_report pool_report = {
+    .pool = 0xf0000001,
+    .guaranteed = UINT64_MAX,
+    .borrowed = 31,
+    .count = {2, 0, 1},
+    .shares = {{{32, 33}, {34, UINT64_MAX}}, {{0, 0}}, {{UINT32_MAX, 35}}},
+};
+static const struct peer_pool_level pool_level = {
+    .pool = 0xf0000002,
+    .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
+    .guaranteed = 46,
+    .borrowed = 47,
+    .load_ppm = 48,
 };
 
 static void put_record(struct bytes_writer *writer, uint8_t type)
@@ -164,6 +185,12 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         break;
     case PEER_EXPLAIN:
         peer_put_explain(writer, 29, states, PEER_LIMITS_MAX);
+        break;
+    case PEER_POOL_REPORT:
+        peer_put_pool_report(writer, &pool_report, 36, 37);
+        break;
+    case PEER_POOL_LEVEL:
+        peer_put_pool_level(writer, &pool_level);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -290,6 +317,10 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
             assert_int_equal(got->limits[i].algorithm, sent.limits[i].algorithm);
             assert_int_equal(got->limits[i].ordinal, sent.limits[i].ordinal);
             assert_int_equal(got->limits[i].exceed_percent, sent.limits[i].exceed_percent);
+            assert_int_equal(got->limits[i].pool, sent.limits[i].pool);
+            assert_int_equal(got->limits[i].weight, sent.limits[i].weight);
+            assert_int_equal(got->limits[i].ceiling_percent, sent.limits[i].ceiling_percent);
+            assert_int_equal(got->limits[i].class, sent.limits[i].class);
         }
     }
 }
@@ -308,7 +339,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(got->status, ANSWER_BUSY);
     assert_true(got->allowed);
     assert_false(got->degraded);
-    assert_true(got->soft);
+    assert_true(got->soft && got->borrowed);
     assert_int_equal(got->limit_index, 7);
     assert_int_equal(got->limit, 100);
     assert_int_equal(got->used, 60);
@@ -324,7 +355,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(next_of(data, writer.len, &record), 1);
     assert_true(got->degraded);
     assert_false(got->allowed);
-    assert_false(got->soft);
+    assert_false(got->soft || got->borrowed);
 }
 
 /* What every limit of a part met is shown as if it had been met here. */
@@ -554,7 +585,7 @@ static void a_vnode_out_of_range_is_refused(void **state)
         struct bytes_reader reader;
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
-                               type != PEER_ACK && type != PEER_EXPLAIN;
+                               type != PEER_ACK && type < PEER_EXPLAIN;
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);
         bytes_reader_init(&reader, data, len);

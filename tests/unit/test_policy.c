@@ -65,6 +65,13 @@ struct refusal {
 
 #define RULE(fields) "rules:\n- {name: a, key: [u], limits: [{rate: 5/h}], " fields "}\n"
 #define LIMIT(limit) "rules:\n- {name: a, key: [u], limits: [" limit "]}\n"
+#define POOL(pool)   "pools: {p: " pool "}\nrules: []\n"
+#define ELASTIC(fields)                                                                            \
+    "pools: {p: {rate: 1/s}}\nrules:\n- {name: a, mode: {elastic: {" fields                        \
+    "}}, key: [u], limits: [{rate: 5/h}]}\n"
+#define ELASTIC_LIMIT(limit)                                                                       \
+    "pools: {p: {rate: 1/s}}\nrules:\n- {name: a, mode: {elastic: {pool: p}}, key: [u], limits: "  \
+    "[" limit "]}\n"
 #define RULE_KEYS                                                                                  \
     "name, enabled, priority, group, match, key, limits, mode, class, consistency, scope, "        \
     "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
@@ -80,12 +87,30 @@ static const struct refusal refusals[] = {
     {"unmatched: deny\n", 1, 1, "file: found no key \"rules\"; expected one"},
     {"rules:\n", 1, 7, "rules: found nothing; expected a list of 0 to 10000 elements"},
     {"rules: {a: b}", 1, 8, "rules: found a mapping; expected a list of 0 to 10000 elements"},
-    {"rule: []\n", 1, 1, "file: found unknown key \"rule\"; expected unmatched, rules"},
+    {"rule: []\n", 1, 1, "file: found unknown key \"rule\"; expected unmatched, rules, pools"},
     {"rules: []\nrules: []\n", 2, 1, "file: found key \"rules\" twice; expected it once"},
-    {"rules: []\npools: {}\n", 2, 1,
-     "file: key \"pools\" is not supported by this version; expected unmatched, rules"},
+    {"rules: []\npools: [a]\n", 2, 8, "pools: found a list; expected a mapping"},
+    {POOL("5"), 1, 12, "pools: found \"5\"; expected a mapping"},
+    {POOL("{}"), 1, 12, "pools: found no key \"rate\"; expected one"},
+    {POOL("{rate: fast}"), 1, 19,
+     "pools.rate \"fast\": no count; expected COUNT/[N]UNIT, such as 5/60s"},
+    {POOL("{rate: 2000000000/s}"), 1, 19,
+     "pools.rate: found \"2000000000/s\"; expected at most 1000000000 per second"},
+    {POOL("{rate: 1/s, load: 0.5}"), 1, 24,
+     "pools: found unknown key \"load\"; expected rate, load_max, reserve"},
+    {POOL("{rate: 1/s, load_max: 1.5}"), 1, 34,
+     "pools.load_max: found \"1.5\"; expected a number above 0 and at most 1, such as 0.8"},
+    {POOL("{rate: 1/s, load_max: 80%}"), 1, 34,
+     "pools.load_max: found \"80%\"; expected a number above 0 and at most 1, such as 0.8"},
+    {POOL("{rate: 1/s, load_max: 0}"), 1, 34,
+     "pools.load_max: found \"0\"; expected a number above 0 and at most 1, such as 0.8"},
+    {POOL("{rate: 1/s, reserve: 5}"), 1, 33, "pools.reserve: found \"5\"; expected 1% to 100%"},
+    {POOL("{rate: 1/s, reserve: 101%}"), 1, 33,
+     "pools.reserve: found \"101%\"; expected 1% to 100%"},
+    {"pools: {p: {rate: 1/s}, p: {rate: 1/s}}\nrules: []\n", 1, 25,
+     "pools: found key \"p\" twice; expected it once"},
     {"tiers: {}\nrules: []\n", 1, 1,
-     "file: key \"tiers\" is not supported by this version; expected unmatched, rules"},
+     "file: key \"tiers\" is not supported by this version; expected unmatched, rules, pools"},
     {"unmatched: maybe\nrules: []\n", 1, 12, "unmatched: found \"maybe\"; expected allow, deny"},
     {"rules: [5]", 1, 9, "rule: found \"5\"; expected a mapping"},
     {"rules: [{key: [u]}]", 1, 9, "rule: found no key \"name\"; expected one"},
@@ -117,14 +142,45 @@ static const struct refusal refusals[] = {
     {RULE("mode: {soft: {exceed: 1001%}}"), 2, 68,
      "mode.soft.exceed: found \"1001%\"; expected 1% to 1000%"},
     {RULE("mode: {hard: {exceed: 5%}}"), 2, 52,
-     "mode: found a mapping; expected only soft to have one"},
+     "mode: found a mapping; expected only soft and elastic to have one"},
     {LIMIT("{rate: 5/h, mode: {soft: {exceed: much}}}"), 2, 66,
      "limits.mode.soft.exceed: found \"much\"; expected 1% to 1000%"},
     {LIMIT("{rate: 60000/h, algorithm: sliding_log, mode: {soft: {exceed: 10%}}}"), 2, 39,
      "limits.rate: exceeded by 10%: count 66000: sliding_log keeps every event, at most 65536"},
-    {RULE("mode: {elastic: {pool: p}}"), 2, 53,
-     "mode: \"elastic\" is not supported by this version; expected hard, soft"},
-    {RULE("mode: harder"), 2, 52, "mode: found \"harder\"; expected hard, soft"},
+    {RULE("mode: elastic"), 2, 52,
+     "mode: found elastic without its pool; expected {elastic: {pool: NAME}}"},
+    {RULE("mode: {elastic: {}}"), 2, 62, "mode.elastic: found no key \"pool\"; expected one"},
+    {RULE("mode: {elastic: {pool: p}}"), 2, 69,
+     "mode.elastic.pool: found \"p\"; expected a name of the file's pools"},
+    {ELASTIC("pool: q"), 3, 36,
+     "mode.elastic.pool: found \"q\"; expected a name of the file's pools"},
+    {ELASTIC("pool: p, share: 2"), 3, 39,
+     "mode.elastic: found unknown key \"share\"; expected pool, ceiling, weight"},
+    {ELASTIC("pool: p, ceiling: 3"), 3, 48,
+     "mode.elastic.ceiling: found \"3\"; expected a factor above 1x and at most 1000x, such as 3x "
+     "or 1.5x"},
+    {ELASTIC("pool: p, ceiling: 1x"), 3, 48,
+     "mode.elastic.ceiling: found \"1x\"; expected a factor above 1x and at most 1000x, such as 3x "
+     "or 1.5x"},
+    {ELASTIC("pool: p, ceiling: 1001x"), 3, 48,
+     "mode.elastic.ceiling: found \"1001x\"; expected a factor above 1x and at most 1000x, such as "
+     "3x or 1.5x"},
+    {ELASTIC("pool: p, ceiling: 1.255x"), 3, 48,
+     "mode.elastic.ceiling: found \"1.255x\"; expected a factor above 1x and at most 1000x, such "
+     "as "
+     "3x or 1.5x"},
+    {ELASTIC("pool: p, weight: 0"), 3, 47,
+     "mode.elastic.weight: found \"0\"; expected a whole number from 1 to 1000"},
+    {"pools: {p: {rate: 1/s}}\nrules:\n- {name: a, key: [u], limits: [{rate: 5/h, mode: {elastic: "
+     "{pool: p}}}], count_denied: true}\n",
+     3, 88,
+     "count_denied: found true with mode elastic, which lends what would be denied; expected "
+     "false"},
+    {ELASTIC_LIMIT("{count: 5, algorithm: concurrency}"), 3, 57,
+     "limits: found concurrency with mode elastic; expected an algorithm that lets requests "
+     "through "
+     "at a rate"},
+    {RULE("mode: harder"), 2, 52, "mode: found \"harder\"; expected hard, soft, elastic"},
     {RULE("class: vip"), 2, 53, "class: found \"vip\"; expected critical, normal, batch"},
     {RULE("consistency: any"), 2, 59,
      "consistency: \"any\" is not supported by this version; expected one, quorum"},
@@ -340,6 +396,83 @@ static void bad_files_are_refused_with_place_and_reason(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A file's pools, and the modes that name them, are kept; a limit's own mode replaces the rule's.
+ */
+static void pools_and_elastic_modes_keep_what_the_file_says(void **state)
+{
+    struct policy *policy = compile("pools:\n"
+                                    "  web: {rate: 600/m, load_max: 0.25, reserve: 5%}\n"
+                                    "  api: {rate: 10000/s}\n"
+                                    "rules:\n"
+                                    "- {name: a, key: [u], class: batch, mode: {elastic: {pool: "
+                                    "web, ceiling: 1.5x, weight: 7}},\n"
+                                    "   limits: [{rate: 5/h}, {rate: 9/d, mode: hard}, {rate: 7/d, "
+                                    "mode: {elastic: {pool: api}}}]}\n"
+                                    "- {name: b, key: [u], limits: [{rate: 5/h}]}\n");
+    (void)state;
+    assert_int_equal(policy_pool_count(policy), 2);
+    const struct policy_pool *api = policy_pool_at(policy, 0);
+    const struct policy_pool *web = policy_pool_find(policy, "web", 3);
+    assert_string_equal(api->name.data, "api");
+    assert_int_equal(api->load_max_ppm, 1000000);
+    assert_int_equal(api->reserve_percent, 0);
+    assert_ptr_equal(web, policy_pool_at(policy, 1));
+    assert_ptr_equal(web, policy_pool_by_id(policy, web->id));
+    assert_null(policy_pool_find(policy, "we", 2));
+    assert_int_equal(web->rate.count, 600);
+    assert_int_equal(web->load_max_ppm, 250000);
+    assert_int_equal(web->reserve_percent, 5);
+    const struct limit *limits = policy_rule_find(policy, "a", 1)->limits;
+    assert_int_equal(limits[0].pool, web->id);
+    assert_int_equal(limits[0].weight, 7);
+    assert_int_equal(limits[0].ceiling_percent, 150);
+    assert_int_equal(limits[0].class, POLICY_CLASS_BATCH);
+    assert_int_equal(limits[1].pool, 0);
+    assert_int_equal(limits[2].pool, api->id);
+    assert_int_equal(limits[2].weight, 1);
+    assert_int_equal(limits[2].ceiling_percent, 0);
+    assert_int_equal(policy_rule_find(policy, "b", 1)->limits[0].pool, 0);
+    char text[2048] = "pools: {api: {rate: 10000/s}, web: {reserve: 5%, load_max: 0.25, rate: "
+                      "600/m}}\nrules:\n- ";
+    for (size_t i = 0; i < 2; i++) {
+        const size_t at = strlen(text);
+        const int len = policy_format_rule(policy_rule_at(policy, i), text + at, 900);
+        assert_true(len > 0);
+        (void)snprintf(text + at + (size_t)len, 8, i == 0 ? "\n- " : "\n");
+    }
+    struct policy *again = compile(text);
+    assert_int_equal(policy_digest(again), policy_digest(policy));
+    memcpy(strstr(text, "0.25"), "0.24", 4);
+    struct policy *other = compile(text);
+    assert_int_not_equal(policy_digest(other), policy_digest(policy));
+    memcpy(strstr(text, "0.24"), "0.25", 4);
+    memcpy(strstr(text, "\"weight\":7"), "\"weight\":8", 10);
+    policy_free(&other);
+    other = compile(text);
+    assert_int_not_equal(policy_digest(other), policy_digest(policy));
+    policy_free(&other);
+    policy_free(&again);
+    policy_free(&policy);
+}
+
+/* What is written of a load is read exactly, and nothing else is taken. */
+static void loads_are_read_exactly(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ppm; /* -1: refused */
+    } cases[] = {{"0", 0},        {"1", 1000000},    {"0.8", 800000}, {"1.000000", 1000000},
+                 {"0.000001", 1}, {"0.0000001", -1}, {"1.1", -1},     {"2", -1},
+                 {"", -1},        {".5", -1},        {"0.", -1},      {"-0", -1},
+                 {"0,5", -1},     {"1.000001", -1},  {"0.5 ", -1},    {"00.5", -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t ppm = 0;
+        const int result = policy_parse_load(cases[i].text, strlen(cases[i].text), &ppm);
+        assert_int_equal(result == 0 ? (int64_t)ppm : -1, cases[i].ppm);
+    }
+}
+
 /* A good file keeps every field it states. */
 static void a_rule_keeps_what_the_file_says(void **state)
 {
@@ -352,7 +485,7 @@ static void a_rule_keeps_what_the_file_says(void **state)
     assert_int_equal(rule->on_failure, POLICY_FAILURE_LOCAL);
     assert_int_equal(rule->local_share, 7);
     rule = policy_rule_find(policy, "soft", 4);
-    assert_int_equal(rule->exceed_percent, 10);
+    assert_int_equal(rule->mode.exceed_percent, 10);
     assert_int_equal(rule->limits[0].exceed_percent, 10);
     assert_int_equal(rule->limits[1].exceed_percent, 0);
     assert_int_equal(rule->limits[2].exceed_percent, 200);
@@ -720,6 +853,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_files_are_refused_with_place_and_reason),
         cmocka_unit_test(a_rule_keeps_what_the_file_says),
+        cmocka_unit_test(pools_and_elastic_modes_keep_what_the_file_says),
+        cmocka_unit_test(loads_are_read_exactly),
         cmocka_unit_test(absent_fields_have_their_defaults),
         cmocka_unit_test(rules_are_listed_in_acting_order),
         cmocka_unit_test(a_written_rule_compiles_to_the_same_rule),

@@ -18,7 +18,7 @@
 
 #include "tests/unit/support_shard.h"
 
-enum { TRACE_LEN = 1024, REQUEST_LEN = 256, ATTRIBUTES = 6, TIMEOUT_MS = 2500 };
+enum { TRACE_LEN = 1024, REQUEST_LEN = 256, ATTRIBUTES = 6, TIMEOUT_MS = 2500, WAIT_MS = 900 };
 
 /* Where a request is decided. */
 enum place {
@@ -32,7 +32,7 @@ struct row {
     const char *key;
     enum place place;
     const char *rules;
-    const char *requests; /* separated by '|'; attributes by ' ' */
+    const char *requests; /* separated by '|'; attributes by ' '; WAIT: time passes */
     const char *show; /* what is told of each request, joined by ':': o outcome r rule w window l
                          limit u used s status m message t retry and y delay in seconds d
                          degraded c class (which nothing but borrowing looks at) */
@@ -49,7 +49,16 @@ struct row {
 #define OLDER(fields) "{\"api\": {\"/a\": [{" fields "}]}}"
 #define BAD(fields)   "rules: [{name: r, key: [u], limits: [{rate: 1/h}], " fields "}]"
 #define BAD_L(fields) "rules: [{name: r, key: [u], limits: [{" fields "}]}]"
-#define A3            "user=a|user=a|user=a"
+/* A pool, and a rule that borrows of it; of the requests the last is told whether anything is lent,
+ * as soon as the pool can be known. */
+#define POOLS(pool)                                                                                \
+    "{pools: {p: {" pool "}}, rules: [{name: r, key: [user], limits: [{rate: 1/h, " FW             \
+    "}], mode: {elastic: "
+#define ELASTIC_END "}}]}"
+#define BUSY        "user=a|user=a|WAIT|user=a"
+#define BUSY_TOLD   "allow|deny|elastic_borrowed"
+#define IDLE_TOLD   "allow|deny|deny"
+#define A3          "user=a|user=a|user=a"
 
 static const struct row rows[] = {
     /* --- the file --- */
@@ -59,6 +68,16 @@ static const struct row rows[] = {
      "{unmatched: allowed, rules: []}", 1, 13, "unmatched: found \"allowed\""},
     {"unmatched", "deny", HERE, "{unmatched: deny, rules: []}", "user=a", "os", "no_rule:403",
      "{unmatched: [deny], rules: []}", 1, 13, "unmatched: found a list"},
+    {"file", "pools", HERE, POOLS("rate: 100/s") "{pool: p}" ELASTIC_END, BUSY, "o", BUSY_TOLD,
+     "{pools: 5, rules: []}", 1, 9, "pools: found \"5\"; expected a mapping"},
+    {"pools", "rate", HERE, POOLS("rate: 1/h") "{pool: p}" ELASTIC_END, BUSY, "o", IDLE_TOLD,
+     "{pools: {p: {rate: soon}}, rules: []}", 1, 20, "pools.rate \"soon\""},
+    {"pools", "load_max", HERE, POOLS("rate: 100/s, load_max: 1") "{pool: p}" ELASTIC_END, BUSY,
+     "o", BUSY_TOLD, "{pools: {p: {rate: 1/s, load_max: 2}}, rules: []}", 1, 35,
+     "pools.load_max: found \"2\""},
+    {"pools", "reserve", HERE, POOLS("rate: 100/s, reserve: 100%") "{pool: p}" ELASTIC_END, BUSY,
+     "o", IDLE_TOLD, "{pools: {p: {rate: 1/s, reserve: 5}}, rules: []}", 1, 34,
+     "pools.reserve: found \"5\""},
     {"file", "rules", HERE, LIMIT("rate: 1/h"), "user=a|user=a", "o", "allow|deny", "rules: 1", 1,
      8, "rules: found \"1\"; expected a list"},
     /* --- a rule --- */
@@ -88,11 +107,26 @@ static const struct row rows[] = {
      "limits: found a mapping"},
     {"rule", "mode", HERE, R("mode: {soft: {exceed: 100%}}"), A3, "ol",
      "allow:1|soft_exceeded:1|deny:1", BAD("mode: strict"), 1, 58,
-     "mode: found \"strict\"; expected hard, soft"},
+     "mode: found \"strict\"; expected hard, soft, elastic"},
     {"mode", "hard", HERE, R("mode: hard"), "user=a|user=a", "o", "allow|deny",
      BAD("mode: {hard: 1}"), 1, 58, "mode: found a mapping; expected only soft"},
     {"mode", "soft", HERE, R("mode: {soft: {exceed: 100%}}"), A3, "o", "allow|soft_exceeded|deny",
      BAD("mode: soft"), 1, 58, "mode: found soft without its bound"},
+    {"mode", "elastic", HERE, POOLS("rate: 100/s") "{pool: p}" ELASTIC_END, BUSY, "o", BUSY_TOLD,
+     BAD("mode: elastic"), 1, 58, "mode: found elastic without its pool"},
+    {"mode.elastic", "pool", HERE, POOLS("rate: 100/s") "{pool: p}" ELASTIC_END, BUSY, "o",
+     BUSY_TOLD, BAD("mode: {elastic: {pool: q}}"), 1, 75,
+     "mode.elastic.pool: found \"q\"; expected a name"},
+    {"mode.elastic", "ceiling", HERE, POOLS("rate: 100/s") "{pool: p, ceiling: 2x}" ELASTIC_END,
+     BUSY, "o", IDLE_TOLD,
+     "{pools: {q: {rate: 1/s}}, rules: [{name: r, mode: {elastic: {pool: q, "
+     "ceiling: 1}}}]}",
+     1, 80, "mode.elastic.ceiling: found \"1\""},
+    {"mode.elastic", "weight", HERE, POOLS("rate: 100/s") "{pool: p, weight: 3}" ELASTIC_END, BUSY,
+     "o", BUSY_TOLD,
+     "{pools: {q: {rate: 1/s}}, rules: [{name: r, mode: {elastic: {pool: q, "
+     "weight: 0}}}]}",
+     1, 79, "mode.elastic.weight: found \"0\""},
     {"mode.soft", "exceed", HERE, R("mode: {soft: {exceed: 200%}}"), A3 "|user=a", "ou",
      "allow:1|soft_exceeded:2|soft_exceeded:3|deny:3", BAD("mode: {soft: {exceed: lots}}"), 1, 74,
      "mode.soft.exceed: found \"lots\"; expected 1% to 1000%"},
@@ -232,7 +266,7 @@ static const struct row rows[] = {
      "rules: [{name: r, key: [user], mode: {soft: {exceed: 100%}},"
      " limits: [{rate: 2/h, " FW ", mode: hard}, {rate: 1/d, " FW "}]}]",
      A3, "ow", "allow:1/d|soft_exceeded:1/d|deny:1/d", BAD_L("rate: 1/h, mode: weak"), 1, 56,
-     "limits.mode: found \"weak\"; expected hard, soft"},
+     "limits.mode: found \"weak\"; expected hard, soft, elastic"},
     /* --- the older form --- */
     {"older", "api", HERE, OLDER("\"caller\": \"user\", \"request-count\": 1, \"time\": 60"),
      "api=/a user=u|api=/a user=u|api=/ab user=u", "orm",
@@ -265,6 +299,8 @@ static const struct {
     {"rule", BAD("nonsense: 1")},
     {"mode", BAD("mode: nonsense")},
     {"mode.soft", BAD("mode: {soft: {nonsense: 1}}")},
+    {"mode.elastic", BAD("mode: {elastic: {nonsense: 1}}")},
+    {"pools", "{pools: {p: {rate: 1/s, nonsense: 1}}, rules: []}"},
     {"class", BAD("class: nonsense")},
     {"consistency", BAD("consistency: nonsense")},
     {"scope", BAD("scope: nonsense")},
@@ -387,6 +423,10 @@ static void every_key_has_its_effect(void **state)
         (void)snprintf(requests, sizeof requests, "%s", row->requests);
         for (char *one = strtok_r(rest, "|", &rest); one != NULL;
              one = strtok_r(NULL, "|", &rest)) {
+            if (strcmp(one, "WAIT") == 0) {
+                lab_run(lab, WAIT_MS * LAB_MS);
+                continue;
+            }
             const struct wire_decision decision = ask(lab, one);
             add_field(trace, "%s", one == requests ? "" : "|");
             add_decision(trace, policy, &decision, row->show);
