@@ -55,6 +55,8 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_BLOCK] = "block",
     [CLI_UNBLOCK] = "unblock",
     [CLI_BLOCKS] = "blocks",
+    [CLI_POOLS_LIST] = "pools list",
+    [CLI_POOLS_REPORT] = "pools report",
     [CLI_DRAIN] = "drain",
     [CLI_LEAVE] = "leave",
     [CLI_REMOVE] = "remove",
@@ -97,6 +99,7 @@ enum flag {
     FLAG_LEASE,
     FLAG_EXPLAIN,
     FLAG_RULES,
+    FLAG_LOAD,
     FLAG_FORCE,
     FLAG_NO_WAIT,
     FLAG_FORMAT,
@@ -143,6 +146,7 @@ static const struct {
     [FLAG_LEASE] = {"lease", 0, true, NAMING},
     [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
     [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN) | BIT(CLI_REPLAY)},
+    [FLAG_LOAD] = {"load", 0, true, BIT(CLI_POOLS_REPORT)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
     [FLAG_FORMAT] = {"format", 0, true, BIT(CLI_REPLAY)},
@@ -303,6 +307,11 @@ static int refuse_command(const struct raw *raw, const char *const *words, size_
 {
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "a command is missing");
+    if (strcmp(words[0], "pools") == 0 && count == 1)
+        return refuse(raw, CLI_EXIT_USAGE, "'pools' needs list or report behind it");
+    if (strcmp(words[0], "pools") == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "unknown command 'pools %.64s'; expected list or report",
+                      words[1]);
     if (strcmp(words[0], "rules") != 0)
         return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
     if (count == 1)
@@ -507,6 +516,10 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
         out->topic = CLI_RULES_LIST;
         used = 1;
     }
+    if (used == 0 && count == 1 && strcmp(words[0], "pools") == 0) {
+        out->topic = CLI_POOLS_LIST;
+        used = 1;
+    }
     if (used == 0)
         return refuse_command(raw, words, count);
     if (used < count)
@@ -618,6 +631,28 @@ static int take_blocked(struct cli_arguments *out, const struct raw *raw, const 
     return take_time(out, raw);
 }
 
+/* The NAME and the --load of `pools report`. */
+static int take_pool(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                     size_t count)
+{
+    const char *load = raw->values[FLAG_LOAD];
+    char *end = NULL;
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'pools report' needs a NAME, that of a pool");
+    if (load == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "'pools report' needs --load, a number from 0 to 1");
+    if (words[0][0] == '\0' || strlen(words[0]) >= CLI_POOL_LEN)
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "the pool '%.64s' has %zu bytes; expected a name of 1 to %d", words[0],
+                      strlen(words[0]), CLI_POOL_LEN - 1);
+    out->pool = words[0];
+    out->load = strtod(load, &end);
+    if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) || out->load > 1)
+        return refuse(raw, CLI_EXIT_INVALID, "--load is '%.64s'; expected a number from 0 to 1",
+                      load);
+    return CLI_EXIT_OK;
+}
+
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                          size_t count)
 {
@@ -643,6 +678,9 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     } else if ((BLOCKING & BIT(out->command)) != 0) {
         status = take_blocked(out, raw, words, count);
         wanted = out->key == NULL;
+    } else if (out->command == CLI_POOLS_REPORT) {
+        status = take_pool(out, raw, words, count);
+        wanted = 1;
     }
     if (status != CLI_EXIT_OK)
         return status;

@@ -54,6 +54,8 @@ enum cli_command {
     CLI_BLOCK,
     CLI_UNBLOCK,
     CLI_BLOCKS,
+    CLI_POOLS_LIST,
+    CLI_POOLS_REPORT,
     CLI_DRAIN,
     CLI_LEAVE,
     CLI_REMOVE,
@@ -64,7 +66,7 @@ enum cli_command {
     CLI_COMMAND_NONE = CLI_COMMAND_COUNT /* for help: about everything */
 };
 
-enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64 };
+enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64, CLI_POOL_LEN = 129 };
 
 struct cli_arguments {
     enum cli_command command;
@@ -85,6 +87,8 @@ struct cli_arguments {
     bool explain;
     const char *file;   /* of rules; NULL: not given */
     const char *member; /* of CLI_REMOVE: a name or an id */
+    const char *pool;   /* of CLI_POOLS_REPORT */
+    double load;        /* 0 .. 1 */
     bool force;
     bool no_wait;
     struct cli_replay replay;

@@ -4,6 +4,7 @@
  *                                      --inspect.c--> tg_admin       status members ring owner
  *                                                                     rules list
  *                                      --judge.c----> policy_compile rules validate, explain
+ *                                      --pools.c----> tg_admin       pools list, report
  *                                      --change.c---> tg_admin       drain leave remove
  *                                      --replay_run.c> client/replay replay (asks nobody)
  *                                      --rules.c----> tg_admin       rules show .. rollback
@@ -83,6 +84,11 @@ MUST_USE int cli_change(struct cli *cli);
 
 /* replay: needs no node. Returns the exit status. */
 MUST_USE int cli_replay_run(struct cli *cli);
+
+/* ---- pools.c ---- */
+
+/* pools list, pools report. Returns the exit status. */
+MUST_USE int cli_pools(struct cli *cli);
 
 /* ---- output.c ---- */
 

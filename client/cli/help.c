@@ -194,6 +194,19 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "At most 1000 are shown; -o json tells times as Unix milliseconds, 0 as never.\n",
          "  tidegate blocks\n"
          "  tidegate blocks -o json\n"},
+    [CLI_POOLS_LIST] =
+        {"", "how the pools that elastic limits borrow of are doing",
+         "GUARANTEED and BORROWED are tokens a second, in the last half second, of the whole\n"
+         "cluster; LEVEL is what a key of weight 1 may borrow, by class. A pool that nothing was\n"
+         "heard of lately shows zeros. LOAD is what was reported, - when nothing was.\n",
+         "  tidegate pools list\n"
+         "  tidegate pools list -o json\n"},
+    [CLI_POOLS_REPORT] =
+        {"NAME --load X", "tell how loaded what a pool protects is",
+         "  --load X             from 0, idle, to 1\n"
+         "Valid for 3 s: whatever protects itself so reports every second or so. At the pool's\n"
+         "load_max and above nobody borrows; what is inside the limits is never denied for it.\n",
+         "  tidegate pools report api --load 0.93\n"},
     [CLI_DRAIN] =
         {"[--no-wait] [--timeout DURATION]",
          "move all that the node that is asked holds away, out of the ring",

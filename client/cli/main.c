@@ -63,6 +63,8 @@ static int run_command(struct cli *cli)
     const enum cli_command command = cli->arguments->command;
     if (command <= CLI_RENEW)
         return cli_ask(cli);
+    if (command == CLI_POOLS_LIST || command == CLI_POOLS_REPORT)
+        return cli_pools(cli);
     if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)
         return cli_judge(cli);
     if (command >= CLI_RULES_SHOW && command <= CLI_RULES_ROLLBACK)

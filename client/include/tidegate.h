@@ -295,6 +295,12 @@ TG_API int tg_admin(tg_client_t *client, const char *command, const void *argume
                     size_t arguments_len, int timeout_ms, tg_reply_t *reply);
 TG_API void tg_reply_free(tg_reply_t *reply);
 
+/* Tells how loaded the service is that the pool of elastic limits protects, from 0 to 1: believed
+ * for 3 s, so report it every second or so. At the pool's load_max nobody borrows any more. 0, or
+ * TG_EINVALID (another number, no name), TG_ENOTFOUND (the rules have no such pool), or as
+ * tg_admin. Any thread. */
+TG_API int tg_report_load(tg_client_t *client, const char *pool, double load);
+
 /* A sentence on what went wrong last on this handle, such as which endpoints could not be
  * reached and why; "" if nothing did. Cut to `size` bytes with its NUL. Any thread. */
 TG_API void tg_error_detail(tg_client_t *client, char *out, size_t size);

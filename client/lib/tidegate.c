@@ -545,6 +545,26 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
     return await(call, reply);
 }
 
+int tg_report_load(tg_client_t *client, const char *pool, double load)
+{
+    enum { QUESTION_LEN = 512, POOL_LEN_MAX = 128 };
+    uint8_t bytes[QUESTION_LEN];
+    struct mp_writer question;
+    tg_reply_t reply;
+
+    if (pool == NULL || pool[0] == '\0' || strlen(pool) > POOL_LEN_MAX || !(load >= 0 && load <= 1))
+        return TG_EINVALID;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, 2);
+    mp_put_str(&question, "pool");
+    mp_put_str(&question, pool);
+    mp_put_str(&question, "load");
+    mp_put_real(&question, load);
+    const int code = tg_admin(client, "pools.report", bytes, question.len, 0, &reply);
+    tg_reply_free(&reply);
+    return code;
+}
+
 void tg_reply_free(tg_reply_t *reply)
 {
     free(reply->data);

@@ -12,6 +12,7 @@ _tidegate_flags() {
     reset) echo "$common $target --repeat --explain" ;;
     release | renew) echo "$common $target --lease" ;;
     "rules explain") echo "$common --rules" ;;
+    "pools report") echo "$common --load" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait" ;;
     members | ring) echo "$common --watch" ;;
@@ -30,7 +31,7 @@ _tidegate_flags() {
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks drain leave remove replay version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks pools drain leave remove replay version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -40,7 +41,7 @@ _tidegate() {
         case "$word" in
         -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-            --note | --author | --of-version | --for | --until | --reason)
+            --load | --note | --author | --of-version | --for | --until | --reason)
             ((i++))
             ;;
         -*) ;;
@@ -81,13 +82,13 @@ _tidegate() {
         ;;
     --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
         --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-        --note | --author | --of-version | --for | --until | --reason)
+        --load | --note | --author | --of-version | --for | --until | --reason)
         return
         ;;
     esac
 
     local flags_of="$command"
-    if [ "$command" = rules ]; then
+    if [ "$command" = rules ] || [ "$command" = pools ]; then
         flags_of="$command $subcommand"
     fi
     if [[ "$current" == -* ]]; then
@@ -98,6 +99,8 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
         mapfile -t COMPREPLY < <(compgen -W "list show validate explain diff apply delete history rollback" -- "$current")
+    elif [ "$command" = pools ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help pools" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "list report" -- "$current")
     elif [[ "$command $subcommand" == "rules "@(validate|diff|apply) || "$command" = replay ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi

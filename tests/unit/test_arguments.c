@@ -142,6 +142,8 @@ static void every_command_is_known(void **state)
         {"rules validate -", CLI_RULES_VALIDATE},
         {"rules explain a=b", CLI_RULES_EXPLAIN},
         {"--rules x.yaml rules explain a=b", CLI_RULES_EXPLAIN},
+        {"pools list", CLI_POOLS_LIST},
+        {"pools report api --load 0.9", CLI_POOLS_REPORT},
         {"drain", CLI_DRAIN},
         {"leave --no-wait", CLI_LEAVE},
         {"remove n3", CLI_REMOVE},
@@ -164,6 +166,11 @@ static void every_command_is_known(void **state)
     assert_int_equal(out.attribute_count, 2);
     accepts(&out, "rules explain a=b");
     assert_null(out.file);
+    accepts(&out, "pools --load 0.25 report api");
+    assert_string_equal(out.pool, "api");
+    assert_true(out.load > 0.249 && out.load < 0.251);
+    accepts(&out, "pools report api --load 1");
+    assert_true(out.load > 0.999);
     accepts(&out, "peek a=b --explain");
     assert_true(out.explain);
     accepts(&out, "rules validate -");
@@ -245,6 +252,13 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"members extra", "unexpected 'extra'"},
         {"rules validate", "needs a FILE"},
         {"rules validate a b", "unexpected 'b'"},
+        {"pools", "'pools' needs list or report"},
+        {"pools set", "'pools set'; expected list or report"},
+        {"pools report", "needs a NAME"},
+        {"pools report --load 0.5", "needs a NAME"},
+        {"pools report api", "needs --load"},
+        {"pools report api x --load 1", "unexpected 'x' behind 'pools report'"},
+        {"pools list --load 1", "'pools list' does not take --load"},
         {"remove", "needs a NODE"},
         {"remove n2 n3", "unexpected 'n3' behind 'remove'"},
         {"drain n2", "unexpected 'n2' behind 'drain'"},
@@ -264,6 +278,10 @@ static void a_wrong_value_is_invalid_input(void **state)
         const char *line;
         const char *words;
     } wrong[] = {
+        {"pools report api --load 1.5", "--load is '1.5'; expected a number from 0 to 1"},
+        {"pools report api --load high", "--load is 'high'"},
+        {"pools report api --load -1", "--load is '-1'"},
+        {"pools report api --load 1e-3", "--load is '1e-3'"},
         {"check --key a --rate 5/60q", "--rate"},
         {"check --key a --rate 0/s", "--rate"},
         {"check --key a --rate 5", "--rate"},

@@ -176,7 +176,7 @@ static const struct refusal refusals[] = {
      3, 88,
      "count_denied: found true with mode elastic, which lends what would be denied; expected "
      "false"},
-    {ELASTIC_LIMIT("{count: 5, algorithm: concurrency}"), 3, 57,
+    {ELASTIC_LIMIT("{count: 5, algorithm: concurrency}"), 3, 60,
      "limits: found concurrency with mode elastic; expected an algorithm that lets requests "
      "through "
      "at a rate"},

@@ -4,6 +4,7 @@
 
 #include "client/include/tidegate.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -661,6 +662,24 @@ static void mistakes_are_named_before_anything_is_sent(void **state)
     tg_close(&client); /* twice is harmless */
 }
 
+/* A service reports its load by the pool's name; what is no load is not sent at all. */
+static void a_load_is_reported_for_a_pool(void **state)
+{
+    struct server *server = server_new("n1", SERVER_ANSWER);
+    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+
+    (void)state;
+    assert_int_equal(tg_report_load(client, "api", 0.93), 0);
+    assert_int_equal(tg_report_load(client, "other", 0.93), TG_ENOTFOUND);
+    assert_int_equal(tg_report_load(client, "api", 1.01), TG_EINVALID);
+    assert_int_equal(tg_report_load(client, "api", -0.01), TG_EINVALID);
+    assert_int_equal(tg_report_load(client, "api", (double)NAN), TG_EINVALID);
+    assert_int_equal(tg_report_load(client, "", 0.5), TG_EINVALID);
+    assert_int_equal(tg_report_load(client, NULL, 0.5), TG_EINVALID);
+    tg_close(&client);
+    server_free(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -681,6 +700,7 @@ int main(void)
         cmocka_unit_test(attributes_go_where_they_were_decided_before),
         cmocka_unit_test(a_changed_ring_is_learned),
         cmocka_unit_test(administration_gives_the_nodes_value_or_sentence),
+        cmocka_unit_test(a_load_is_reported_for_a_pool),
         cmocka_unit_test(closing_ends_calls_that_wait),
         cmocka_unit_test(threads_share_a_handle),
         cmocka_unit_test(mistakes_are_named_before_anything_is_sent),
