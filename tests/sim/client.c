@@ -481,6 +481,10 @@ bool client_event(struct sim *sim, const struct event *event)
     struct client *client = &sim->clients[event->node];
     if (event->kind == EVENT_TURN)
         return turn(sim, client);
+    if (event->kind == EVENT_REPLY && event->node == SIM_CLIENTS_MAX) {
+        borrow_reply(sim, event);
+        return true;
+    }
     if (event->kind == EVENT_REPLY) {
         take_reply(sim, client, event);
         return true;

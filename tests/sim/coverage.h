@@ -86,6 +86,9 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(undo_unknown, "undos of nothing known", false)                                               \
     X(orphans, "parts that died with a node", true)                                                \
     X(undone, "undone", true)                                                                      \
+    X(borrowed, "requests that borrowed", true)                                                    \
+    X(pool_owners, "owners of pools killed", true)                                                 \
+    X(pools_filled, "pools filled by guaranteed traffic", true)                                    \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \
     X(loads, "loads", true)                                                                        \

@@ -29,51 +29,57 @@ enum {
 
 #define DAY_NS (24ull * 3600 * 1000000000)
 
-static const char rules_text[] = "rules:\n"
-                                 "  - name: per-user\n"
-                                 "    match: {api: /pay}\n"
-                                 "    key: [user]\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: %u/24h, algorithm: token_bucket}\n"
-                                 "      - {rate: %u/24h, algorithm: fixed_window}\n"
-                                 "  - name: per-ip\n"
-                                 "    match: {api: /pay}\n"
-                                 "    key: [ip]\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: %u/24h, algorithm: sliding_log}\n"
-                                 "  - name: vault\n"
-                                 "    match: {api: /vault}\n"
-                                 "    key: [account]\n"
-                                 "    consistency: %s\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: %u/24h, algorithm: token_bucket}\n"
-                                 "  - name: safe\n"
-                                 "    match: {api: /safe}\n"
-                                 "    key: [account]\n"
-                                 "    consistency: %s\n"
-                                 "    on_failure: closed\n"
-                                 "    limits:\n"
-                                 "      - {rate: %u/24h, algorithm: sliding_log}\n"
-                                 "  - {name: lent-local, match: {api: /local}, key: [guest],\n"
-                                 "     on_failure: {local: {share: 50%%}},\n"
-                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
-                                 "  - {name: lent-open, match: {api: /open}, key: [guest],\n"
-                                 "     on_failure: open,\n"
-                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
-                                 "  - {name: lent-closed, match: {api: /closed}, key: [guest],\n"
-                                 "     on_failure: closed,\n"
-                                 "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
-                                 "  - {name: member, match: {api: /several}, key: [member],\n"
-                                 "     limits: [{rate: %u/24h, algorithm: token_bucket},\n"
-                                 "              {rate: %u/24h, algorithm: fixed_window}]}\n"
-                                 "  - {name: host, match: {api: /several}, key: [host],\n"
-                                 "     limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
-                                 "  - {name: team, match: {api: /several}, key: [team],\n"
-                                 "     consistency: %s,\n"
-                                 "     limits: [{rate: %u/24h, algorithm: sliding_window}]}\n";
+static const char rules_text[] =
+    "pools: {spare: {rate: %u/s}}\n"
+    "rules:\n"
+    "  - name: per-user\n"
+    "    match: {api: /pay}\n"
+    "    key: [user]\n"
+    "    on_failure: closed\n"
+    "    limits:\n"
+    "      - {rate: %u/24h, algorithm: token_bucket}\n"
+    "      - {rate: %u/24h, algorithm: fixed_window}\n"
+    "  - name: per-ip\n"
+    "    match: {api: /pay}\n"
+    "    key: [ip]\n"
+    "    on_failure: closed\n"
+    "    limits:\n"
+    "      - {rate: %u/24h, algorithm: sliding_log}\n"
+    "  - name: vault\n"
+    "    match: {api: /vault}\n"
+    "    key: [account]\n"
+    "    consistency: %s\n"
+    "    on_failure: closed\n"
+    "    limits:\n"
+    "      - {rate: %u/24h, algorithm: token_bucket}\n"
+    "  - name: safe\n"
+    "    match: {api: /safe}\n"
+    "    key: [account]\n"
+    "    consistency: %s\n"
+    "    on_failure: closed\n"
+    "    limits:\n"
+    "      - {rate: %u/24h, algorithm: sliding_log}\n"
+    "  - {name: lent-local, match: {api: /local}, key: [guest],\n"
+    "     on_failure: {local: {share: 50%%}},\n"
+    "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+    "  - {name: lent-open, match: {api: /open}, key: [guest],\n"
+    "     on_failure: open,\n"
+    "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+    "  - {name: lent-closed, match: {api: /closed}, key: [guest],\n"
+    "     on_failure: closed,\n"
+    "     limits: [{rate: %u/24h, algorithm: token_bucket}]}\n"
+    "  - {name: member, match: {api: /several}, key: [member],\n"
+    "     limits: [{rate: %u/24h, algorithm: token_bucket},\n"
+    "              {rate: %u/24h, algorithm: fixed_window}]}\n"
+    "  - {name: host, match: {api: /several}, key: [host],\n"
+    "     limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: team, match: {api: /several}, key: [team],\n"
+    "     consistency: %s,\n"
+    "     limits: [{rate: %u/24h, algorithm: sliding_window}]}\n"
+    "  - {name: borrow, match: {api: /borrow}, key: [guest],\n"
+    "     mode: {elastic: {pool: spare}}, limits: [{rate: 2/s}]}\n"
+    "  - {name: owner, match: {api: /owner}, key: [guest],\n"
+    "     mode: {elastic: {pool: spare}}, limits: [{rate: 100000/s}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -202,12 +208,12 @@ void keys_rules(struct sim *sim, uint32_t generation)
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
-    const int len =
-        snprintf(text, sizeof text, rules_text, USER_LIMIT + more, USER_LIMIT + more + 5,
-                 ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
-                 sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT,
-                 LENT_LIMIT, MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT,
-                 sim->options.quorum ? "quorum" : "one", TEAM_LIMIT);
+    const int len = snprintf(text, sizeof text, rules_text, BORROW_POOL_RATE, USER_LIMIT + more,
+                             USER_LIMIT + more + 5, ADDRESS_LIMIT + more,
+                             sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
+                             sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT,
+                             LENT_LIMIT, LENT_LIMIT, MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT,
+                             sim->options.quorum ? "quorum" : "one", TEAM_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

@@ -14,7 +14,14 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
-enum { QUORUM_PERMILLE = 400, EARLY_PHASES = 3, SHIFT_ONE_IN = 8, APART_ONE_IN = 6, CROWD = 1200 };
+enum {
+    QUORUM_PERMILLE = 400,
+    EARLY_PHASES = 3,
+    SHIFT_ONE_IN = 8,
+    APART_ONE_IN = 6,
+    CROWD = 1200,
+    BORROW_ONE_IN = 8
+};
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -108,6 +115,18 @@ static void draw_apart(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phase borrow. */
+static void draw_borrow(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x626f72726f77);
+    if (random_below(&random, BORROW_ONE_IN) != 0)
+        return;
+    const int phase = phase_find("borrow", 6);
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -138,6 +157,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_beside(seed, out);
     draw_shift(seed, out);
     draw_apart(seed, out);
+    draw_borrow(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

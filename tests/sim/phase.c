@@ -23,7 +23,7 @@ static const struct phase phases[] = {
     {"night", 0, false, NULL, phase_night}, /* it, lag, alone, shift are drawn beside: options.c */
     {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
     {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
-    {"orphan", 0, true, NULL, phase_orphan},
+    {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
 };
 
 const struct phase *phase_at(uint32_t index)

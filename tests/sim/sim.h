@@ -398,6 +398,25 @@ struct settings_asked {
     uint64_t boots;
 };
 
+/* What phase borrow has seen; phase_borrow.c. */
+enum { BORROW_SAMPLES = 256, BORROW_POOL_RATE = 200 };
+
+struct borrow_sample {
+    int64_t at_ns;
+    uint64_t lent;
+};
+
+struct borrow {
+    uint64_t seq;
+    uint64_t seen[SIM_NODES_MAX][SIM_SHARDS_MAX]; /* as its present process counts */
+    uint64_t lent;                                /* of all, since the phase began */
+    uint32_t count;
+    struct borrow_sample samples[BORROW_SAMPLES]; /* the latest */
+    int64_t until_ns;
+    uint64_t warm_from;
+    uint64_t full_from;
+};
+
 struct sim {
     struct options options;
     const struct allocator *allocator;
@@ -430,6 +449,7 @@ struct sim {
     struct settings_asked settings_asked[SIM_EDITS_MAX];
     uint32_t settings_done_count;
     struct settings_past settings_done[SIM_EDITS_MAX];
+    struct borrow borrow;
     bool flooded;                       /* tables are full of keys that nobody counts */
     bool stepped;                       /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
@@ -661,6 +681,11 @@ void client_crowd(struct sim *sim, struct key_set set);
 /* Lets one client look at every key of the set once, without charging any. */
 void client_audit(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
+
+/* ---- phase_borrow.c -------------------------------------------------------------------------- */
+
+/* An answer to what nobody in particular asked. */
+void borrow_reply(struct sim *sim, const struct event *event);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
