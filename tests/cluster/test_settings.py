@@ -172,7 +172,7 @@ def test_a_block_is_on_every_node_and_lifts_itself(settled):
     assert tidegate(settled[1], "block", "--key", key).code == 0
 
     clients = [node.client() for node in settled]
-    done = tidegate(settled[0], "block", f"user={user}", "--for", "1500ms", "--reason", "too many tries")
+    done = tidegate(settled[0], "block", f"user={user}", "--for", "2500ms", "--reason", "too many tries")
     assert done.code == 0, done
 
     def blocked():
@@ -189,7 +189,7 @@ def test_a_block_is_on_every_node_and_lifts_itself(settled):
     assert Command("check", "--key", key, "--rate", "5/s", endpoints=[settled[2].endpoint]).code == 1
     listed = {row["what"] for row in tidegate(settled[2], "blocks", "-o", "json").rows[0]}
     assert {"203.0.113.0/24", key} <= listed
-    wait_for(lambda: all(client.rules({"api": "/pay", "user": user}).allowed for client in clients), 3,
+    wait_for(lambda: all(client.rules({"api": "/pay", "user": user}).allowed for client in clients), 5,
              "the block lifts itself", 0.05)
     assert tidegate(settled[2], "unblock", "203.0.113.0/24").code == 0
     assert tidegate(settled[2], "unblock", "--key", key).code == 0
