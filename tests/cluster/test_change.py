@@ -88,6 +88,8 @@ def test_a_frozen_ring_serves_and_is_forced_into_a_new_lineage(new_cluster):
     last, *lost = cluster
     with last.client() as client:
         client.check("kept", long_limit(10), cost=4)
+    wait_for(lambda: all(node.status()["over_admission"]["one"]["tokens"] == 0 for node in cluster), 5,
+             "replicas hold what was admitted")
     epoch = last.status()["epoch"]
     for node in lost:
         node.kill()

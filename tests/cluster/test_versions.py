@@ -55,7 +55,8 @@ def test_a_client_of_another_version_is_told_so(single):
 def test_further_elements_of_version_1_are_ignored(single):
     limit = long_limit(5)
     frame = msgpack.unpackb(encode_checks(SESSION, 1, 0, 1000, limit.template(), ["grown"]))
-    frame[6] = [[*limit.template(), "further", {"element": [1, 2]}]]
+    buckets, align = 0, 0
+    frame[6] = [[*limit.template(), buckets, align, "further", {"element": [1, 2]}]]
     answer = ask(single[0], msgpack.packb([*frame, "more", [1, 2, 3], None]))
     assert answer[1] == DECISIONS and decode_decisions(answer)[0].used == 1, answer
     frame[3], frame[4] = 2, 0xFFFFFFF0
