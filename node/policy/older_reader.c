@@ -141,8 +141,9 @@ static int gather_limits(struct chunks *chunks, const struct yaml_reader *reader
 {
     struct limit *limits = chunks_get(chunks, POLICY_LIMITS_MAX, sizeof(*limits));
     char(*windows)[QUANTITY_TEXT_LEN] = chunks_get(chunks, POLICY_LIMITS_MAX, sizeof(*windows));
+    struct policy_mode *modes = chunks_get(chunks, POLICY_LIMITS_MAX, sizeof(*modes));
 
-    if (limits == NULL || windows == NULL)
+    if (limits == NULL || windows == NULL || modes == NULL)
         return TG_ENOMEM;
     for (uint32_t i = first; i < count; i++) {
         if (!same_caller(reader, &entries[i], &entries[first]))
@@ -154,12 +155,14 @@ static int gather_limits(struct chunks *chunks, const struct yaml_reader *reader
                                     POLICY_LIMITS_MAX, POLICY_LIMITS_MAX);
         struct limit *limit = &limits[rule->limit_count];
         *limit = entries[i].limit;
+        modes[rule->limit_count] = rule->mode;
         limit->ordinal = rule->limit_count;
         const struct quantity_rate rate = {limit->count, limit->window_ns};
         quantity_format_rate(&rate, windows[rule->limit_count++]);
     }
     rule->limits = limits;
     rule->windows = (const char(*)[QUANTITY_TEXT_LEN])windows;
+    rule->modes = modes;
     return TG_OK;
 }
 

@@ -72,6 +72,24 @@ static void entries_become_rules_named_by_api_and_caller(void **state)
     policy_free(&same);
 }
 
+/* Each rule is shown as one in today's form is, to the letter. */
+static void rules_are_shown_as_those_of_todays_form(void **state)
+{
+    struct policy *policy = compile(older);
+    struct policy *same = compile(newer);
+    char shown[1024];
+    char expected[1024];
+
+    (void)state;
+    for (size_t i = 0; i < policy_rule_count(policy); i++) {
+        assert_true(policy_format_rule(policy_rule_at(policy, i), shown, sizeof shown) > 0);
+        assert_true(policy_format_rule(policy_rule_at(same, i), expected, sizeof expected) > 0);
+        assert_string_equal(shown, expected);
+    }
+    policy_free(&policy);
+    policy_free(&same);
+}
+
 /* Both rules of an api act on a request; another api, a longer one too, meets none. */
 static void an_api_is_matched_exactly(void **state)
 {
@@ -222,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_become_rules_named_by_api_and_caller),
+        cmocka_unit_test(rules_are_shown_as_those_of_todays_form),
         cmocka_unit_test(an_api_is_matched_exactly),
         cmocka_unit_test(bad_files_are_refused_with_place_and_reason),
         cmocka_unit_test(a_name_too_long_is_refused),
