@@ -23,15 +23,24 @@ static struct policy *compile(const char *text, size_t len)
     return policy;
 }
 
-/* Compiles the rule alone; its digest. */
+/* Whether the rule names a pool, which is written beside the rules. */
+static bool names_pool(const struct policy_rule *rule)
+{
+    bool names = rule->mode.pool != NULL;
+    for (size_t i = 0; i < rule->limit_count; i++)
+        names = names || rule->modes[i].pool != NULL;
+    return names;
+}
+
+/* Compiles the rule alone, if it can be; its digest. */
 static uint64_t digest_of(const struct policy_rule *rule, struct policy **out)
 {
     static char text[RULE_LEN_MAX + 16] = "rules:\n- ";
     static const size_t head = sizeof("rules:\n- ") - 1;
     const int len = policy_format_rule(rule, text + head, RULE_LEN_MAX);
     ASSERT(len > 0 || len == TG_ETOOBIG);
-    *out = len > 0 ? compile(text, head + (size_t)len) : NULL;
-    ASSERT(len == TG_ETOOBIG || *out != NULL);
+    *out = len > 0 && !names_pool(rule) ? compile(text, head + (size_t)len) : NULL;
+    ASSERT(len == TG_ETOOBIG || names_pool(rule) || *out != NULL);
     return *out == NULL ? 0 : policy_digest(*out);
 }
 
