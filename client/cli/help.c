@@ -90,7 +90,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
         {OPERANDS_ASK, "take a place in flight; LEASE is its name until it is released",
          "A check that must give a lease, of limits with the algorithm concurrency, which\n"
          "is the default here. With --key the rate is how many in flight and the time-out\n"
-         "of a lease: 3/30s. A lease that is not released in time frees its place by itself.\n",
+         "of a lease: 3/30s. A lease that is not released in time frees its place by itself.\n"
+         "Where all limits have other algorithms it is refused, and nothing is charged.\n",
          "  tidegate lease --key exports --rate 3/30s\n"
          "  tidegate lease api=/export user=ada -o json\n"},
     [CLI_RELEASE] = {"--lease ID attr=value... | --lease ID --key K --rate RATE",

@@ -36,7 +36,13 @@ static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits f
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
-enum { STATUS_OK = 200, STATUS_FORBIDDEN = 403, STATUS_LIMITED = 429, STATUS_UNAVAILABLE = 503 };
+enum {
+    STATUS_OK = 200,
+    STATUS_BAD = 400,
+    STATUS_FORBIDDEN = 403,
+    STATUS_LIMITED = 429,
+    STATUS_UNAVAILABLE = 503
+};
 
 void requests_error(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
                     int code, const char *text, struct effects *effects)
@@ -180,6 +186,8 @@ static uint16_t status_of(const struct row *row, uint8_t outcome)
 {
     if (row->allowed)
         return STATUS_OK;
+    if (row->refusal != NULL)
+        return STATUS_BAD;
     if (outcome == OUTCOME_BUSY || outcome == OUTCOME_ERROR)
         return STATUS_UNAVAILABLE;
     if (outcome == OUTCOME_NO_RULE)
@@ -219,11 +227,12 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
         .status = status_of(row, outcome),
         .node = wire_text_of(node != NULL ? node->name : shard->options.name),
     };
-    if (row->rule != NULL) {
+    if (row->rule != NULL)
         source.rule = (struct wire_text){row->rule->name.data, row->rule->name.len};
-        if (!row->allowed)
-            source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
-    }
+    if (!row->allowed && row->refusal != NULL)
+        source.message = wire_text_of(row->refusal);
+    else if (!row->allowed && row->rule != NULL)
+        source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
     return wire_sources_add(&shard->sources, &source);
 }
 
@@ -635,18 +644,37 @@ static bool has_leases(const struct resolved *resolved)
     return false;
 }
 
-/* Notes whether the item takes a lease. False if it asks for one that nobody gives: then nothing of
- * it is charged. */
+/* What is said of an operation on leases where no limit has any; NULL: it is about none. */
+static const char *lease_refusal(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_LEASE:
+        return "lease: expected a limit with algorithm concurrency; the limits that this request "
+               "meets have other algorithms, so nothing was charged (check asks for those)";
+    case OPERATION_RELEASE:
+        return "release: expected a limit with algorithm concurrency; the limits that this request "
+               "meets have other algorithms, and no leases (refund gives back what they charged)";
+    case OPERATION_RENEW:
+        return "renew: expected a limit with algorithm concurrency; the limits that this request "
+               "meets have other algorithms, and no leases";
+    default:
+        return NULL;
+    }
+}
+
+/* Notes whether the item takes a lease. False if it is about one that nobody gives: then nothing of
+ * it is charged, and it is told. */
 static bool note_lease(struct shard *shard, uint32_t item, const struct resolved *resolved)
 {
     const enum operation operation = wire_checks_operation(&shard->checks, item);
     const bool leases = has_leases(resolved);
-    shard->rows[item].leased =
-        leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
-                   operation == OPERATION_HIT);
-    if (leases || operation != OPERATION_LEASE)
+    struct row *row = &shard->rows[item];
+    row->leased = leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
+                             operation == OPERATION_HIT);
+    if (leases || lease_refusal(operation) == NULL)
         return true;
-    fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+    fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
+    row->refusal = lease_refusal(operation);
     return false;
 }
 

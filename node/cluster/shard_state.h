@@ -324,6 +324,7 @@ struct row {
     uint32_t first_part; /* of an item whose parts are decided apart, else POOL_NONE */
     uint32_t vnode;
     const struct policy_rule *rule; /* of what is shown; NULL: inline */
+    const char *refusal;            /* why what was asked cannot be done; NULL: it can */
     struct limit limit_shown;       /* the deciding limit, for its window's text */
     uint64_t node;                  /* who decided */
     uint64_t limit;

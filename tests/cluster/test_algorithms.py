@@ -69,5 +69,15 @@ def test_an_inline_key_has_leases_too(ruled):
     assert not ask(ruled, 1, "lease", "--key", "exports", "--rate", "1/30s")[0]["allowed"]
     assert Command("renew", "--lease", first["lease_id"], "--key", "exports", "--rate", "1/30s",
                    endpoints=[ruled.nodes[2].endpoint]).code == 0
-    assert ask(ruled, 2, "lease", "--key", "b", "--rate", "1/s", "--algorithm", "fixed_window"
-               )[0]["outcome"] == "error"
+
+
+def test_a_lease_that_nobody_gives_is_refused_with_what_was_expected(ruled):
+    inline = ask(ruled, 2, "lease", "--key", "b", "--rate", "1/s", "--algorithm", "fixed_window")[0]
+    ruled_one = ask(ruled, 0, "lease", "api=/cut", "user=dan")[0]
+    for row in (inline, ruled_one):
+        assert not row["allowed"] and (row["outcome"], row["status"]) == ("error", 400)
+        assert row["message"].startswith("lease: expected a limit with algorithm concurrency")
+    shown = Command("release", "--lease", "0" * 15 + "1", "api=/cut", "user=dan",
+                    endpoints=[ruled.nodes[1].endpoint])
+    assert shown.code == 1 and "release: expected a limit with algorithm concurrency" in shown.output
+    assert ask(ruled, 1, "peek", "api=/cut", "user=dan", "--cost", "0")[0]["used"] == 0

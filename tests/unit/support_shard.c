@@ -682,7 +682,8 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
                                            1) >= 0);
 }
 
-void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes)
+void lab_ask_attributes_as(struct lab *lab, enum operation operation, uint64_t cost,
+                           const char *const *attributes)
 {
     struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
@@ -695,8 +696,13 @@ void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attri
     }
     const int index = wire_checks_builder_attributes(&lab->builder, names, count);
     assert_true(index >= 0);
-    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, OPERATION_CHECK, cost,
-                                           values, count) >= 0);
+    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, operation, cost, values,
+                                           count) >= 0);
+}
+
+void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes)
+{
+    lab_ask_attributes_as(lab, OPERATION_CHECK, cost, attributes);
 }
 
 void lab_client(struct lab *lab, uint32_t at, int len)

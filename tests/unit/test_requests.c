@@ -99,7 +99,7 @@ static void the_operations_do_what_their_names_say(void **state)
 }
 
 /* An admission in flight has a lease, which a repeated message finds again and a release gives
- * back; a lease where no limit has any is an error that charges nothing. */
+ * back. */
 static void an_admission_in_flight_has_a_lease(void **state)
 {
     struct lab *lab = *state;
@@ -129,10 +129,42 @@ static void an_admission_in_flight_has_a_lease(void **state)
     assert_false(lab_answer(lab, back, 2).allowed);
     assert_true(lab_answer(lab, back, 3).allowed);
     assert_int_equal(lab_answer(lab, back, 4).used, 1); /* it took no place itself */
+}
+
+/* Whether the decision refuses the operation with a sentence that begins with its name and tells
+ * what was expected. */
+static bool refuses(const struct wire_decision *decision, const char *operation)
+{
+    static const char expected[] = ": expected a limit with algorithm concurrency";
+    const struct wire_text message = decision->source->message;
+    const size_t name_len = strlen(operation);
+    return !decision->allowed && decision->outcome == OUTCOME_ERROR &&
+           decision->source->status == 400 && message.len > name_len + strlen(expected) &&
+           memcmp(message.data, operation, name_len) == 0 &&
+           memcmp(message.data + name_len, expected, strlen(expected)) == 0;
+}
+
+/* Who takes, releases or renews a lease where no limit has any is told so, and nothing is charged;
+ * a message of the rule's own does not hide it. */
+static void a_lease_that_nobody_gives_is_refused_with_a_sentence(void **state)
+{
+    static const char *const names[] = {"lease", "release", "renew"};
+    struct lab *lab = *state;
     const struct limit bucket = lab_limit(5);
-    lab_ask(lab, &bucket, "b", OPERATION_LEASE, 1);
-    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 1000), 0).outcome, OUTCOME_ERROR);
+    lab_rules(lab, "rules:\n"
+                   "- {name: calls, key: [user], limits: [{rate: 5/h}],"
+                   " response: {message: SLOWER}}\n");
+    for (int i = 0; i < 3; i++) {
+        lab_ask(lab, &bucket, "b", (enum operation)(OPERATION_LEASE + i), 1);
+        lab_ask_attributes_as(lab, (enum operation)(OPERATION_LEASE + i), 1, ann);
+        const uint64_t seq = lab_send(lab, 0, 1000);
+        const struct wire_decision inline_one = lab_answer(lab, seq, 0);
+        assert_true(refuses(&inline_one, names[i]));
+        const struct wire_decision ruled = lab_answer(lab, seq, 1);
+        assert_true(refuses(&ruled, names[i]) && lab_text_is(ruled.source->rule, "calls"));
+    }
     assert_int_equal(lab_used(lab, 0, "b", &bucket), 0);
+    assert_int_equal(ask(lab, 1, ann).used, 1);
 }
 
 /* Of several queues that a request joins it is told the longest. */
@@ -529,6 +561,7 @@ int main(void)
         LAB_TEST_ONE(items_of_a_message_are_decided_in_their_order),
         LAB_TEST_ONE(the_operations_do_what_their_names_say),
         LAB_TEST_ONE(an_admission_in_flight_has_a_lease),
+        LAB_TEST_ONE(a_lease_that_nobody_gives_is_refused_with_a_sentence),
         LAB_TEST_ONE(the_longest_queue_is_told),
         LAB_TEST_ONE(at_most_grants_what_is_left),
         LAB_TEST_ONE(a_denial_names_the_limit_that_lasts_longest),
