@@ -242,21 +242,6 @@ static struct policy_text clean_address(struct policy_text text)
     return text;
 }
 
-/* Whether a list may be one of addresses: nothing in it that no address is written with. */
-static bool is_address_list(struct policy_text list)
-{
-    bool digit = false;
-    for (size_t i = 0; i < list.len; i++) {
-        const char c = list.data[i];
-        const bool hex = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        digit = digit || (c >= '0' && c <= '9') || c == ':';
-        if (!(c >= '0' && c <= ':') && !hex && c != '.' && c != ',' && c != ' ' && c != '[' &&
-            c != ']')
-            return false;
-    }
-    return digit;
-}
-
 /* The address that the list names as the caller's: the first, or that which the outermost of
  * `proxies` trusted proxies added (each adds one on the right). */
 static struct policy_text pick_forwarded(struct policy_text list, unsigned proxies)
@@ -277,6 +262,14 @@ static struct policy_text pick_forwarded(struct policy_text list, unsigned proxi
     return clean_address((struct policy_text){from, (size_t)(to - from)});
 }
 
+/* Whether it is an address: a last quoted field may as well be a ratio or a time, "3.12", and of a
+ * forwarded list the caller writes what it likes, but for what proxies added. */
+static bool is_address(struct policy_text text)
+{
+    char ignored[POLICY_IP_TEXT_LEN];
+    return policy_ip_format(text.data, text.len, POLICY_IPV6_PREFIX_DEFAULT, ignored) > 0;
+}
+
 static struct policy_text address_of(const struct log_plan *plan, const struct log_line *line,
                                      bool *forwarded)
 {
@@ -284,9 +277,9 @@ static struct policy_text address_of(const struct log_plan *plan, const struct l
     *forwarded = false;
     if (line->fields[LOG_CLIENT].len > 0)
         return clean_address(line->fields[LOG_CLIENT]);
-    if (list.len > 0 && plan->options.format != LOG_COMBINED && is_address_list(list)) {
+    if (list.len > 0 && plan->options.format != LOG_COMBINED) {
         const struct policy_text picked = pick_forwarded(list, plan->options.proxies);
-        *forwarded = picked.len > 0;
+        *forwarded = is_address(picked);
         if (*forwarded)
             return picked;
     }

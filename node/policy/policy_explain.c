@@ -120,11 +120,14 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *sentence,
         sentence->len += (size_t)written < room ? (size_t)written : room - 1;
 }
 
-/* A text in quotation marks, shortened; what is not printable becomes a question mark. */
+/* A text in quotation marks, shortened between two characters; what is not printable becomes a
+ * question mark. */
 static void say_text(struct sentence *sentence, const struct policy_text *text)
 {
-    const size_t len = text->len < SHOWN_LEN_MAX ? text->len : SHOWN_LEN_MAX;
+    size_t len = text->len < SHOWN_LEN_MAX ? text->len : SHOWN_LEN_MAX;
 
+    while (len > 0 && len < text->len && ((unsigned char)text->data[len] & 0xc0) == 0x80)
+        len--;
     say(sentence, "\"");
     for (size_t i = 0; i < len; i++) {
         const unsigned char c = (unsigned char)text->data[i];

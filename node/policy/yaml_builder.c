@@ -286,14 +286,16 @@ static int on_event(struct builder *builder, const yaml_event_t *event)
     return TG_OK;
 }
 
-/* libyaml gives a byte offset, not a mark, for bytes that are no characters. */
+/* libyaml gives a byte offset, not a mark, for bytes that are no characters. What is before them is
+ * characters: all bytes but the first of one are 10xxxxxx. */
 static yaml_mark_t mark_of_offset(const char *text, size_t len, size_t offset)
 {
     yaml_mark_t mark = {0};
 
     for (size_t i = 0; i < offset && i < len; i++) {
-        mark.column++;
-        if (text[i] == '\n') {
+        const bool crlf = text[i] == '\r' && i + 1 < len && text[i + 1] == '\n';
+        mark.column += ((unsigned char)text[i] & 0xc0) != 0x80;
+        if ((text[i] == '\n' || text[i] == '\r') && !crlf) {
             mark.line++;
             mark.column = 0;
         }
@@ -337,6 +339,9 @@ static int build(struct builder *builder, yaml_parser_t *parser, const char *tex
 int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
                      const struct allocator *allocator, struct yaml_reader_error *error)
 {
+    static const char bom[] = "\xef\xbb\xbf";
+    const bool marked = len >= sizeof(bom) - 1 && memcmp(text, bom, sizeof(bom) - 1) == 0;
+    const size_t from = marked ? sizeof(bom) - 1 : 0; /* no editor counts it as a column */
     struct builder builder = {.reader = reader};
     const yaml_mark_t start = {0};
     yaml_parser_t parser;
@@ -350,7 +355,7 @@ int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
         return fail_at(&builder, &start, "the file is too large; expected at most 16 MiB");
     if (!yaml_parser_initialize(&parser))
         return fail_memory(&builder);
-    const int result = build(&builder, &parser, text == NULL ? "" : text, len);
+    const int result = build(&builder, &parser, text == NULL ? "" : text + from, len - from);
     yaml_parser_delete(&parser);
     if (result != TG_OK)
         yaml_reader_fini(reader);

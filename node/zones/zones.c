@@ -8,8 +8,9 @@
  *     +1 h ---------|+2 h -------------      the change is somewhere in the second step
  *
  * Z1  Spans are in the order of time, and neighbours differ in their offset.
- * Z2  A name is one of the zone database: GLib would also read rules in the form of POSIX, which
- *     look like misspelt names.
+ * Z2  A name is one of the zone database, whose names all begin with a capital: GLib would also
+ * read rules in the form of POSIX, which look like misspelt names, and whatever else lies beside
+ * the zones (the machine's own localtime, right/ with leap seconds, lists that are no zones).
  */
 #include "node/zones/zones.h"
 
@@ -22,11 +23,13 @@
 
 enum { STEP_S = 4 * 86400 };
 
-/* A digit in a name without a slash: one of these four, or none of the database. */
+/* A digit in a name without a slash: one of these four, or none of the database (Z2). */
 static bool of_database(const char *name)
 {
     static const char *const with_digits[] = {"EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT"};
 
+    if (name[0] < 'A' || name[0] > 'Z')
+        return false;
     if (strchr(name, '/') != NULL || strpbrk(name, "0123456789") == NULL)
         return true;
     for (size_t i = 0; i < sizeof with_digits / sizeof *with_digits; i++)

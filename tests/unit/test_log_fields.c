@@ -95,6 +95,18 @@ static void the_forwarded_address_is_the_first_or_that_of_the_trusted_proxies(vo
     }
 }
 
+/* What a caller writes into the list does not hide the address that a trusted proxy added. */
+static void a_trusted_proxys_address_counts_whatever_stands_before_it(void **state)
+{
+    (void)state;
+    const struct log_options options = {.format = LOG_XFF, .proxies = 1};
+    make_plan("ip", &options);
+    assert_string_equal(value(LINE("/", "unknown, 198.51.100.1"), "ip"), "198.51.100.1");
+    assert_true(request.forwarded);
+    assert_string_equal(value(LINE("/", "198.51.100.1, unknown"), "ip"), "10.0.0.9");
+    assert_false(request.forwarded);
+}
+
 /* A last field that is no list of addresses, or a format without one, leaves the connection's. */
 static void what_is_no_address_list_is_not_taken_for_one(void **state)
 {
@@ -102,6 +114,9 @@ static void what_is_no_address_list_is_not_taken_for_one(void **state)
     struct log_options options = {.format = LOG_AUTO};
     make_plan("ip", &options);
     assert_string_equal(value(LINE("/", "example.org"), "ip"), "10.0.0.9");
+    assert_string_equal(value(LINE("/", "3.12"), "ip"), "10.0.0.9"); /* nginx's $gzip_ratio */
+    assert_string_equal(value(LINE("/", "0.004, 0.001"), "ip"), "10.0.0.9");
+    assert_string_equal(value(LINE("/", "unknown, 198.51.100.1"), "ip"), "10.0.0.9");
     assert_string_equal(value(LINE("/", "-"), "ip"), "10.0.0.9");
     assert_string_equal(value(LINE("/", ""), "ip"), "10.0.0.9");
     assert_false(request.forwarded);
@@ -226,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_usual_attributes_come_from_lines_and_from_json),
         cmocka_unit_test(the_forwarded_address_is_the_first_or_that_of_the_trusted_proxies),
+        cmocka_unit_test(a_trusted_proxys_address_counts_whatever_stands_before_it),
         cmocka_unit_test(what_is_no_address_list_is_not_taken_for_one),
         cmocka_unit_test(maps_and_constants_come_first),
         cmocka_unit_test(any_field_of_json_is_an_attribute_by_its_name),

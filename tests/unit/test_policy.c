@@ -346,6 +346,9 @@ static const struct refusal refusals[] = {
      "well-formed YAML"},
     {"rules: []\n\ta: b\n", 2, 1, NULL},
     {"rules: \xff\xfe\n", 1, 8, NULL},
+    {"# \xc3\xa4\xe2\x82\xac \xff\n", 1, 6, NULL}, /* characters, not bytes */
+    {"#\r#\r\n# \xff\n", 3, 3, NULL},
+    {"\xef\xbb\xbfrulez: 1\n", 1, 1, NULL}, /* the mark of UTF-8 is no column */
     {"rules: \"a\\0\"\n", 1, 8, "a NUL character; expected text without it"},
     {"rules: !!seq []\n", 1, 8, "a tag; expected values without tags"},
     {"rules: []\n---\nrules: []\n", 3, 1, "a second document; expected one document in a file"},

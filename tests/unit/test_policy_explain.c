@@ -82,6 +82,34 @@ static void a_sentence_is_cut_to_its_room(void **state)
     }
 }
 
+/* A long value is cut between two characters, for the sentence goes out as UTF-8. */
+static void a_value_is_cut_between_two_characters(void **state)
+{
+    static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xe2\x82\xac\xc3\xa4";
+    const struct policy_text expected = {"x", 1};
+    const struct policy_match match = {{"api", 3}, &expected, 1};
+    const struct policy_reason reason = {.why = POLICY_WHY_VALUE,
+                                         .attribute = {"api", 3},
+                                         .found = {value, sizeof(value) - 1},
+                                         .expected = &match};
+    const struct policy_rule rule = {.name = {"r", 1}};
+    char sentence[128];
+
+    (void)state;
+    policy_reason_format(&rule, &reason, sentence, sizeof(sentence));
+    assert_string_equal(sentence, "api is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xe2\x82\xac"
+                                  "...\"; expected \"x\"");
+    struct policy_reason inside = reason;
+    inside.found = (struct policy_text){value + 3, sizeof(value) - 4}; /* 37 + 3 + 2 - 3 */
+    policy_reason_format(&rule, &inside, sentence, sizeof(sentence));
+    assert_non_null(strstr(sentence, "\xe2\x82\xac\xc3\xa4\"; expected"));
+    static const char odd[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xa4";
+    inside.found = (struct policy_text){odd, sizeof(odd) - 1};
+    policy_reason_format(&rule, &inside, sentence, sizeof(sentence));
+    assert_string_equal(sentence, "api is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...\"; "
+                                  "expected \"x\"");
+}
+
 /* A request out of bounds is refused as policy_resolve refuses it. */
 static void a_request_out_of_bounds_is_refused(void **state)
 {
@@ -99,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule_has_its_reason),
         cmocka_unit_test(a_sentence_is_cut_to_its_room),
+        cmocka_unit_test(a_value_is_cut_between_two_characters),
         cmocka_unit_test(a_request_out_of_bounds_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
