@@ -69,7 +69,7 @@ static uint32_t list_members(struct shard *shard, struct wire_ring_member *membe
             continue;
         const uint32_t first = *endpoint_count;
         for (uint16_t s = 0; s < member->shards; s++) {
-            char *text = shard->endpoint_texts[*endpoint_count];
+            char *text = shard->admin.texts[*endpoint_count];
             if (view_shard_endpoint(member->client, s, text) != 0)
                 break;
             endpoints[(*endpoint_count)++] = wire_text_of(text);
@@ -116,14 +116,14 @@ void admin_ring(struct shard *shard, uint64_t connection, const void *frame, siz
         .seq = message.seq,
         .view_version = shard->view->version,
         .epoch = shard->view->epoch,
-        .members = shard->ring_members,
-        .endpoints = shard->ring_endpoints,
+        .members = shard->admin.members,
+        .endpoints = shard->admin.endpoints,
         .vnode_count = shard->options.vnodes,
         .deciders = shard->state,
     };
-    ring.member_count = list_members(shard, shard->ring_members, shard->ring_endpoints,
-                                     &ring.endpoint_count, shard->ring_index);
-    list_deciders(shard, shard->ring_index, shard->state);
+    ring.member_count = list_members(shard, shard->admin.members, shard->admin.endpoints,
+                                     &ring.endpoint_count, shard->admin.index_of);
+    list_deciders(shard, shard->admin.index_of, shard->state);
     send_frame(
         connection,
         wire_encode_ring(&ring, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX),
@@ -329,8 +329,8 @@ void admin_command(struct shard *shard, uint64_t connection, const void *frame, 
     char error[WIRE_ERROR_LEN];
     struct wire_admin admin;
     const int result =
-        wire_decode_admin(frame, len, shard->admin_tokens,
-                          sizeof shard->admin_tokens / sizeof *shard->admin_tokens, &admin, error);
+        wire_decode_admin(frame, len, shard->admin.tokens,
+                          sizeof shard->admin.tokens / sizeof *shard->admin.tokens, &admin, error);
     if (result != 0) {
         requests_refuse(shard, connection, frame, len, result, error, effects);
         return;

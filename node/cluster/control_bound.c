@@ -35,7 +35,7 @@ static struct bound_sum sum_up(const struct control_report *report)
         sum.tokens += stats->over_tokens;
         sum.cut_off += stats->vnodes_cut_off;
         sum.degraded += stats->vnodes_unconfirmed;
-        sum.undecided += stats->quorum_vnodes_undecided;
+        sum.undecided += stats->quorum.vnodes_undecided;
         lag_join(&sum.lag, &stats->lag);
     }
     return sum;

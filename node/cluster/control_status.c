@@ -95,7 +95,7 @@ static void look_at_health(const struct answer_context *context, struct health *
         if (context->report->shards[i].vnodes_recovering > 0)
             complain(health, "vnodes of %s are recovering", control->options.name);
     for (uint32_t i = 0; i < context->report->shard_count; i++)
-        if (context->report->shards[i].quorum_vnodes_undecided > 0)
+        if (context->report->shards[i].quorum.vnodes_undecided > 0)
             complain(health, "%s sees no majority for keys of consistency quorum",
                      control->options.name);
     for (uint32_t i = 0; i < context->report->shard_count; i++)
@@ -174,14 +174,14 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"merge_fallbacks", stats->merge_fallbacks},
         {"handed_over", stats->handed_over},
         {"guarded", stats->guarded},
-        {"quorum_checks", stats->quorum_checks},
-        {"quorum_unavailable", stats->quorum_unavailable},
-        {"quorum_in_doubt", stats->quorum_in_doubt},
-        {"quorum_terms", stats->quorum_terms},
-        {"quorum_uncommitted", stats->quorum_uncommitted},
-        {"quorum_vnodes", stats->quorum_vnodes},
-        {"quorum_vnodes_deciding", stats->quorum_vnodes_deciding},
-        {"quorum_vnodes_undecided", stats->quorum_vnodes_undecided},
+        {"quorum_checks", stats->quorum.checks},
+        {"quorum_unavailable", stats->quorum.unavailable},
+        {"quorum_in_doubt", stats->quorum.in_doubt},
+        {"quorum_terms", stats->quorum.terms},
+        {"quorum_uncommitted", stats->quorum.uncommitted},
+        {"quorum_vnodes", stats->quorum.vnodes},
+        {"quorum_vnodes_deciding", stats->quorum.vnodes_deciding},
+        {"quorum_vnodes_undecided", stats->quorum.vnodes_undecided},
         {"journal_batches", stats->journal_batches},
         {"journal_records", stats->journal_records},
         {"journal_failures", stats->journal_failures},
@@ -228,31 +228,31 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
 /* How far complete copies are, of all shards; what lasts longest tells when the node is done. */
 static void put_handoff(const struct control_report *report, struct mp_writer *writer)
 {
-    struct shard_stats sum = {.checks = 0};
+    struct shard_handoff_stats sum = {.give = 0};
     for (uint32_t i = 0; i < report->shard_count; i++) {
-        const struct shard_stats *stats = &report->shards[i];
-        sum.handoff_give += stats->handoff_give;
-        sum.handoff_receive += stats->handoff_receive;
-        sum.handoff_sent += stats->handoff_sent;
-        sum.handoff_received += stats->handoff_received;
-        sum.handoff_rate += stats->handoff_rate;
-        if (stats->handoff_left_ns < 0 || sum.handoff_left_ns < 0)
-            sum.handoff_left_ns = -1;
-        else if (stats->handoff_left_ns > sum.handoff_left_ns)
-            sum.handoff_left_ns = stats->handoff_left_ns;
+        const struct shard_handoff_stats *stats = &report->shards[i].handoff;
+        sum.give += stats->give;
+        sum.receive += stats->receive;
+        sum.sent += stats->sent;
+        sum.received += stats->received;
+        sum.rate += stats->rate;
+        if (stats->left_ns < 0 || sum.left_ns < 0)
+            sum.left_ns = -1;
+        else if (stats->left_ns > sum.left_ns)
+            sum.left_ns = stats->left_ns;
     }
     mp_put_str(writer, "handoff");
     mp_put_map(writer, 6);
-    put_field_uint(writer, "vnodes_to_give", sum.handoff_give);
-    put_field_uint(writer, "vnodes_to_receive", sum.handoff_receive);
-    put_field_uint(writer, "bytes_sent", sum.handoff_sent);
-    put_field_uint(writer, "bytes_received", sum.handoff_received);
-    put_field_uint(writer, "bytes_per_s", sum.handoff_rate);
+    put_field_uint(writer, "vnodes_to_give", sum.give);
+    put_field_uint(writer, "vnodes_to_receive", sum.receive);
+    put_field_uint(writer, "bytes_sent", sum.sent);
+    put_field_uint(writer, "bytes_received", sum.received);
+    put_field_uint(writer, "bytes_per_s", sum.rate);
     mp_put_str(writer, "left_ms");
-    if (sum.handoff_left_ns < 0)
+    if (sum.left_ns < 0)
         mp_put_nil(writer);
     else
-        mp_put_uint(writer, (uint64_t)(sum.handoff_left_ns + 999999) / 1000000);
+        mp_put_uint(writer, (uint64_t)(sum.left_ns + 999999) / 1000000);
 }
 
 static void put_cluster_id(const struct control *control, struct mp_writer *writer)

@@ -260,8 +260,8 @@ static bool is_written(const struct shard *shard, const struct merge_end *end)
 {
     if (shard->options.ephemeral)
         return true;
-    return (!shard->write_out && table_target_idle(shard->table, TABLE_DISK)) ||
-           shard->dirty_ns > end->ended_ns;
+    return (!shard->writeback.out && table_target_idle(shard->table, TABLE_DISK)) ||
+           shard->writeback.dirty_ns > end->ended_ns;
 }
 
 /* Whether somebody else waits with the same branch, of which `end` holds no more than it. */
@@ -314,7 +314,7 @@ void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *e
         };
         merge->refusals = 0;
         shard->stats.merges++;
-        shard->next_flush_ns = shard->now_ns; /* somebody waits for it */
+        shard->writeback.next_ns = shard->now_ns; /* somebody waits for it */
     }
     end->again_ns = shard->now_ns;
     end->told = end->told || held_elsewhere(shard, entry->vnode, end) || is_written(shard, end) ||

@@ -106,7 +106,7 @@ static int64_t ms_up(int64_t ns)
 
 const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained, uint32_t count)
 {
-    struct wire_explain *out = &shard->explain;
+    struct wire_explain *out = &shard->reply.explain;
     uint32_t rows = 0;
     if (explained == POOL_NONE)
         return NULL;

@@ -198,9 +198,9 @@ void handoff_tick(struct shard *shard)
     measure(handoff, shard->now_ns);
     handoff->give = 0;
     handoff->receive = 0;
-    for (uint32_t i = 0; i < shard->stirred_count; i++) { /* what is calm has nothing left */
-        handoff->give += to_give(shard, shard->stirred[i]);
-        handoff->receive += to_receive(shard, shard->stirred[i]);
+    for (uint32_t i = 0; i < shard->stirred.count; i++) { /* what is calm has nothing left */
+        handoff->give += to_give(shard, shard->stirred.list[i]);
+        handoff->receive += to_receive(shard, shard->stirred.list[i]);
     }
     const uint32_t left = handoff->give + handoff->receive;
     if (left == 0 || handoff->most == 0)
@@ -215,10 +215,10 @@ void handoff_stats(const struct shard *shard, struct shard_stats *out)
     const uint32_t left = handoff->give + handoff->receive;
     const uint32_t done = handoff->most - left;
     const int64_t passed_ns = shard->now_ns - handoff->since_ns;
-    out->handoff_give = handoff->give;
-    out->handoff_receive = handoff->receive;
-    out->handoff_sent = handoff->sent;
-    out->handoff_received = handoff->received;
-    out->handoff_rate = handoff->rate;
-    out->handoff_left_ns = left == 0 ? 0 : done == 0 ? -1 : passed_ns / done * left;
+    out->handoff.give = handoff->give;
+    out->handoff.receive = handoff->receive;
+    out->handoff.sent = handoff->sent;
+    out->handoff.received = handoff->received;
+    out->handoff.rate = handoff->rate;
+    out->handoff.left_ns = left == 0 ? 0 : done == 0 ? -1 : passed_ns / done * left;
 }

@@ -353,7 +353,7 @@ void shard_restore_promise(struct shard *shard, uint32_t number, const struct te
     if (number < shard->options.vnodes || number >= 2 * shard->options.vnodes ||
         !vnodes_mine(shard, number))
         return;
-    shard->quorum_wanted = true;
+    shard->quorum.wanted = true;
     raise_term(&quorum_of(shard, number)->promised, promised);
     raise_term(&shard->vnodes[number].term, promised);
 }
@@ -361,7 +361,7 @@ void shard_restore_promise(struct shard *shard, uint32_t number, const struct te
 void journal_restored(struct shard *shard, uint32_t number, const struct term *state, uint64_t seq)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    shard->quorum_wanted = true;
+    shard->quorum.wanted = true;
     quorum->held = *state;
     quorum->held_seq = seq;
     quorum->ahead = true;

@@ -138,7 +138,7 @@ static void tell_moved(struct shard *shard, uint16_t at, uint64_t ticket, uint32
 static void refuse(struct shard *shard, uint32_t index, struct effects *effects)
 {
     const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
-    shard->stats.quorum_unavailable++;
+    shard->stats.quorum.unavailable++;
     parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
 }
 
@@ -309,8 +309,8 @@ void parts_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effec
 
 static uint32_t find_load(const struct shard *shard, struct hash128 id)
 {
-    for (uint32_t i = 0; i < shard->load_count; i++)
-        if (hash128_equal(shard->loads[i].id, id))
+    for (uint32_t i = 0; i < shard->loads.count; i++)
+        if (hash128_equal(shard->loads.list[i].id, id))
             return i;
     return POOL_NONE;
 }
@@ -338,15 +338,15 @@ void parts_load(struct shard *shard, uint32_t index, struct effects *effects)
     }
     const struct hash128 id = part->forward.ids[limit];
     uint32_t at = find_load(shard, id);
-    if (at == POOL_NONE && shard->load_count == SHARD_LOADS_MAX) {
+    if (at == POOL_NONE && shard->loads.count == SHARD_LOADS_MAX) {
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.busy++;
         parts_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
     if (at == POOL_NONE) {
-        at = shard->load_count++;
-        shard->loads[at] = (struct load){part->forward.vnode, id, POOL_NONE};
+        at = shard->loads.count++;
+        shard->loads.list[at] = (struct load){part->forward.vnode, id, POOL_NONE};
         struct effect *effect = effects_add(effects, EFFECT_LOAD);
         effect->vnode = part->forward.vnode;
         effect->id = id;
@@ -354,8 +354,8 @@ void parts_load(struct shard *shard, uint32_t index, struct effects *effects)
     }
     part->status = PART_LOADING;
     part->loading = (uint8_t)limit;
-    part->next_load = shard->loads[at].first_part;
-    shard->loads[at].first_part = index;
+    part->next_load = shard->loads.list[at].first_part;
+    shard->loads.list[at].first_part = index;
 }
 
 bool parts_await(const struct shard *shard, struct hash128 id)
@@ -372,8 +372,8 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
         return;
     const bool absent = table_lookup(shard->table, id) == TABLE_NONE;
     shard->stats.loads_missed += result == TG_ENOTFOUND;
-    uint32_t index = shard->loads[at].first_part;
-    shard->loads[at] = shard->loads[--shard->load_count];
+    uint32_t index = shard->loads.list[at].first_part;
+    shard->loads.list[at] = shard->loads.list[--shard->loads.count];
     while (index != POOL_NONE) {
         struct part *part = parts_at(shard, index);
         const uint32_t next = part->next_load;
@@ -405,7 +405,7 @@ static void leave_load(struct shard *shard, uint32_t index)
     const struct part *part = parts_at(shard, index);
     const uint32_t at = find_load(shard, part->forward.ids[part->loading]);
     ASSERT(at != POOL_NONE);
-    uint32_t *link = &shard->loads[at].first_part;
+    uint32_t *link = &shard->loads.list[at].first_part;
     while (*link != index)
         link = &parts_at(shard, *link)->next_load;
     *link = part->next_load;
@@ -430,7 +430,7 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
             parts_dispatch(shard, index, effects);
     } else if (part->status == PART_COMMITTING && late) {
         quorum_forget(shard, index);
-        shard->stats.quorum_in_doubt++;
+        shard->stats.quorum.in_doubt++;
         give_up(shard, index, effects);
     } else if (part->status == PART_LOADING && late) {
         leave_load(shard, index);

@@ -449,7 +449,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
 int64_t peers_interval_ns(const struct shard *shard)
 {
     const bool idle = shard->now_ns - shard->keepalive.busy_ns >= shard->options.idle_after_ns &&
-                      shard->stirred_count == 0 && shard->active_count == 0 &&
+                      shard->stirred.count == 0 && shard->active_count == 0 &&
                       !shard->handoff.busy && !shard->keepalive.uneasy && !shard->resigning;
     return idle ? shard->options.idle_ns : shard->options.keepalive_ns;
 }

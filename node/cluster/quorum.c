@@ -73,7 +73,7 @@
 struct quorum *quorum_of(const struct shard *shard, uint32_t number)
 {
     ASSERT(vnodes_quorum(shard, number));
-    return &shard->quorums[number - shard->options.vnodes];
+    return &shard->quorum.states[number - shard->options.vnodes];
 }
 
 void quorum_init(struct quorum *quorum)
@@ -239,8 +239,8 @@ void quorum_opened(struct shard *shard, uint32_t number)
     quorum->cut_ns = 0;
     quorum->marked_seq = 0;
     quorum->committed_seq = 0;
-    shard->quorum_due = true;
-    shard->stats.quorum_terms++;
+    shard->quorum.due = true;
+    shard->stats.quorum.terms++;
     quorum_found(shard, number);
     journal_header(shard, number);
 }
@@ -273,9 +273,9 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
     else
         parts_at(shard, quorum->last_part)->commit_next = index;
     quorum->last_part = index;
-    shard->uncommitted++;
-    shard->stats.quorum_checks++;
-    shard->quorum_due = true;
+    shard->quorum.uncommitted++;
+    shard->stats.quorum.checks++;
+    shard->quorum.due = true;
     stream_owe_marks(shard, number);
     vnodes_stir(shard, number);
 }
@@ -293,7 +293,7 @@ void quorum_forget(struct shard *shard, uint32_t index)
         quorum->last_part = part->commit_last;
     else
         parts_at(shard, part->commit_next)->commit_last = part->commit_last;
-    shard->uncommitted--;
+    shard->quorum.uncommitted--;
 }
 
 void quorum_advance(struct shard *shard, uint32_t number, struct effects *effects)
@@ -345,7 +345,7 @@ void quorum_doubt(struct shard *shard, uint32_t number)
         part->forward.flags |= FORWARD_RETRY;
         part->sends = 2;
         part->retry_ns = shard->now_ns;
-        shard->stats.quorum_in_doubt++;
+        shard->stats.quorum.in_doubt++;
         shard->reroute_due = true;
     }
 }
@@ -512,8 +512,8 @@ static void give_up_old(struct shard *shard, uint32_t number, struct effects *ef
             return;
         quorum->stalled = true;
         quorum_forget(shard, index);
-        shard->stats.quorum_in_doubt++;
-        shard->stats.quorum_unavailable++;
+        shard->stats.quorum.in_doubt++;
+        shard->stats.quorum.unavailable++;
         parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
     }
 }

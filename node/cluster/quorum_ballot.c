@@ -73,9 +73,9 @@ static void count_moving(struct shard *shard, struct quorum *quorum)
 {
     const bool moving = quorum->sealed || quorum->campaigning;
     if (moving && !quorum->moving)
-        shard->quorum_moving++;
+        shard->quorum.moving++;
     else if (!moving && quorum->moving)
-        shard->quorum_moving--;
+        shard->quorum.moving--;
     quorum->moving = moving;
 }
 
@@ -95,7 +95,7 @@ void quorum_set_campaigning(struct shard *shard, uint32_t number, bool campaigni
 
 bool quorum_may_move(const struct shard *shard)
 {
-    return shard->quorum_moving < MOVING_MAX;
+    return shard->quorum.moving < MOVING_MAX;
 }
 
 void quorum_lost(struct shard *shard, uint32_t number)
@@ -303,7 +303,7 @@ static void count_ask(struct quorum *quorum)
  * those of some. Whoever is slow to send them has slow ticks, and sends no more than it can. */
 static bool may_repeat(const struct shard *shard, uint32_t number)
 {
-    const uint32_t parts = shard->stirred_count / REPEATS_PER_TICK + 1;
+    const uint32_t parts = shard->stirred.count / REPEATS_PER_TICK + 1;
     return (number + shard->ticks) % parts == 0;
 }
 

@@ -207,13 +207,13 @@ static struct wire_text window_of(struct shard *shard, const struct row *row)
                 row->rule->limits[i].ordinal == row->limit_shown.ordinal)
                 return wire_text_of(row->rule->windows[i]);
     const struct quantity_rate rate = {row->limit_shown.count, row->limit_shown.window_ns};
-    if (shard->window_count > 0 && shard->window_last.count == rate.count &&
-        shard->window_last.window_ns == rate.window_ns)
-        return wire_text_of(shard->windows[shard->window_count - 1]);
-    if (shard->window_count == WIRE_SOURCES_MAX)
+    if (shard->reply.window_count > 0 && shard->reply.window_last.count == rate.count &&
+        shard->reply.window_last.window_ns == rate.window_ns)
+        return wire_text_of(shard->reply.windows[shard->reply.window_count - 1]);
+    if (shard->reply.window_count == WIRE_SOURCES_MAX)
         return wire_text_of("");
-    char *text = shard->windows[shard->window_count++];
-    shard->window_last = rate;
+    char *text = shard->reply.windows[shard->reply.window_count++];
+    shard->reply.window_last = rate;
     quantity_format_rate(&rate, text);
     return wire_text_of(text);
 }
@@ -233,12 +233,12 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
         source.message = wire_text_of(row->refusal);
     else if (!row->allowed && row->rule != NULL)
         source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
-    return wire_sources_add(&shard->sources, &source);
+    return wire_sources_add(&shard->reply.sources, &source);
 }
 
 static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
 {
-    struct wire_decision_columns *columns = &shard->columns;
+    struct wire_decision_columns *columns = &shard->reply.columns;
     const uint8_t outcome = outcome_of(row);
     int64_t retry_ns = row->retry_after_ns;
     if (!row->allowed && row->rule != NULL && row->rule->retry_after_ns != 0 &&
@@ -277,19 +277,19 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
         shard->stats.frames_dropped++; /* the client asks again and gets its first answer */
         return;
     }
-    wire_sources_init(&shard->sources);
-    shard->window_count = 0;
+    wire_sources_init(&shard->reply.sources);
+    shard->reply.window_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct row *row = row_of(shard, request, i);
         fill_column(shard, i, row);
         if (row->leased && row->allowed && row->granted > 0) {
             const struct retry_key key = {session, seq, (uint16_t)i, 0};
-            shard->columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
+            shard->reply.columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
             head.leased = true;
         }
     }
     const int len = wire_encode_decisions(
-        &head, &shard->columns, &shard->sources, explain_wire(shard, explained, count),
+        &head, &shard->reply.columns, &shard->reply.sources, explain_wire(shard, explained, count),
         effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
     ASSERT(len > 0);
     struct effect *effect = effects_add(effects, EFFECT_SEND_CLIENT);

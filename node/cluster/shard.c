@@ -38,21 +38,22 @@ static int take_memory(struct shard *shard)
     const struct allocator *allocator = shard->allocator;
     const size_t vnodes = 2 * (size_t)options->vnodes; /* of both planes */
     shard->vnodes = alloc_array(allocator, vnodes, sizeof *shard->vnodes);
-    shard->marks = alloc_array(allocator, vnodes, sizeof *shard->marks);
-    shard->stirred = alloc_array(allocator, vnodes, sizeof *shard->stirred);
-    shard->quorums = alloc_array(allocator, options->vnodes, sizeof *shard->quorums);
+    shard->marks.list = alloc_array(allocator, vnodes, sizeof *shard->marks.list);
+    shard->stirred.list = alloc_array(allocator, vnodes, sizeof *shard->stirred.list);
+    shard->quorum.states = alloc_array(allocator, options->vnodes, sizeof *shard->quorum.states);
     shard->journaling.list =
         alloc_array(allocator, options->vnodes, sizeof *shard->journaling.list);
     shard->journaling.batch =
         alloc_array(allocator, options->vnodes, sizeof *shard->journaling.batch);
     shard->journaling.slots =
         alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journaling.slots);
-    shard->written = alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->written);
+    shard->writeback.slots =
+        alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->writeback.slots);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
-    if (shard->vnodes == NULL || shard->marks == NULL || shard->stirred == NULL ||
-        shard->quorums == NULL || shard->journaling.list == NULL ||
+    if (shard->vnodes == NULL || shard->marks.list == NULL || shard->stirred.list == NULL ||
+        shard->quorum.states == NULL || shard->journaling.list == NULL ||
         shard->journaling.batch == NULL || shard->journaling.slots == NULL ||
-        shard->written == NULL || shard->copy.ids == NULL)
+        shard->writeback.slots == NULL || shard->copy.ids == NULL)
         return TG_ENOMEM;
     int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
                                     2 * options->vnodes, options->vnodes);
@@ -97,7 +98,7 @@ static void init_vnodes(struct shard *shard)
             vnodes_stir(shard, number);
         }
         if (number >= vnodes)
-            quorum_init(&shard->quorums[number - vnodes]);
+            quorum_init(&shard->quorum.states[number - vnodes]);
         if (number < vnodes && vnodes_mine(shard, number) && !shard->options.ephemeral)
             table_set_targets(shard->table, number, TABLE_TARGET_BIT(TABLE_DISK));
     }
@@ -120,7 +121,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->now_ns = now_ns;
     shard->started_ns = now_ns;
     shard->floor_ns = now_ns;
-    shard->next_flush_ns = now_ns + options->flush_ns;
+    shard->writeback.next_ns = now_ns + options->flush_ns;
     shard->keepalive.next_silence_ns = INT64_MAX;
     shard->current = POOL_NONE;
     shard->explained = POOL_NONE;
@@ -157,15 +158,15 @@ void shard_free(struct shard **pointer)
     pool_fini(&shard->explains);
     table_free(&shard->table);
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
-    alloc_put(allocator, shard->written, SHARD_WRITES_MAX * sizeof *shard->written);
+    alloc_put(allocator, shard->writeback.slots, SHARD_WRITES_MAX * sizeof *shard->writeback.slots);
     const size_t plane = shard->options.vnodes;
     alloc_put(allocator, shard->journaling.slots,
               SHARD_JOURNAL_SLOTS * sizeof *shard->journaling.slots);
     alloc_put(allocator, shard->journaling.batch, plane * sizeof *shard->journaling.batch);
     alloc_put(allocator, shard->journaling.list, plane * sizeof *shard->journaling.list);
-    alloc_put(allocator, shard->quorums, plane * sizeof *shard->quorums);
-    alloc_put(allocator, shard->marks, 2 * plane * sizeof *shard->marks);
-    alloc_put(allocator, shard->stirred, 2 * plane * sizeof *shard->stirred);
+    alloc_put(allocator, shard->quorum.states, plane * sizeof *shard->quorum.states);
+    alloc_put(allocator, shard->marks.list, 2 * plane * sizeof *shard->marks.list);
+    alloc_put(allocator, shard->stirred.list, 2 * plane * sizeof *shard->stirred.list);
     alloc_put(allocator, shard->vnodes, 2 * plane * sizeof *shard->vnodes);
     alloc_put(allocator, shard, sizeof *shard);
 }
@@ -456,7 +457,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     if (reconfigured || peers != shard->peers_followed)
         vnodes_follow_view(shard, effects);
     shard->peers_followed = peers;
-    if (shard->quorum_wanted)
+    if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
     vnodes_stir_all(shard); /* members came or went */
     shard->reroute_due = true;
@@ -471,7 +472,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->policy = policy;
             slot->denied = policy_blocks(policy);
             shard->policy = i;
-            shard->quorum_wanted = shard->quorum_wanted || policy_has_quorum(policy);
+            shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);
             return;
         }
     }
@@ -537,11 +538,11 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
 static void watch_disk(struct shard *shard)
 {
     const bool clean = shard->options.ephemeral ||
-                       (!shard->write_out && table_target_idle(shard->table, TABLE_DISK));
+                       (!shard->writeback.out && table_target_idle(shard->table, TABLE_DISK));
     if (clean)
-        shard->dirty_ns = 0;
-    else if (shard->dirty_ns == 0)
-        shard->dirty_ns = shard->now_ns;
+        shard->writeback.dirty_ns = 0;
+    else if (shard->writeback.dirty_ns == 0)
+        shard->writeback.dirty_ns = shard->now_ns;
 }
 
 void shard_unread(struct shard *shard, int64_t now_ns)
@@ -563,9 +564,9 @@ static void pace(struct shard *shard)
     if (shard->keepalive.next_ping_ns > latest_ns)
         shard->keepalive.next_ping_ns = latest_ns;
     if (idle)
-        shard->next_watch_ns = shard->keepalive.next_ping_ns;
-    else if (shard->next_watch_ns > latest_ns)
-        shard->next_watch_ns = latest_ns;
+        shard->next.watch_ns = shard->keepalive.next_ping_ns;
+    else if (shard->next.watch_ns > latest_ns)
+        shard->next.watch_ns = latest_ns;
 }
 
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
@@ -573,10 +574,10 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
-    if (shard->quorum_wanted)
+    if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
-    if (shard->now_ns >= shard->next_watch_ns) {
-        shard->next_watch_ns = shard->now_ns + shard->options.keepalive_ns;
+    if (shard->now_ns >= shard->next.watch_ns) {
+        shard->next.watch_ns = shard->now_ns + shard->options.keepalive_ns;
         vnodes_tick(shard, effects);
         stream_tick(shard);
         handoff_tick(shard);
@@ -588,20 +589,20 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         merge_tick(shard, effects);
         watch_disk(shard);
     }
-    if (shard->active_count > 0 && shard->now_ns >= shard->next_parts_ns) {
-        shard->next_parts_ns = shard->now_ns + SHARD_REROUTE_NS;
+    if (shard->active_count > 0 && shard->now_ns >= shard->next.parts_ns) {
+        shard->next.parts_ns = shard->now_ns + SHARD_REROUTE_NS;
         parts_tick(shard, effects);
     }
-    if (shard->now_ns >= shard->next_stream_ns) {
-        shard->next_stream_ns = shard->now_ns + shard->options.replicate_ns;
+    if (shard->now_ns >= shard->next.stream_ns) {
+        shard->next.stream_ns = shard->now_ns + shard->options.replicate_ns;
         stream_send(shard, effects);
         copy_tick(shard, effects);
     }
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
-    if (shard->quorum_due) { /* Q3 of quorum.c: what waits for a majority does not wait for time */
-        shard->quorum_due = false;
+    if (shard->quorum.due) { /* Q3 of quorum.c: what waits for a majority does not wait for time */
+        shard->quorum.due = false;
         stream_send(shard, effects);
     }
     pace(shard);
@@ -612,19 +613,19 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 
 int64_t shard_next_deadline(const struct shard *shard)
 {
-    int64_t next = shard->quorum_due ? shard->now_ns : shard->next_watch_ns;
+    int64_t next = shard->quorum.due ? shard->now_ns : shard->next.watch_ns;
     if (shard->keepalive.next_ping_ns < next)
         next = shard->keepalive.next_ping_ns;
     if (shard->keepalive.idle &&
         shard->keepalive.next_silence_ns < next) /* a busy one looks often enough */
         next = shard->keepalive.next_silence_ns;
-    if (shard->active_count > 0 && shard->next_parts_ns < next)
-        next = shard->next_parts_ns;
-    if (shard->handoff.busy && shard->next_stream_ns < next)
-        next = shard->next_stream_ns;
+    if (shard->active_count > 0 && shard->next.parts_ns < next)
+        next = shard->next.parts_ns;
+    if (shard->handoff.busy && shard->next.stream_ns < next)
+        next = shard->next.stream_ns;
     for (uint32_t link = 1; link < TABLE_TARGETS; link++)
-        if (!table_target_idle(shard->table, link) && shard->next_stream_ns < next)
-            next = shard->next_stream_ns;
+        if (!table_target_idle(shard->table, link) && shard->next.stream_ns < next)
+            next = shard->next.stream_ns;
     return next;
 }
 
@@ -690,7 +691,7 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
 
 static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
 {
-    const uint32_t *roles = shard->quorum_roles;
+    const uint32_t *roles = shard->quorum.roles;
     int64_t oldest_ns = shard->now_ns;
     for (uint32_t number = shard->options.vnodes; number < shard->vnode_end; number++) {
         const struct quorum *quorum = quorum_of(shard, number);
@@ -699,12 +700,12 @@ static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
             oldest_ns = parts_at(shard, quorum->first_part)->sent_ns;
         if (shard->vnodes[number].role != ROLE_ABSENT &&
             (quorum->lost_ns != 0 || quorum_failing(shard, number)))
-            out->quorum_vnodes_undecided++;
+            out->quorum.vnodes_undecided++;
     }
-    out->quorum_lag_ns = (uint64_t)(shard->now_ns - oldest_ns);
-    out->quorum_uncommitted = shard->uncommitted;
-    out->quorum_vnodes_deciding = roles[ROLE_DECIDING] + roles[ROLE_PASSING];
-    out->quorum_vnodes = out->quorum_vnodes_deciding + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
+    out->quorum.lag_ns = (uint64_t)(shard->now_ns - oldest_ns);
+    out->quorum.uncommitted = shard->quorum.uncommitted;
+    out->quorum.vnodes_deciding = roles[ROLE_DECIDING] + roles[ROLE_PASSING];
+    out->quorum.vnodes = out->quorum.vnodes_deciding + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
 }
 
 void shard_stats(const struct shard *shard, struct shard_stats *out)
@@ -712,7 +713,8 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     struct table_stats table;
     table_stats(shard->table, &table);
     *out = shard->stats;
-    out->flush_lag_ns = shard->dirty_ns == 0 ? 0 : shard->now_ns - shard->dirty_ns;
+    out->flush_lag_ns =
+        shard->writeback.dirty_ns == 0 ? 0 : shard->now_ns - shard->writeback.dirty_ns;
     out->slots = table.used;
     out->slots_max = table.capacity;
     out->evicted = table.evicted;
@@ -760,7 +762,7 @@ void shard_check_invariants(const struct shard *shard)
             moving += quorum_of(shard, number)->moving;
         }
     }
-    ASSERT(moving == shard->quorum_moving);
+    ASSERT(moving == shard->quorum.moving);
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
 }

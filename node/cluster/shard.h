@@ -231,6 +231,29 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects);
  * is decided here and is held by its replicas. */
 uint64_t shard_settled_epoch(const struct shard *shard);
 
+/* Of the rules with consistency quorum, and of the vnodes that are kept for them. */
+struct shard_quorum_stats {
+    uint64_t checks;      /* of shard_stats.checks: decided for such rules */
+    uint64_t unavailable; /* refused because no majority could confirm them */
+    uint64_t in_doubt;    /* decided, then given up by a change of the decider */
+    uint64_t terms;       /* of shard_stats.terms_opened: in the plane of quorum */
+    uint64_t uncommitted; /* decisions that wait for a majority, now */
+    uint64_t lag_ns;      /* age of the oldest of them, 0 = none */
+    uint32_t vnodes;      /* held here of the plane of quorum, 0 = it is not in use */
+    uint32_t vnodes_deciding;
+    uint32_t vnodes_undecided; /* of which this node knows nobody who can decide */
+};
+
+/* Of complete copies of vnodes, to and from others. */
+struct shard_handoff_stats {
+    uint32_t give;    /* vnodes still to be copied or passed to others */
+    uint32_t receive; /* vnodes still to be received */
+    uint64_t sent;    /* bytes of complete copies, since the start */
+    uint64_t received;
+    uint64_t rate;   /* bytes a second now, both ways */
+    int64_t left_ns; /* estimate until nothing is left; 0: nothing is, -1: not known */
+};
+
 struct shard_stats {
     uint64_t checks; /* items decided here */
     uint64_t allowed;
@@ -282,12 +305,7 @@ struct shard_stats {
     uint32_t pools_keys;            /* that asked for more than their limit lately */
     uint32_t pool_count;            /* of the rules in force */
     struct shard_pool pools[POLICY_POOLS_MAX]; /* how they are doing */
-    uint64_t quorum_checks;      /* of `checks`: decided for rules with consistency quorum */
-    uint64_t quorum_unavailable; /* refused because no majority could confirm them */
-    uint64_t quorum_in_doubt;    /* decided, then given up by a change of the decider */
-    uint64_t quorum_terms;       /* of terms_opened: in the plane of quorum */
-    uint64_t quorum_uncommitted; /* decisions that wait for a majority, now */
-    uint64_t quorum_lag_ns;      /* age of the oldest of them, 0 = none */
+    struct shard_quorum_stats quorum;
     uint64_t journal_batches;
     uint64_t journal_records;
     uint64_t journal_failures; /* batches that could not be written */
@@ -303,16 +321,8 @@ struct shard_stats {
     uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
     uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
     uint32_t parts_waiting;
-    uint32_t peers_left_out;  /* shards of members that this one has no room to know */
-    uint32_t handoff_give;    /* vnodes still to be copied or passed to others */
-    uint32_t handoff_receive; /* vnodes still to be received */
-    uint64_t handoff_sent;    /* bytes of complete copies, since the start */
-    uint64_t handoff_received;
-    uint64_t handoff_rate;   /* bytes a second now, both ways */
-    int64_t handoff_left_ns; /* estimate until nothing is left; 0: nothing is, -1: not known */
-    uint32_t quorum_vnodes;  /* held here of the plane of quorum, 0 = it is not in use */
-    uint32_t quorum_vnodes_deciding;
-    uint32_t quorum_vnodes_undecided; /* of which this node knows nobody who can decide */
+    uint32_t peers_left_out; /* shards of members that this one has no room to know */
+    struct shard_handoff_stats handoff;
 };
 
 void shard_stats(const struct shard *shard, struct shard_stats *out);

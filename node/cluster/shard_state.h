@@ -241,7 +241,7 @@ struct quorum {
     /* becoming the decider */
     bool campaigning;    /* vnode.term is this node's ballot */
     bool invited;        /* by the decider */
-    bool moving;         /* sealed or campaigning: is one of shard.quorum_moving */
+    bool moving;         /* sealed or campaigning: is one of shard.quorum.moving */
     uint8_t promises;    /* links that promised the ballot */
     uint8_t refused;     /* links that will not */
     uint8_t free;        /* links that have no decider */
@@ -494,6 +494,66 @@ struct keepalive {
     bool idle;               /* as judged at the last tick */
 };
 
+/* A list of vnodes, each in it once at most. */
+struct vnode_list {
+    uint32_t *list;
+    uint32_t count;
+};
+
+/* The second plane of vnodes (quorum.c). */
+struct quorum_plane {
+    bool wanted;              /* it is to be used */
+    bool due;                 /* decisions wait for marks to be sent */
+    struct quorum *states;    /* [options.vnodes]: of vnodes options.vnodes + v */
+    uint32_t uncommitted;     /* parts that are COMMITTING */
+    uint32_t moving;          /* vnodes that are between two ballots, or in one of this node */
+    uint32_t roles[ROLE_END]; /* vnodes of this shard by role */
+};
+
+/* What is fetched from disk (parts.c). */
+struct loads {
+    struct load list[SHARD_LOADS_MAX];
+    uint32_t count;
+};
+
+/* What of the slots is due for the disk, and what is with the storage writer (writeback.c). */
+struct writeback {
+    int64_t next_ns;
+    int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
+    int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
+    bool asked;
+    bool more;       /* the last batch did not hold all */
+    bool out;        /* a batch is with the storage writer */
+    uint32_t *slots; /* [SHARD_WRITES_MAX]: its slots */
+    uint32_t slot_count;
+};
+
+/* When what does not wait for an event is looked at again. */
+struct upkeep {
+    int64_t stream_ns;
+    int64_t watch_ns;
+    int64_t parts_ns;
+};
+
+/* The reply that is being written (requests.c): scratch. */
+struct reply {
+    struct wire_decision_columns columns;
+    struct wire_sources sources;
+    struct wire_explain explain;
+    char windows[WIRE_SOURCES_MAX][QUANTITY_TEXT_LEN];
+    uint32_t window_count;
+    struct quantity_rate window_last;
+};
+
+/* What an operator asks, and the ring as it is told (admin.c): scratch. */
+struct admin_scratch {
+    struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
+    struct wire_ring_member members[WIRE_MEMBERS_MAX];
+    struct wire_text endpoints[SHARD_ENDPOINTS_MAX];
+    char texts[SHARD_ENDPOINTS_MAX][VIEW_TEXT_LEN];
+    uint16_t index_of[VIEW_MEMBERS_MAX * 2]; /* of the view's members, in `members` */
+};
+
 /* ---- the shard ------------------------------------------------------------------------------- */
 
 struct shard {
@@ -508,19 +568,12 @@ struct shard {
     int64_t now_ns;
     int64_t started_ns;
     int64_t floor_ns; /* silence is counted from here at the earliest */
-    int64_t next_stream_ns;
-    int64_t next_watch_ns;
-    int64_t next_parts_ns;
-    int64_t next_flush_ns;
-    int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
-    int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
-    uint64_t opened;     /* terms opened since the start */
+    struct upkeep next;
+    struct writeback writeback;
+    uint64_t opened; /* terms opened since the start */
     bool reroute_due;
     bool resigning;
     bool resigned; /* V10 of vnodes.c */
-    bool flush_asked;
-    bool flush_more; /* the last batch did not hold all */
-    bool write_out;  /* a batch is with the storage writer */
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;
@@ -528,22 +581,15 @@ struct shard {
                                                  last followed the view */
     uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
 
-    struct vnode *vnodes;   /* [2 x options.vnodes]: the plane of `one`, that of quorum */
-    uint32_t vnode_end;     /* of these in use: options.vnodes, or all */
-    bool quorum_wanted;     /* the plane of quorum is to be used */
-    bool quorum_due;        /* decisions wait for marks to be sent */
-    struct quorum *quorums; /* [options.vnodes]: of vnodes options.vnodes + v */
-    uint32_t uncommitted;   /* parts that are COMMITTING */
-    uint32_t quorum_moving; /* vnodes that are between two ballots, or in one of this node */
-    uint32_t *marks;        /* [vnodes]: those that owe a MARK */
-    uint32_t mark_count;
-    uint32_t *stirred; /* [vnodes]: those that a tick looks at (V8) */
-    uint32_t stirred_count;
-    uint32_t ticks;                  /* of the vnodes, counted */
-    uint32_t roles[ROLE_END];        /* vnodes of this shard by role, in the first plane */
-    uint32_t quorum_roles[ROLE_END]; /* and in the second */
-    uint32_t unarrived;              /* of these, vnodes that are not `arrived` */
-    bool resume_due;                 /* a peer may have room again */
+    struct vnode *vnodes; /* [2 x options.vnodes]: the plane of `one`, that of quorum */
+    uint32_t vnode_end;   /* of these in use: options.vnodes, or all */
+    struct quorum_plane quorum;
+    struct vnode_list marks;   /* those that owe a MARK */
+    struct vnode_list stirred; /* those that a tick looks at (V8) */
+    uint32_t ticks;            /* of the vnodes, counted */
+    uint32_t roles[ROLE_END];  /* vnodes of this shard by role, in the first plane */
+    uint32_t unarrived;        /* of both planes, vnodes that are not `arrived` */
+    bool resume_due;           /* a peer may have room again */
     uint64_t settled_epoch;
 
     struct pool parts;
@@ -552,8 +598,7 @@ struct shard {
     struct pool requests;
     struct pool blocks;
     struct pool explains; /* struct explained */
-    struct load loads[SHARD_LOADS_MAX];
-    uint32_t load_count;
+    struct loads loads;
     struct refresh refresh;
     struct copy copy;
     struct handoff handoff;
@@ -573,25 +618,13 @@ struct shard {
     struct wire_checks checks; /* the message at hand */
     uint64_t current_connection;
 
-    uint32_t *written; /* [SHARD_WRITES_MAX]: slots of the batch that is out */
-    uint32_t written_count;
-
     /* scratch: valid within one event */
     struct batch batch;
     struct row rows[WIRE_CHECKS_MAX];
     struct wire_checks_space checks_space;
-    struct wire_decision_columns columns;
-    struct wire_sources sources;
-    struct wire_explain explain;
-    char windows[WIRE_SOURCES_MAX][QUANTITY_TEXT_LEN];
-    uint32_t window_count;
-    struct quantity_rate window_last;
+    struct reply reply;
     struct identity identity;
-    struct mp_token admin_tokens[SHARD_ADMIN_TOKENS_MAX];
-    struct wire_ring_member ring_members[WIRE_MEMBERS_MAX];
-    struct wire_text ring_endpoints[SHARD_ENDPOINTS_MAX];
-    char endpoint_texts[SHARD_ENDPOINTS_MAX][VIEW_TEXT_LEN];
-    uint16_t ring_index[VIEW_MEMBERS_MAX * 2];
+    struct admin_scratch admin;
     uint8_t state[SHARD_STATE_MAX];
 };
 

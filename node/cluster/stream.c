@@ -188,7 +188,7 @@ static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
     if (vnode->mark_listed)
         return;
     vnode->mark_listed = true;
-    shard->marks[shard->mark_count++] = number;
+    shard->marks.list[shard->marks.count++] = number;
 }
 
 void stream_owe_marks(struct shard *shard, uint32_t number)
@@ -370,8 +370,8 @@ static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
 static void put_marks(struct shard *shard, struct effects *effects)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < shard->mark_count; i++) {
-        const uint32_t number = shard->marks[i];
+    for (uint32_t i = 0; i < shard->marks.count; i++) {
+        const uint32_t number = shard->marks.list[i];
         bool owes = false;
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
             if (shard->vnodes[number].links[link].mark_due &&
@@ -379,9 +379,9 @@ static void put_marks(struct shard *shard, struct effects *effects)
                 owes = true;
         shard->vnodes[number].mark_listed = owes;
         if (owes)
-            shard->marks[kept++] = number;
+            shard->marks.list[kept++] = number;
     }
-    shard->mark_count = kept;
+    shard->marks.count = kept;
 }
 
 /* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. */
@@ -594,7 +594,7 @@ static void send_soon(struct shard *shard, const struct channel *channel)
 {
     const bool quorum = shard->vnode_end > shard->options.vnodes;
     shard->resume_due = shard->resume_due || channel->out_deferred;
-    shard->quorum_due = shard->quorum_due || (quorum && shard->mark_count > 0);
+    shard->quorum.due = shard->quorum.due || (quorum && shard->marks.count > 0);
 }
 
 void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *record)

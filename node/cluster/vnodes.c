@@ -87,7 +87,7 @@ bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role)
 {
     const uint32_t number = (uint32_t)(vnode - shard->vnodes);
-    uint32_t *roles = vnodes_quorum(shard, number) ? shard->quorum_roles : shard->roles;
+    uint32_t *roles = vnodes_quorum(shard, number) ? shard->quorum.roles : shard->roles;
     roles[vnode->role]--;
     roles[role]++;
     if (role != ROLE_DECIDING && role != ROLE_PASSING)

@@ -47,7 +47,7 @@ static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
     if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed ||
         quorum_of(shard, number)->outbid)
         return false; /* another ballot is due first */
-    if (shard->quorum_roles[ROLE_PASSING] >= VNODES_PASSING_MAX ||
+    if (shard->quorum.roles[ROLE_PASSING] >= VNODES_PASSING_MAX ||
         peers_lag(shard, vnode->links[link].peer))
         return false;
     vnodes_set_role(shard, vnode, ROLE_PASSING);

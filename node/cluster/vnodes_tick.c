@@ -174,7 +174,7 @@ void vnodes_stir(struct shard *shard, uint32_t number)
     if (vnode->stirred || !vnodes_mine(shard, number))
         return;
     vnode->stirred = true;
-    shard->stirred[shard->stirred_count++] = number;
+    shard->stirred.list[shard->stirred.count++] = number;
 }
 
 void vnodes_stir_all(struct shard *shard)
@@ -227,8 +227,8 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
     uint32_t passes = 0;
     uint32_t kept = 0;
     shard->ticks++;
-    for (uint32_t i = 0; i < shard->stirred_count; i++) { /* what it stirs is looked at as well */
-        const uint32_t number = shard->stirred[i];
+    for (uint32_t i = 0; i < shard->stirred.count; i++) { /* what it stirs is looked at as well */
+        const uint32_t number = shard->stirred.list[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
         if (!shard->resigned) /* V10 */
@@ -239,9 +239,9 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         }
         vnode->stirred = !vnodes_calm(shard, number);
         if (vnode->stirred)
-            shard->stirred[kept++] = number;
+            shard->stirred.list[kept++] = number;
     }
-    shard->stirred_count = kept;
+    shard->stirred.count = kept;
     if (shard->unarrived == 0)
         shard->settled_epoch = shard->view->epoch;
 }

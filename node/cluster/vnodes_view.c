@@ -158,14 +158,14 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects)
 
 void vnodes_use_quorum(struct shard *shard, struct effects *effects)
 {
-    shard->quorum_wanted = false;
+    shard->quorum.wanted = false;
     if (shard->vnode_end > shard->options.vnodes)
         return;
     const uint32_t first = shard->options.vnodes;
     shard->vnode_end = 2 * first;
     for (uint32_t number = first; number < shard->vnode_end; number++) {
         if (vnodes_mine(shard, number)) {
-            shard->quorum_roles[ROLE_ABSENT]++;
+            shard->quorum.roles[ROLE_ABSENT]++;
             shard->unarrived++;
             vnodes_stir(shard, number);
             table_set_targets(shard->table, number, vnodes_disk_mask(shard));

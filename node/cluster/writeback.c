@@ -20,11 +20,11 @@
 
 bool shard_write_due(const struct shard *shard, int64_t now_ns)
 {
-    if (shard->options.ephemeral || shard->write_out)
+    if (shard->options.ephemeral || shard->writeback.out)
         return false;
-    if (now_ns < shard->next_flush_ns && !shard->flush_asked && !shard->flush_more)
+    if (now_ns < shard->writeback.next_ns && !shard->writeback.asked && !shard->writeback.more)
         return false;
-    return !table_target_idle(shard->table, TABLE_DISK) || shard->flush_more;
+    return !table_target_idle(shard->table, TABLE_DISK) || shard->writeback.more;
 }
 
 static uint64_t expires_ms(int64_t expires_ns)
@@ -49,7 +49,7 @@ static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *o
     out->bytes_len += (size_t)len;
     table_write_begin(shard->table, slot);
     shard->vnodes[table_slot_vnode(shard->table, slot)].header_due = true;
-    shard->written[shard->written_count++] = slot;
+    shard->writeback.slots[shard->writeback.slot_count++] = slot;
     return true;
 }
 
@@ -76,13 +76,13 @@ static void take_headers(struct shard *shard, bool last, struct shard_writes *ou
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 {
     enum { SWEEPS_MAX = 256 };
-    ASSERT(!shard->write_out); /* W1 */
+    ASSERT(!shard->writeback.out); /* W1 */
     uint32_t sweeps = 0;
     out->count = 0;
     out->bytes_len = 0;
-    shard->written_count = 0;
-    shard->flush_more = false;
-    while (out->count < out->capacity && shard->written_count < SHARD_WRITES_MAX &&
+    shard->writeback.slot_count = 0;
+    shard->writeback.more = false;
+    while (out->count < out->capacity && shard->writeback.slot_count < SHARD_WRITES_MAX &&
            out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX) {
         const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
         if (slot == TABLE_NONE) {
@@ -92,23 +92,24 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
             break;
         }
     }
-    shard->flush_more = !table_target_idle(shard->table, TABLE_DISK);
-    shard->gathered_ns = shard->flush_more ? 0 : now_ns;
-    shard->next_flush_ns = now_ns + shard->options.flush_ns;
+    shard->writeback.more = !table_target_idle(shard->table, TABLE_DISK);
+    shard->writeback.gathered_ns = shard->writeback.more ? 0 : now_ns;
+    shard->writeback.next_ns = now_ns + shard->options.flush_ns;
     out->header_count = 0;
-    take_headers(shard, !shard->flush_more, out); /* W2 */
-    shard->write_out = out->count > 0;
+    take_headers(shard, !shard->writeback.more, out); /* W2 */
+    shard->writeback.out = out->count > 0;
 }
 
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
-    ASSERT(shard->write_out);
-    for (uint32_t i = 0; i < shard->written_count; i++)
-        table_write_done(shard->table, shard->written[i], ok);
-    shard->written_count = 0;
-    shard->write_out = false;
-    if (ok && shard->gathered_ns != 0)
-        shard->dirty_ns = shard->gathered_ns; /* all that was dirty before is on disk */
+    ASSERT(shard->writeback.out);
+    for (uint32_t i = 0; i < shard->writeback.slot_count; i++)
+        table_write_done(shard->table, shard->writeback.slots[i], ok);
+    shard->writeback.slot_count = 0;
+    shard->writeback.out = false;
+    if (ok && shard->writeback.gathered_ns != 0)
+        shard->writeback.dirty_ns =
+            shard->writeback.gathered_ns; /* all that was dirty before is on disk */
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
@@ -118,8 +119,8 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
         vnode->header_due = vnode->header_due || (!ok && vnode->role != ROLE_ABSENT);
     }
     if (!ok) {
-        shard->flush_more = false;
-        shard->next_flush_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
+        shard->writeback.more = false;
+        shard->writeback.next_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
     }
 }
 
@@ -127,8 +128,8 @@ bool shard_flushed(struct shard *shard)
 {
     if (shard->options.ephemeral)
         return true;
-    shard->flush_asked = true;
-    return !shard->write_out && table_target_idle(shard->table, TABLE_DISK) &&
+    shard->writeback.asked = true;
+    return !shard->writeback.out && table_target_idle(shard->table, TABLE_DISK) &&
            !shard->journaling.out && !shard_journal_due(shard);
 }
 
@@ -140,7 +141,7 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
     struct table_stats stats;
     if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return 0;
-    shard->quorum_wanted = shard->quorum_wanted || vnodes_quorum(shard, number);
+    shard->quorum.wanted = shard->quorum.wanted || vnodes_quorum(shard, number);
     shard->vnodes[number].beyond = true; /* W2: even if its first header was never written */
     table_stats(shard->table, &stats);
     int result = TG_EFULL;

@@ -303,9 +303,9 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->merged_slots += stats.merged_slots;
         coverage->handed_over += stats.handed_over;
         coverage->stand_ins += stats.stand_ins;
-        coverage->quorum_terms += stats.quorum_terms;
-        coverage->quorum_in_doubt += stats.quorum_in_doubt;
-        coverage->quorum_unavailable += stats.quorum_unavailable;
+        coverage->quorum_terms += stats.quorum.terms;
+        coverage->quorum_in_doubt += stats.quorum.in_doubt;
+        coverage->quorum_unavailable += stats.quorum.unavailable;
         coverage->resyncs += stats.resyncs;
         coverage->disk_copies += stats.disk_copies;
         coverage->forwarded += stats.forwarded;
@@ -432,7 +432,7 @@ uint64_t nodes_repeated(const struct sim *sim)
             struct shard_stats stats = {.resent = 0};
             if (sim->nodes[i].shards[s] != NULL)
                 shard_stats(sim->nodes[i].shards[s], &stats);
-            repeated += stats.resent + stats.quorum_in_doubt;
+            repeated += stats.resent + stats.quorum.in_doubt;
         }
     return repeated;
 }

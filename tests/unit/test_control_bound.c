@@ -53,7 +53,7 @@ static void figures_of_all_shards_are_summed_and_explained(void **state)
     struct said said;
     struct shard_stats shards[2] = {
         {.over_tokens = 5, .vnodes_cut_off = 2, .vnodes_unconfirmed = 3},
-        {.over_tokens = 7, .vnodes_unconfirmed = 1, .quorum_vnodes_undecided = 9},
+        {.over_tokens = 7, .vnodes_unconfirmed = 1, .quorum.vnodes_undecided = 9},
     };
     lag_add(&shards[0].lag, 1000000);
     lag_add(&shards[1].lag, 3000000);

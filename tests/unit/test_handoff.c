@@ -202,16 +202,16 @@ static void a_copy_keeps_to_its_rate(void **state)
     lab_run(lab, 1000 * LAB_MS);
     const struct said said = said_on(lab, 0, 1, PEER_SLOT, true);
     assert_in_range(said.bytes, SLOW_RATE / 2, SLOW_RATE + RATE_BURST);
-    assert_true(lab_stats(lab, 0).handoff_give > 0 && lab_stats(lab, 1).handoff_receive > 0);
-    assert_in_range(lab_stats(lab, 0).handoff_rate, SLOW_RATE / 2, SLOW_RATE * 2);
+    assert_true(lab_stats(lab, 0).handoff.give > 0 && lab_stats(lab, 1).handoff.receive > 0);
+    assert_in_range(lab_stats(lab, 0).handoff.rate, SLOW_RATE / 2, SLOW_RATE * 2);
     lab_settle(lab);
     lab_run(lab, 100 * LAB_MS);
     assert_int_equal(copied(lab) - before,
                      lab_stats(lab, 0).slots - (KEYS - lab_stats(lab, 1).slots));
     for (uint32_t at = 0; at < 2; at++) {
         const struct shard_stats stats = lab_stats(lab, at);
-        assert_int_equal(stats.handoff_give + stats.handoff_receive, 0);
-        assert_int_equal(stats.handoff_left_ns, 0);
+        assert_int_equal(stats.handoff.give + stats.handoff.receive, 0);
+        assert_int_equal(stats.handoff.left_ns, 0);
     }
     lab_free(lab);
 }

@@ -129,7 +129,7 @@ static void without_a_rule_nothing_of_the_plane_exists(void **state)
     (void)state;
     struct lab *lab = lab_new(3, 1, 3);
     lab_start_all(lab);
-    assert_int_equal(lab_stats(lab, 0).quorum_vnodes, 0);
+    assert_int_equal(lab_stats(lab, 0).quorum.vnodes, 0);
     assert_false(shard_journal_due(lab->shards[0].shard));
     assert_int_equal(lab_stats(lab, 0).journal_batches, 0);
     lab_free(lab);
@@ -145,7 +145,7 @@ static void a_limit_is_exact_through_every_node(void **state)
         assert_false(got.degraded);
     }
     assert_int_equal(used(lab, 1, "/kept", "ada"), 10);
-    assert_int_equal(lab_stats(lab, rank_of(lab, "kept", "ada", 0)).quorum_checks, 16);
+    assert_int_equal(lab_stats(lab, rank_of(lab, "kept", "ada", 0)).quorum.checks, 16);
 }
 
 /* The decider's own journal is not enough: the answer waits for that of one replica more. */
@@ -158,7 +158,7 @@ static void a_decision_waits_for_a_majority_of_journals(void **state)
     const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 250);
     lab_run(lab, 100 * LAB_MS);
     assert_false(lab_answered(lab, seq));
-    assert_int_equal(lab_stats(lab, decider).quorum_uncommitted, 1);
+    assert_int_equal(lab_stats(lab, decider).quorum.uncommitted, 1);
     lab_journal_end(lab, rank_of(lab, "kept", "ada", 2), true);
     lab_run(lab, 20 * LAB_MS);
     assert_true(lab_answered(lab, seq));
@@ -263,8 +263,8 @@ static void without_a_majority_on_failure_answers_fast(void **state)
     const struct wire_decision open = check(lab, alone, "/open", "ada", 1);
     assert_true(open.allowed && open.degraded);
     assert_true(lab->now_ns - asked_ns <= 20 * LAB_MS);
-    assert_true(lab_stats(lab, alone).quorum_unavailable >= 2);
-    assert_true(lab_stats(lab, alone).quorum_vnodes_undecided > 0);
+    assert_true(lab_stats(lab, alone).quorum.unavailable >= 2);
+    assert_true(lab_stats(lab, alone).quorum.vnodes_undecided > 0);
 }
 
 /* A decider that hears nobody cannot answer on its own, and the others go on without it. */
@@ -286,7 +286,7 @@ static void a_cut_off_decider_answers_nothing(void **state)
     lab_run(lab, 3000 * LAB_MS);
     for (uint32_t i = 0; i < 6; i++)
         assert_false(lab_answer(lab, alone[i], 0).allowed);
-    assert_true(lab_stats(lab, decider).quorum_in_doubt >= 1);
+    assert_true(lab_stats(lab, decider).quorum.in_doubt >= 1);
 }
 
 /* A decider that is heard but hears nobody gives way as well. */

@@ -507,7 +507,7 @@ static void a_ballot_that_lost_deposes_nobody(void **state)
     lab_run(lab, 1000 * LAB_MS);
     const uint32_t decider = lab_decider(lab, BALLOT_VNODE);
     const uint32_t loser = (decider + 1) % 3;
-    const uint64_t opened = lab_stats(lab, loser).quorum_terms;
+    const uint64_t opened = lab_stats(lab, loser).quorum.terms;
     struct term term;
     struct peer_vnode stale = {.vnode = BALLOT_VNODE, .role = ROLE_RECOVERING};
     (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
@@ -516,7 +516,7 @@ static void a_ballot_that_lost_deposes_nobody(void **state)
     lab_speak(lab, loser, decider);
     lab_run(lab, 1000 * LAB_MS);
     assert_int_equal(lab_decider(lab, BALLOT_VNODE), decider);
-    assert_int_equal(lab_stats(lab, loser).quorum_terms, opened);
+    assert_int_equal(lab_stats(lab, loser).quorum.terms, opened);
     assert_int_equal(lab_stats(lab, decider).stepped_down, 0);
     (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
     assert_true(term_compare(&term, &stale.term) > 0);

@@ -361,7 +361,7 @@ static void every_vnode_is_counted_in_one_role(void **state)
     for (uint32_t at = 0; at < 3; at++) {
         const struct shard_stats stats = lab_stats(lab, at);
         assert_int_equal(stats.vnodes_deciding + stats.vnodes_replica, LAB_VNODES);
-        assert_int_equal(stats.vnodes_recovering + stats.quorum_vnodes, 0);
+        assert_int_equal(stats.vnodes_recovering + stats.quorum.vnodes, 0);
         deciding += stats.vnodes_deciding;
     }
     assert_int_equal(deciding, LAB_VNODES);
