@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/blocks.h"
+#include "node/policy/policy_join.h"
 
 void shard_options_default(struct shard_options *options)
 {
@@ -470,7 +470,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
         struct policy_slot *slot = &shard->policies[i];
         if (slot->policy == NULL) {
             slot->policy = policy;
-            slot->denied = policy_blocks(policy);
+            slot->denied = policy_joined(policy)->blocks;
             shard->policy = i;
             shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);
             return;

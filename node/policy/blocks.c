@@ -16,7 +16,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "node/policy/policy_internal.h"
 
 enum {
     ADDRESS_LEN = 16,
@@ -400,33 +399,4 @@ void blocks_free(struct blocks **pointer)
         alloc_put(allocator, blocks->slots, ((size_t)blocks->mask + 1) * sizeof *blocks->slots);
     alloc_put(allocator, blocks->entries, blocks->capacity * sizeof *blocks->entries);
     alloc_put(allocator, blocks, sizeof *blocks);
-}
-
-/* ---- with rules ------------------------------------------------------------------------------ */
-
-int policy_with_blocks(const struct policy *base, struct blocks *blocks, struct policy **out)
-{
-    struct policy *policy = alloc_get(blocks->allocator, sizeof *policy);
-    *out = NULL;
-    if (policy == NULL)
-        return TG_ENOMEM;
-    *policy = *base; /* what it points to lives in the base, which is kept as long */
-    policy->shares = 0;
-    policy->base = base != policy_empty() ? policy_share((struct policy *)(uintptr_t)base) : NULL;
-    policy->blocks = blocks;
-    *out = policy;
-    return 0;
-}
-
-const struct blocks *policy_blocks(const struct policy *policy)
-{
-    return policy->blocks;
-}
-
-void policy_free_blocks(struct policy *policy)
-{
-    const struct allocator *allocator = policy->blocks->allocator;
-    policy_free(&policy->base);
-    blocks_free(&policy->blocks);
-    alloc_put(allocator, policy, sizeof *policy);
 }

@@ -56,11 +56,4 @@ const struct policy_rule *blocks_find(const struct blocks *blocks,
 const struct policy_rule *blocks_find_key(const struct blocks *blocks, const char *key, size_t len,
                                           uint64_t now_ms);
 
-/* The same rules with these blocks, which are its own from now on, unless this fails; the rules are
- * shared with `base`, which stays the caller's. 0 or TG_ENOMEM. Free it with policy_free. */
-MUST_USE int policy_with_blocks(const struct policy *base, struct blocks *blocks,
-                                struct policy **out);
-/* The blocks of a policy, or NULL. */
-const struct blocks *policy_blocks(const struct policy *policy);
-
 #endif

@@ -255,8 +255,8 @@ void policy_free(struct policy **pointer)
     *pointer = NULL;
     if (policy == NULL || policy == &empty_policy || atomic_fetch_sub(&policy->shares, 1) != 0)
         return;
-    if (policy->blocks != NULL) {
-        policy_free_blocks(policy);
+    if (policy->joiner != NULL) {
+        policy_free_joined(policy);
         return;
     }
     struct chunks chunks = policy->chunks; /* the policy itself is in there */

@@ -15,16 +15,18 @@
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_index.h"
+#include "node/policy/policy_join.h"
 #include "node/policy/yaml_reader.h"
 
 enum { POLICY_MEMORY_MAX = 512 * 1024 * 1024 /* of one compiled policy */ };
 
 struct policy {
-    struct chunks chunks;      /* everything below, and this struct's own allocator */
-    _Atomic uint32_t shares;   /* how often policy_free leaves it in place */
-    struct policy *base;       /* whose rules these are, if they only have blocks added; or NULL */
-    struct blocks *blocks;     /* its own, or NULL */
-    struct policy_rule *rules; /* in file order while reading, then by rank */
+    struct chunks chunks;    /* everything below, and this struct's own allocator */
+    _Atomic uint32_t shares; /* how often policy_free leaves it in place */
+    struct policy *base;     /* whose rules these are, if it is joined of them; or NULL */
+    struct policy_joined joined;
+    const struct allocator *joiner; /* of a joined policy, which is its own; else NULL */
+    struct policy_rule *rules;      /* in file order while reading, then by rank */
     size_t rule_count;
     struct policy_pool *pools; /* by name */
     size_t pool_count;
@@ -33,8 +35,8 @@ struct policy {
     struct policy_index index;
 };
 
-/* Frees a policy that has blocks, which is a policy of its own (blocks.c). */
-void policy_free_blocks(struct policy *policy);
+/* Frees a joined policy, but not the rules that it shares (policy_join.c). */
+void policy_free_joined(struct policy *policy);
 /* Reads the whole file into `policy->rules`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
  * sentence is in the reader's error for TG_EINVALID. */
 MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);

@@ -21,6 +21,7 @@
 #include "node/cluster/settings.h"
 #include "node/policy/blocks.h"
 #include "node/policy/policy_diff.h"
+#include "node/policy/policy_join.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
 
@@ -135,7 +136,8 @@ static void join_blocks(struct daemon *daemon)
     struct policy *policy = NULL;
     struct blocks *blocks = collect_blocks(daemon, &error);
     if (blocks != NULL)
-        error = policy_with_blocks(ruled ? daemon->rules : policy_empty(), blocks, &policy);
+        error = policy_join(alloc_heap(), ruled ? daemon->rules : policy_empty(),
+                            &(struct policy_joined){.blocks = blocks}, &policy);
     else if (error == 0 && ruled)
         policy = policy_share(daemon->rules);
     if (error != 0) {

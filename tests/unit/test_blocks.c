@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "node/policy/blocks.h"
+#include "node/policy/policy_join.h"
 
 enum { RANDOM_BLOCKS = 300, RANDOM_LOOKS = 20000 };
 
@@ -190,6 +191,11 @@ static void what_is_no_block_is_left_out(void **state)
     }
 }
 
+static int join(const struct policy *base, struct blocks *blocks, struct policy **out)
+{
+    return policy_join(alloc_heap(), base, &(struct policy_joined){.blocks = blocks}, out);
+}
+
 /* Rules with blocks are the same rules; they outlive the policy they were made from. */
 static void rules_stay_the_same_beside_blocks(void **state)
 {
@@ -201,19 +207,19 @@ static void rules_stay_the_same_beside_blocks(void **state)
     struct policy *base;
     struct policy *policy;
     assert_int_equal(policy_compile(rules, strlen(rules), alloc_heap(), &base, &error), 0);
-    assert_int_equal(policy_with_blocks(base, make(list, 1), &policy), 0);
+    assert_int_equal(join(base, make(list, 1), &policy), 0);
     struct policy *shared = policy_share(policy);
     policy_free(&base);
     policy_free(&policy);
     const struct policy_attribute bob = attribute("user", "bob");
     assert_int_equal(policy_resolve(shared, &bob, 1, &result), 0);
     assert_int_equal(result.action, POLICY_LIMITS);
-    assert_true(denied(policy_blocks(shared), "user", "ada", 1));
+    assert_true(denied(policy_joined(shared)->blocks, "user", "ada", 1));
     policy_free(&shared);
-    assert_int_equal(policy_with_blocks(policy_empty(), make(list, 1), &policy), 0);
+    assert_int_equal(join(policy_empty(), make(list, 1), &policy), 0);
     assert_int_equal(policy_rule_count(policy), 0);
     policy_free(&policy);
-    assert_null(policy_blocks(policy_empty()));
+    assert_null(policy_joined(policy_empty())->blocks);
 }
 
 int main(void)
