@@ -1,4 +1,4 @@
-/* file_reader.c - the top of a rules file: `unmatched`, the pools and the list of rules.
+/* file_reader.c - the top of a rules file: `unmatched`, the pools, the tiers and the list of rules.
  *
  * I1  No two rules have one name: the name is part of what is counted, so two rules would share
  *     their counts without anybody having said so.
@@ -55,31 +55,70 @@ static uint32_t name_node(const struct yaml_reader *reader, uint32_t rule)
     return yaml_reader_at(reader, key)->next;
 }
 
-static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list)
+/* Reads the list of rules into policy->rules. */
+static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
+                      struct names *names)
 {
     char shown[YAML_READER_SHOWN_LEN];
-    struct names names;
-
-    int result = yaml_reader_list(reader, list, "rules", 0, POLICY_RULES_MAX);
-    if (result != TG_OK)
-        return result;
-    const uint32_t count = yaml_reader_at(reader, list)->len;
-    policy->rules = chunks_get(&policy->chunks, count, sizeof(*policy->rules));
-    if (policy->rules == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
-        return TG_ENOMEM;
     uint32_t node = yaml_reader_at(reader, list)->first;
-    for (uint32_t i = 0; i < count; i++) {
-        result = policy_read_rule(policy, reader, node, &policy->rules[i]);
+
+    for (; node != YAML_READER_NONE; node = yaml_reader_at(reader, node)->next) {
+        const uint32_t i = (uint32_t)policy->rule_count;
+        const int result = policy_read_rule(policy, reader, node, &policy->rules[i]);
         if (result != TG_OK)
             return result;
-        if (!names_add(&names, policy->rules, i))
+        if (!names_add(names, policy->rules, i))
             return yaml_reader_fail(reader, name_node(reader, node),
                                     "name: found a second rule %s; expected unique names",
                                     yaml_reader_shown(reader, name_node(reader, node), shown));
-        node = yaml_reader_at(reader, node)->next;
+        policy->rule_count++;
     }
-    policy->rule_count = count;
     return TG_OK;
+}
+
+/* Reads the tiers, each as a rule behind the others. */
+static int read_tiers(struct policy *policy, const struct yaml_reader *reader, uint32_t mapping,
+                      struct names *names)
+{
+    char shown[YAML_READER_SHOWN_LEN];
+    uint32_t name = yaml_reader_at(reader, mapping)->first;
+
+    while (name != YAML_READER_NONE) {
+        const uint32_t i = (uint32_t)policy->rule_count;
+        const int result = policy_read_tier(policy, reader, name, &policy->rules[i]);
+        if (result != TG_OK)
+            return result;
+        if (!names_add(names, policy->rules, i))
+            return yaml_reader_fail(reader, name,
+                                    "tiers: found %s beside a rule named \"%s\"; expected that "
+                                    "name for the tier alone",
+                                    yaml_reader_shown(reader, name, shown),
+                                    policy->rules[i].name.data);
+        policy->rule_count++;
+        name = yaml_reader_at(reader, yaml_reader_at(reader, name)->next)->next;
+    }
+    return TG_OK;
+}
+
+/* Reads what acts on requests: the rules, and the tiers unless `tiers` is NONE. */
+static int read_acting(struct policy *policy, const struct yaml_reader *reader, uint32_t rules,
+                       uint32_t tiers)
+{
+    struct names names;
+    const bool tiered = tiers != YAML_READER_NONE;
+
+    int result = yaml_reader_list(reader, rules, "rules", 0, POLICY_RULES_MAX);
+    if (result == TG_OK && tiered)
+        result = yaml_reader_mapping(reader, tiers, "tiers", 0, POLICY_TIERS_MAX);
+    if (result != TG_OK)
+        return result;
+    const uint32_t count =
+        yaml_reader_at(reader, rules)->len + (tiered ? yaml_reader_at(reader, tiers)->len : 0);
+    policy->rules = chunks_get(&policy->chunks, count, sizeof(*policy->rules));
+    if (policy->rules == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
+        return TG_ENOMEM;
+    result = read_rules(policy, reader, rules, &names);
+    return result == TG_OK && tiered ? read_tiers(policy, reader, tiers, &names) : result;
 }
 
 int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
@@ -88,7 +127,7 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
                                          {"rules", YAML_READER_REQUIRED, 0},
                                          {"pools", YAML_READER_OPTIONAL, 0},
-                                         {"tiers", YAML_READER_UNSUPPORTED, 0}};
+                                         {"tiers", YAML_READER_OPTIONAL, 0}};
     int deny = 0;
 
     if (reader->root == YAML_READER_NONE)
@@ -102,5 +141,5 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     policy->unmatched_deny = deny != 0;
     if (result == TG_OK && fields[2].node != YAML_READER_NONE)
         result = policy_read_pools(policy, reader, fields[2].node);
-    return result == TG_OK ? read_rules(policy, reader, fields[1].node) : result;
+    return result == TG_OK ? read_acting(policy, reader, fields[1].node, fields[3].node) : result;
 }

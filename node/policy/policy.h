@@ -13,6 +13,8 @@
  * search under `missing: deny`. Shadow rules never change what the others do: they neither
  * close a group for an enforced rule, nor end the search, nor count as a match of `unmatched`.
  *
+ * A tier (`tiers:`) is compiled to a rule like the others, tier_reader.c tells to which.
+ *
  * A policy is immutable after compilation: any number of threads may resolve with it.
  */
 #ifndef NODE_POLICY_POLICY_H
@@ -36,6 +38,8 @@ enum {
     POLICY_VALUE_LEN_MAX = 1024,        /* of an attribute value or a match pattern */
     POLICY_MESSAGE_LEN_MAX = 256,       /* of response.message */
     POLICY_POOLS_MAX = 64,
+    POLICY_TIERS_MAX = 64,
+    POLICY_TIER_LEN_MAX = 64, /* [a-zA-Z0-9_.-]+ */
     POLICY_KEY_ATTRIBUTES_MAX = 8,
     POLICY_LIMITS_MAX = 8,         /* of one rule */
     POLICY_MATCH_MAX = 16,         /* attributes matched by one rule */
@@ -48,6 +52,11 @@ enum {
     POLICY_ZONE_NAME_LEN_MAX = 64, /* [A-Za-z0-9_+/-]+ */
     POLICY_ZONE_SPANS_MAX = 1024
 };
+
+/* A tier is a rule with this name and its own behind it, of this group: that of all rules that are
+ * a user's plan, of which one at most acts. */
+#define POLICY_TIER_PREFIX "tier "
+#define POLICY_PLAN_GROUP  "tier"
 
 /* Bytes that are not NUL-terminated unless the function that gives them says so. */
 struct policy_text {

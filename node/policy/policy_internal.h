@@ -46,6 +46,9 @@ MUST_USE int policy_read_older_file(struct policy *policy, const struct yaml_rea
 /* Reads one rule of the file at `node` into the zeroed `rule`. */
 MUST_USE int policy_read_rule(struct policy *policy, const struct yaml_reader *reader,
                               uint32_t node, struct policy_rule *rule);
+/* Reads the tier called `name`, a key of the file's `tiers`, as a rule. */
+MUST_USE int policy_read_tier(struct policy *policy, const struct yaml_reader *reader,
+                              uint32_t name, struct policy_rule *rule);
 /* Reads the file's `pools` mapping into `policy`. Before any rule is read. */
 MUST_USE int policy_read_pools(struct policy *policy, const struct yaml_reader *reader,
                                uint32_t node);

@@ -87,7 +87,8 @@ static const struct refusal refusals[] = {
     {"unmatched: deny\n", 1, 1, "file: found no key \"rules\"; expected one"},
     {"rules:\n", 1, 7, "rules: found nothing; expected a list of 0 to 10000 elements"},
     {"rules: {a: b}", 1, 8, "rules: found a mapping; expected a list of 0 to 10000 elements"},
-    {"rule: []\n", 1, 1, "file: found unknown key \"rule\"; expected unmatched, rules, pools"},
+    {"rule: []\n", 1, 1,
+     "file: found unknown key \"rule\"; expected unmatched, rules, pools, tiers"},
     {"rules: []\nrules: []\n", 2, 1, "file: found key \"rules\" twice; expected it once"},
     {"rules: []\npools: [a]\n", 2, 8, "pools: found a list; expected a mapping"},
     {POOL("5"), 1, 12, "pools: found \"5\"; expected a mapping"},
@@ -109,8 +110,21 @@ static const struct refusal refusals[] = {
      "pools.reserve: found \"101%\"; expected 1% to 100%"},
     {"pools: {p: {rate: 1/s}, p: {rate: 1/s}}\nrules: []\n", 1, 25,
      "pools: found key \"p\" twice; expected it once"},
-    {"tiers: {}\nrules: []\n", 1, 1,
-     "file: key \"tiers\" is not supported by this version; expected unmatched, rules, pools"},
+    {"tiers: {}\n", 1, 1, "file: found no key \"rules\"; expected one"},
+    {"{tiers: {free: 5}, rules: []}", 1, 16, "tiers: found \"5\"; expected a mapping"},
+    {"{tiers: {free: {}}, rules: []}", 1, 16, "tiers: found no key \"limits\"; expected one"},
+    {"{tiers: {free: {limits: [], key: [ip]}}, rules: []}", 1, 29,
+     "tiers: found unknown key \"key\"; expected limits"},
+    {"{tiers: {free: {limits: []}}, rules: []}", 1, 25,
+     "limits: found a list of 0; expected a list of 1 to 8 elements"},
+    {"{tiers: {f*: {limits: [{rate: 1/h}]}}, rules: []}", 1, 10,
+     "tiers: found \"f*\"; expected the name of a tier, 1 to 64 letters, digits and _ . -"},
+    {"{tiers: {\"\": {limits: [{rate: 1/h}]}}, rules: []}", 1, 10,
+     "tiers: found \"\"; expected the name of a tier, 1 to 64 letters, digits and _ . -"},
+    {"{tiers: {a: {limits: [{rate: 1/h}]}, a: {limits: [{rate: 1/h}]}}, rules: []}", 1, 38,
+     "tiers: found key \"a\" twice; expected it once"},
+    {"{tiers: {a: {limits: [{rate: 1/h}]}}, rules: [{name: tier a, action: block}]}", 1, 10,
+     "tiers: found \"a\" beside a rule named \"tier a\"; expected that name for the tier alone"},
     {"unmatched: maybe\nrules: []\n", 1, 12, "unmatched: found \"maybe\"; expected allow, deny"},
     {"rules: [5]", 1, 9, "rule: found \"5\"; expected a mapping"},
     {"rules: [{key: [u]}]", 1, 9, "rule: found no key \"name\"; expected one"},
@@ -454,6 +468,44 @@ static void pools_and_elastic_modes_keep_what_the_file_says(void **state)
     other = compile(text);
     assert_int_not_equal(policy_digest(other), policy_digest(policy));
     policy_free(&other);
+    policy_free(&again);
+    policy_free(&policy);
+}
+
+/* A tier is a rule behind those of the file: it matches its name, counts by user, and is of the
+ * group that makes it override a default. Its written form compiles to the same. */
+static void a_tier_is_a_rule_of_its_own(void **state)
+{
+    struct policy *policy = compile("tiers:\n"
+                                    "  free: {limits: [{rate: 5/h}, {rate: 9/d}]}\n"
+                                    "  Pro.2: {limits: [{rate: 50/h, burst: 7, mode: {soft: "
+                                    "{exceed: 10%}}}]}\n"
+                                    "rules:\n"
+                                    "- {name: open, action: allow, match: {api: /healthz}}\n"
+                                    "- {name: all, group: tier, priority: -1, key: [user], limits: "
+                                    "[{rate: 1/h}]}\n");
+    char text[4096] = "rules:\n";
+    (void)state;
+    const char *const expected[] = {"open", "tier free", "tier Pro.2", "all"};
+    assert_int_equal(policy_rule_count(policy), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(policy_rule_at(policy, i)->name.data, expected[i]);
+        const size_t at = strlen(text);
+        memcpy(text + at, "- ", 2);
+        const int len = policy_format_rule(policy_rule_at(policy, i), text + at + 2, 600);
+        assert_true(len > 0);
+        memcpy(text + at + 2 + (size_t)len, "\n", 2);
+    }
+    const struct policy_rule *rule = policy_rule_find(policy, "tier Pro.2", 10);
+    assert_string_equal(rule->matches[0].attribute.data, "tier");
+    assert_string_equal(rule->matches[0].values[0].data, "Pro.2");
+    assert_string_equal(rule->group.data, "tier");
+    assert_string_equal(rule->key[0].data, "user");
+    assert_int_equal(rule->limits[0].exceed_percent, 10);
+    assert_int_equal(rule->limits[0].burst, 7);
+    assert_int_equal(rule->line, 3);
+    struct policy *again = compile(text);
+    assert_int_equal(policy_digest(again), policy_digest(policy));
     policy_free(&again);
     policy_free(&policy);
 }
@@ -857,6 +909,7 @@ int main(void)
         cmocka_unit_test(bad_files_are_refused_with_place_and_reason),
         cmocka_unit_test(a_rule_keeps_what_the_file_says),
         cmocka_unit_test(pools_and_elastic_modes_keep_what_the_file_says),
+        cmocka_unit_test(a_tier_is_a_rule_of_its_own),
         cmocka_unit_test(loads_are_read_exactly),
         cmocka_unit_test(absent_fields_have_their_defaults),
         cmocka_unit_test(rules_are_listed_in_acting_order),

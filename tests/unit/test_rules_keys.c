@@ -78,6 +78,17 @@ static const struct row rows[] = {
     {"pools", "reserve", HERE, POOLS("rate: 100/s, reserve: 100%") "{pool: p}" ELASTIC_END, BUSY,
      "o", IDLE_TOLD, "{pools: {p: {rate: 1/s, reserve: 5}}, rules: []}", 1, 34,
      "pools.reserve: found \"5\""},
+    {"file", "tiers", HERE,
+     "{tiers: {free: {limits: [{rate: 1/h}]}, gold: {limits: [{rate: 2/h}]}}, rules: [{name: all, "
+     "group: tier, priority: -1, key: [user], limits: [{rate: 1/h}]}]}",
+     "user=a tier=free|user=a tier=free|user=b tier=free|user=a tier=gold|user=a|tier=free", "orl",
+     "allow:tier free:1|deny:tier free:1|allow:tier free:1|allow:tier gold:2|allow:all:1|"
+     "no_rule::0",
+     "{tiers: [free], rules: []}", 1, 9, "tiers: found a list; expected a mapping"},
+    {"tiers", "limits", HERE,
+     "{tiers: {t: {limits: [{rate: 1/h, " FW "}, {rate: 3/d, " FW "}]}}, rules: []}",
+     "user=a tier=t|user=a tier=t", "ow", "allow:1/h|deny:1/h",
+     "{tiers: {t: {limits: {}}}, rules: []}", 1, 22, "limits: found a mapping; expected a list"},
     {"file", "rules", HERE, LIMIT("rate: 1/h"), "user=a|user=a", "o", "allow|deny", "rules: 1", 1,
      8, "rules: found \"1\"; expected a list"},
     /* --- a rule --- */
@@ -301,6 +312,7 @@ static const struct {
     {"mode.soft", BAD("mode: {soft: {nonsense: 1}}")},
     {"mode.elastic", BAD("mode: {elastic: {nonsense: 1}}")},
     {"pools", "{pools: {p: {rate: 1/s, nonsense: 1}}, rules: []}"},
+    {"tiers", "{tiers: {t: {nonsense: 1}}, rules: []}"},
     {"class", BAD("class: nonsense")},
     {"consistency", BAD("consistency: nonsense")},
     {"scope", BAD("scope: nonsense")},
