@@ -28,6 +28,7 @@
  *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
  *     answer need not carry it, and nobody else can guess it.
  * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
+ *     Or it waits: then it is called off (V5 of reserve.h).
  */
 #include <string.h>
 
@@ -80,9 +81,11 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
                         uint32_t limit)
 {
     if (!item->undo) {
-        if (batch->operations[row] == OPERATION_CHECK &&
-            (item->part != POOL_NONE || item->from_peer))
-            batch->flags[row] |= LIMIT_MARK;
+        if (batch->operations[row] != OPERATION_CHECK ||
+            (item->part == POOL_NONE && !item->from_peer))
+            return;
+        batch->flags[row] |= LIMIT_MARK;
+        batch->marks[row] = (struct limit_mark){.place = 0}; /* a repeated lease charges none */
         return;
     }
     batch->costs[row] = item->gives;
@@ -225,6 +228,11 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
     else if (hold != RESERVE_SHARED && item->again == 0)
         shard->stats.undo_unknown++;
     item->elsewhere = known && term_compare(&what->term, &vnode->term) != 0;
+    const bool waited = item->part != POOL_NONE;
+    if (hold == RESERVE_UNKNOWN && shard->active_count > (waited ? 1 : 0)) {
+        const struct retry_key plain = reserve_key(&forward->retry, forward->ids[0]);
+        reserve_call_off(&shard->reserves, &plain, forward->attempt, shard->now_ns);
+    }
 }
 
 /* Looks the group up in the retry memory (D1). */
@@ -245,9 +253,24 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
         prepare_undo(shard, item, forward);
 }
 
+/* Whether its undo came first (V5 of reserve.h). */
+static bool called_off(const struct shard *shard, uint32_t index)
+{
+    const struct part *part = parts_at(shard, index);
+    const struct forward *forward = &part->forward;
+    if (!part->from_peer || (forward->flags & FORWARD_SEVERAL) == 0 || undoes(forward))
+        return false;
+    const struct retry_key key = reserve_key(&forward->retry, forward->ids[0]);
+    return reserve_called_off(&shard->reserves, &key, parts_attempt(shard, index), shard->now_ns);
+}
+
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
+    if (called_off(shard, index)) {
+        parts_free(shard, index);
+        return;
+    }
     run_before_repeated(shard, &part->forward, true, effects);
     if (decide_only_once(shard, &part->forward)) {
         const struct forward *forward = &part->forward;
@@ -502,8 +525,10 @@ static void revoke(struct shard *shard)
         struct batch_item *item = &batch->items[i];
         item->revoked = vnodes_quorum(shard, item->vnodes[0]) &&
                         shard->vnodes[item->vnodes[0]].role != ROLE_DECIDING;
-        for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++)
+        for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++) {
             batch->operations[row] = OPERATION_PEEK;
+            batch->flags[row] &= (uint8_t)~LIMIT_UNDO;
+        }
     }
 }
 

@@ -24,6 +24,7 @@
  *     none stays charged, but for what it denied itself and counts (count_denied); that holds when
  *     replies and undos are lost, and not when this node dies before they are acknowledged: then
  *     the charges stay until they drain. A charge meanwhile may make another request be denied.
+ *     A rule on trial that cannot be asked neither denies nor allows.
  * Q4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not undone.
  */
 #include <string.h>
@@ -33,6 +34,7 @@
 #include "node/policy/blocks.h"
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
+static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
@@ -131,6 +133,8 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
 {
     ASSERT(row->parts_left > 0);
     row->parts_left--;
+    if (rule != NULL && rule->shadow && answer->status != ANSWER_DECIDED)
+        return; /* it would have recorded something, and denies nothing */
     if (answer->status != ANSWER_DECIDED) {
         row->failure = answer->status;
         row->rule = rule;
@@ -361,7 +365,7 @@ uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct poli
 
 /* What of the part's charge is to be undone: all if the item was denied, what others did not grant
  * as well if it took at most so much. A denial that counts stays: that is what its rule says. */
-static bool owes_undo(const struct shard *shard, const struct row *row, const struct part *part)
+static bool owes_undo(struct shard *shard, const struct row *row, const struct part *part)
 {
     const bool several = (part->forward.flags & FORWARD_SEVERAL) != 0;
     if (!several || part->forward.operation != OPERATION_CHECK || part->stood_in)
@@ -370,7 +374,12 @@ static bool owes_undo(const struct shard *shard, const struct row *row, const st
         return part->answer.allowed && part->answer.granted > (row->allowed ? row->granted : 0);
     /* In doubt: it may have been charged, though the answer did not come in time. */
     const bool sent = part->sends > 0 || vnodes_quorum(shard, part->forward.vnode);
-    return sent && !row->allowed && shard->parts.used < SHARD_UNDO_PARTS_MAX;
+    if (!sent || row->allowed)
+        return false;
+    if (shard->parts.used < SHARD_UNDO_PARTS_MAX)
+        return true;
+    shard->stats.undo_lost++;
+    return false;
 }
 
 /* All parts of the item are answered. */

@@ -13,6 +13,7 @@ int reserve_init(struct reserve *reserve, const struct allocator *allocator,
     if (error != 0)
         return error;
     reserve->answers.choices = 2; /* then hardly any is lost before three quarters are full */
+    reserve->answers.keep_ms = RESERVE_KEEP_NS / 1000000;
     reserve->marks_max = sets * RESERVE_MARKS_PER_SET;
     reserve->places = alloc_array(allocator, (size_t)sets * RETRY_WAYS, sizeof *reserve->places);
     reserve->marks = alloc_array(allocator, reserve->marks_max, sizeof *reserve->marks);
@@ -77,6 +78,30 @@ enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry
     if (hold == RETRY_HELD_SHARED)
         return RESERVE_SHARED;
     return out->count == 0 ? RESERVE_UNKNOWN : RESERVE_ALONE; /* V4 */
+}
+
+/* Where the word of an undo that came too early is left: beside the part's answer, by attempt. */
+static struct retry_key key_of_word(const struct retry_key *key, uint16_t attempt)
+{
+    struct retry_key out = *key;
+    out.session ^= hash_mix64(UINT64_C(1) << 32 | attempt);
+    out.part |= RETRY_UNDO;
+    return out;
+}
+
+void reserve_call_off(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
+                      int64_t now_ns)
+{
+    const struct retry_key word = key_of_word(key, attempt);
+    (void)retry_remember(&reserve->answers, &word, attempt, false, 0, 0, now_ns);
+}
+
+bool reserve_called_off(const struct reserve *reserve, const struct retry_key *key,
+                        uint16_t attempt, int64_t now_ns)
+{
+    const struct retry_key word = key_of_word(key, attempt);
+    struct retry_memory_entry ignored;
+    return retry_look(&reserve->answers, &word, now_ns, &ignored);
 }
 
 void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,

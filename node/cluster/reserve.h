@@ -11,13 +11,17 @@
  *                               +-- told to other attempts too: they hold it, it stays
  *
  * The memory is a fixed table beside the one of ordinary answers, so that a flood of those does not
- * push out what may have to be undone. Marks are in a ring; the oldest are overwritten.
+ * push out what may have to be undone. Marks are in a ring; the oldest are overwritten. An undo
+ * comes when the slowest part has answered, or the caller's patience is over, and is repeated for a
+ * while, so it is kept for longer than ordinary answers.
  *
  * V1  What is given back was charged, and is given back once: only a known reservation is undone,
  *     and it is not known any more, or smaller, afterwards. So an undo may be repeated at will.
  * V2  What another attempt at the same request was told of as well stays for that one.
  * V3  An undo acts for its own attempt alone: one that was never told of a grant undoes nothing.
  * V4  What is not known any more (too long ago, no room) stays charged until it drains.
+ * V5  An undo may come before its charge was decided, which waits for the disk or a term. It leaves
+ *     word, and the charge is not made: nobody waits for it any more.
  */
 #ifndef NODE_CLUSTER_RESERVE_H
 #define NODE_CLUSTER_RESERVE_H
@@ -27,6 +31,8 @@
 #include "node/limit/engine.h"
 
 enum { RESERVE_MARKS_PER_SET = 8 };
+/* How long a reservation is known: while its request may wait for other parts, and be undone. */
+#define RESERVE_KEEP_NS INT64_C(15000000000)
 
 /* A part that was granted something. */
 struct reservation {
@@ -74,6 +80,12 @@ void reserve_note(struct reserve *reserve, const struct retry_key *key, uint16_t
 /* What an undo of `attempt` may do; except for UNKNOWN, the reservation. */
 enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry_key *key,
                                uint16_t attempt, int64_t now_ns, struct reservation *out);
+/* V5: an undo of `attempt` met nothing that is known. `key` is that of reserve_key, undo or not. */
+void reserve_call_off(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
+                      int64_t now_ns);
+/* Whether that was so: what the attempt still has waiting is not to be charged. */
+bool reserve_called_off(const struct reserve *reserve, const struct retry_key *key,
+                        uint16_t attempt, int64_t now_ns);
 /* The undo was done, and `keep` tokens stay. */
 void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                     uint64_t keep, int64_t now_ns);

@@ -2,7 +2,7 @@
  *
  * An entry's tag is a mix of session, sequence, item and part. Sessions are random 64-bit numbers
  * that their clients keep to themselves, so two callers do not meet in a tag by accident. The
- * time is kept in milliseconds modulo 2^32, which is ample for two seconds.
+ * time is kept in milliseconds modulo 2^32, which is ample for seconds.
  */
 #include "node/cluster/retry.h"
 
@@ -33,9 +33,10 @@ static uint32_t ms_of(int64_t now_ns)
     return (uint32_t)((uint64_t)now_ns / 1000000);
 }
 
-static bool young(const struct retry_memory_entry *entry, uint32_t now_ms)
+static bool young(const struct retry_memory *memory, const struct retry_memory_entry *entry,
+                  uint32_t now_ms)
 {
-    return entry->tag != 0 && now_ms - entry->at_ms <= RETRY_KEEP_NS / 1000000;
+    return entry->tag != 0 && now_ms - entry->at_ms <= memory->keep_ms;
 }
 
 int retry_init(struct retry_memory *memory, const struct allocator *allocator,
@@ -47,6 +48,7 @@ int retry_init(struct retry_memory *memory, const struct allocator *allocator,
     memory->key = *key;
     memory->sets = sets;
     memory->choices = 1;
+    memory->keep_ms = RETRY_KEEP_NS / 1000000;
     memory->entries = alloc_array(allocator, (size_t)sets * RETRY_WAYS, sizeof *memory->entries);
     return memory->entries == NULL ? TG_ENOMEM : 0;
 }
@@ -130,7 +132,7 @@ uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key
     const uint64_t tag = tag_of(memory, key);
     const uint32_t now_ms = ms_of(now_ns);
     struct retry_memory_entry *place = place_for(memory, tag, now_ms);
-    if (place->tag != tag && young(place, now_ms))
+    if (place->tag != tag && young(memory, place, now_ms))
         memory->dropped++;
     struct retry_memory_entry entry = {
         .tag = tag,
@@ -141,7 +143,7 @@ uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key
         .attempts = 1,
         .names = {attempt},
     };
-    if (place->tag == tag && young(place, now_ms))
+    if (place->tag == tag && young(memory, place, now_ms))
         keep_claims(place, &entry);
     *place = entry;
     return (uint32_t)(place - memory->entries);
@@ -154,7 +156,7 @@ static struct retry_memory_entry *find(const struct retry_memory *memory,
     for (uint32_t choice = 0; choice < memory->choices; choice++) {
         struct retry_memory_entry *set = set_of(memory, tag, choice);
         for (uint32_t i = 0; i < RETRY_WAYS; i++)
-            if (set[i].tag == tag && young(&set[i], ms_of(now_ns)))
+            if (set[i].tag == tag && young(memory, &set[i], ms_of(now_ns)))
                 return &set[i];
     }
     return NULL;

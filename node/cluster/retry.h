@@ -13,9 +13,9 @@
  *
  * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
  *
- * R1  An entry younger than RETRY_KEEP_NS is found, unless its set (or both its sets, where there
- * is a choice) took more than four newer ones in that time; such losses are counted. R2  Tokens
- * granted once and given back by n attempts are given back when the last of them does. R3  An
+ * R1  An entry younger than the memory keeps them is found, unless its set (or both its sets, where
+ * there is a choice) took more than four newer ones in that time; such losses are counted. R2
+ * Tokens granted once and given back by n attempts are given back when the last of them does. R3 An
  * attempt claims an answer once, however often it is told of it. Where there is no room for its
  * name, the tokens stay: too much is charged rather than too little.
  */
@@ -55,6 +55,8 @@ struct retry_memory {
     struct retry_memory_entry *entries; /* [sets][RETRY_WAYS] */
     uint32_t sets;
     uint32_t choices; /* sets that an entry may be in: 1, or 2 where none may be lost early */
+    uint32_t
+        keep_ms; /* how long entries are believed: RETRY_KEEP_NS, unless set after retry_init */
     struct hash_key key;
     uint64_t dropped; /* entries that made room while still young */
 };
@@ -71,14 +73,13 @@ uint16_t retry_attempt(uint64_t node, uint64_t ticket);
  * of that one claim this one. Returns the index of its entry. */
 uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                         bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
-/* True, and the entry, if `key` was answered within RETRY_KEEP_NS: `attempt` claims it. */
+/* True, and the entry, if `key` was answered and that is still known: `attempt` claims it. */
 bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                   int64_t now_ns, struct retry_memory_entry *out);
 /* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
-/* Whether `attempt` itself was told an answer to `key` within RETRY_KEEP_NS, or may have been (R3).
- */
+/* Whether `attempt` itself was told the answer to `key` that is known, or may have been (R3). */
 bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                 int64_t now_ns, struct retry_memory_entry *out);
 

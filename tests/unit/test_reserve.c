@@ -116,6 +116,36 @@ static void without_a_charge_or_marks_nothing_is_undone(void **state)
     assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
 }
 
+/* V5: an undo that met nothing is remembered for its own attempt alone, and beside a reservation.
+ */
+static void a_word_that_was_left_is_for_its_own_attempt(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    const struct retry_key key = key_of(7);
+    note(reserve, 7, 2, 1);
+    reserve_call_off(reserve, &key, 1, NOW_NS);
+    assert_true(reserve_called_off(reserve, &key, 1, NOW_NS + 1000 * MS_NS));
+    assert_false(reserve_called_off(reserve, &key, 2, NOW_NS + 1000 * MS_NS));
+    const struct retry_key other = key_of(8);
+    assert_false(reserve_called_off(reserve, &other, 1, NOW_NS + 1000 * MS_NS));
+    assert_int_equal(find(reserve, 7, 2, &what), RESERVE_ALONE);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+}
+
+/* A reservation is known for as long as its request may wait and be undone, and no longer. */
+static void a_reservation_is_known_while_its_request_may_wait(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    const struct retry_key key = key_of(0);
+    note(reserve, 0, 1, 1);
+    assert_int_equal(reserve_find(reserve, &key, 1, NOW_NS + RESERVE_KEEP_NS, &what),
+                     RESERVE_ALONE);
+    assert_int_equal(reserve_find(reserve, &key, 1, NOW_NS + RESERVE_KEEP_NS + MS_NS, &what),
+                     RESERVE_UNKNOWN);
+}
+
 /* With two sets to choose from, three quarters of the memory hold what was noted, all of it. */
 static void hardly_any_is_lost_before_it_is_nearly_full(void **state)
 {
@@ -193,6 +223,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_kept_can_be_undone_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_belongs_to_those_who_were_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_charge_or_marks_nothing_is_undone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_word_that_was_left_is_for_its_own_attempt, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_reservation_is_known_while_its_request_may_wait, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(hardly_any_is_lost_before_it_is_nearly_full, set_up,
                                         tear_down),

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 /* Three nodes; a key is decided by its owner alone. */
@@ -19,16 +20,16 @@ static int set_up_three(void **state)
     return 0;
 }
 
-struct request {
+struct question {
     char user[LAB_KEY_LEN]; /* decided by node 1 */
     char host[LAB_KEY_LEN]; /* by node 2 */
     const char *attributes[3];
 };
 
 /* Rules by-user and by-host; node 0 is asked, and decides neither. */
-static struct request request_of(struct lab *lab, const char *rules)
+static struct question request_of(struct lab *lab, const char *rules)
 {
-    struct request request;
+    struct question request;
     lab_rules(lab, rules);
     lab_attribute(lab, "by-user", "user", 1, request.user);
     lab_attribute(lab, "by-host", "host", 2, request.host);
@@ -53,7 +54,7 @@ static uint64_t send(struct lab *lab, uint8_t operation, uint64_t cost, const ch
     return lab_send(lab, 0, timeout_ms);
 }
 
-static struct wire_decision ask(struct lab *lab, const struct request *request, uint8_t operation,
+static struct wire_decision ask(struct lab *lab, const struct question *request, uint8_t operation,
                                 uint64_t cost)
 {
     const uint64_t seq = send(lab, operation, cost, request->user, request->host, 2000);
@@ -67,7 +68,7 @@ static uint64_t used(struct lab *lab, const char *attribute)
     return lab_answer(lab, send(lab, OPERATION_PEEK, 0, attribute, NULL, 2000), 0).used;
 }
 
-static void assert_used(struct lab *lab, const struct request *request, uint64_t user,
+static void assert_used(struct lab *lab, const struct question *request, uint64_t user,
                         uint64_t host)
 {
     assert_int_equal(used(lab, request->user), user);
@@ -94,7 +95,7 @@ static void a_denial_by_one_leaves_the_others_as_they_were(void **state)
         RULES(LIMITS("2/h", "fixed_window"), "consistency: quorum, " LIMITS("5/h", "sliding_log")),
     };
     for (uint32_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const struct request request = request_of(lab, rules[i]);
+        const struct question request = request_of(lab, rules[i]);
         lab_run(lab, 500 * LAB_MS); /* the plane of quorum is taken up */
         assert_true(ask(lab, &request, OPERATION_RESET, 0).allowed); /* a log is met twice */
         for (uint64_t n = 1; n <= 2; n++)
@@ -112,7 +113,7 @@ static void a_denial_by_one_leaves_the_others_as_they_were(void **state)
 static void the_answer_names_the_limit_that_decided(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("3/10s", "sliding_log"), LIMITS("2/h", "sliding_log")));
     assert_true(lab_text_is(ask(lab, &request, OPERATION_CHECK, 1).source->rule, "by-host"));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
@@ -130,7 +131,7 @@ static void the_answer_names_the_limit_that_decided(void **state)
 static void other_operations_go_to_all(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("3/h", "fixed_window"), LIMITS("9/h", "sliding_log")));
     const struct wire_decision peek = ask(lab, &request, OPERATION_PEEK, 2);
     assert_true(peek.allowed && peek.granted == 2);
@@ -149,7 +150,7 @@ static void other_operations_go_to_all(void **state)
 static void at_most_takes_what_the_least_of_them_has(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("10/h", "sliding_log"), LIMITS("3/h", "fixed_window")));
     const struct wire_decision peek = ask(lab, &request, OPERATION_PEEK | WIRE_AT_MOST, 20);
     assert_true(peek.allowed && peek.granted == 3);
@@ -166,7 +167,7 @@ static void at_most_takes_what_the_least_of_them_has(void **state)
 static void counted_denials_are_those_of_the_rule_that_counts(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES("count_denied: true, " LIMITS("1/h", "fixed_window"),
                               "count_denied: true, " LIMITS("9/h", "fixed_window")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
@@ -180,7 +181,7 @@ static void counted_denials_are_those_of_the_rule_that_counts(void **state)
 static void a_lease_is_undone_like_a_charge(void **state)
 {
     struct lab *lab = *state;
-    const struct request request = request_of(
+    const struct question request = request_of(
         lab, RULES("limits: [{algorithm: concurrency, count: 3}]", LIMITS("2/h", "sliding_log")));
     for (uint32_t i = 0; i < 2; i++)
         assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
@@ -194,7 +195,7 @@ static void a_lease_is_undone_like_a_charge(void **state)
 static void allow_and_block_act_before_limits(void **state)
 {
     struct lab *lab = *state;
-    const struct request request = request_of(
+    const struct question request = request_of(
         lab, "rules:\n"
              "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: sliding_log}]}\n"
              "- {name: no, match: {host: bad}, action: block}\n"
@@ -218,7 +219,7 @@ static void allow_and_block_act_before_limits(void **state)
 static void a_repetition_through_another_node_is_charged_once(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "token_bucket")));
     const char *const attributes[] = {request.user, request.host, NULL};
     const uint64_t first = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
@@ -245,7 +246,7 @@ static void a_repetition_through_another_node_is_charged_once(void **state)
 static void a_repetition_under_changed_rules_is_charged_once(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("5/h", "sliding_log"), LIMITS("9/h", "fixed_window")));
     const char *const attributes[] = {request.user, request.host, NULL};
     const uint64_t first = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
@@ -265,7 +266,7 @@ static void a_repetition_under_changed_rules_is_charged_once(void **state)
 static void what_is_in_doubt_is_undone(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("5/h", "sliding_log"), LIMITS("9/h", "fixed_window")));
     lab->drop_type = PEER_ANSWER;
     const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 250);
@@ -286,7 +287,7 @@ static void what_is_in_doubt_is_undone(void **state)
 static void lost_undos_are_sent_again_and_done_once(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "token_bucket"), LIMITS("9/h", "token_bucket")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
     const unsigned types[] = {PEER_FORWARD, PEER_ANSWER};
@@ -306,7 +307,7 @@ static void lost_undos_are_sent_again_and_done_once(void **state)
 static void what_a_dead_node_owes_stays_charged(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "sliding_log")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
     const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
@@ -329,7 +330,7 @@ static bool resign(struct lab *lab)
 static void who_stops_in_order_undoes_first(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "sliding_log")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
     lab->drop_type = PEER_FORWARD;
@@ -363,7 +364,7 @@ static bool waits_for_nothing(struct lab *lab, void *context)
 static void an_undo_that_meets_a_new_decider_takes_nothing(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "fixed_window"), LIMITS("9/h", "fixed_window")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
     const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
@@ -376,6 +377,125 @@ static void an_undo_that_meets_a_new_decider_takes_nothing(void **state)
     assert_int_equal(used(lab, request.host), 2);
     assert_int_equal(lab_stats(lab, 0).undone, 1);
     assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
+}
+
+/* The part of the request that was asked last and that shard `at` was to decide. */
+static struct forward forward_to(const struct lab *lab, uint32_t at)
+{
+    struct peer_record record;
+    assert_true(lab_said(lab, 0, at, PEER_FORWARD, &record) > 0);
+    return record.forward;
+}
+
+/* An undo may overtake its charge, which waits for the disk: then that is not made any more. */
+static void an_undo_calls_off_a_charge_that_still_waits(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("1/h", "fixed_window"), LIMITS("9/h", "fixed_window")));
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    const struct forward host = forward_to(lab, 2);
+    struct shard *shard = lab->shards[2].shard;
+    table_drop(shard->table, table_lookup(shard->table, host.ids[0]));
+    table_filter_add(shard->table, host.vnode, host.ids[0]);
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 150);
+    lab_run(lab, 300 * LAB_MS);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    assert_true(lab_stats(lab, 0).undone >= 1 && lab_stats(lab, 0).parts_waiting == 0);
+    shard_loaded(shard, lab->now_ns, host.vnode, host.ids[0], TG_ENOTFOUND, NULL, 0, &lab->effects);
+    lab_perform(lab, 2);
+    assert_int_equal(lab_stats(lab, 2).parts_waiting, 0);
+    assert_used(lab, &request, 1, 0);
+}
+
+/* A part that is not answered holds the others' charges for as long as the caller waits; that may
+ * be longer than an ordinary answer is remembered. */
+static void what_was_charged_long_ago_is_undone(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("5/h", "fixed_window"),
+                              "on_failure: closed, " LIMITS("9/h", "sliding_log")));
+    lab->large = true;
+    lab_stop(lab, 2);
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 4000);
+    lab_run(lab, 4100 * LAB_MS);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(used(lab, request.user), 0);
+    assert_int_equal(lab_stats(lab, 1).undo_unknown, 0);
+}
+
+/* And so may its answer be asked for: it is sent again until it is heard, and charged once. */
+static void an_answer_that_is_heard_late_was_charged_once(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("5/h", "fixed_window"), LIMITS("9/h", "sliding_log")));
+    lab->large = true;
+    lab->drop_type = PEER_ANSWER;
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 4000);
+    lab_run(lab, 3000 * LAB_MS);
+    lab->drop_type = 0;
+    lab_run(lab, 200 * LAB_MS);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    assert_used(lab, &request, 1, 1);
+}
+
+/* A rule on trial that cannot be asked denies nothing either. */
+static void a_rule_on_trial_that_cannot_be_asked_denies_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("5/h", "fixed_window"),
+                              "shadow: true, on_failure: closed, " LIMITS("9/h", "sliding_log")));
+    lab_stop(lab, 2);
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 200);
+    lab_run(lab, 300 * LAB_MS);
+    assert_int_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ALLOW);
+    const uint64_t alone = send(lab, OPERATION_CHECK, 1, request.host, NULL, 200);
+    lab_run(lab, 300 * LAB_MS);
+    assert_int_equal(lab_answer(lab, alone, 0).outcome, OUTCOME_ALLOW);
+    assert_int_equal(used(lab, request.user), 1);
+}
+
+/* What the table of shard `at` says of the part's first limit. */
+static uint64_t used_there(struct lab *lab, uint32_t at, const struct forward *forward)
+{
+    struct limit_decision decision;
+    engine_one(lab->shards[at].shard->table, forward->ids[0], forward->vnode, &forward->limits[0],
+               0, OPERATION_PEEK, LIMIT_LOADED, lab->now_ns, &decision);
+    return decision.used;
+}
+
+/* In the plane of quorum an undo that meets the end of its decider's term touches nothing there:
+ * the state is the next term's. */
+static void an_undo_changes_nothing_behind_the_end_of_a_term(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request = request_of(
+        lab, RULES(LIMITS("1/h", "fixed_window"),
+                   "consistency: quorum, on_failure: closed, " LIMITS("9/h", "fixed_window")));
+    lab_run(lab, 500 * LAB_MS);
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab->drop_type = PEER_FORWARD; /* the undo is late */
+    lab_run(lab, 20 * LAB_MS);
+    const struct forward host = forward_to(lab, 2);
+    assert_true((host.retry.part & RETRY_UNDO) != 0);
+    assert_int_equal(used_there(lab, 2, &host), 2);
+    const struct vnode *vnode = &lab->shards[2].shard->vnodes[host.vnode];
+    struct peer_vnode newer = {.vnode = host.vnode, .role = ROLE_DECIDING, .term = vnode->term};
+    newer.term.number++;
+    newer.term.writer = lab->shards[0].node;
+    newer.state = newer.term;
+    newer.flags = ENTRY_OPEN;
+    peer_put_forward(&lab->records, &host);
+    peer_put_vnode(&lab->records, PEER_OPENED, &newer);
+    lab_speak(lab, 0, 2);
+    assert_int_not_equal(lab_role(lab, 2, host.vnode), ROLE_DECIDING);
+    assert_int_equal(used_there(lab, 2, &host), 2);
 }
 
 int main(void)
@@ -395,6 +515,11 @@ int main(void)
         LAB_TEST(what_a_dead_node_owes_stays_charged, set_up_three),
         LAB_TEST(who_stops_in_order_undoes_first, set_up_three),
         LAB_TEST_THREE(an_undo_that_meets_a_new_decider_takes_nothing),
+        LAB_TEST(an_undo_calls_off_a_charge_that_still_waits, set_up_three),
+        LAB_TEST(what_was_charged_long_ago_is_undone, set_up_three),
+        LAB_TEST(an_answer_that_is_heard_late_was_charged_once, set_up_three),
+        LAB_TEST(a_rule_on_trial_that_cannot_be_asked_denies_nothing, set_up_three),
+        LAB_TEST_THREE(an_undo_changes_nothing_behind_the_end_of_a_term),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
