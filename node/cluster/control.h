@@ -186,6 +186,13 @@ bool control_departed(struct control *control, int64_t now_ns);
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects);
 
 /* What the node as a whole is asked by an operator, beside what control knows itself. */
+/* What a text of rules that came with a command has been compiled to. */
+struct control_compiled {
+    int error; /* 0, or that of policy_compile_zoned; TG_EBUSY: nobody had the time */
+    struct policy *policy;
+    struct policy_error place;
+};
+
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -195,7 +202,13 @@ struct control_report {
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     int64_t flush_lag_ns;           /* age of the oldest change not on disk, 0 = none */
     int64_t started_ns;
+    const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
 };
+
+/* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where
+ * there are many: the text, in the frame. The caller may then compile it, in a thread of its own,
+ * and have the frame answered with that. */
+bool control_admin_compiles(const void *frame, size_t len, const char **text, size_t *text_len);
 
 /* Answers an ADMIN frame. Returns the reply's length in `out` (never fails: errors are replies). */
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,

@@ -199,6 +199,27 @@ static void dispatch(struct answer_context *context)
         "pools.report, drain, leave or remove");
 }
 
+bool control_admin_compiles(const void *frame, size_t len, const char **text, size_t *text_len)
+{
+    static const char *const compiling[] = {"rules.validate", "rules.diff", "rules.apply"};
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
+    struct wire_admin admin;
+    const struct answer_context context = {.admin = &admin};
+    if (wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof compiling / sizeof *compiling; i++) {
+        if (admin.command.len != strlen(compiling[i]) ||
+            memcmp(admin.command.data, compiling[i], admin.command.len) != 0)
+            continue;
+        const struct settings_text found = control_read_text(&context, "text");
+        *text = found.data;
+        *text_len = found.len;
+        return found.data != NULL;
+    }
+    return false;
+}
+
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
                      const struct control_report *report, void *out, size_t capacity)
 {

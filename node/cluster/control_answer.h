@@ -49,6 +49,11 @@ bool answer_argument(const struct answer_context *context, const char *name,
  * in here, and answers how it stands. */
 void control_answer_edit(struct answer_context *context, struct control_edit_request *request);
 
+/* The rules of argument `text`, compiled, here or before; NULL after it was answered that they
+ * cannot be. The caller frees them. */
+struct policy *control_compile_argument(struct answer_context *context, const char *command,
+                                        struct settings_text *text);
+
 /* A field whose value is a time for people, in UTC. */
 void control_put_time(struct mp_writer *writer, const char *name, uint64_t ms);
 /* A text argument, data NULL if there is none; a number, false if there is none. */

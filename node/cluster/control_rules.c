@@ -42,34 +42,60 @@ void answer_rules(struct answer_context *context)
         put_rule(policy_rule_at(policy, i), context->writer);
 }
 
-void answer_validate(struct answer_context *context)
+static int compile(const struct answer_context *context, const struct settings_text *text,
+                   struct policy **policy, struct policy_error *error)
+{
+    const struct control_compiled *compiled = context->report->compiled;
+    if (compiled == NULL)
+        return policy_compile_zoned(text->data, text->len, context->control->allocator,
+                                    context->control->options.zones, policy, error);
+    *error = compiled->place;
+    if (compiled->error == 0)
+        *policy = policy_share(compiled->policy);
+    return compiled->error;
+}
+
+struct policy *control_compile_argument(struct answer_context *context, const char *command,
+                                        struct settings_text *text)
 {
     struct policy_error error;
-    struct policy *policy;
-    size_t len = 0;
-    struct mp_cursor cursor;
-    const char *text = answer_argument(context, "text", &cursor) ? mp_get_str(&cursor, &len) : NULL;
-    if (text == NULL) {
-        answer_error(context, TG_EINVALID, "rules.validate: expected {\"text\": rules as YAML}");
-        return;
+    struct policy *policy = NULL;
+    char sentence[WIRE_NAME_MAX + 64];
+    *text = control_read_text(context, "text");
+    if (text->data == NULL) {
+        (void)snprintf(sentence, sizeof sentence, "%s: expected {\"text\": rules as YAML}",
+                       command);
+        answer_error(context, TG_EINVALID, sentence);
+        return NULL;
     }
-    const int result = policy_compile_zoned(text, len, context->control->allocator,
-                                            context->control->options.zones, &policy, &error);
-    struct mp_writer *writer = context->writer;
+    const int result = compile(context, text, &policy, &error);
+    if (result == 0)
+        return policy;
+    if (result == TG_EBUSY) {
+        answer_error(context, TG_EBUSY, "other rules are being looked at; ask again");
+        return NULL;
+    }
     answer_begin(context);
-    if (result == 0) {
-        mp_put_map(writer, 3);
-        put_field_bool(writer, "ok", true);
-        put_field_uint(writer, "rules", policy_rule_count(policy));
-        put_field_hex(writer, "digest", policy_digest(policy));
-        policy_free(&policy);
+    mp_put_map(context->writer, 4);
+    put_field_bool(context->writer, "ok", false);
+    put_field_uint(context->writer, "line", error.line);
+    put_field_uint(context->writer, "column", error.column);
+    put_field_str(context->writer, "message", error.message);
+    return NULL;
+}
+
+void answer_validate(struct answer_context *context)
+{
+    struct settings_text text;
+    struct policy *policy = control_compile_argument(context, "rules.validate", &text);
+    if (policy == NULL)
         return;
-    }
-    mp_put_map(writer, 4);
-    put_field_bool(writer, "ok", false);
-    put_field_uint(writer, "line", error.line);
-    put_field_uint(writer, "column", error.column);
-    put_field_str(writer, "message", error.message);
+    answer_begin(context);
+    mp_put_map(context->writer, 3);
+    put_field_bool(context->writer, "ok", true);
+    put_field_uint(context->writer, "rules", policy_rule_count(policy));
+    put_field_hex(context->writer, "digest", policy_digest(policy));
+    policy_free(&policy);
 }
 
 /* The attributes of the question; false if it is not a map of texts within the bounds. */

@@ -205,28 +205,6 @@ void answer_rules_history(struct answer_context *context)
 
 /* ---- rules.diff, rules.without --------------------------------------------------------------- */
 
-/* The document of the command, compiled; NULL after it was answered that it cannot be. */
-static struct policy *compile_argument(struct answer_context *context, struct settings_text *text)
-{
-    struct policy_error error;
-    struct policy *policy = NULL;
-    *text = control_read_text(context, "text");
-    if (text->data == NULL) {
-        answer_error(context, TG_EINVALID, "expected {\"text\": rules as YAML}");
-        return NULL;
-    }
-    if (policy_compile_zoned(text->data, text->len, context->control->allocator,
-                             context->control->options.zones, &policy, &error) == 0)
-        return policy;
-    answer_begin(context);
-    mp_put_map(context->writer, 4);
-    put_field_bool(context->writer, "ok", false);
-    put_field_uint(context->writer, "line", error.line);
-    put_field_uint(context->writer, "column", error.column);
-    put_field_str(context->writer, "message", error.message);
-    return NULL;
-}
-
 static void put_names(struct mp_writer *writer, const char *name,
                       const struct policy_rule *const *rules, uint32_t count)
 {
@@ -258,7 +236,7 @@ void answer_rules_diff(struct answer_context *context)
     struct settings_entry newest = {.version = 0};
     struct mp_writer *writer = context->writer;
     const struct policy *mine = context->report->policy;
-    struct policy *other = compile_argument(context, &text);
+    struct policy *other = control_compile_argument(context, "rules.diff", &text);
     if (other == NULL)
         return;
     const bool known = control_rules_known(context->control, &newest);
@@ -392,7 +370,7 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
 void answer_rules_apply(struct answer_context *context)
 {
     struct settings_text text;
-    struct policy *policy = compile_argument(context, &text);
+    struct policy *policy = control_compile_argument(context, "rules.apply", &text);
     if (policy == NULL)
         return;
     policy_free(&policy);

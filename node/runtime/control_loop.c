@@ -6,7 +6,8 @@
  *
  * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
  * a configuration or an incarnation is durable before the frames that tell of it are sent, because
- * effects are carried out in their order.
+ * effects are carried out in their order. Rules are compiled elsewhere (compiler.h), for that may
+ * take longer than gossip can wait.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static void answer_admin(struct daemon *daemon, const struct letter *letter)
+static void answer_admin(struct daemon *daemon, const struct letter *letter,
+                         const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
     struct disk_stats disk;
@@ -124,11 +126,52 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter)
         .storage_failed_writes = disk.write_fails + disk.journal_fails,
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
+        .compiled = compiled,
     };
     const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
                                      daemon->reply, sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
                            letter->shard, letter->number, daemon->reply, len);
+}
+
+/* Answers what an operator asks, or has its rules compiled first. The letter's block is taken. */
+static void take_admin(struct daemon *daemon, const struct letter *letter)
+{
+    static const struct control_compiled busy = {.error = TG_EBUSY};
+    const char *text;
+    size_t len;
+    struct compiler_job *job;
+    if (!control_admin_compiles(letter->pointer, letter->len, &text, &len)) {
+        answer_admin(daemon, letter, NULL);
+        free(letter->pointer);
+        return;
+    }
+    if ((job = compiler_job_new(COMPILER_QUESTION, NULL, 0)) == NULL) {
+        answer_admin(daemon, letter, &busy);
+        free(letter->pointer);
+        return;
+    }
+    job->letter = *letter;
+    job->block = letter->pointer;
+    job->text = text;
+    job->len = len;
+    if (!compiler_ask(daemon->compiler, job)) {
+        answer_admin(daemon, letter, &busy);
+        compiler_job_free(&job);
+    }
+}
+
+static void read_compiled(struct daemon *daemon)
+{
+    struct compiler_job *job;
+    while ((job = compiler_take(daemon->compiler)) != NULL) {
+        const struct control_compiled compiled = {job->error, job->policy, job->place};
+        if (job->purpose == COMPILER_QUESTION)
+            answer_admin(daemon, &job->letter, &compiled);
+        else
+            rules_compiled(daemon, job);
+        compiler_job_free(&job);
+    }
 }
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -149,8 +192,7 @@ static void read_letters(struct daemon *daemon)
     while (mailbox_take(&daemon->mailbox, &letter)) {
         switch (letter.kind) {
         case LETTER_ADMIN:
-            answer_admin(daemon, &letter);
-            free(letter.pointer);
+            take_admin(daemon, &letter);
             break;
         case LETTER_CLOSED:
             control_suspect(daemon->control, letter.number);
@@ -328,6 +370,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static void turn(struct daemon *daemon)
 {
     read_letters(daemon);
+    read_compiled(daemon);
     const uint32_t frames = read_gossip(daemon);
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
     carry_out(daemon);
@@ -376,7 +419,11 @@ int control_loop_open(struct daemon *daemon)
         ok = uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0 &&
              uv_signal_start(&daemon->signals[i], on_signal, numbers[i]) == 0;
     }
-    return ok ? mailbox_init(&daemon->mailbox, &daemon->wake) : TG_EIO;
+    const struct compiler_options compiling = rules_compiler_options(daemon);
+    if (!ok)
+        return TG_EIO;
+    const int error = mailbox_init(&daemon->mailbox, &daemon->wake);
+    return error != 0 ? error : compiler_new(&compiling, &daemon->compiler);
 }
 
 static void close_handle(uv_handle_t *handle, void *context)

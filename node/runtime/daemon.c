@@ -503,6 +503,7 @@ static void stop(struct daemon *daemon)
         socket_close(&daemon->clients[i]);
         socket_close(&daemon->peers[i]);
     }
+    compiler_free(&daemon->compiler);
     if (daemon->mailbox.letters != NULL)
         control_loop_close(daemon);
     control_free(&daemon->control);
@@ -512,6 +513,7 @@ static void stop(struct daemon *daemon)
     store_close(&daemon->store);
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
+    policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon->items);
     effects_fini(&daemon->effects);
@@ -531,6 +533,7 @@ int daemon_check(const struct config *config)
         (void)fprintf(stderr, "tidegated: %s\n", error);
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
+    policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon);
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;

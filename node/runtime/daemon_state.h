@@ -12,6 +12,7 @@
 #include "node/cluster/control.h"
 #include "node/cluster/register.h"
 #include "node/runtime/clock.h"
+#include "node/runtime/compiler.h"
 #include "node/runtime/config.h"
 #include "node/runtime/daemon.h"
 #include "node/runtime/disk.h"
@@ -50,11 +51,15 @@ struct daemon {
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;
-    struct policy *rules;  /* the rules in force, without blocks, or NULL */
-    struct policy *policy; /* the same with the blocks in force, or NULL */
-    char *rules_text;      /* what the rules file held when it was read last, or NULL */
+    struct policy *rules;      /* the rules in force, without blocks, or NULL */
+    struct policy *policy;     /* the same with the blocks in force, or NULL */
+    struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
+    char *rules_text;          /* what the rules file held when it was read last, or NULL */
     size_t rules_len;
+    uint64_t
+        rules_judged; /* version of the settings' rules that were put in force or refused last */
     struct rules_wish rules_wish;
+    struct compiler *compiler;
     struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */
     struct disk *disk;
     struct shard_loop *shards[CONFIG_SHARDS_MAX];
@@ -105,7 +110,12 @@ MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
 void rules_spread(struct daemon *daemon);
 /* After every event: puts new rules of the settings in force, seeds them, tells how edits ended. */
 void rules_look(struct daemon *daemon);
-/* SIGHUP: applies the rules file to the settings. */
+/* SIGHUP: has the rules file compiled, to be applied to the settings then. */
 void rules_reload(struct daemon *daemon);
+/* Takes what the compiler was asked for by this file: rules to be in force, or those of the file.
+ * The job stays the caller's. */
+void rules_compiled(struct daemon *daemon, struct compiler_job *job);
+/* How everything of a daemon's is compiled. */
+struct compiler_options rules_compiler_options(struct daemon *daemon);
 
 #endif

@@ -4,7 +4,7 @@
  *            settings without rules --> the file becomes their first version (RULES_SEEDED)
  *            settings with other rules --> these are in force, and a warning says so, once
  *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
- *   settings changed --> compiled once, shared by all shards, swapped
+ *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
  *
  * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
  * can only be those of a newer release, for a node compiles what it proposes; status shows them. I2
@@ -25,7 +25,11 @@
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
 
-enum { RULES_LEN_MAX = SETTINGS_VALUE_LEN_MAX, SEED_PAUSE_MS = 1000, NAME_SHOWN = 80 };
+enum {
+    RULES_LEN_MAX = SETTINGS_VALUE_LEN_MAX,
+    SEED_PAUSE_MS = 1000,
+    ERROR_LEN = 16 * CONFIG_ERROR_LEN
+};
 
 static_assert((int)RULES_LEN_MAX <= (int)POLICY_FILE_LEN_MAX, "what is kept can be compiled");
 
@@ -51,41 +55,72 @@ static char *read_file(const char *path, size_t *len, char *error, size_t capaci
     return NULL;
 }
 
-/* Compiles the file; its text is kept, the policy is the caller's. */
-static int read_rules(struct daemon *daemon, struct policy **policy, char *error, size_t capacity)
+static void wake(void *context)
 {
-    const char *path = daemon->config->rules;
-    struct policy_error place;
+    struct daemon *daemon = context;
+    (void)uv_async_send(&daemon->wake);
+}
+
+struct compiler_options rules_compiler_options(struct daemon *daemon)
+{
+    return (struct compiler_options){
+        .allocator = alloc_heap(), .zones = zones_system(), .wake = wake, .context = daemon};
+}
+
+/* Reads the file into a job that is to compile it; NULL with a sentence. */
+static struct compiler_job *read_rules(const struct daemon *daemon, char *error, size_t capacity)
+{
     size_t len;
-    char *text = read_file(path, &len, error, capacity);
+    char *text = read_file(daemon->config->rules, &len, error, capacity);
     if (text == NULL)
-        return TG_EINVALID;
-    const int result =
-        policy_compile_zoned(text, len, alloc_heap(), zones_system(), policy, &place);
-    if (result != 0) {
-        (void)snprintf(error, capacity, "%s:%u:%u: %s", path, place.line, place.column,
-                       place.message);
+        return NULL;
+    struct compiler_job *job = compiler_job_new(COMPILER_FILE, NULL, 0);
+    if (job == NULL) {
+        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
         free(text);
-        return result;
+        return NULL;
+    }
+    job->block = text;
+    job->text = text;
+    job->len = len;
+    return job;
+}
+
+/* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
+static int take_file(struct daemon *daemon, struct compiler_job *job, char *error, size_t capacity)
+{
+    if (job->error != 0) {
+        (void)snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules, job->place.line,
+                       job->place.column, job->place.message);
+        return job->error;
     }
     free(daemon->rules_text);
-    daemon->rules_text = text;
-    daemon->rules_len = len;
+    daemon->rules_text = job->block;
+    daemon->rules_len = job->len;
+    job->block = NULL;
+    policy_free(&daemon->rules_file);
+    daemon->rules_file = job->policy;
+    job->policy = NULL;
     return 0;
 }
 
 int rules_load(struct daemon *daemon, char *error, size_t capacity)
 {
-    struct policy *policy;
+    const struct compiler_options compiling = rules_compiler_options(daemon);
     if (daemon->config->rules[0] == '\0')
         return 0;
-    const int result = read_rules(daemon, &policy, error, capacity);
+    struct compiler_job *job = read_rules(daemon, error, capacity);
+    if (job == NULL)
+        return TG_EINVALID;
+    compiler_do(&compiling, job);
+    const int result = take_file(daemon, job, error, capacity);
+    compiler_job_free(&job);
     if (result != 0)
         return result;
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
-    daemon->rules = policy;
-    daemon->policy = policy_share(policy);
+    daemon->rules = policy_share(daemon->rules_file);
+    daemon->policy = policy_share(daemon->rules_file);
     return 0;
 }
 
@@ -151,28 +186,55 @@ static void join_blocks(struct daemon *daemon)
     rules_spread(daemon);
 }
 
-static void put_in_force(struct daemon *daemon, const struct settings_entry *rules)
+/* Those before stay (I1). */
+static void refuse(struct daemon *daemon, uint64_t version, const char *why)
 {
-    struct policy_error place;
-    struct policy *policy;
-    char why[sizeof place.message + 64];
-    const unsigned version = settings_version_shown(rules->version);
-    if (policy_compile_zoned(rules->value.data, rules->value.len, alloc_heap(), zones_system(),
-                             &policy, &place) != 0) {
-        (void)snprintf(why, sizeof why, "line %u, column %u: %s", place.line, place.column,
-                       place.message);
-        log_printf(daemon->log, LOG_LEVEL_ERROR,
-                   "rules of version %u cannot be put in force here, those before them stay: %s",
-                   version, why);
-        control_rules_refused(daemon->control, rules->version, why); /* I1 */
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "rules of version %u cannot be put in force here, those before them stay: %s",
+               settings_version_shown(version), why);
+    control_rules_refused(daemon->control, version, why);
+}
+
+static void put_in_force(struct daemon *daemon, struct compiler_job *job)
+{
+    char why[sizeof job->place.message + 64];
+    daemon->rules_judged = job->version;
+    if (job->error != 0) {
+        (void)snprintf(why, sizeof why, "line %u, column %u: %s", job->place.line,
+                       job->place.column, job->place.message);
+        refuse(daemon, job->version, why);
         return;
     }
     policy_free(&daemon->rules);
-    daemon->rules = policy;
+    daemon->rules = job->policy;
+    job->policy = NULL;
     join_blocks(daemon);
-    control_rules(daemon->control, rules->version, policy_digest(policy));
-    log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %.*s are in force: %zu",
-               version, (int)rules->author.len, rules->author.data, policy_rule_count(policy));
+    control_rules(daemon->control, job->version, policy_digest(daemon->rules));
+    log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %s are in force: %zu",
+               settings_version_shown(job->version), job->author, policy_rule_count(daemon->rules));
+}
+
+/* Has the rules compiled, to be put in force then: at once, as long as nobody is served. */
+static void compile(struct daemon *daemon, const struct settings_entry *rules)
+{
+    const struct compiler_options compiling = rules_compiler_options(daemon);
+    struct compiler_job *job =
+        compiler_job_new(COMPILER_RULES, rules->value.data, rules->value.len);
+    if (job == NULL) {
+        refuse(daemon, rules->version, "out of memory");
+        return;
+    }
+    job->version = rules->version;
+    (void)snprintf(job->author, sizeof job->author, "%.*s", (int)rules->author.len,
+                   rules->author.data);
+    if (daemon->ready_told) {
+        const bool taken = compiler_ask(daemon->compiler, job);
+        ASSERT(taken); /* P2 of compiler.h */
+        return;
+    }
+    compiler_do(&compiling, job);
+    put_in_force(daemon, job);
+    compiler_job_free(&job);
 }
 
 /* ---- the file and the settings --------------------------------------------------------------- */
@@ -186,16 +248,12 @@ static bool is_file(const struct daemon *daemon, const struct settings_entry *ru
 /* Says once that the file is not what is in force. */
 static void compare_file(struct daemon *daemon, const struct settings_entry *rules)
 {
-    struct policy_error place;
-    struct policy *file;
+    const struct policy *file = daemon->rules_file;
     const struct policy *mine = daemon->rules != NULL ? daemon->rules : policy_empty();
-    daemon->rules_wish.compared = true;
-    if (is_file(daemon, rules) ||
-        policy_compile_zoned(daemon->rules_text, daemon->rules_len, alloc_heap(), zones_system(),
-                             &file, &place) != 0)
-        return;
     struct policy_diff diff = {.rules = {NULL, NULL, NULL}};
-    if (policy_digest(file) != policy_digest(mine) &&
+    ASSERT(file != NULL); /* it is kept until it was compared */
+    daemon->rules_wish.compared = true;
+    if (!is_file(daemon, rules) && policy_digest(file) != policy_digest(mine) &&
         policy_compare(mine, file, alloc_heap(), 0, &diff) == 0)
         log_printf(daemon->log, LOG_LEVEL_WARN,
                    "in force are the cluster's rules, version %u by %.*s, not those of %s, which "
@@ -204,7 +262,7 @@ static void compare_file(struct daemon *daemon, const struct settings_entry *rul
                    settings_version_shown(rules->version), (int)rules->author.len,
                    rules->author.data, daemon->config->rules, diff.counts[POLICY_ADDED],
                    diff.counts[POLICY_REMOVED], diff.counts[POLICY_CHANGED]);
-    policy_free(&file);
+    policy_free(&daemon->rules_file);
 }
 
 /* Has the settings changed to what the file holds. */
@@ -229,19 +287,40 @@ static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
 
 void rules_reload(struct daemon *daemon)
 {
-    char error[CONFIG_ERROR_LEN * 4];
-    struct policy *policy = NULL;
+    char error[ERROR_LEN];
     if (daemon->config->rules[0] == '\0')
         return;
-    if (read_rules(daemon, &policy, error, sizeof error) != 0) {
+    struct compiler_job *job = read_rules(daemon, error, sizeof error);
+    if (job == NULL) {
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
         return;
     }
-    policy_free(&policy);
-    const int result = wish(daemon, SETTINGS_ANY, "SIGHUP");
+    const bool taken = compiler_ask(daemon->compiler, job);
+    ASSERT(taken); /* P2 of compiler.h */
+}
+
+static void reload(struct daemon *daemon, struct compiler_job *job)
+{
+    char error[ERROR_LEN];
+    int result = take_file(daemon, job, error, sizeof error);
+    if (result != 0) {
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        return;
+    }
+    if (daemon->rules_wish.compared)
+        policy_free(&daemon->rules_file);
+    result = wish(daemon, SETTINGS_ANY, "SIGHUP");
     daemon->rules_wish.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
     if (result != 0)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error_message(result));
+}
+
+void rules_compiled(struct daemon *daemon, struct compiler_job *job)
+{
+    if (job->purpose == COMPILER_RULES)
+        put_in_force(daemon, job);
+    else
+        reload(daemon, job);
 }
 
 /* Tells how an edit of the file's ended. */
@@ -272,7 +351,7 @@ void rules_look(struct daemon *daemon)
     if (daemon->shard_count > 0 && control_blocks_due(daemon->control))
         join_blocks(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
-        put_in_force(daemon, &rules);
+        compile(daemon, &rules);
     if (wanted->state != RULES_IDLE) {
         look_at_wish(daemon);
         return;
@@ -281,8 +360,9 @@ void rules_look(struct daemon *daemon)
         clock_now_ns(&daemon->clock) - wanted->asked_ns < (int64_t)SEED_PAUSE_MS * 1000000 ||
         !control_settings_known(daemon->control))
         return;
-    if (control_rules_known(daemon->control, &rules))
+    const bool known = control_rules_known(daemon->control, &rules);
+    if (known && rules.version == daemon->rules_judged)
         compare_file(daemon, &rules);
-    else if (wish(daemon, 0, "the rules file, at the first start") == 0)
+    else if (!known && wish(daemon, 0, "the rules file, at the first start") == 0)
         wanted->state = RULES_SEEDED;
 }

@@ -3,10 +3,11 @@
 import random
 import signal
 import threading
+import time
 
 import pytest
 
-from harness import Cluster, Command, wait_for
+from harness import Cluster, Command, scaled, wait_for
 
 RULES = """\
 unmatched: allow
@@ -241,3 +242,103 @@ def test_a_kill_of_all_keeps_it_and_sighup_applies_the_file(settled, tmp_path):
     settled[0].signal(signal.SIGHUP)
     wait_for(lambda: all(node.admin("rules.show")["author"] == "file" for node in settled), 5, "the file is applied")
     assert settled[1].admin("rules.show")["text"] == (settled.folder / "rules.yaml").read_text()
+
+
+MANY = 10_000
+
+
+def many_rules(pay):
+    rules = "".join(f"- {{name: r{number}, match: {{api: /v1/t{number}/*}}, key: [user], limits: [{{rate: 5/h}}]}}\n"
+                    for number in range(MANY - 1))
+    return f"rules:\n- {{name: pay, match: {{api: /pay}}, key: [user], limits: [{{rate: {pay}/24h}}]}}\n{rules}"
+
+
+def heavy_rules():
+    """Rules that take long for the bytes they are: what they match is written once."""
+    values = ", ".join(f"/v1/some/path/{number}/*" for number in range(20))
+    head = f"- {{name: r0, match: &m {{api: [{values}], path: [{values}]}}, key: [user], limits: &l [{{rate: 5/h}}]}}\n"
+    return "rules:\n" + head + "".join(f"- {{name: r{number}, match: *m, key: [user], limits: *l}}\n"
+                                       for number in range(1, MANY))
+
+
+# Ten thousand rules are in force on all nodes within two seconds; decisions go on meanwhile, each by the old rules or
+# by the new ones, and nobody takes anybody for dead.
+def test_ten_thousand_rules_are_applied_while_all_goes_on(settled, tmp_path):
+    def members():
+        return [{member["name"]: (member["state"], member["incarnation"]) for member in node.admin("members")}
+                for node in settled]
+
+    path = tmp_path / "rules.yaml"
+    path.write_text(text(pay=50))
+    assert tidegate(settled[0], "rules", "apply", str(path), "--yes").code == 0
+    wait_for(lambda: in_force(settled, newest(settled)), 2, "all have the rules before")
+    before, stop = members(), threading.Event()
+    strange, gaps, counts = [], [0.0] * 3, [{50: 0, 51: 0} for _ in settled]
+
+    def ask(number):
+        with settled.client(number) as client:
+            last = time.monotonic()
+            while not stop.is_set():
+                answer = client.rules({"api": "/pay", "user": fresh()})
+                gaps[number] = max(gaps[number], time.monotonic() - last)
+                last = time.monotonic()
+                if answer.rule == "pay" and answer.limit in (50, 51) and answer.allowed:
+                    counts[number][answer.limit] += 1
+                else:
+                    strange.append(answer)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: all(count[50] > 50 for count in counts), 10, "the old rules are asked everywhere")
+        path.write_text(many_rules(51))
+        done = tidegate(settled[1], "rules", "apply", str(path), "--yes", "-o", "json")
+        assert done.code == 0, done
+        wait_for(lambda: in_force(settled, done.rows[0]["version"]), 2, "all nodes have 10,000 rules", 0.02)
+        wait_for(lambda: all(count[51] > 50 for count in counts), 5, "the new rules are asked everywhere")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not strange, strange[:3]
+    assert max(gaps) < scaled(1), gaps
+    assert members() == before
+    assert settled[2].status()["rules"]["count"] == MANY
+
+
+# While rules are compiled the node's control goes on: it answers others many times, where they are asked about, and
+# where they come from another node to be put in force.
+def test_rules_that_take_long_to_compile_keep_nobody_waiting(settled, tmp_path):
+    document, answered = {"text": heavy_rules()}, {}
+
+    def validate():
+        with settled[0].client(attempt_s=60, deadline_s=60) as client:
+            answered.update(client.admin("rules.validate", document))
+
+    others = 0
+    thread = threading.Thread(target=validate)
+    with settled[0].client() as client:
+        client.admin("status")
+        thread.start()
+        while thread.is_alive():
+            client.admin("status")
+            others += thread.is_alive()
+        thread.join()
+    assert answered["ok"] and answered["rules"] == MANY, answered
+    assert others >= 10
+
+    path = tmp_path / "heavy.yaml"
+    path.write_text(document["text"])
+    number, between = newest(settled) + 1, 0
+    thread = threading.Thread(target=tidegate, args=(settled[0], "rules", "apply", str(path), "--yes"))
+    thread.start()
+    with settled[2].client() as client:
+        def applied():
+            nonlocal between
+            status = client.admin("status")
+            between += status["settings"]["version"] >= number > status["rules"]["version"]
+            return status["rules"]["version"] >= number
+        wait_for(applied, 10, "the rules are in force at another node", 0)
+    thread.join()
+    assert between >= 3

@@ -36,11 +36,16 @@ static const char rules_b[] = "rules:\n"
                               "    key: [user]\n"
                               "    limits: [{rate: 8/h}]\n";
 
+static const char rules_c[] = "rules: [{name: c, key: [user], limits: [{rate: 5/h}]}]";
+
 struct answer {
     uint8_t frame[FRAME_LEN];
     struct mp_token tokens[TOKENS_MAX];
     struct wire_admin_reply reply;
     const struct policy *policy;
+    const struct control_compiled *compiled; /* of the next questions, or NULL */
+    const char *to_compile;                  /* of the last one, as control_admin_compiles said */
+    size_t to_compile_len;
 };
 
 /* An argument: a text, or a number where it is NULL. */
@@ -64,6 +69,7 @@ static void ask(struct net *net, const char *command, const struct pair *pairs,
         .policy = answer->policy != NULL ? answer->policy : policy_empty(),
         .storage = "lmdb",
         .storage_ok = true,
+        .compiled = answer->compiled,
     };
     while (pairs != NULL && pairs[count].name != NULL)
         count++;
@@ -78,6 +84,9 @@ static void ask(struct net *net, const char *command, const struct pair *pairs,
             mp_put_uint(&writer, pairs[i].number);
     }
     assert_false(writer.failed);
+    answer->to_compile = NULL;
+    if (!control_admin_compiles(frame, writer.len, &answer->to_compile, &answer->to_compile_len))
+        answer->to_compile_len = 0;
     const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
                                      answer->frame, sizeof answer->frame);
     assert_int_equal(wire_decode_admin_reply(answer->frame, len, answer->tokens, TOKENS_MAX,
@@ -341,11 +350,47 @@ static void rules_that_are_not_in_force_are_shown(void **state)
     net_free(net);
 }
 
+/* Whoever runs the node may compile a command's rules before it is answered: it is told which text,
+ * and its result is what the answer says, an error with its place and a want of time included. */
+static void rules_compiled_beforehand_are_taken(void **state)
+{
+    static const char *const commands[] = {"rules.validate", "rules.diff", "rules.apply"};
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    struct policy_error error;
+    struct control_compiled compiled = {.error = TG_EBUSY};
+    const struct pair pairs[] = {
+        {"id", ID_A, 0}, {"author", "ada", 0}, {"text", rules_a, 0}, {NULL, NULL, 0}};
+    answer.compiled = &compiled;
+    for (size_t i = 0; i < 3; i++) {
+        compiled = (struct control_compiled){.error = TG_EBUSY};
+        ask(net, commands[i], pairs, &answer);
+        assert_refused(&answer, TG_EBUSY, "ask again");
+        assert_int_equal(answer.to_compile_len, strlen(rules_a));
+        compiled = (struct control_compiled){.error = TG_EINVALID,
+                                             .place = {.line = 3, .column = 9, .message = "no"}};
+        ask(net, commands[i], pairs, &answer);
+        assert_true(!true_of(&answer, "ok") && number_of(&answer, "column") == 9);
+    }
+    compiled = (struct control_compiled){.error = 0};
+    assert_int_equal(
+        policy_compile(rules_c, strlen(rules_c), alloc_heap(), &compiled.policy, &error), 0);
+    ask(net, "rules.validate", pairs, &answer);
+    assert_int_equal(number_of(&answer, "rules"), 1); /* of what was compiled, as if it were that */
+    ask(net, "rules.history", pairs, &answer);
+    assert_null(answer.to_compile);
+    policy_free(&compiled.policy);
+    answer.compiled = NULL;
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_applied_is_shown_listed_and_compared),
         cmocka_unit_test(what_cannot_be_applied_is_refused),
+        cmocka_unit_test(rules_compiled_beforehand_are_taken),
         cmocka_unit_test(a_document_without_one_rule_is_given),
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),

@@ -42,6 +42,7 @@ static int teardown(void **state)
 
     policy_free(&f->daemon->rules);
     policy_free(&f->daemon->policy);
+    policy_free(&f->daemon->rules_file);
     free(f->daemon->rules_text);
     free(f->daemon);
     (void)unlink(f->config.rules);

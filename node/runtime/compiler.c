@@ -1,0 +1,246 @@
+/* compiler.c - see compiler.h: jobs under a mutex, one thread that works them off. */
+#include "node/runtime/compiler.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+struct job_list {
+    struct compiler_job *first;
+    struct compiler_job **end; /* where the next one is to be written */
+};
+
+struct compiler {
+    struct compiler_options options;
+    pthread_t thread;
+    pthread_mutex_t lock; /* for all but `last` */
+    pthread_cond_t work;
+    struct job_list waiting[COMPILER_PURPOSES];
+    struct job_list done;
+    uint32_t questions; /* with the compiler (P2) */
+    bool stopping;
+    struct compiler_job *last; /* the thread's own: what was compiled without an error (P4) */
+};
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+struct compiler_job *compiler_job_new(enum compiler_purpose purpose, const char *text, size_t len)
+{
+    struct compiler_job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return NULL;
+    job->purpose = purpose;
+    if (text == NULL)
+        return job;
+    job->block = malloc(len > 0 ? len : 1);
+    if (job->block == NULL) {
+        free(job);
+        return NULL;
+    }
+    memcpy(job->block, text, len);
+    job->text = job->block;
+    job->len = len;
+    return job;
+}
+
+void compiler_job_free(struct compiler_job **pointer)
+{
+    struct compiler_job *job = *pointer;
+    *pointer = NULL;
+    if (job == NULL)
+        return;
+    policy_free(&job->policy);
+    free(job->block);
+    free(job);
+}
+
+static void list_init(struct job_list *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+}
+
+static void list_put(struct job_list *list, struct compiler_job *job)
+{
+    job->next = NULL;
+    *list->end = job;
+    list->end = &job->next;
+}
+
+static struct compiler_job *list_take(struct job_list *list)
+{
+    struct compiler_job *job = list->first;
+    if (job == NULL)
+        return NULL;
+    list->first = job->next;
+    if (list->first == NULL)
+        list->end = &list->first;
+    job->next = NULL;
+    return job;
+}
+
+static void list_free(struct job_list *list)
+{
+    struct compiler_job *job;
+    while ((job = list_take(list)) != NULL)
+        compiler_job_free(&job);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+void compiler_do(const struct compiler_options *options, struct compiler_job *job)
+{
+    job->error = policy_compile_zoned(job->text, job->len, options->allocator, options->zones,
+                                      &job->policy, &job->place);
+}
+
+static bool is_last(const struct compiler *compiler, const struct compiler_job *job)
+{
+    const struct compiler_job *last = compiler->last;
+    return last != NULL && last->len == job->len && memcmp(last->text, job->text, job->len) == 0;
+}
+
+/* Keeps what was compiled for whoever comes with the same text. */
+static void remember(struct compiler *compiler, const struct compiler_job *job)
+{
+    struct compiler_job *copy = compiler_job_new(job->purpose, job->text, job->len);
+    if (copy == NULL)
+        return;
+    copy->policy = policy_share(job->policy);
+    compiler_job_free(&compiler->last);
+    compiler->last = copy;
+}
+
+static void compile(struct compiler *compiler, struct compiler_job *job)
+{
+    if (is_last(compiler, job)) {
+        job->error = 0;
+        job->policy = policy_share(compiler->last->policy);
+        return;
+    }
+    compiler_do(&compiler->options, job);
+    if (job->error == 0)
+        remember(compiler, job);
+}
+
+/* The next job by P3, or NULL to end; waits for either. The lock is held. */
+static struct compiler_job *next_job(struct compiler *compiler)
+{
+    for (;;) {
+        if (compiler->stopping)
+            return NULL;
+        for (uint32_t i = 0; i < COMPILER_PURPOSES; i++) {
+            struct compiler_job *job = list_take(&compiler->waiting[i]);
+            if (job != NULL)
+                return job;
+        }
+        (void)pthread_cond_wait(&compiler->work, &compiler->lock);
+    }
+}
+
+static void *run(void *context)
+{
+    struct compiler *compiler = context;
+    struct compiler_job *job;
+    (void)pthread_mutex_lock(&compiler->lock);
+    while ((job = next_job(compiler)) != NULL) {
+        (void)pthread_mutex_unlock(&compiler->lock);
+        compile(compiler, job);
+        (void)pthread_mutex_lock(&compiler->lock);
+        list_put(&compiler->done, job);
+        compiler->options.wake(compiler->options.context);
+    }
+    (void)pthread_mutex_unlock(&compiler->lock);
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Signals are for the main thread's loop. */
+static int start_thread(struct compiler *compiler)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int result = pthread_create(&compiler->thread, NULL, run, compiler);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
+}
+
+int compiler_new(const struct compiler_options *options, struct compiler **out)
+{
+    *out = NULL;
+    struct compiler *compiler = calloc(1, sizeof *compiler);
+    if (compiler == NULL)
+        return TG_ENOMEM;
+    compiler->options = *options;
+    for (uint32_t i = 0; i < COMPILER_PURPOSES; i++)
+        list_init(&compiler->waiting[i]);
+    list_init(&compiler->done);
+    const bool locked = pthread_mutex_init(&compiler->lock, NULL) == 0;
+    const bool waits = locked && pthread_cond_init(&compiler->work, NULL) == 0;
+    if (waits && start_thread(compiler) == 0) {
+        *out = compiler;
+        return 0;
+    }
+    if (waits)
+        (void)pthread_cond_destroy(&compiler->work);
+    if (locked)
+        (void)pthread_mutex_destroy(&compiler->lock);
+    free(compiler);
+    return TG_ENOMEM;
+}
+
+void compiler_free(struct compiler **pointer)
+{
+    struct compiler *compiler = *pointer;
+    *pointer = NULL;
+    if (compiler == NULL)
+        return;
+    (void)pthread_mutex_lock(&compiler->lock);
+    compiler->stopping = true;
+    (void)pthread_cond_signal(&compiler->work);
+    (void)pthread_mutex_unlock(&compiler->lock);
+    (void)pthread_join(compiler->thread, NULL);
+    for (uint32_t i = 0; i < COMPILER_PURPOSES; i++)
+        list_free(&compiler->waiting[i]);
+    list_free(&compiler->done);
+    compiler_job_free(&compiler->last);
+    (void)pthread_cond_destroy(&compiler->work);
+    (void)pthread_mutex_destroy(&compiler->lock);
+    free(compiler);
+}
+
+/* ---- the loop's side ------------------------------------------------------------------------- */
+
+bool compiler_ask(struct compiler *compiler, struct compiler_job *job)
+{
+    struct compiler_job *older = NULL;
+    const bool question = job->purpose == COMPILER_QUESTION;
+    ASSERT(job->purpose < COMPILER_PURPOSES && job->text != NULL);
+    (void)pthread_mutex_lock(&compiler->lock);
+    const bool room = !question || compiler->questions < COMPILER_QUESTIONS_MAX;
+    if (!question)
+        older = list_take(&compiler->waiting[job->purpose]); /* P2 */
+    if (room)
+        list_put(&compiler->waiting[job->purpose], job);
+    compiler->questions += room && question;
+    (void)pthread_cond_signal(&compiler->work);
+    (void)pthread_mutex_unlock(&compiler->lock);
+    compiler_job_free(&older);
+    return room;
+}
+
+struct compiler_job *compiler_take(struct compiler *compiler)
+{
+    (void)pthread_mutex_lock(&compiler->lock);
+    struct compiler_job *job = list_take(&compiler->done);
+    if (job != NULL && job->purpose == COMPILER_QUESTION)
+        compiler->questions--;
+    (void)pthread_mutex_unlock(&compiler->lock);
+    return job;
+}
