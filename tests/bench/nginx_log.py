@@ -16,7 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+from harness.waiting import wait_for
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 START_S = 10
@@ -63,16 +66,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(port, process):
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"nginx ended with {process.returncode}")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise RuntimeError(f"nginx does not listen on {port}")
+def is_listening(port, process):
+    """Whether somebody takes connections; fails if nginx has ended, for then nobody ever will."""
+    if process.poll() is not None:
+        raise RuntimeError(f"nginx ended with {process.returncode}")
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def count_lines(path):
@@ -100,7 +99,7 @@ def make_log(path, lines):
         (folder / "nginx.conf").write_text(CONFIGURATION.format(folder=folder, port=port, log=log))
         process = subprocess.Popen([NGINX, "-p", name, "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")])
         try:
-            wait_for(port, process)
+            wait_for(lambda: is_listening(port, process), START_S, f"nginx listens on {port}")
             drive(folder, port, log, lines)
         finally:
             process.send_signal(signal.SIGQUIT)

@@ -1,4 +1,5 @@
 /* test_config.c - what the daemon can be told, and what it refuses, sentence by sentence. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "node/runtime/config_option.h"
+#include "tests/unit/support_scratch.h"
 
 enum { ARGUMENTS_MAX = 100 };
 
@@ -349,10 +351,10 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
     assert_text_refused("http: 127.0.0.1:80\n", "node.yaml:1:7: http: ");
 }
 
-static void write_file(char path[32], const char *text)
+static void write_file(char path[SCRATCH_PATH_LEN], const char *text)
 {
-    (void)snprintf(path, 32, "/tmp/tidegate-config-XXXXXX");
-    const int fd = mkstemp(path);
+    assert_int_equal(scratch_file(path, "tidegate-config"), 0);
+    const int fd = open(path, O_WRONLY);
 
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (int)strlen(text));
@@ -362,7 +364,8 @@ static void write_file(char path[32], const char *text)
 /* A flag wins over the file, whichever comes first; its seeds replace the file's. */
 static void flags_override_the_file(void **state)
 {
-    char path[32];
+    char path[SCRATCH_PATH_LEN];
+    char missing[SCRATCH_PATH_LEN + 64];
 
     (void)state;
     write_file(path, "name: from-file\nweight: 7\nseed: [10.0.0.1:7602, 10.0.0.2:7602]\n");
@@ -375,7 +378,8 @@ static void flags_override_the_file(void **state)
     assert_int_equal(config.seed_count, 1);
     assert_string_equal(config.seeds[0].host, "10.0.0.3");
     assert_int_equal(unlink(path), 0);
-    assert_refused(parse("--config", path), "--config: cannot read /tmp/tidegate-config-");
+    (void)snprintf(missing, sizeof missing, "--config: cannot read %s: No such file", path);
+    assert_refused(parse("--config", path), missing);
     assert_refused(parse("--config", "/"), "--config: cannot read /: ");
 }
 

@@ -19,12 +19,13 @@
 
 #include "base/hash.h"
 #include "node/runtime/disk_lane.h"
+#include "tests/unit/support_scratch.h"
 
 enum { SHARDS = 2, PLANE = 32768, WAIT_S = 20, STATE_LEN = 24 };
 
 /* What a shard's loop is to the disk: something to wake. */
 struct fixture {
-    char root[64];
+    char root[SCRATCH_PATH_LEN];
     struct store *store;
     struct clock clock;
     struct disk *disk;
@@ -73,7 +74,7 @@ static inline void start_disk(struct fixture *f)
 
 static inline void open_store(struct fixture *f, const struct store_options *options)
 {
-    char dir[96];
+    char dir[SCRATCH_PATH_LEN + 8];
     char error[STORE_ERROR_LEN];
 
     (void)snprintf(dir, sizeof(dir), "%s/data", f->root);
@@ -86,10 +87,9 @@ static inline int setup(void **state)
     static struct fixture fixture;
 
     memset(&fixture, 0, sizeof(fixture));
-    (void)snprintf(fixture.root, sizeof(fixture.root), "/tmp/tidegate-disk-XXXXXX");
     fixture.log = (struct log){.write = count_line, .context = &fixture};
     *state = &fixture;
-    return mkdtemp(fixture.root) == NULL || clock_init(&fixture.clock) != 0 ||
+    return scratch_folder(fixture.root, "tidegate-disk") != 0 || clock_init(&fixture.clock) != 0 ||
            pthread_mutex_init(&fixture.lock, NULL) != 0 ||
            pthread_cond_init(&fixture.woken, NULL) != 0;
 }

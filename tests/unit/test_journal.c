@@ -316,7 +316,7 @@ static void values_and_journal_do_not_meet(void **state)
 {
     struct fixture *f = *state;
     struct seen seen = {0};
-    char copy[96];
+    char copy[FIXTURE_DIR_LEN];
     const struct store_journal_record one = slot(0, 1, 900, "a", 1);
     fixture_open(f, NULL);
     assert_int_equal(store_meta_put(f->store, "\2", "value", 5), 0);

@@ -14,18 +14,17 @@
 #include "base/random.h"
 #include "client/cli/log_source.h"
 #include "client/replay/log_line.h"
+#include "tests/unit/support_scratch.h"
 
-enum { PATH_LEN = 64, CONTENT_MAX = 3000000 };
+enum { CONTENT_MAX = 3000000 };
 
-static char path[PATH_LEN];
+static char path[SCRATCH_PATH_LEN];
 static char content[CONTENT_MAX];
 
 static int make_file(void **state)
 {
     (void)state;
-    (void)snprintf(path, sizeof path, "/tmp/test_log_source_XXXXXX");
-    const int descriptor = mkstemp(path);
-    return descriptor < 0 ? -1 : close(descriptor);
+    return scratch_file(path, "tidegate-log-source");
 }
 
 static int remove_file(void **state)
@@ -142,7 +141,7 @@ static void what_is_no_file_is_refused(void **state)
     assert_false(log_source_line(&source, &text, &len));
     assert_false(source.failed);
     log_source_close(&source);
-    assert_int_equal(log_source_open(&source, "/tmp"), TG_EINVALID);
+    assert_int_equal(log_source_open(&source, scratch_root()), TG_EINVALID);
     assert_string_equal(source.sentence, "it is a directory");
     assert_int_equal(log_source_open(&source, "/nowhere/at/all"), TG_EINVALID);
     assert_string_equal(source.sentence, "No such file or directory");

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "node/runtime/daemon_state.h"
+#include "tests/unit/support_scratch.h"
 
 enum { ERROR_LEN = 1024 };
 
@@ -26,11 +27,8 @@ static int setup(void **state)
 
     memset(&fixture, 0, sizeof(fixture));
     *state = &fixture;
-    (void)snprintf(fixture.config.rules, sizeof(fixture.config.rules),
-                   "/tmp/tidegate-rules-XXXXXX");
-    const int file = mkstemp(fixture.config.rules);
     fixture.daemon = calloc(1, sizeof(*fixture.daemon));
-    if (file < 0 || close(file) != 0 || fixture.daemon == NULL)
+    if (scratch_file(fixture.config.rules, "tidegate-rules") != 0 || fixture.daemon == NULL)
         return -1;
     fixture.daemon->config = &fixture.config;
     return 0;

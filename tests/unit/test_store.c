@@ -545,7 +545,7 @@ static void an_open_store_is_locked(void **state)
 static void setting_aside_keeps_whole_meta_values(void **state)
 {
     struct fixture *f = *state;
-    char moved[128];
+    char moved[FIXTURE_PATH_LEN];
     char path[256];
     bool kept = false;
     uint64_t incarnation = 0;
@@ -586,7 +586,7 @@ static void setting_aside_damaged_meta_values_begins_a_new_node(void **state)
     struct fixture *f = *state;
     static const char *const victims[] = {"value to damage", "state to damage", "cccccccccccccccc"};
     for (size_t i = 0; i < 3; i++) {
-        char moved[128];
+        char moved[FIXTURE_PATH_LEN];
         bool kept = true;
         struct store_identity identity;
         const struct store_journal_record slot = {
@@ -611,7 +611,7 @@ static void setting_aside_damaged_meta_values_begins_a_new_node(void **state)
 static void a_backup_opens_as_a_store(void **state)
 {
     struct fixture *f = *state;
-    char copy[128];
+    char copy[FIXTURE_PATH_LEN];
     uint8_t buffer[8];
     struct store_record found;
     const struct store_record record = fixture_record(1, 900, "kept", 4);

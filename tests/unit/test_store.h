@@ -20,10 +20,13 @@
 
 #include "base/random.h"
 #include "storage/store.h"
+#include "tests/unit/support_scratch.h"
+
+enum { FIXTURE_DIR_LEN = SCRATCH_PATH_LEN + 8, FIXTURE_PATH_LEN = FIXTURE_DIR_LEN + 32 };
 
 struct fixture {
-    char root[64]; /* removed at the end */
-    char dir[96];  /* the store's */
+    char root[SCRATCH_PATH_LEN]; /* removed at the end */
+    char dir[FIXTURE_DIR_LEN];   /* the store's */
     struct store *store;
     char error[STORE_ERROR_LEN];
 };
@@ -41,8 +44,7 @@ static inline int fixture_setup(void **state)
 {
     static struct fixture fixture;
     memset(&fixture, 0, sizeof(fixture));
-    (void)snprintf(fixture.root, sizeof(fixture.root), "/tmp/tidegate-store-XXXXXX");
-    if (mkdtemp(fixture.root) == NULL) {
+    if (scratch_folder(fixture.root, "tidegate-store") != 0) {
         return -1;
     }
     (void)snprintf(fixture.dir, sizeof(fixture.dir), "%s/data", fixture.root);
@@ -101,7 +103,7 @@ static inline int fixture_write(struct store *store, uint32_t vnode, uint64_t se
 static inline void fixture_patch_meta(const struct fixture *fixture, const char *from,
                                       const char *to)
 {
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     char page[4096];
     int found = 0;
     (void)snprintf(path, sizeof(path), "%s/meta/data.mdb", fixture->dir);

@@ -167,7 +167,7 @@ static int damage_scan(void *context, uint32_t vnode, const struct store_vnode_h
 static void a_truncated_file_is_refused(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     struct stat status;
     int refused = 0;
     damage_prepare(f, path, sizeof(path));
@@ -193,7 +193,7 @@ static void a_truncated_file_is_refused(void **state)
 static void garbage_is_refused(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     uint8_t noise[16384];
     struct random random;
     damage_prepare(f, path, sizeof(path));
@@ -255,7 +255,7 @@ static int damage_verify(void *context, uint32_t vnode, const struct store_vnode
 static void flipped_bytes_are_never_served(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     struct random random;
     struct stat status;
     int noticed = 0;
@@ -290,7 +290,7 @@ static void flipped_bytes_are_never_served(void **state)
 static void a_damaged_chunk_names_its_vnode(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     char error[STORE_ERROR_LEN];
     uint8_t page[4096];
     uint8_t buffer[16];
@@ -322,7 +322,7 @@ static void a_damaged_chunk_names_its_vnode(void **state)
 /* Changes `from` to `to` wherever the meta file has it. */
 static void meta_patch(const struct fixture *f, const void *from, const void *to, size_t len)
 {
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     uint8_t page[4096];
     int found = 0;
     (void)snprintf(path, sizeof(path), "%s/meta/data.mdb", f->dir);
@@ -360,7 +360,7 @@ static off_t free_entry_at(int file)
 static void an_empty_free_list_entry_is_refused(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     const uint32_t none = 0;
     damage_prepare(f, path, sizeof(path));
     const int file = open(path, O_RDWR);
@@ -375,7 +375,7 @@ static void an_empty_free_list_entry_is_refused(void **state)
 static void a_damaged_or_missing_identity_is_refused(void **state)
 {
     struct fixture *f = *state;
-    char path[128];
+    char path[FIXTURE_PATH_LEN];
     const struct store_record record = fixture_record(1, 900, "x", 1);
     uint8_t damaged[16];
     const struct store_identity identity = fixture_identity();
