@@ -1,9 +1,9 @@
 /* test_rules_keys.c - every key of a rules file does something, and is refused when it is wrong.
  *
- * One row a key: a file whose rules differ by it from what would be without it, the requests that
- * show the difference and what they are told; and a file in which it is wrong, with the place and
- * the sentence. The rows must name every key that the reader knows, which is asked of the reader
- * itself: a key that is added without a row fails the last test.
+ * One row a key, in a table a subject: a file whose rules differ by it from what would be without
+ * it, the requests that show the difference and what they are told; and a file in which it is
+ * wrong, with the place and the sentence. The rows must name every key that the reader knows, which
+ * is asked of the reader itself: a key that is added without a row fails the last test.
  *
  * Words that a key may have (modes, algorithms ...) are rows of the same kind.
  */
@@ -60,8 +60,8 @@ struct row {
 #define IDLE_TOLD   "allow|deny|deny"
 #define A3          "user=a|user=a|user=a"
 
-static const struct row rows[] = {
-    /* --- the file --- */
+/* What stands beside the rules. */
+static const struct row file_rows[] = {
     {"file", "unmatched", HERE, "{unmatched: deny, rules: []}", "user=a", "os", "no_rule:403",
      "{unmatched: no, rules: []}", 1, 13, "unmatched: found \"no\"; expected allow, deny"},
     {"unmatched", "allow", HERE, "{unmatched: allow, rules: []}", "user=a", "os", "no_rule:200",
@@ -91,7 +91,10 @@ static const struct row rows[] = {
      "{tiers: {t: {limits: {}}}, rules: []}", 1, 22, "limits: found a mapping; expected a list"},
     {"file", "rules", HERE, LIMIT("rate: 1/h"), "user=a|user=a", "o", "allow|deny", "rules: 1", 1,
      8, "rules: found \"1\"; expected a list"},
-    /* --- a rule --- */
+};
+
+/* What a rule is, and whom it meets. */
+static const struct row rule_rows[] = {
     {"rule", "name", HERE, "rules: [{name: first, key: [user], limits: [{rate: 1/h}]}]", "user=a",
      "r", "first", "rules: [{name: '', key: [u]}]", 1, 16, "name: found \"\"; expected a text"},
     {"rule", "enabled", HERE, R("enabled: false"), A3, "o", "no_rule|no_rule|no_rule",
@@ -116,6 +119,10 @@ static const struct row rows[] = {
     {"rule", "limits", HERE, LIMIT("rate: 2/h, " FW "}, {rate: 3/d, " FW), "user=a|user=a|user=a",
      "ow", "allow:2/h|allow:2/h|deny:2/h", "rules: [{name: r, key: [u], limits: {}}]", 1, 37,
      "limits: found a mapping"},
+};
+
+/* What may pass above a limit, and which traffic is served first. */
+static const struct row mode_rows[] = {
     {"rule", "mode", HERE, R("mode: {soft: {exceed: 100%}}"), A3, "ol",
      "allow:1|soft_exceeded:1|deny:1", BAD("mode: strict"), 1, 58,
      "mode: found \"strict\"; expected hard, soft, elastic"},
@@ -149,6 +156,10 @@ static const struct row rows[] = {
      1, 59, "class: found a list"},
     {"class", "batch", HERE, R("class: batch"), "user=a", "c", "batch", BAD("class: {batch: 1}"), 1,
      59, "class: found a mapping"},
+};
+
+/* What holds when nodes fail. */
+static const struct row failure_rows[] = {
     {"rule", "consistency", HALF_OFF, R("consistency: quorum"), "user=a", "od", "error:1",
      BAD("consistency: all"), 1, 65, "consistency: found \"all\"; expected one, quorum"},
     {"consistency", "one", HALF_OFF, R("consistency: one"), "user=a", "od", "allow:1",
@@ -175,6 +186,10 @@ static const struct row rows[] = {
      "user=GHOST|user=GHOST|user=GHOST", "ol", "allow:2|allow:2|deny:2",
      BAD("on_failure: {local: {share: half}}"), 1, 80,
      "on_failure.local.share: found \"half\"; expected 1% to 100%"},
+};
+
+/* What is done and said. */
+static const struct row action_rows[] = {
     {"rule", "action", HERE, "rules: [{name: r, match: {user: a}, action: block}]", "user=a|user=b",
      "osr", "blocked:403:r|no_rule:200:", BAD("action: drop"), 1, 60,
      "action: found \"drop\"; expected throttle, allow, block"},
@@ -217,7 +232,10 @@ static const struct row rows[] = {
      "or", "allow:r|allow:r|allow:r|deny:s|allow:r",
      "rules: [{name: r, key: [ip], ipv6_prefix: 0, limits: [{rate: 1/h}]}]", 1, 43,
      "ipv6_prefix: found \"0\"; expected a whole number from 1 to 128"},
-    /* --- a limit --- */
+};
+
+/* What a limit counts, and how. */
+static const struct row limit_rows[] = {
     {"limits", "rate", HERE, LIMIT("rate: 2/30m, " FW), A3, "ow",
      "allow:2/30m|allow:2/30m|deny:2/30m", BAD_L("rate: 5"), 1, 45, "limits.rate \"5\""},
     {"limits", "algorithm", HERE, LIMIT("rate: 2/h, algorithm: sliding_log"), A3, "ot",
@@ -245,7 +263,26 @@ static const struct row rows[] = {
     {"limits", "buckets", HERE, LIMIT("rate: 2/h, algorithm: sliding_buckets, buckets: 2"), A3,
      "ot", "allow:0|allow:0|deny:4600", BAD_L("rate: 1/h, algorithm: sliding_buckets, buckets: 1"),
      1, 87, "limits.buckets: found \"1\"; expected a whole number from 2 to 240"},
-    /* The test begins on a Tuesday at 22:13:20 in UTC, and at 07:13:20 the next day in Tokyo. */
+    {"limits.algorithm", "concurrency", HERE, LIMIT("count: 2, algorithm: concurrency"), A3, "ol",
+     "allow:2|allow:2|deny:2", BAD_L("algorithm: concurrency"), 1, 38,
+     "limits: found concurrency with neither rate nor count"},
+    {"limits", "count", HERE, LIMIT("count: 1, algorithm: concurrency"), "user=a|user=a", "o",
+     "allow|deny", BAD_L("count: 0, algorithm: concurrency"), 1, 46, "limits.count: found \"0\""},
+    {"limits", "timeout", HERE, LIMIT("count: 1, algorithm: concurrency, timeout: 7s"),
+     "user=a|user=a", "ot", "allow:0|deny:7", BAD_L("count: 1, algorithm: concurrency, timeout: 7"),
+     1, 82, "limits.timeout: duration \"7\""},
+    {"limits", "burst", HERE, LIMIT("rate: 1/h, burst: 2"), A3, "ol", "allow:2|allow:2|deny:2",
+     BAD_L("rate: 1/h, burst: 0"), 1, 57, "limits.burst: found \"0\"; expected a whole number"},
+    {"limits", "mode", HERE,
+     "rules: [{name: r, key: [user], mode: {soft: {exceed: 100%}},"
+     " limits: [{rate: 2/h, " FW ", mode: hard}, {rate: 1/d, " FW "}]}]",
+     A3, "ow", "allow:1/d|soft_exceeded:1/d|deny:1/d", BAD_L("rate: 1/h, mode: weak"), 1, 56,
+     "limits.mode: found \"weak\"; expected hard, soft, elastic"},
+};
+
+/* Where windows begin. The test begins on a Tuesday at 22:13:20 in UTC, and at 07:13:20 the next
+ * day in Tokyo. */
+static const struct row window_rows[] = {
     {"limits", "align", HERE, LIMIT("rate: 2/h, " FW ", align: first"), A3, "ot",
      "allow:0|allow:0|deny:3600", BAD_L("rate: 1/h, " FW ", align: today"), 1, 82,
      "limits.align: found \"today\"; expected epoch, first, calendar"},
@@ -263,22 +300,10 @@ static const struct row rows[] = {
      "allow:0|allow:0|deny:60400",
      BAD_L("rate: 1/d, " FW ", align: calendar, timezone: Mars/Olympus"), 1, 102,
      "limits.timezone: found \"Mars/Olympus\", which is no time zone known here"},
-    {"limits.algorithm", "concurrency", HERE, LIMIT("count: 2, algorithm: concurrency"), A3, "ol",
-     "allow:2|allow:2|deny:2", BAD_L("algorithm: concurrency"), 1, 38,
-     "limits: found concurrency with neither rate nor count"},
-    {"limits", "count", HERE, LIMIT("count: 1, algorithm: concurrency"), "user=a|user=a", "o",
-     "allow|deny", BAD_L("count: 0, algorithm: concurrency"), 1, 46, "limits.count: found \"0\""},
-    {"limits", "timeout", HERE, LIMIT("count: 1, algorithm: concurrency, timeout: 7s"),
-     "user=a|user=a", "ot", "allow:0|deny:7", BAD_L("count: 1, algorithm: concurrency, timeout: 7"),
-     1, 82, "limits.timeout: duration \"7\""},
-    {"limits", "burst", HERE, LIMIT("rate: 1/h, burst: 2"), A3, "ol", "allow:2|allow:2|deny:2",
-     BAD_L("rate: 1/h, burst: 0"), 1, 57, "limits.burst: found \"0\"; expected a whole number"},
-    {"limits", "mode", HERE,
-     "rules: [{name: r, key: [user], mode: {soft: {exceed: 100%}},"
-     " limits: [{rate: 2/h, " FW ", mode: hard}, {rate: 1/d, " FW "}]}]",
-     A3, "ow", "allow:1/d|soft_exceeded:1/d|deny:1/d", BAD_L("rate: 1/h, mode: weak"), 1, 56,
-     "limits.mode: found \"weak\"; expected hard, soft, elastic"},
-    /* --- the older form --- */
+};
+
+/* The older form. */
+static const struct row older_rows[] = {
     {"older", "api", HERE, OLDER("\"caller\": \"user\", \"request-count\": 1, \"time\": 60"),
      "api=/a user=u|api=/a user=u|api=/ab user=u", "orm",
      "allow:/a:user:|deny:/a:user:REQUEST_LIMIT_REACHED|no_rule::", "{\"api\": 1}", 1, 9,
@@ -297,7 +322,28 @@ static const struct row rows[] = {
      OLDER("\"caller\": \"user\", \"request-count\": 1, \"time\": \"1h\""), 1, 64,
      "time: found \"1h\"; expected a whole number from 1 to 5270400"},
 };
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+#define TABLE(rows)                                                                                \
+    {                                                                                              \
+        rows, sizeof(rows) / sizeof((rows)[0])                                                     \
+    }
+static const struct {
+    const struct row *rows;
+    size_t count;
+} tables[] = {
+    TABLE(file_rows),   TABLE(rule_rows),  TABLE(mode_rows),   TABLE(failure_rows),
+    TABLE(action_rows), TABLE(limit_rows), TABLE(window_rows), TABLE(older_rows),
+};
+enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
+
+/* Row `i` of all tables, NULL behind the last. */
+static const struct row *row_at(size_t i)
+{
+    for (size_t t = 0; t < TABLES; i -= tables[t].count, t++)
+        if (i < tables[t].count)
+            return &tables[t].rows[i];
+    return NULL;
+}
 
 /* How the reader is asked what it knows: a file with something that it cannot know. Its answer ends
  * with the list. */
@@ -425,8 +471,8 @@ static void every_key_has_its_effect(void **state)
 {
     unsigned wrong = 0;
     (void)state;
-    for (size_t i = 0; i < ROWS; i++) {
-        const struct row *row = &rows[i];
+    const struct row *row;
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++) {
         struct lab *lab = lab_at(row->place);
         char trace[TRACE_LEN] = "";
         char requests[TRACE_LEN];
@@ -467,8 +513,8 @@ static void every_key_has_its_error(void **state)
 {
     unsigned wrong = 0;
     (void)state;
-    for (size_t i = 0; i < ROWS; i++) {
-        const struct row *row = &rows[i];
+    const struct row *row;
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++) {
         struct policy_error error;
         refused(row->bad, &error);
         if (error.line == row->line && error.column == row->column &&
@@ -486,9 +532,10 @@ static void every_key_has_its_error(void **state)
 
 static const struct row *row_of(const char *level, const char *key)
 {
-    for (size_t i = 0; i < ROWS; i++)
-        if (strcmp(rows[i].level, level) == 0 && strcmp(rows[i].key, key) == 0)
-            return &rows[i];
+    const struct row *row;
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++)
+        if (strcmp(row->level, level) == 0 && strcmp(row->key, key) == 0)
+            return row;
     return NULL;
 }
 
@@ -530,15 +577,17 @@ static void every_key_that_the_reader_knows_has_a_row(void **state)
                 fail_msg("%s: key \"%s\" has no row: add its effect and its error to the table",
                          levels[i].level, key);
         }
-        for (size_t r = 0; r < ROWS; r++) {
-            if (strcmp(rows[r].level, levels[i].level) != 0)
+        const struct row *row;
+        for (size_t r = 0; (row = row_at(r)) != NULL; r++) {
+            if (strcmp(row->level, levels[i].level) != 0)
                 continue;
             named++;
-            if (!lists(known, rows[r].key))
-                fail_msg("%s: the reader does not know \"%s\"", rows[r].level, rows[r].key);
+            if (!lists(known, row->key))
+                fail_msg("%s: the reader does not know \"%s\"", row->level, row->key);
         }
     }
-    assert_int_equal(named, ROWS); /* no row is of a level that is not asked for */
+    assert_null(row_at(named));
+    assert_non_null(row_at(named - 1)); /* no row is of a level that is not asked for */
 }
 
 int main(void)
