@@ -15,6 +15,7 @@
  *     inside several limits of one pool is charged to it once: it is one request to what the pool
  *     protects.
  * N3  What was borrowed and not used, for another limit denies after all, goes back.
+ * N4  So does what an undo gives back: a request that another owner denied is no load of a pool.
  */
 #include <string.h>
 
@@ -167,6 +168,37 @@ static bool may_borrow(const struct batch *batch, const struct batch_item *item,
     return true;
 }
 
+/* The row of that pool that borrowed when this was charged, or the first one of it. */
+static uint32_t row_charged(const struct batch *batch, const struct batch_item *item, uint32_t pool)
+{
+    uint32_t found = item->first + item->count;
+    for (uint32_t row = found; row-- > item->first;)
+        if (batch->limits[row].pool == pool)
+            found = row;
+    for (uint32_t row = found; row < item->first + item->count; row++)
+        if (batch->limits[row].pool == pool && batch->marks[row].given == LIMIT_GIVEN_NOTHING)
+            return row;
+    return found;
+}
+
+/* An undo: takes off what `charge` and `borrow` did (N4). */
+static void take_off(struct shard *shard, const struct batch_item *item)
+{
+    const struct batch *batch = &shard->batch;
+    struct elastic *elastic = shard->pools.elastic;
+    for (uint32_t row = item->first; row < item->first + item->count; row++) {
+        const uint32_t pool = batch->limits[row].pool;
+        if (pool == 0 || pool_seen(batch, item, row, NULL))
+            continue;
+        const uint32_t at = row_charged(batch, item, pool);
+        if (batch->marks[at].given == LIMIT_GIVEN_NOTHING)
+            elastic_give_back(elastic, &batch->limits[at], batch->ids[at], item->gives,
+                              shard->now_ns);
+        else
+            elastic_unadmitted(elastic, &batch->limits[at], item->gives, shard->now_ns);
+    }
+}
+
 static void look_at(struct shard *shard, const struct batch_item *item)
 {
     const struct batch *batch = &shard->batch;
@@ -178,6 +210,11 @@ static void look_at(struct shard *shard, const struct batch_item *item)
     }
     if (!elastic || batch->status[item->first] != LIMIT_DECIDED)
         return;
+    if (item->undo) {
+        if (item->gives > 0 && !item->revoked)
+            take_off(shard, item);
+        return;
+    }
     if (inside) {
         if (batch->operations[item->first] == OPERATION_CHECK ||
             batch->operations[item->first] == OPERATION_HIT)

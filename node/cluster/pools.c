@@ -16,7 +16,10 @@
  *     anything to tell has told it, and levels of a former owner are void.
  * L3  A report there was no room for stops lending of its pool: what it would have said may be that
  *     nothing is spare.
- * L4  A level is taken only from the decider of the pool's vnode, as far as this shard knows.
+ * L4  A load is believed for as long as it was told to be, though who told it dies: it is the
+ *     owner's to keep, not the report's. It is told at once, but not more often than each
+ *     POOLS_SOON_NS.
+ * L5  A level is taken only from the decider of the pool's vnode, as far as this shard knows.
  */
 #include "node/cluster/pools.h"
 
@@ -28,6 +31,7 @@
 #include "node/cluster/shard_state.h"
 
 #define POOLS_EVERY_NS (100 * MS)
+#define POOLS_SOON_NS  (20 * MS) /* after the last time, when a load has come */
 #define POOLS_FRESH_NS (500 * MS)
 #define POOLS_LEARN_NS (500 * MS)
 #define POOLS_ALL_NS   (1000 * MS) /* how often everybody is told how a pool is doing */
@@ -75,7 +79,9 @@ void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm)
             place = load; /* or the oldest: the rules have had other pools */
     }
     *place = (struct pool_load){pool, load_ppm, shard->now_ns + POOLS_LOAD_NS};
-    shard->pools.next_ns = shard->now_ns; /* told at once */
+    const int64_t soon_ns = shard->pools.last_ns + POOLS_SOON_NS;
+    if (soon_ns < shard->pools.next_ns)
+        shard->pools.next_ns = soon_ns; /* L4 */
 }
 
 static const struct pool_load *load_of(const struct shard *shard, uint32_t pool)
@@ -94,7 +100,6 @@ static struct pool_entry *entry_of(struct shard *shard, uint32_t pool, uint16_t 
             return &pools->entries[i];
     if (pools->entry_count == POOLS_REPORTS_MAX)
         return NULL;
-    pools->entries[pools->entry_count].load_until_ns = 0;
     return &pools->entries[pools->entry_count++];
 }
 
@@ -111,6 +116,16 @@ static struct pool_owned *owned_of(struct shard *shard, uint32_t pool)
     if (place != NULL)
         *place = (struct pool_owned){.id = pool, .since_ns = shard->now_ns};
     return place;
+}
+
+/* The load told last counts: it is valid longest (L4). */
+static void keep_load(struct shard *shard, uint32_t pool, uint32_t ppm, int64_t until_ns)
+{
+    struct pool_owned *owned = owned_of(shard, pool);
+    if (owned == NULL || until_ns <= owned->load_until_ns)
+        return;
+    owned->load_ppm = ppm;
+    owned->load_until_ns = until_ns;
 }
 
 static bool owns(struct shard *shard, uint32_t pool)
@@ -148,8 +163,8 @@ static void tell_owner(struct shard *shard, const struct elastic_report *report,
         if (entry == NULL)
             return;
         entry->report = *report;
-        entry->load_ppm = load == NULL ? 0 : load->ppm;
-        entry->load_until_ns = load == NULL ? 0 : load->until_ns;
+        if (load != NULL)
+            keep_load(shard, report->pool, load->ppm, load->until_ns);
     } else if (route == ROUTE_PEER) {
         const uint32_t left_ms =
             load == NULL ? 0 : (uint32_t)((load->until_ns - shard->now_ns) / MS + 1);
@@ -209,7 +224,7 @@ bool pools_known(const struct shard *shard, uint32_t pool, struct shard_pool *ou
 
 void pools_level(struct shard *shard, uint16_t at, const struct peer_pool_level *told)
 {
-    if (vnodes_decider(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* L4 */
+    if (vnodes_decider(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* L5 */
         return;
     elastic_set_level(shard->pools.elastic, told->pool, &told->level, shard->now_ns);
     know(shard, told);
@@ -235,8 +250,8 @@ void pools_reported(struct shard *shard, uint16_t at, const struct peer_pool_rep
         }
     }
     const int64_t load_ns = told->load_ms * MS < POOLS_LOAD_NS ? told->load_ms * MS : POOLS_LOAD_NS;
-    entry->load_ppm = told->load_ppm;
-    entry->load_until_ns = load_ns == 0 ? 0 : shard->now_ns + load_ns;
+    if (load_ns > 0)
+        keep_load(shard, told->pool, told->load_ppm, shard->now_ns + load_ns);
 }
 
 /* Lets go reports that are old (L1), and what is owned here no more, or has none. */
@@ -262,26 +277,22 @@ struct sum {
     uint64_t borrowed;
     uint32_t deciders; /* that reported */
     uint32_t load_ppm;
-    int64_t load_until_ns; /* the load told last counts: it is valid longest */
 };
 
-static struct sum add_up(struct shard *shard, uint32_t pool)
+static struct sum add_up(struct shard *shard, const struct pool_owned *owned)
 {
     struct pools *pools = &shard->pools;
-    struct sum sum = {.load_ppm = PEER_LOAD_UNKNOWN};
+    const bool told = owned->load_until_ns > shard->now_ns;
+    struct sum sum = {.load_ppm = told ? owned->load_ppm : PEER_LOAD_UNKNOWN};
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
         water_clear(&pools->water[class]);
     for (uint32_t i = 0; i < pools->entry_count; i++) {
         const struct pool_entry *entry = &pools->entries[i];
-        if (entry->report.pool != pool)
+        if (entry->report.pool != owned->id)
             continue;
         sum.guaranteed = sat_addu(sum.guaranteed, entry->report.guaranteed);
         sum.borrowed = sat_addu(sum.borrowed, entry->report.borrowed);
         sum.deciders++;
-        if (entry->load_until_ns > shard->now_ns && entry->load_until_ns > sum.load_until_ns) {
-            sum.load_until_ns = entry->load_until_ns;
-            sum.load_ppm = entry->load_ppm;
-        }
         for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
             for (uint32_t k = 0; k < entry->report.count[class]; k++)
                 water_add(&pools->water[class], entry->report.shares[class][k].weight,
@@ -375,7 +386,7 @@ static void tell_levels(struct shard *shard, struct pool_owned *owned, struct ef
     const struct policy_pool *pool = policy_of(shard, owned->id);
     if (pool == NULL)
         return; /* the rules here do not have it (yet): nothing is lent */
-    const struct sum sum = add_up(shard, owned->id);
+    const struct sum sum = add_up(shard, owned);
     const uint64_t spare = spare_of(shard, owned, pool, &sum);
     const struct pouring pouring = pour(shard, pool, spare);
     struct peer_pool_level told = {
@@ -407,6 +418,7 @@ void pools_tick(struct shard *shard, struct effects *effects)
     struct pools *pools = &shard->pools;
     if (shard->now_ns < pools->next_ns)
         return;
+    pools->last_ns = shard->now_ns;
     pools->next_ns = shard->now_ns + POOLS_EVERY_NS;
     send_reports(shard, effects);
     forget_old(shard);

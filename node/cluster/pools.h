@@ -31,8 +31,6 @@ enum {
 struct pool_entry {
     uint16_t peer; /* PEER_NONE: this shard */
     int64_t at_ns;
-    uint32_t load_ppm;
-    int64_t load_until_ns; /* 0: none */
     struct elastic_report report;
 };
 
@@ -42,6 +40,8 @@ struct pool_owned {
     int64_t since_ns;
     int64_t lacking_ns; /* when there was no room for a report of it last; 0: never */
     int64_t told_all_ns;
+    uint32_t load_ppm;     /* the one told last, of all deciders */
+    int64_t load_until_ns; /* 0: none */
 };
 
 /* A load that a client told this shard. */
@@ -64,6 +64,7 @@ struct shard_pool {
 struct pools {
     struct elastic *elastic;
     int64_t next_ns;
+    int64_t last_ns;            /* when all was told last */
     struct pool_entry *entries; /* [POOLS_REPORTS_MAX] */
     uint32_t entry_count;
     uint64_t reports_dropped;

@@ -138,6 +138,19 @@ static void measure_add(struct measure *measure, uint64_t tokens, int64_t now_ns
     *sum = sat_addu(*sum, tokens);
 }
 
+/* Takes off what was added a moment ago: from the newest buckets that have it. */
+static void measure_sub(struct measure *measure, uint64_t tokens, int64_t now_ns)
+{
+    measure_turn(measure, now_ns);
+    for (int64_t back = 0; back <= ELASTIC_BUCKETS && tokens > 0; back++) {
+        const int64_t at = measure->bucket + ELASTIC_BUCKETS + 1 - back;
+        uint64_t *sum = &measure->sums[at % (ELASTIC_BUCKETS + 1)];
+        const uint64_t part = *sum < tokens ? *sum : tokens;
+        *sum -= part;
+        tokens -= part;
+    }
+}
+
 /* As a rate. */
 static uint64_t measure_rate(struct measure *measure, int64_t now_ns)
 {
@@ -332,6 +345,14 @@ void elastic_admitted(struct elastic *elastic, const struct limit *limit, uint64
         measure_add(&elastic->pools[at].guaranteed, cost, now_ns);
 }
 
+void elastic_unadmitted(struct elastic *elastic, const struct limit *limit, uint64_t cost,
+                        int64_t now_ns)
+{
+    const uint32_t at = pool_find(elastic, limit->pool);
+    if (at != NONE)
+        measure_sub(&elastic->pools[at].guaranteed, cost, now_ns);
+}
+
 static bool level_holds(const struct pool *pool, int64_t now_ns)
 {
     return pool->level_ns != 0 && now_ns - pool->level_ns < ELASTIC_LEVEL_NS; /* E1 */
@@ -415,11 +436,8 @@ void elastic_give_back(struct elastic *elastic, const struct limit *limit, struc
     struct key *key = at == NONE ? NULL : key_use(elastic, limit, at, id, false, now_ns);
     if (key == NULL || tokens > COST_MAX)
         return;
-    struct measure *borrowed = &elastic->pools[at].borrowed;
     take(elastic, &elastic->pools[at], key, -(int64_t)tokens);
-    measure_turn(borrowed, now_ns);
-    uint64_t *sum = &borrowed->sums[borrowed->bucket % (ELASTIC_BUCKETS + 1)];
-    *sum = sat_subu(*sum, tokens);
+    measure_sub(&elastic->pools[at].borrowed, tokens, now_ns);
 }
 
 void elastic_set_level(struct elastic *elastic, uint32_t id, const struct elastic_level *level,

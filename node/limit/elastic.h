@@ -93,7 +93,10 @@ enum elastic_flag {
  * `cost` or 0 but for AT_MOST. They are taken. */
 uint64_t elastic_lend(struct elastic *elastic, const struct limit *limit, struct hash128 id,
                       uint64_t cost, unsigned flags, int64_t now_ns);
-/* Tokens that were lent at this very time are not used after all. */
+/* Such a request was denied elsewhere, and is undone: it is no load of the pool. */
+void elastic_unadmitted(struct elastic *elastic, const struct limit *limit, uint64_t cost,
+                        int64_t now_ns);
+/* Tokens that were lent a moment ago are not used after all. */
 void elastic_give_back(struct elastic *elastic, const struct limit *limit, struct hash128 id,
                        uint64_t tokens, int64_t now_ns);
 

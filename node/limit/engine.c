@@ -15,7 +15,8 @@
  * A charge whose row asks for a mark can be undone exactly, later and whatever came between: the
  * algorithm finds it by the mark. A bucket cannot tell what its debt would be without the charge
  * unless it knows how much others gave back meanwhile; so the table keeps sums of that, which many
- * keys share: the more a sum has grown, the less an undo gives back.
+ * keys share: the more a sum has grown, the less an undo gives back. A reset leaves nothing of any
+ * charge, so resets are counted the same way: behind one an undo gives back nothing.
  *
  * I1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
  * I2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
@@ -138,13 +139,15 @@ static uint64_t *given_of(struct table *table, struct hash128 id)
     return &table->given_ns[id.lo % TABLE_GIVEN];
 }
 
-/* The key's debt was lowered from what the slot still says to `cell`. Only a state that is one time
- * needs to know, and that is never wide. */
+/* The key's debt was lowered from what the slot still says to `cell`. By how much, only a state
+ * that is one time needs to know, and that is never wide. */
 static __attribute__((noinline)) void note_given(struct table *table, const struct row *row,
                                                  const struct slot *slot,
                                                  const struct limit_cell *cell)
 {
     const struct limit_cell before = slot_cell(slot);
+    if (row->request.operation == OPERATION_RESET)
+        table->resets[row->id.lo % TABLE_GIVEN]++;
     if (before.wide || cell->wide)
         return;
     const struct limit_ops *ops = algorithm_ops(row->limit->algorithm);
@@ -160,8 +163,9 @@ static __attribute__((noinline)) void row_mark(struct table *table, const struct
                                                const struct limit_plan *plan,
                                                const struct limit_cell *cell)
 {
-    *row->mark =
-        (struct limit_mark){.given = *given_of(table, row->id), .at_ns = row->request.now_ns};
+    *row->mark = (struct limit_mark){.given = *given_of(table, row->id),
+                                     .at_ns = row->request.now_ns,
+                                     .resets = table->resets[row->id.lo % TABLE_GIVEN]};
     if (plan->ops->mark != NULL)
         plan->ops->mark(&table->memory, cell, plan, row->mark);
 }
@@ -171,7 +175,9 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
                                                struct limit_cell *cell, const struct row *row,
                                                struct limit_decision *out)
 {
-    if (row->mark->given == LIMIT_GIVEN_NOTHING) {
+    const bool here = row->mark->given != LIMIT_GIVEN_UNKNOWN;
+    if (row->mark->given == LIMIT_GIVEN_NOTHING ||
+        (here && row->mark->resets != table->resets[row->id.lo % TABLE_GIVEN])) {
         const struct limit_request peek = {.now_ns = row->request.now_ns,
                                            .operation = OPERATION_PEEK};
         return plan->ops->apply(&table->memory, cell, plan, &peek, out);
@@ -182,9 +188,7 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
         .cost = row->request.cost,
         .now_ns = row->request.now_ns,
         .mark = row->mark,
-        .given_ns = row->mark->given == LIMIT_GIVEN_UNKNOWN
-                        ? UINT64_MAX
-                        : *given_of(table, row->id) - row->mark->given,
+        .given_ns = here ? *given_of(table, row->id) - row->mark->given : UINT64_MAX,
     };
     const struct limit_request look = {.now_ns = undo.now_ns, .operation = OPERATION_PEEK};
     const int change = plan->ops->undo(&table->memory, cell, plan, &undo);

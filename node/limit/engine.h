@@ -42,6 +42,8 @@ struct limit_mark {
     uint64_t given; /* what had been given back before, on keys like this one */
     int64_t at_ns;  /* when it was made */
     uint32_t part;
+    uint32_t
+        resets; /* of keys like this one, until then: none is left of what was charged before */
 };
 
 /* In `given`: the charge was made in another table. */

@@ -136,6 +136,7 @@ struct table {
     bool vanished_news;
 
     uint64_t given_ns[TABLE_GIVEN]; /* by keys: debt that was given back, at least; engine.c */
+    uint32_t resets[TABLE_GIVEN];   /* by keys: how often one was reset */
 
     uint64_t evicted;
     uint64_t forgotten;

@@ -232,6 +232,51 @@ static void a_denial_elsewhere_gives_nothing_back_that_was_not_taken(void **stat
     assert_int_equal(last.used, 5);
 }
 
+/* What another owner denies is no load of what the pool protects: after its undo the pool is as if
+ * it had not been, whether it was inside its limit or borrowed. */
+static void a_denial_elsewhere_is_taken_off_the_pool(void **state)
+{
+    struct lab *lab = *state;
+    char first[LAB_KEY_LEN];
+    char second[LAB_KEY_LEN];
+    const char *limits[] = {"100000/h", "5/h"};
+    for (uint32_t over = 0; over < 2; over++) {
+        char rules[512];
+        (void)snprintf(rules, sizeof rules,
+                       "pools: {p%u: {rate: 200/s}}\nrules:\n"
+                       "- {name: e%u, key: [user], mode: {elastic: {pool: p%u}}, limits: [{rate: "
+                       "%s, algorithm: fixed_window}]}\n"
+                       "- {name: h%u, match: {both: y}, key: [ip], limits: [{rate: 1/h}]}\n",
+                       over, over, over, limits[over], over);
+        (void)lab_rules(lab, rules);
+        char name[2][LAB_KEY_LEN];
+        (void)snprintf(name[0], sizeof name[0], "e%u", over);
+        (void)snprintf(name[1], sizeof name[1], "h%u", over);
+        lab_attribute(lab, name[0], "user", 0, first);
+        lab_attribute(lab, name[1], "ip", 1, second);
+        const char *alone[] = {first, NULL};
+        const char *both[] = {first, second, "both=y", NULL};
+        for (uint32_t i = 0; i < 20; i++) {
+            lab_ask_attributes(lab, 1, over ? alone : both);
+            (void)lab_answer(lab, lab_send(lab, 2, 5000), 0);
+            lab_run(lab, 100 * LAB_MS);
+        }
+        if (over)
+            assert_true(lab_stats(lab, 0).pools[0].borrowed > 0);
+        lab_ask_attributes(lab, 1, both);
+        (void)lab_answer(lab, lab_send(lab, 2, 5000), 0);
+        for (uint32_t i = 0; i < 400; i++) {
+            lab_ask_attributes(lab, 1, both);
+            assert_false(lab_answer(lab, lab_send(lab, 2, 5000), 0).allowed);
+            lab_run(lab, LAB_MS);
+        }
+        lab_run(lab, 250 * LAB_MS);
+        const struct shard_pool pool = lab_stats(lab, 0).pools[0];
+        assert_in_range(pool.guaranteed / 1000000000, 0, 2);
+        assert_in_range(pool.borrowed / 1000000000, 0, 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +289,7 @@ int main(void)
         LAB_TEST_ONE(a_rule_on_trial_borrows_nothing),
         LAB_TEST_ONE(what_is_admitted_is_charged_to_its_pools_once),
         LAB_TEST_THREE(a_denial_elsewhere_gives_nothing_back_that_was_not_taken),
+        LAB_TEST_THREE(a_denial_elsewhere_is_taken_off_the_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

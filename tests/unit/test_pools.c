@@ -256,6 +256,53 @@ static void a_reported_load_stops_borrowing(void **state)
     }
 }
 
+/* The load is believed for its three seconds though the node that it was told dies meanwhile. */
+static void a_load_outlives_the_node_that_was_told(void **state)
+{
+    struct lab *lab = *state;
+    const struct policy *policy = lab_rules(
+        lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
+    const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
+    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t told = (owner + 1) % 3;
+    begin(lab);
+    struct flow *flow = add_flow(lab, "n", owner, 500);
+    flow->entry = owner;
+    run(lab, 2 * S);
+    assert_true(borrowed(flow) > 100);
+    assert_int_equal(shard_report_load(lab->shards[told].shard, lab->now_ns, pool, 1000000), 0);
+    run(lab, 200 * LAB_MS);
+    lab_stop(lab, told);
+    run(lab, 500 * LAB_MS);
+    run(lab, 2 * S);
+    assert_int_equal(borrowed(flow), 0);
+    run(lab, S);
+    run(lab, S);
+    assert_true(borrowed(flow) > 100);
+}
+
+/* A load is told to the owner at once, but whoever tells one all the time keeps nobody busy. */
+static void a_flood_of_loads_is_told_in_a_few_words(void **state)
+{
+    struct lab *lab = *state;
+    const struct policy *policy = lab_rules(
+        lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
+    const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
+    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t told = (owner + 1) % 3;
+    lab_forget(lab);
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(shard_report_load(lab->shards[told].shard, lab->now_ns, pool, 500000 + i),
+                         0);
+        lab_run(lab, LAB_MS);
+        if (i == 22)
+            assert_in_range(lab_said(lab, told, owner, PEER_POOL_REPORT, NULL), 1, 2);
+    }
+    assert_in_range(lab_said(lab, told, owner, PEER_POOL_REPORT, NULL), 2, 6);
+    lab_run(lab, 200 * LAB_MS);
+    assert_int_equal(lab_stats(lab, owner).pools[0].load_ppm, 500099);
+}
+
 /* An owner that is new to a pool says nothing until it must have heard of everybody. */
 static void a_new_owner_lends_nothing_for_half_a_second(void **state)
 {
@@ -419,6 +466,8 @@ int main(void)
         LAB_TEST_THREE(classes_lose_their_borrowing_in_order),
         LAB_TEST_THREE(borrowing_ends_when_guaranteed_traffic_is_back),
         LAB_TEST_THREE(a_reported_load_stops_borrowing),
+        LAB_TEST_THREE(a_load_outlives_the_node_that_was_told),
+        LAB_TEST_THREE(a_flood_of_loads_is_told_in_a_few_words),
         LAB_TEST_THREE(a_new_owner_lends_nothing_for_half_a_second),
         LAB_TEST_THREE(a_surge_everywhere_stays_within_the_spare),
         LAB_TEST_THREE(a_new_owner_learns_and_goes_on),

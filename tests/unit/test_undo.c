@@ -139,6 +139,13 @@ static void close_one(struct history *history)
     history->undone++;
 }
 
+/* Of what is open nothing is charged any more: undoing it takes nothing of what comes after. */
+static void reset(struct history *history)
+{
+    (void)one(history->with, history->limit, OPERATION_RESET, 0, 0, history->now_ns, NULL);
+    (void)one(history->without, history->limit, OPERATION_RESET, 0, 0, history->now_ns, NULL);
+}
+
 static void compare(struct history *history)
 {
     const struct limit_decision a = look(history->with, history->limit, history->now_ns);
@@ -177,6 +184,8 @@ static struct history run(const struct limit *limit, uint64_t seed, int64_t gap_
             close_one(&history);
         if (dice == 98)
             history.now_ns += (int64_t)limit->window_ns * 3 / 4;
+        if (dice == 97 && random_below(&history.random, 8) == 0)
+            reset(&history);
         compare(&history);
     }
     table_free(&history.with);
