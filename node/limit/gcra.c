@@ -10,7 +10,9 @@
  *   cell  | TAT ns, 8 bytes | fraction 20 bits | rate 12 bits |
  *
  * A token takes p/q ns, reduced; the fraction counts q-ths of a ns, so 7/60s and 600,000,000/s are
- * exact and cannot drift. Only when q would not fit 20 bits is p/q rounded up, by < 2^-20 ns.
+ * exact and cannot drift. Only when q would not fit 20 bits is p/q rounded up, to the next fraction
+ * whose q does: by < 2^-20 ns, and by less than 10^-8 of itself but for rates that lie just below
+ * one of few digits (999,999,999/s lags by 10^-6).
  * Debts are reckoned in q-ths of a ns in 128 bits; p < 2^59 and tokens < 2^64 never overflow.
  *
  * I1  A check leaves TAT alone or raises it; only refund and reset lower it.
@@ -54,6 +56,42 @@ static uint64_t divisor_common(uint64_t a, uint64_t b)
     return a << shift;
 }
 
+/* A fraction on the way to another one between two bounds (Stern and Brocot's tree). */
+struct fraction {
+    unsigned __int128 p;
+    unsigned __int128 q;
+};
+
+/* How many steps `from` may take towards `to` without its denominator becoming too large. */
+static unsigned __int128 steps_max(struct fraction from, struct fraction to)
+{
+    return (RATE_DENOMINATOR_MAX - from.q) / to.q;
+}
+
+/* The least fraction above p/q, in lowest terms, whose denominator is RATE_DENOMINATOR_MAX at most,
+ * as q is not: two bounds close in on it by as many steps at once as leave it between them. */
+static struct fraction fraction_above(uint64_t p, uint64_t q)
+{
+    struct fraction below = {p / q, 1};
+    struct fraction above = {1, 0};
+    while (below.q + above.q <= RATE_DENOMINATOR_MAX) {
+        const unsigned __int128 far = above.p * q - above.q * p; /* > 0, as is the next */
+        const unsigned __int128 near = below.q * p - below.p * q;
+        unsigned __int128 steps = steps_max(above, below);
+        steps = far / near < steps ? far / near : steps;
+        above.p += steps * below.p;
+        above.q += steps * below.q;
+        if (below.q + above.q > RATE_DENOMINATOR_MAX)
+            break;
+        const unsigned __int128 left = above.p * q - above.q * p;
+        steps = steps_max(below, above);
+        steps = (near - 1) / left < steps ? (near - 1) / left : steps;
+        below.p += steps * above.p;
+        below.q += steps * above.q;
+    }
+    return above;
+}
+
 static void gcra_prepare(struct limit_memory *memory, struct limit_plan *plan)
 {
     const uint64_t common = divisor_common(plan->limit.window_ns, plan->limit.count);
@@ -62,8 +100,9 @@ static void gcra_prepare(struct limit_memory *memory, struct limit_plan *plan)
     if (q <= RATE_DENOMINATOR_MAX) {
         plan->q = (uint32_t)q;
     } else {
-        plan->p = sat_muldiv_up(plan->p, RATE_DENOMINATOR_MAX, q);
-        plan->q = RATE_DENOMINATOR_MAX;
+        const struct fraction above = fraction_above(plan->p, q);
+        plan->p = (uint64_t)above.p;
+        plan->q = (uint32_t)above.q;
     }
     const uint64_t most = sat_muldiv(DEBT_NS_MAX, plan->q, plan->p);
     if (plan->capacity > most)

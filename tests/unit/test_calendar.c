@@ -125,6 +125,12 @@ static void days_of_23_and_25_hours_are_one_window(void **state)
         {"Europe/Berlin", 1730066399, 1729980000, 250},       /* its last second */
         {"America/New_York", 1710050000, 1710046800, 230},    /* 2024-03-10 */
         {"Australia/Lord_Howe", 1712410000, 1712408400, 245}, /* 2024-04-07 */
+        /* 2006-10-29, which had begun for a minute when the clock went back to 23:01 of the 28th:
+         * the day is not left again. */
+        {"America/St_Johns", 1162089059, 1162089000, 250},
+        {"America/St_Johns", 1162089900, 1162089000, 250},
+        {"America/St_Johns", 1162178999, 1162089000, 250},
+        {"America/St_Johns", 1162088999, 1162002600, 240},
     };
     for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
         const struct calendar_zone zone = zone_of(days[i].zone);

@@ -201,6 +201,40 @@ static void releasing_twice_frees_once(void **state)
     table_free(&table);
 }
 
+/* Who names no lease has none to find again: each admission takes a place of its own, which nobody
+ * can give back, and which ends by itself. */
+static void without_a_name_each_admission_takes_a_place(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit limit = flight_limit(2, 1000);
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    assert_true(act(table, &limit, 0, OPERATION_CHECK, 1, now_ns).allowed);
+    assert_int_equal(act(table, &limit, 0, OPERATION_CHECK, 1, now_ns + 1).used, 2);
+    assert_false(act(table, &limit, 0, OPERATION_CHECK, 1, now_ns + 2).allowed);
+    assert_int_equal(act(table, &limit, 0, OPERATION_RELEASE, 1, now_ns + 3).used, 2);
+    assert_int_equal(act(table, &limit, 0, OPERATION_REFUND, 1, now_ns + 3).used, 2);
+    assert_false(act(table, &limit, 0, OPERATION_RENEW, 1, now_ns + 3).allowed);
+    assert_true(act(table, &limit, 0, OPERATION_CHECK, 1, now_ns + 1000).allowed);
+    table_free(&table);
+}
+
+/* Counting denied requests adds none to those in flight: who was denied is not. */
+static void a_denied_request_is_not_in_flight_though_it_counts(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit limit = flight_limit(1, 1000);
+    assert_true(act(table, &limit, 1, OPERATION_CHECK, 1, LIMIT_TEST_EPOCH_NS).allowed);
+    struct limit_decision got;
+    engine_one_leased(table, limit_key(1), VNODE, &limit, 1, 2, OPERATION_CHECK,
+                      LIMIT_LOADED | LIMIT_COUNT_DENIED, LIMIT_TEST_EPOCH_NS, &got);
+    assert_false(got.allowed);
+    assert_int_equal(got.used, 1);
+    assert_int_equal(act(table, &limit, 2, OPERATION_RELEASE, 1, LIMIT_TEST_EPOCH_NS).granted, 0);
+    table_free(&table);
+}
+
 /* As many leases as a limit may have, and their memory is given back. */
 static void the_largest_limit_fits(void **state)
 {
@@ -344,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_list_of_who_is_in_flight),
         cmocka_unit_test(releasing_twice_frees_once),
+        cmocka_unit_test(without_a_name_each_admission_takes_a_place),
+        cmocka_unit_test(a_denied_request_is_not_in_flight_though_it_counts),
         cmocka_unit_test(the_largest_limit_fits),
         cmocka_unit_test(leases_of_two_sides_are_joined),
     };

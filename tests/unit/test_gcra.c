@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/sat.h"
 #include "tests/unit/support_limit.h"
 
 /* TAT in units of 1/count ns: nothing is ever rounded. */
@@ -175,6 +176,43 @@ static void does_not_drift(void **state)
     }
 }
 
+/* Rates of many digits, whose interval no cell can keep, admit no token too many, and lag behind by
+ * no more than a hundred-millionth of themselves, or by 2^-20 ns a token where they lie just below
+ * a rate of few digits. */
+static void odd_rates_lag_by_next_to_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t count;
+        uint64_t window_ns;
+        uint64_t part; /* of the tokens of a day, that many may be missing: one in so many */
+    } rates[] = {
+        {1234567, 1000000000, 1000000000000}, {1048577, 1000000000, 1000000000000},
+        {7654321, 1000000000, 1000000000000}, {123456789, 1000000000, 300000000},
+        {987654321, 1000000000, 50000000000}, {999999999, 1000000000, 1000000},
+        {599999999, 1000000000, 5000000},     {LIMIT_COUNT_MAX - 1, 1000000000000000, 1000000},
+    };
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        enum { STEPS = 20000 };
+        /* Deep enough never to run over between two steps. */
+        const uint64_t day = sat_muldiv(rates[i].count, 86400000000000, rates[i].window_ns);
+        const struct limit limit = bucket_limit(rates[i].count, rates[i].window_ns, day / 1000);
+        const int64_t step_ns = INT64_C(86400000000000) / STEPS;
+        struct table *table = limit_table();
+        __int128 granted = 0;
+        for (int64_t n = 0; n <= STEPS; n++)
+            granted += (__int128)limit_do(table, 1, &limit, OPERATION_CHECK, LIMIT_COUNT_MAX,
+                                          LIMIT_AT_MOST, LIMIT_TEST_EPOCH_NS + n * step_ns)
+                           .granted;
+        const __int128 exact =
+            (__int128)86400000000000 * (__int128)limit.count / (__int128)limit.window_ns;
+        const __int128 got = granted - (__int128)limit_capacity(&limit);
+        assert_true(got <= exact);
+        assert_true(got >= exact - 1 - exact / (__int128)rates[i].part);
+        table_free(&table);
+    }
+}
+
 /* 7 per 60 s admits 7 * 1440 in a day, whenever one asks. */
 static void seven_a_minute_is_10080_a_day(void **state)
 {
@@ -270,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_leaky_bucket_is_the_same_meter),
         cmocka_unit_test(who_waits_as_told_comes_out_evenly),
         cmocka_unit_test(does_not_drift),
+        cmocka_unit_test(odd_rates_lag_by_next_to_nothing),
         cmocka_unit_test(seven_a_minute_is_10080_a_day),
         cmocka_unit_test(a_changed_rate_keeps_what_was_consumed),
         cmocka_unit_test(too_many_rates_fall_back_to_time),

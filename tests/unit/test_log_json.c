@@ -43,6 +43,9 @@ static void values_are_found_at_their_paths(void **state)
     expect(1, "true");
     expect(2, "");
     expect(3, "x");
+    assert_int_equal(read_text("{\"b\": [{\"c\": 8}, [{\"c\": 9}]], \"a\": [1, {\"a\": 2}]}"), 0);
+    expect(0, "");
+    expect(1, "");
 }
 
 /* Of several names of one field the first in the table wins, however the line is ordered; one whose

@@ -100,6 +100,11 @@ static void a_virtual_host_in_front_is_told_from_a_name_with_spaces(void **state
     expect(LOG_HOST, "");
     expect(LOG_REMOTE, "203.0.113.7");
     expect(LOG_USER, "ada of lovelace");
+    assert_int_equal(read_line("203.0.113.7 - ada[1] [21/Nov/2026:12:44:22 +0100] "
+                               "\"GET / HTTP/1.1\" 200 5",
+                               false),
+                     0);
+    expect(LOG_USER, "ada[1]");
 }
 
 /* Escapes of nginx (\x22) and of Apache (\") stand for the bytes that came. */

@@ -363,29 +363,82 @@ static void limits_of_the_calendar_share_their_zone(void **state)
     struct policy *epoch = compile("rules:\n- name: a\n  key: [u]\n  limits:\n  - {rate: 2/day, "
                                    "algorithm: fixed_window}\n");
     assert_int_not_equal(policy_digest(utc), policy_digest(epoch));
+    struct policy *zoned =
+        compile_zoned("rules:\n- name: a\n  key: [u]\n  limits:\n  - {rate: 2/day, algorithm: "
+                      "fixed_window, align: calendar, timezone: Test/Zone}\n",
+                      &asked);
+    assert_int_not_equal(policy_digest(zoned), policy_digest(utc));
+    policy_free(&zoned);
     policy_free(&utc);
     policy_free(&epoch);
     policy_free(&policy);
 }
 
+/* Files of which no two mean the same. */
+static const char *const different[] = {
+    "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
+    "rules: [{name: b, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, match: {x: '1', y: [pq]}, key: [u], limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 6/h}]}]",
+    "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/d}]}]",
+    "rules: []",
+    "{unmatched: deny, rules: []}",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: local}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: {local: {share: 99%}}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: open}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 5%}}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 6%}}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, burst: 6}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: leaky_bucket}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: sliding_log}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: sliding_buckets}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: sliding_buckets, buckets: "
+    "61}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: fixed_window}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: fixed_window, align: "
+    "first}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h, algorithm: fixed_window, align: "
+    "calendar}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}, {rate: 6/d}]}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], enabled: false}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], priority: 1}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], priority: -1}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], group: g}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], group: h}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], match: {x: y}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], match: {x: [y, z]}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], class: batch}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], count_denied: true}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], shadow: true}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], missing: deny}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], consistency: quorum}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], response: {status: 430}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], response: {message: M}}]",
+    "rules: [{name: a, key: [u], limits: [{rate: 5/h}], response: {retry_after: 1s}}]",
+    "rules: [{name: a, key: [u, v], limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, key: [v, u], limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, key: [ip], limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, key: [ip], ipv6_prefix: 56, limits: [{rate: 5/h}]}]",
+    "rules: [{name: a, action: allow}]",
+    "rules: [{name: a, action: block}]",
+    "rules: [{name: a, key: [u], limits: [{count: 5, algorithm: concurrency}]}]",
+    "rules: [{name: a, key: [u], limits: [{count: 5, algorithm: concurrency, timeout: 1s}]}]",
+    "{pools: {p: {rate: 1/s}}, rules: []}",
+    "{pools: {p: {rate: 2/s}}, rules: []}",
+    "{pools: {p: {rate: 1/s, load_max: 0.5}}, rules: []}",
+    "{pools: {p: {rate: 1/s, reserve: 1%}}, rules: []}",
+    "{pools: {p: {rate: 1/s}}, rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: "
+    "{elastic: {pool: p}}}]}",
+    "{pools: {p: {rate: 1/s}}, rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: "
+    "{elastic: {pool: p, weight: 2}}}]}",
+    "{pools: {p: {rate: 1/s}}, rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: "
+    "{elastic: {pool: p, ceiling: 2x}}}]}",
+};
+enum { DIFFERENT = sizeof(different) / sizeof(different[0]) };
+
 /* The digest is blind to layout and sees every change of meaning. */
 static void the_digest_follows_meaning_not_layout(void **state)
 {
-    static const char *const different[] = {
-        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
-        "rules: [{name: b, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/h}]}]",
-        "rules: [{name: a, match: {x: '1', y: [pq]}, key: [u], limits: [{rate: 5/h}]}]",
-        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 6/h}]}]",
-        "rules: [{name: a, match: {x: '1', y: [p, q]}, key: [u], limits: [{rate: 5/d}]}]",
-        "rules: []",
-        "{unmatched: deny, rules: []}",
-        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: local}]",
-        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: {local: {share: 99%}}}]",
-        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], on_failure: open}]",
-        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 5%}}}]",
-        "rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: {soft: {exceed: 6%}}}]",
-    };
-    enum { DIFFERENT = sizeof(different) / sizeof(different[0]) };
     uint64_t digests[DIFFERENT];
 
     (void)state;

@@ -576,12 +576,14 @@ static void late_lines_are_counted_and_decided_at_the_clock(void **state)
     feed_at(replay, 3000001, "\"ip\": \"192.0.2.2\"");
     feed_at(replay, 3020000, "\"ip\": \"192.0.2.3\"");
     feed_at(replay, 1000, "\"ip\": \"192.0.2.1\"");
+    feed_at(replay, 1000, "\"ip\": \"192.0.2.4\"");    /* takes its token at 3000 s, .. */
+    feed_at(replay, 3700000, "\"ip\": \"192.0.2.4\""); /* .. and is denied here */
     assert_int_equal(replay_finish(replay), 0);
-    assert_int_equal(replay_totals(replay)->late, 1);
-    assert_int_equal(replay_totals(replay)->requests, 5);
+    assert_int_equal(replay_totals(replay)->late, 2);
+    assert_int_equal(replay_totals(replay)->requests, 7);
     assert_int_equal(replay_totals(replay)->first_ns, START_S * SECOND_NS);
-    assert_int_equal(replay_totals(replay)->last_ns, (START_S + 3020) * SECOND_NS);
-    assert_int_equal(found(replay, "r")->denied, 2);
+    assert_int_equal(replay_totals(replay)->last_ns, (START_S + 3700) * SECOND_NS);
+    assert_int_equal(found(replay, "r")->denied, 3);
     replay_free(&replay);
     policy_free(&policy);
 }
