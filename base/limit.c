@@ -27,6 +27,7 @@ static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
 static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
 static_assert(LIMIT_WINDOW_MIN_NS / LIMIT_BUCKETS_MAX > 0, "a sub-window has a length");
 static_assert(LIMIT_WINDOW_MIN_NS == 1000000, "the unit of calendar exponents, a ms");
+static_assert(LIMIT_WINDOW_MAX_NS < LIMIT_REFILL_MAX_NS, "a bucket as large as its count refills");
 static_assert(LIMIT_COUNT_MAX < INT64_MAX, "a count fits in an int64_t");
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *error, const char *format, ...)
@@ -58,6 +59,14 @@ static int validate_burst(const struct limit *limit, char *error)
     if (limit->burst > LIMIT_COUNT_MAX)
         return refuse(error, "burst %" PRIu64 ": expected at most %llu", limit->burst,
                       LIMIT_COUNT_MAX);
+    /* burst > refill * count / window, without dividing: inline limits come with every request. */
+    if ((unsigned __int128)limit->burst * limit->window_ns >
+        (unsigned __int128)LIMIT_REFILL_MAX_NS * limit->count)
+        return refuse(error,
+                      "burst %" PRIu64 ": takes more than 73 years to refill; expected at most "
+                      "%" PRIu64,
+                      limit->burst,
+                      sat_muldiv(LIMIT_REFILL_MAX_NS, limit->count, limit->window_ns));
     return TG_OK;
 }
 

@@ -38,9 +38,10 @@ struct limit {
 #define LIMIT_RATE_MAX      1000000000ULL                  /* per second */
 #define LIMIT_WINDOW_MIN_NS 1000000ULL                     /* 1 ms */
 #define LIMIT_WINDOW_MAX_NS (3660ULL * 86400 * 1000000000) /* ten years */
-#define LIMIT_LOG_COUNT_MAX 65536ULL                       /* entries of one sliding_log */
-#define LIMIT_LEASES_MAX    4096ULL                        /* in flight under one concurrency */
-#define LIMIT_EXCEED_MAX    1000                           /* per cent */
+#define LIMIT_REFILL_MAX_NS (1ULL << 61) /* 73 years, in which a bucket is full again */
+#define LIMIT_LOG_COUNT_MAX 65536ULL     /* entries of one sliding_log */
+#define LIMIT_LEASES_MAX    4096ULL      /* in flight under one concurrency */
+#define LIMIT_EXCEED_MAX    1000         /* per cent */
 #define LIMIT_WEIGHT_MAX    1000
 #define LIMIT_CEILING_MAX   100000 /* per cent: 1000 x */
 #define LIMIT_CLASSES       3      /* critical, normal, batch */
@@ -76,9 +77,10 @@ enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 6
 
 /* 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes of quantity.h) that names
  * the offending field and what was expected: ranges above, known algorithm, burst only with
- * the two buckets, sub-windows only with sliding_buckets, an align only with fixed_window, count <=
- * LIMIT_LOG_COUNT_MAX for sliding_log, count/window <= LIMIT_RATE_MAX, all of that with what a soft
- * limit may be exceeded by as well; weight, ceiling and class of an elastic one in their ranges. */
+ * the two buckets and refilled within LIMIT_REFILL_MAX_NS, sub-windows only with sliding_buckets,
+ * an align only with fixed_window, count <= LIMIT_LOG_COUNT_MAX for sliding_log, count/window <=
+ * LIMIT_RATE_MAX, all of that with what a soft limit may be exceeded by as well; weight, ceiling
+ * and class of an elastic one in their ranges. */
 MUST_USE int limit_validate(const struct limit *limit, char *error);
 
 /* The limit up to which a soft one allows: count and burst are floor(x * (100 + exceed) / 100), and

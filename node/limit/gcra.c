@@ -31,7 +31,8 @@
  *
  *      check at now, cost 1      |<- delay: the debt before ->|<- its own turn ->|
  *
- * So that a debt always fits below the end of time, a bucket holds at most 73 years of refill.
+ * So that a debt always fits below the end of time, a bucket holds at most 73 years of refill
+ * (limit_validate refuses more).
  * Pure: time comes in; algorithm.h has the contract of ops.
  */
 #include <string.h>
@@ -39,7 +40,7 @@
 #include "node/limit/algorithm.h"
 
 #define FRACTION_MASK (RATE_DENOMINATOR_MAX - 1u)
-#define DEBT_NS_MAX   (UINT64_C(1) << 61)
+#define DEBT_NS_MAX   LIMIT_REFILL_MAX_NS
 #define TOKENS_MAX    (UINT64_C(1) << 60)
 #define NARROW_MAX    (UINT64_C(1) << 61)
 

@@ -8,6 +8,8 @@
  * I2  The ordinals of one algorithm are 0, 1, 2.. in file order.
  * I3  A limit without a mode has that of its rule.
  */
+#include <string.h>
+
 #include "node/policy/policy_internal.h"
 
 enum limit_field {
@@ -132,6 +134,17 @@ struct limit_places {
     char *window;
 };
 
+/* Places a sentence of limit_validate at the field that it is about. */
+static int refuse_limit(const struct yaml_reader *reader, uint32_t node,
+                        const struct yaml_reader_field *fields, const char *sentence)
+{
+    const uint32_t rate = fields[FIELD_RATE].node;
+    if (strncmp(sentence, "burst ", 6) == 0)
+        return yaml_reader_fail(reader, fields[FIELD_BURST].node, "limits.%s", sentence);
+    return yaml_reader_fail(reader, rate != YAML_READER_NONE ? rate : node, "limits.rate: %s",
+                            sentence);
+}
+
 static int read_limit(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                       uint8_t class, const struct limit_places *places)
 {
@@ -181,8 +194,7 @@ static int read_limit(struct policy *policy, const struct yaml_reader *reader, u
                                 "algorithm that lets requests through at a rate");
     const uint32_t rate = fields[FIELD_RATE].node;
     if (limit_validate(limit, sentence) != TG_OK)
-        return yaml_reader_fail(reader, rate != YAML_READER_NONE ? rate : node, "limits.rate: %s",
-                                sentence);
+        return refuse_limit(reader, node, fields, sentence);
     const struct quantity_rate amount = {limit->count, limit->window_ns};
     quantity_format_rate(&amount, places->window);
     return policy_read_align(&policy->chunks, reader, fields[FIELD_ALIGN].node,

@@ -223,6 +223,33 @@ static void a_calendar_window_is_that_of_the_deciders_clock(void **state)
             calendar_history(&random, align, HISTORY / 60);
 }
 
+/* An hour of which a change of the clock leaves half is over when that half is, though keys so near
+ * to each other could be those of two rules; whoever resolved the request, and when. */
+static void an_hour_cut_short_is_over_when_it_ends(void **state)
+{
+    (void)state;
+    const int64_t change_s = 1712000000 / DAY_S * DAY_S + 2 * HOUR_S - 37800; /* 02:00 --> 02:30 */
+    const struct calendar_span spans[] = {{INT64_MIN, 37800}, {change_s, 39600}};
+    const struct calendar_zone zone = {spans, 2};
+    const int64_t change_ns = change_s * 1000000000;
+    const int64_t half_ns = INT64_C(1800000000000);
+    const int64_t times_ns[] = {change_ns - 10, change_ns, change_ns + half_ns,
+                                change_ns + 3 * half_ns};
+    struct table *table = limit_table();
+    for (uint64_t key = 1; key <= 2; key++) /* resolved in time, or in the window before */
+        for (size_t i = key - 1; i < sizeof times_ns / sizeof *times_ns; i++) {
+            const int64_t seen_ns = times_ns[key == 1 ? i : i - 1];
+            const struct limit limit = resolved(&zone, 2, LIMIT_ALIGN_HOUR, seen_ns);
+            const int64_t now_ns = times_ns[i] + 5;
+            if (i == 1 && key == 1)
+                assert_int_equal(limit.window_ns, half_ns);
+            for (uint64_t n = 1; n <= 3; n++)
+                assert_int_equal(
+                    limit_do(table, key, &limit, OPERATION_CHECK, 1, 0, now_ns).allowed, n <= 2);
+        }
+    table_free(&table);
+}
+
 /* A rule that moves from one alignment to another carries along what is not surely over. */
 static void a_changed_alignment_keeps_the_count(void **state)
 {
@@ -301,6 +328,7 @@ int main(void)
         cmocka_unit_test(agrees_with_one_counter_per_window),
         cmocka_unit_test(agrees_with_a_stopwatch),
         cmocka_unit_test(a_calendar_window_is_that_of_the_deciders_clock),
+        cmocka_unit_test(an_hour_cut_short_is_over_when_it_ends),
         cmocka_unit_test(a_changed_alignment_keeps_the_count),
         cmocka_unit_test(large_counts_of_first_windows_live_in_the_arena),
         cmocka_unit_test(the_largest_count_fits),

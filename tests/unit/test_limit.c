@@ -81,6 +81,8 @@ static void burst_belongs_to_buckets_alone(void **state)
     (void)state;
     limit.burst = 1;
     accepted(limit);
+    limit.count = LIMIT_RATE_MAX;
+    limit.window_ns = 1000000000;
     limit.burst = LIMIT_COUNT_MAX;
     accepted(limit);
     limit.burst++;
@@ -93,6 +95,22 @@ static void burst_belongs_to_buckets_alone(void **state)
         else
             refused_with(limit, "only token_bucket and leaky_bucket have a burst");
     }
+}
+
+/* A burst that would take more than 73 years to refill is refused, never cut. */
+static void a_burst_refills_within_73_years(void **state)
+{
+    struct limit limit = {.count = 1, .window_ns = UINT64_C(31536000000000000), .burst = 73};
+
+    (void)state;
+    accepted(limit);
+    limit.burst++;
+    refused_with(limit, "burst 74: takes more than 73 years to refill; expected at most 73");
+    limit.count = 2;
+    accepted(limit);
+    limit.burst = 140;
+    limit.exceed_percent = 5; /* 2 a year stay 2, 140 become 147 */
+    refused_with(limit, "exceeded by 5%: burst 147: takes more than 73 years");
 }
 
 /* A sliding log keeps one entry an event, so its count bounds its memory. */
@@ -237,6 +255,7 @@ int main(void)
         cmocka_unit_test(ordinary_limits_are_accepted),
         cmocka_unit_test(ranges_include_their_ends),
         cmocka_unit_test(burst_belongs_to_buckets_alone),
+        cmocka_unit_test(a_burst_refills_within_73_years),
         cmocka_unit_test(a_sliding_log_is_bounded_by_its_entries),
         cmocka_unit_test(a_rate_above_one_per_nanosecond_is_refused),
         cmocka_unit_test(an_unknown_algorithm_is_refused),

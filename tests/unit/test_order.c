@@ -66,6 +66,25 @@ static void items_within_the_horizon_leave_as_sorted(void **state)
     }
 }
 
+/* An item waits until one is more than the horizon newer, and no longer. */
+static void an_item_is_due_as_soon_as_the_horizon_has_passed(void **state)
+{
+    (void)state;
+    const struct item item = {100, 0};
+    struct order order;
+    int64_t time_ns;
+    assert_int_equal(order_init(&order, alloc_heap(), WAITING, sizeof item, 10), 0);
+    assert_false(order_add(&order, 100, &item));
+    assert_false(order_add(&order, 110, &item));
+    assert_false(order_due(&order, false));
+    assert_false(order_add(&order, 111, &item));
+    assert_true(order_due(&order, false));
+    (void)order_take(&order, &time_ns);
+    assert_int_equal(time_ns, 100);
+    assert_false(order_due(&order, false));
+    order_fini(&order);
+}
+
 /* However wild the times, no more wait than there is room for, nothing is lost, and what is late is
  * said to be: then, and only then, an item leaves behind one of a later time. */
 static void what_comes_too_late_is_told_and_nothing_is_lost(void **state)
@@ -115,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_within_the_horizon_leave_as_sorted),
+        cmocka_unit_test(an_item_is_due_as_soon_as_the_horizon_has_passed),
         cmocka_unit_test(what_comes_too_late_is_told_and_nothing_is_lost),
         cmocka_unit_test(a_failed_init_holds_nothing),
     };

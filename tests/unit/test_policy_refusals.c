@@ -234,6 +234,8 @@ static const struct refusal modes[] = {
      "mode.soft.exceed: found \"1001%\"; expected 1% to 1000%"},
     {RULE("mode: {hard: {exceed: 5%}}"), 2, 52,
      "mode: found a mapping; expected only soft and elastic to have one"},
+    {LIMIT("{rate: 1/year, burst: 74}"), 2, 54,
+     "limits.burst 74: takes more than 73 years to refill; expected at most 73"},
     {LIMIT("{rate: 5/h, mode: {soft: {exceed: much}}}"), 2, 66,
      "limits.mode.soft.exceed: found \"much\"; expected 1% to 1000%"},
     {LIMIT("{rate: 60000/h, algorithm: sliding_log, mode: {soft: {exceed: 10%}}}"), 2, 39,
