@@ -115,6 +115,7 @@ static void joined(struct control *control, struct effects *effects)
     const int error = swim_set_cluster(control->swim, control->identity.cluster_id);
     ASSERT(error == 0);
     control->joined = true;
+    control->joined_ns = control->now_ns;
     control->creating = false;
     effects_add(effects, EFFECT_JOINED);
     control_tell_self(control);
@@ -178,6 +179,7 @@ static void admit(struct control *control, const struct join_message *request,
         .config_len = (size_t)len,
     };
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    memcpy(message.address, control->options.gossip, sizeof message.address);
     control_send_join(&message, request->address, effects);
 }
 
@@ -202,6 +204,7 @@ static void receive_join(struct control *control, const void *frame, size_t len,
         control->identity = message.identity;
         joined(control, effects);
         control_take_config(control, message.config, message.config_len, effects);
+        control_ask_settings(control, message.address, effects);
         break;
     case JOIN_FETCH:
         if (ours) /* C3 */
@@ -316,6 +319,7 @@ int control_new(const struct allocator *allocator, const struct control_options 
         (options->bootstrap || (options->seed_count == 0 && !options->seeds_pending));
     control->now_ns = now_ns;
     control->started_ns = now_ns;
+    control->joined_ns = now_ns;
     control->view_version = (uint64_t)now_ns; /* above those of an earlier process */
     int error = take_memory(control);
     if (error == 0)
@@ -460,6 +464,12 @@ bool control_settings_known(const struct control *control)
 {
     return control->joined && control->settings->version > 0 &&
            !control->settings->copying.active && !control_settings_behind(control);
+}
+
+bool control_settings_awaited(const struct control *control, int64_t now_ns)
+{
+    return control->settings->version == 0 &&
+           now_ns - control->joined_ns < CONTROL_SETTINGS_WAIT_NS;
 }
 
 int control_restore_settings(struct control *control, const char *key, const void *bytes,

@@ -114,6 +114,9 @@ MUST_USE int control_settings_restored(struct control *control);
 bool control_rules_known(const struct control *control, struct settings_entry *out);
 /* Whether this node has the cluster's settings, as far as it knows. */
 bool control_settings_known(const struct control *control);
+/* Whether the node has joined a cluster just now and waits for its settings: until then, and for
+ * three seconds at most, it should not serve. */
+bool control_settings_awaited(const struct control *control, int64_t now_ns);
 /* True once after each change of the rules: they are to be compiled and put in force. What `out`
  * points to lives until the next event. */
 bool control_rules_due(struct control *control, struct settings_entry *out);

@@ -75,7 +75,7 @@ void control_settings_changed(struct control *control, struct effects *effects)
     control_tell_self(control);
 }
 
-static void ask(struct control *control, const char *address, struct effects *effects)
+void control_ask_settings(struct control *control, const char *address, struct effects *effects)
 {
     const struct settings_copying *copying = &control->settings->copying;
     struct settings_frame *frame = new_frame(control, SETTINGS_FETCH);
@@ -101,7 +101,7 @@ void control_take_votes(struct control *control, const struct register_frame *fr
     const char *address = control_address_of(control, out->fetch_from, from);
     if (address != NULL && control->now_ns - settings->asked_ns >= NEWS_PAUSE_NS &&
         !settings->copying.active)
-        ask(control, address, effects);
+        control_ask_settings(control, address, effects);
     address = control_address_of(control, out->tell, from);
     if (address != NULL)
         tell_news(control, address, effects);
@@ -143,7 +143,7 @@ static void take_changes(struct control *control, const struct settings_frame *f
     settings_end(settings, effects);
     control_tell_self(control);
     if (frame->version > settings->version)
-        ask(control, frame->address, effects);
+        control_ask_settings(control, frame->address, effects);
 }
 
 static void take_records(struct control *control, const struct settings_frame *frame,
@@ -154,7 +154,7 @@ static void take_records(struct control *control, const struct settings_frame *f
         return;
     if (!settings->copying.active)
         control_tell_self(control);
-    ask(control, frame->address, effects);
+    control_ask_settings(control, frame->address, effects);
 }
 
 static void take_news(struct control *control, const struct settings_frame *frame,
@@ -163,7 +163,7 @@ static void take_news(struct control *control, const struct settings_frame *fram
     const struct settings *settings = control->settings;
     if (frame->version > settings->version && !settings->copying.active &&
         control->now_ns - settings->asked_ns >= NEWS_PAUSE_NS)
-        ask(control, frame->address, effects);
+        control_ask_settings(control, frame->address, effects);
 }
 
 bool control_receive_settings(struct control *control, const void *bytes, size_t len,
@@ -221,7 +221,7 @@ static void fetch(struct control *control, struct effects *effects)
     const struct swim_member *member =
         copying->active ? swim_find(control->swim, copying->source) : one_ahead(control);
     if (member != NULL)
-        ask(control, member->record.gossip, effects);
+        control_ask_settings(control, member->record.gossip, effects);
 }
 
 void control_move_settings(struct control *control, struct effects *effects)

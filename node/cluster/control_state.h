@@ -27,6 +27,9 @@
 #define CONTROL_FORGET_NS (600000 * CONTROL_MS)
 /* A voter that has been dead this long is replaced by a living member, if there is one. */
 #define CONTROL_VOTER_DEAD_NS (60000 * CONTROL_MS)
+/* A node that joins a cluster waits so long for its settings before it serves: without them it
+ * would decide by rules that are not the cluster's, or by none. */
+#define CONTROL_SETTINGS_WAIT_NS (3000 * CONTROL_MS)
 /* An operator's wish is pursued this long after it was uttered last. */
 #define CONTROL_WISH_NS (3000 * CONTROL_MS)
 /* A transition that has not ended after so long may be forced, and `remove` says so. */
@@ -73,6 +76,7 @@ struct control {
     uint64_t settled_epoch;
     int64_t now_ns;
     int64_t started_ns;
+    int64_t joined_ns;
     int64_t asked_ns;
     int64_t retold_ns; /* when this node last spread its record though nothing had changed */
     int64_t proposed_ns;
@@ -127,6 +131,8 @@ void control_receive_vote(struct control *control, const struct register_frame *
 /* Takes a frame of settings_wire.h; false if it is none. */
 bool control_receive_settings(struct control *control, const void *bytes, size_t len,
                               struct effects *effects);
+/* Asks whoever is at the address for what this node lacks. */
+void control_ask_settings(struct control *control, const char *address, struct effects *effects);
 /* Tells the members that this node has a version that is new. */
 void control_settings_changed(struct control *control, struct effects *effects);
 /* After every event of a joined node: fetches, repeats, proposes. */

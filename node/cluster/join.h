@@ -3,7 +3,8 @@
  *     newcomer                       member
  *       GREET (by SWIM, no cluster)  ...        learns that a cluster is there
  *       JOIN   id, address      -->
- *                               <--  ADMIT      cluster id, secret, route key, V, R, configuration
+ *                               <--  ADMIT      cluster id, secret, route key, V, R, configuration,
+ *                                               address: the settings are asked for there at once
  *     any
  *       FETCH  id, address      -->             "your record names an epoch that I lack"
  *                               <--  CONFIG     cluster id, configuration
@@ -34,7 +35,7 @@ struct join_message {
     enum join_type type;
     uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN]; /* zero in a JOIN */
     uint64_t sender;
-    char address[VIEW_TEXT_LEN];      /* where to answer: JOIN, FETCH */
+    char address[VIEW_TEXT_LEN];      /* of the sender: JOIN, ADMIT, FETCH */
     struct control_identity identity; /* ADMIT */
     const uint8_t *config;            /* ADMIT, CONFIG: in place in the frame */
     size_t config_len;

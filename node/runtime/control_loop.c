@@ -230,7 +230,8 @@ static uint32_t read_gossip(struct daemon *daemon)
 
 static void spread_view(struct daemon *daemon)
 {
-    if (daemon->shard_count == 0 || !control_view_due(daemon->control))
+    if (daemon->shard_count == 0 || control_settings_awaited(daemon->control, now_of(daemon)) ||
+        !control_view_due(daemon->control))
         return;
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         const struct letter letter = {.kind = LETTER_VIEW,

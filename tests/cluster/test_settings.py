@@ -342,3 +342,22 @@ def test_rules_that_take_long_to_compile_keep_nobody_waiting(settled, tmp_path):
         wait_for(applied, 10, "the rules are in force at another node", 0)
     thread.join()
     assert between >= 3
+
+
+# A node that joins decides by the cluster's rules from its first answer on, and never by those of its own file.
+def test_a_node_that_joins_decides_by_the_clusters_rules_at_once(settled, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(text(pay=3))
+    expected = settled[0].admin("rules.show")["text"]
+    node = settled.add()
+    at = list(node.arguments).index("--rules") + 1
+    node.arguments = [*node.arguments[:at], str(path), *node.arguments[at + 1:]]
+    node.spawn()
+    limits = set()
+    with node.client(attempt_s=0.05, deadline_s=10) as client:
+        while not node.is_ready or len(limits) == 0 or client.attempts < 50:
+            limits.add(client.rules({"api": "/pay", "user": fresh()}).limit)
+    assert limits == {settled[0].client().rules({"api": "/pay", "user": fresh()}).limit} != {3}
+    assert node.admin("rules.show")["text"] == expected
+    assert -1 < node.log().find("are in force") < node.log().find("tidegated ready"), node.log()
+    wait_for(lambda: "not those of" in node.log(), 5, "it says that its file is not in force")
