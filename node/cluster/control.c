@@ -237,6 +237,7 @@ static int take_memory(struct control *control)
         .boot = control->options.incarnation,
         .seed = control->options.seed ^ SETTINGS_SEED,
         .log_max = control->options.settings_log_max,
+        .items_max = control->options.settings_items_max,
     };
     int error = register_new(allocator, &votes, &control->ballots);
     if (error == 0)
@@ -468,7 +469,7 @@ bool control_settings_known(const struct control *control)
 
 bool control_settings_awaited(const struct control *control, int64_t now_ns)
 {
-    return control->settings->version == 0 &&
+    return (control->settings->version == 0 || control_settings_coming(control)) &&
            now_ns - control->joined_ns < CONTROL_SETTINGS_WAIT_NS;
 }
 
@@ -489,7 +490,8 @@ int control_settings_restored(struct control *control)
 bool control_rules_due(struct control *control, struct settings_entry *out)
 {
     struct settings *settings = control->settings;
-    if (!control_rules_known(control, out) || out->version == settings->rules_told)
+    if (control_settings_coming(control) || /* what came so far may be rules of long ago */
+        !control_rules_known(control, out) || out->version == settings->rules_told)
         return false;
     settings->rules_told = out->version;
     return true;

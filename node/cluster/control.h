@@ -78,6 +78,7 @@ struct control_options {
     size_t ballots_len;
     const struct policy_zones *zones; /* for rules that are to be validated; NULL: UTC alone */
     uint32_t settings_log_max;        /* as settings_options.log_max */
+    uint32_t settings_items_max;      /* as settings_options.items_max */
 };
 
 struct control;

@@ -47,15 +47,6 @@ static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN
     return true;
 }
 
-static uint32_t count_blocks(const struct control *control)
-{
-    uint32_t count = 0;
-    size_t cursor = 0;
-    while (control_setting_next(control, SETTINGS_BLOCK, &cursor) != NULL)
-        count++;
-    return count;
-}
-
 /* When it is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed. */
 static bool read_end(struct answer_context *context, uint64_t *until_ms)
 {
@@ -87,10 +78,6 @@ void answer_block(struct answer_context *context)
     }
     if (!read_end(context, &until_ms)) {
         answer_error(context, TG_EINVALID, "the block would have ended already");
-        return;
-    }
-    if (count_blocks(context->control) >= BLOCKS_MAX) {
-        answer_error(context, TG_EFULL, "as many blocks are in force as there may be: 65536");
         return;
     }
     bytes_writer_init(&writer, value, sizeof value);

@@ -8,8 +8,8 @@
  * says
  *
  * Upkeep is done by the lowest-id living member of the ring: the first change of a cluster, voters
- * that follow those of the ring, blocks that ended. An operator's force is the node's that he
- * asked.
+ * that follow those of the ring, blocks that ended; by any, that nodes of one version are alike. An
+ * operator's force is the node's that he asked.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "node/cluster/control_state.h"
 #include "node/cluster/settings.h"
+#include "node/policy/blocks.h"
 
 enum { RULES_NAME_LEN = 17 };
 
@@ -230,11 +231,9 @@ static void finish(const struct control *control, struct settings_edit *edit,
     edit->state = state;
     edit->version = version;
     edit->ended_ns = control->now_ns;
-}
-
-static bool same_text(const struct settings_text *a, const struct settings_text *b)
-{
-    return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
+    alloc_put(control->allocator, edit->bytes, edit->bytes_len); /* only the outcome is kept */
+    edit->bytes = NULL;
+    edit->bytes_len = 0;
 }
 
 static void say_conflict(struct settings_edit *edit, const struct settings_entry *current)
@@ -252,6 +251,28 @@ static void say_conflict(struct settings_edit *edit, const struct settings_entry
                        settings_version_shown(edit->based_on));
 }
 
+/* Whether there is no room for the record, `fresh` if it is none yet; then a sentence on it. What
+ * is found here holds when the change is decided, for that is of the version after this one. */
+static bool say_full(const struct settings *settings, struct settings_edit *edit, bool fresh,
+                     size_t value_len)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &settings->table;
+    const size_t blocks = settings_table_at(table, SETTINGS_BLOCK + 1, &none) -
+                          settings_table_at(table, SETTINGS_BLOCK, &none);
+    if (fresh && edit->kind == SETTINGS_BLOCK && blocks >= BLOCKS_MAX)
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "there are as many blocks as there may be: %d", (int)BLOCKS_MAX);
+    else if ((fresh && table->count >= SETTINGS_RECORDS_MAX) ||
+             table->bytes + value_len > SETTINGS_BYTES_MAX)
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "the configuration store is full: %zu records of %zu bytes", table->count,
+                       table->bytes);
+    else
+        return false;
+    return true;
+}
+
 /* S4. True if the edit is still to be proposed. */
 static bool judge(struct control *control, struct settings_edit *edit)
 {
@@ -261,8 +282,9 @@ static bool judge(struct control *control, struct settings_edit *edit)
     const uint64_t made = settings_log_find(&settings->log, edit->id);
     const struct settings_entry *current = settings_current(settings, edit->kind, &name);
     const uint64_t have = current != NULL ? current->version : 0;
-    const bool same =
-        edit->removes ? current == NULL : current != NULL && same_text(&current->value, &value);
+    const bool same = edit->removes
+                          ? current == NULL
+                          : current != NULL && settings_text_equal(&current->value, &value);
     edit->changed = made != 0;
     if (made != 0 || same) {
         finish(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
@@ -273,12 +295,8 @@ static bool judge(struct control *control, struct settings_edit *edit)
         say_conflict(edit, current);
         return false;
     }
-    if (current == NULL && (settings->table.count >= SETTINGS_RECORDS_MAX ||
-                            settings->table.bytes + value.len > SETTINGS_BYTES_MAX)) {
+    if (!edit->removes && say_full(settings, edit, current == NULL, value.len)) {
         finish(control, edit, SETTINGS_EDIT_UNAVAILABLE, 0);
-        (void)snprintf(edit->sentence, sizeof edit->sentence,
-                       "the configuration store is full: %zu records of %zu bytes",
-                       settings->table.count, settings->table.bytes);
         return false;
     }
     return true;
@@ -431,10 +449,9 @@ static bool follow_ring(struct control *control, struct effects *effects)
 
 static bool block_ended(const struct settings_entry *entry, int64_t now_ns)
 {
-    const int64_t until_ms = entry->value.len >= 8
-                                 ? (int64_t)bytes_u64_at((const uint8_t *)entry->value.data, 0)
-                                 : INT64_MAX;
-    return until_ms != 0 && until_ms < (now_ns - SWEPT_AFTER_NS) / CONTROL_MS;
+    struct block block;
+    return control_block_of(entry, &block) && block.until_ms != 0 &&
+           block.until_ms < (uint64_t)((now_ns - SWEPT_AFTER_NS) / CONTROL_MS);
 }
 
 /* Removes blocks whose end has passed; they have not blocked since. */
@@ -454,8 +471,27 @@ static bool sweep(struct control *control, struct effects *effects)
             change.ops[change.op_count++] =
                 (struct settings_op){.kind = SETTINGS_BLOCK, .name = entry->name, .removes = true};
     }
-    settings->swept_ns = control->now_ns;
+    if (change.op_count < SETTINGS_OPS_MAX) /* else there may be more */
+        settings->swept_ns = control->now_ns;
     return change.op_count > 0 && propose(control, &change, effects);
+}
+
+/* S3. */
+static bool rejoin(struct control *control, struct effects *effects)
+{
+    const struct settings *settings = control->settings;
+    size_t cursor = 0;
+    bool apart = false;
+    const struct swim_member *member;
+    while (!apart && (member = swim_next(control->swim, &cursor)) != NULL)
+        apart = member->record.id != control->options.node_id &&
+                member->record.settings_version == settings->version &&
+                member->record.settings_digest != settings->digest.lo &&
+                control_alive(control, member->record.id);
+    if (!apart)
+        return false;
+    const struct settings_change change = next_change(control, "one history again");
+    return propose(control, &change, effects);
 }
 
 /* The version that begins the next lineage (S7). */
@@ -507,10 +543,11 @@ void control_edit_move(struct control *control, struct effects *effects)
         return;
     if (move_edits(control, effects) || settings->version == 0 ||
         control->now_ns - settings->led_ns < CONTROL_PROPOSE_NS ||
-        register_busy(settings->ballots) || !propose_by_itself(control) ||
-        control_settings_frozen(control))
+        register_busy(settings->ballots) || control_settings_frozen(control))
         return;
     settings->led_ns = control->now_ns;
+    if (rejoin(control, effects) || !propose_by_itself(control))
+        return;
     if (!follow_ring(control, effects))
         (void)sweep(control, effects);
 }

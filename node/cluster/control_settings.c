@@ -122,11 +122,28 @@ void control_receive_vote(struct control *control, const struct register_frame *
                           struct effects *effects)
 {
     struct settings *settings = control->settings;
-    register_receive(settings->ballots, control->now_ns, &frame->message, &settings->wants);
+    const struct register_message *message = &frame->message;
+    if (message->value_len > 0 && !settings_follows(settings, message->value, message->value_len))
+        return; /* S3 of settings.h: no vote for what could not be applied here */
+    register_receive(settings->ballots, control->now_ns, message, &settings->wants);
     control_take_votes(control, frame, effects);
 }
 
 /* ---- catching up ----------------------------------------------------------------------------- */
+
+/* Notes whether the member that the frame is from has more than this node. */
+static void note_more(const struct control *control, const struct settings_frame *frame)
+{
+    struct settings *settings = control->settings;
+    settings->more_ns = frame->version > settings->version ? control->now_ns : 0;
+}
+
+bool control_settings_coming(const struct control *control)
+{
+    const struct settings *settings = control->settings;
+    return settings->copying.active ||
+           (settings->more_ns != 0 && control->now_ns - settings->more_ns < COPY_SILENCE_NS);
+}
 
 static void take_changes(struct control *control, const struct settings_frame *frame,
                          struct effects *effects)
@@ -141,6 +158,7 @@ static void take_changes(struct control *control, const struct settings_frame *f
     if (settings->version == before)
         return;
     settings_end(settings, effects);
+    note_more(control, frame);
     control_tell_self(control);
     if (frame->version > settings->version)
         control_ask_settings(control, frame->address, effects);
@@ -152,6 +170,7 @@ static void take_records(struct control *control, const struct settings_frame *f
     struct settings *settings = control->settings;
     if (!settings_take_records(settings, control->now_ns, frame, effects))
         return;
+    note_more(control, frame);
     if (!settings->copying.active)
         control_tell_self(control);
     control_ask_settings(control, frame->address, effects);

@@ -135,6 +135,8 @@ bool control_receive_settings(struct control *control, const void *bytes, size_t
 void control_ask_settings(struct control *control, const char *address, struct effects *effects);
 /* Tells the members that this node has a version that is new. */
 void control_settings_changed(struct control *control, struct effects *effects);
+/* Whether this node is being sent what it lacks, and what it has is not the newest yet. */
+bool control_settings_coming(const struct control *control);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_settings(struct control *control, struct effects *effects);
 

@@ -153,6 +153,7 @@ int settings_apply(struct settings *settings, const void *bytes, size_t len, boo
     settings->version = change.version;
     settings->digest = settings_change_digest(bytes, len);
     settings->voters = change.voters;
+    settings->copying.active = false; /* what came so far stays (T2); the rest is asked for anew */
     settings->applied++;
     for (uint32_t i = 0; i < change.op_count; i++) {
         note_kind(settings, change.ops[i].kind);
@@ -204,12 +205,21 @@ static void put_records(struct settings *settings, struct settings_frame *out)
     for (; at < table->count; at++) {
         const int len = settings_entry_encode(&table->records[at]->entry, settings->bytes + used,
                                               JOIN_LARGE_FRAME_MAX - used);
-        if (len < 0 || !add_item(out, settings->bytes + used, (size_t)len, &used))
+        if (len < 0 || out->item_count == settings->items_max ||
+            !add_item(out, settings->bytes + used, (size_t)len, &used))
             break;
     }
     if (at < table->count)
         out->to =
             (struct settings_place){table->records[at]->entry.kind, table->records[at]->entry.name};
+}
+
+bool settings_follows(const struct settings *settings, const void *bytes, size_t len)
+{
+    struct settings_change change;
+    return settings_change_decode(bytes, len, &change) != 0 ||
+           change.version != settings->version + 1 ||
+           hash128_equal(change.before, settings->digest);
 }
 
 bool settings_answer(struct settings *settings, const struct settings_frame *asked,
@@ -293,7 +303,8 @@ static bool items_readable(const struct settings_frame *frame)
     return true;
 }
 
-/* Whether the frame has this very record; `at` is how far it was read, both being in order. */
+/* Whether the frame has this very record; `at` is how far it was read, both being in order. The
+ * version alone does not say so: where histories parted, both may have made one of it. */
 static bool in_frame(const struct settings_frame *frame, const struct settings_entry *wanted,
                      uint32_t *at)
 {
@@ -301,7 +312,8 @@ static bool in_frame(const struct settings_frame *frame, const struct settings_e
     for (; *at < frame->item_count && decode_items(frame, *at, &entry); ++*at) {
         const int order = settings_compare(entry.kind, &entry.name, wanted->kind, &wanted->name);
         if (order >= 0)
-            return order == 0 && entry.version == wanted->version;
+            return order == 0 && entry.version == wanted->version &&
+                   settings_text_equal(&entry.value, &wanted->value);
     }
     return false;
 }
@@ -350,6 +362,20 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
     return true;
 }
 
+/* All records are there: the node has what the source had when the copy began, or newer. */
+static void end_copy(struct settings *settings)
+{
+    struct settings_copying *copying = &settings->copying;
+    ASSERT(copying->version > settings->version); /* else a change that was applied has ended it */
+    copying->active = false;
+    settings->version = copying->version;
+    settings->digest = copying->digest;
+    settings->voters = copying->voters;
+    settings->copied++;
+    settings_log_reset(&settings->log, settings->version, settings->digest);
+    register_follow_value(settings->ballots, settings->version, &settings->voters);
+}
+
 bool settings_take_records(struct settings *settings, int64_t now_ns,
                            const struct settings_frame *frame, struct effects *effects)
 {
@@ -360,15 +386,8 @@ bool settings_take_records(struct settings *settings, int64_t now_ns,
     forget_log(settings, effects);
     if (drop_range(settings, frame, effects) && put_range(settings, frame, effects)) {
         set_next(copying, &frame->to);
-        if (frame->to.kind == 0) {
-            copying->active = false;
-            settings->version = copying->version;
-            settings->digest = copying->digest;
-            settings->voters = copying->voters;
-            settings->copied++;
-            settings_log_reset(&settings->log, settings->version, settings->digest);
-            register_follow_value(settings->ballots, settings->version, &settings->voters);
-        }
+        if (frame->to.kind == 0)
+            end_copy(settings);
     }
     keep_head(settings, false, effects);
     return true;
@@ -475,6 +494,8 @@ int settings_new(const struct allocator *allocator, const struct settings_option
         .value_len_max = SETTINGS_CHANGE_LEN_MAX,
     };
     settings->allocator = allocator;
+    settings->items_max =
+        options->items_max != 0 ? options->items_max : (uint32_t)SETTINGS_ITEMS_MAX;
     settings_table_init(&settings->table, allocator);
     settings_log_init(&settings->log, allocator,
                       options->log_max != 0 ? options->log_max : (uint32_t)SETTINGS_LOG_MAX);

@@ -18,21 +18,29 @@
  *        +------------ CHANGES, or RECORDS <------- FETCH ---- whoever is behind
  *
  * S1  There is one change of each version: the register decides it, by a majority of the voters
- * that the change before names and of those that it names itself. Voters follow those of the ring.
+ *     that the change before names and of those that it names itself. Voters follow the ring's.
  * S2  An edit is acknowledged when its change is decided, so it is on a majority's disks: it is
- * lost only with them. Applying is one transaction: log, records and head (version, digest,
- * voters). S3  A change holds the digest of the one before it, so equal digests are equal
- * histories, and a node applies nothing but what follows its own. S4  An edit based on a record
- * that has changed since is refused, and told what it met; one that would change nothing is done.
- * Its id finds it again in the log, whoever carried it out. S5  Without a majority of the voters
- * nothing can be changed, and the node says so; it goes on with what it has. A change that was
- * accepted by some, but not told as decided, may come about. S6  A node that was away takes the
- * changes that it lacks; where they are not kept any more, the records, range by range. In between
- * it has records of different versions, each of them whole; its version rises when it has all of
- * them and every change since (T2 of settings_table.h). S7  Force (`remove --force`) begins a new
- * lineage with the forcing node's records and voters that live; who comes back from the old one
- * drops what it had beyond. The byte of its maker tells apart two that begin at once, as for the
- * ring. S8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once are refused as busy.
+ *     lost only with them. Applying is one transaction: log, records and head (version, digest,
+ *     voters).
+ * S3  A change holds the digest of the one before it, so equal digests are equal histories, and a
+ *     node votes for and applies nothing but what follows its own. Two nodes of one version and
+ *     other digests come of a disk that was put back, or of lineages forced at once: whoever sees
+ *     it proposes an empty change, and who cannot follow that copies.
+ * S4  An edit based on a record that has changed since is refused, and told what it met; one that
+ *     would change nothing is done. Its id finds it again in the log, whoever carried it out.
+ * S5  Without a majority of the voters nothing can be changed, and the node says so; it goes on
+ *     with what it has. A change that was accepted by some, but not told as decided, may come
+ *     about.
+ * S6  A node that was away takes the changes that it lacks; where they are not kept any more, the
+ *     records, range by range. In between it has records of different versions, each of them
+ *     whole; its version rises when it has all of them and every change since (T2 of
+ *     settings_table.h). Rules come into force when all is there, or nothing comes any more.
+ * S7  Force (`remove --force`) begins a new lineage with the forcing node's records and voters
+ *     that live; who comes back from the old one drops what it had beyond. The byte of its maker
+ *     tells apart two that begin at once, as for the ring.
+ * S8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once are refused as busy.
+ * S9  A node that joins does not serve before it has the settings, or has waited for them for
+ *     long (control_settings_awaited): it would decide by other rules, or by none.
  *
  * The first change of a cluster is made by the lowest-id member when all members live and none has
  * any: its voters are those of the ring (control_edit.c).
@@ -120,12 +128,14 @@ struct settings {
     struct register_out wants; /* of the register's last call */
     struct settings_table table;
     struct settings_log log;
+    uint32_t items_max;
     uint64_t version; /* the head; 0: nothing yet */
     struct hash128 digest;
     struct register_voters voters;
     struct settings_edit edits[SETTINGS_EDITS_MAX];
     uint32_t proposing; /* the edit that was proposed last */
     struct settings_copying copying;
+    int64_t more_ns;       /* when changes came behind which there are more, 0: none are known */
     uint64_t rules_told;   /* version of the rules that the runtime was given */
     uint64_t blocks_since; /* goes up with every change of a block */
     uint64_t blocks_told;  /* what that was when the runtime was given the blocks */
@@ -145,7 +155,8 @@ struct settings_options {
     uint64_t node_id;
     uint64_t boot;
     uint64_t seed;
-    uint32_t log_max; /* changes that are kept; 0: SETTINGS_LOG_MAX */
+    uint32_t log_max;   /* changes that are kept; 0: SETTINGS_LOG_MAX */
+    uint32_t items_max; /* records that are sent in one frame; 0: SETTINGS_ITEMS_MAX */
 };
 
 MUST_USE int settings_new(const struct allocator *allocator, const struct settings_options *options,
@@ -165,6 +176,10 @@ MUST_USE int settings_apply(struct settings *settings, const void *bytes, size_t
                             struct effects *effects);
 /* Ends a transaction that was to have more. */
 void settings_end(const struct settings *settings, struct effects *effects);
+/* Whether a change of the version after the head carries on from this head, so that it may be voted
+ * for (S3); true as well of what the register has to judge: other versions, and no change at all.
+ */
+bool settings_follows(const struct settings *settings, const void *bytes, size_t len);
 /* Takes a frame of RECORDS that follows what was copied so far (S6). False if it does not, or
  * cannot be read; else ask on, from where settings->copying says, or from the head if that has
  * ended. */

@@ -49,6 +49,11 @@ bool settings_text_ok(const struct settings_text *text, size_t len_max)
     return text->len <= len_max;
 }
 
+bool settings_text_equal(const struct settings_text *a, const struct settings_text *b)
+{
+    return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
+}
+
 static struct settings_text get_text(struct mp_cursor *cursor, size_t len_max)
 {
     struct settings_text text;

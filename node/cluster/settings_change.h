@@ -97,6 +97,7 @@ static inline uint32_t settings_version_shown(uint64_t version)
 /* Whether the text may be a name, an author or a note: no longer, and without control characters.
  */
 bool settings_text_ok(const struct settings_text *text, size_t len_max);
+bool settings_text_equal(const struct settings_text *a, const struct settings_text *b);
 
 /* The length, or TG_ETOOBIG. */
 MUST_USE int settings_change_encode(const struct settings_change *change, void *out,

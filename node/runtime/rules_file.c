@@ -163,27 +163,26 @@ static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
     return blocks;
 }
 
-/* Joins the rules in force with the blocks, and gives them to the shards. */
-static void join_blocks(struct daemon *daemon)
+/* Joins the rules with the blocks, and gives them to the shards. 0, or why nothing changes. */
+static int join_blocks(struct daemon *daemon, struct policy *rules)
 {
     int error;
-    const bool ruled = daemon->rules != NULL;
+    const bool ruled = rules != NULL;
     struct policy *policy = NULL;
     struct blocks *blocks = collect_blocks(daemon, &error);
     if (blocks != NULL)
-        error = policy_join(alloc_heap(), ruled ? daemon->rules : policy_empty(),
+        error = policy_join(alloc_heap(), ruled ? rules : policy_empty(),
                             &(struct policy_joined){.blocks = blocks}, &policy);
     else if (error == 0 && ruled)
-        policy = policy_share(daemon->rules);
+        policy = policy_share(rules);
     if (error != 0) {
         blocks_free(&blocks);
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks not put in force: %s",
-                   error_message(error));
-        return;
+        return error;
     }
     policy_free(&daemon->policy);
     daemon->policy = policy;
     rules_spread(daemon);
+    return 0;
 }
 
 /* Those before stay (I1). */
@@ -205,10 +204,14 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
         refuse(daemon, job->version, why);
         return;
     }
+    const int error = join_blocks(daemon, job->policy);
+    if (error != 0) {
+        refuse(daemon, job->version, error_message(error));
+        return;
+    }
     policy_free(&daemon->rules);
     daemon->rules = job->policy;
     job->policy = NULL;
-    join_blocks(daemon);
     control_rules(daemon->control, job->version, policy_digest(daemon->rules));
     log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %s are in force: %zu",
                settings_version_shown(job->version), job->author, policy_rule_count(daemon->rules));
@@ -344,12 +347,20 @@ static void look_at_wish(struct daemon *daemon)
                    verb, edit->sentence);
 }
 
+static void look_at_blocks(struct daemon *daemon)
+{
+    const int error = join_blocks(daemon, daemon->rules);
+    if (error != 0)
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks not put in force: %s",
+                   error_message(error));
+}
+
 void rules_look(struct daemon *daemon)
 {
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
     if (daemon->shard_count > 0 && control_blocks_due(daemon->control))
-        join_blocks(daemon);
+        look_at_blocks(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
         compile(daemon, &rules);
     if (wanted->state != RULES_IDLE) {

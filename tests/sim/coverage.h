@@ -46,6 +46,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(settings_doubts, "settings: edits in doubt", true)                                           \
     X(settings_copies, "settings: complete copies", true)                                          \
     X(settings_lineages, "settings: lineages forced", true)                                        \
+    X(settings_apart, "settings: one version, two histories", false)                               \
     X(rule_changes, "rule changes", true)                                                          \
     X(terms, "terms opened", true)                                                                 \
     X(takeovers, "take-overs", true)                                                               \

@@ -17,7 +17,8 @@ enum {
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
     CROWD_SMALL = 2000,        /* and for a crowd of so many */
     DRIFT_MAX_PPB = 100000,
-    SETTINGS_LOG_HERE = 6, /* few, so that nodes that were away copy all records */
+    SETTINGS_LOG_HERE = 6,   /* few, so that nodes that were away copy all records */
+    SETTINGS_ITEMS_HERE = 2, /* of a frame, so that changes go on in the midst of a copy */
 };
 
 static void address_of(char out[VIEW_TEXT_LEN], unsigned index, unsigned port)
@@ -243,6 +244,7 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->ballots = ballots.bytes;
     options->ballots_len = ballots.len;
     options->settings_log_max = SETTINGS_LOG_HERE;
+    options->settings_items_max = SETTINGS_ITEMS_HERE;
 }
 
 static void restore_settings(struct node *node)
@@ -269,6 +271,7 @@ void node_start(struct sim *sim, struct node *node)
     node->disk.now.incarnation++;
     node->settled = 0;
     node->settings_copied = 0;
+    memset(node->settings_seen, 0, sizeof node->settings_seen);
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->held, 0, sizeof node->held);
     memset(node->pulling, 0, sizeof node->pulling);

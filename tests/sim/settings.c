@@ -6,10 +6,13 @@
  * H1  One history: two nodes that are at one version are of one digest, for ever, which covers all
  *     changes before.
  * H2  When a version is first met anywhere, a majority of the voters that the one before it names
- * has it on disk, as accepted or applied; but for the first of a lineage. H3  An edit that was told
- * as done is in the history of every node that comes to rest later, unless a new lineage was forced
- * since. H4  At rest all nodes that run have the same version and the same records. H5  A node
- * never goes back to a lower version, unless its disk was put back.
+ *     has it on disk, as accepted or applied; but for the first of a lineage.
+ * H3  An edit that was told as done is in the history of every node that comes to rest later,
+ *     unless a new lineage was forced since.
+ * H4  At rest all nodes that run have the same version, the same digest and the same records,
+ *     whatever became of their disks.
+ * H5  A node never goes back to a lower version, unless its disk was put back.
+ * H6  No record of a node is followed by an older version of it, but by a copy of all records.
  *
  * A disk of which an old copy was restored breaks its promises: after that H1 to H3 are not judged.
  */
@@ -22,7 +25,7 @@
 #include "node/cluster/control_state.h"
 #include "tests/sim/sim.h"
 
-enum { NAMES = 5, EDIT_MIN_MS = 20, EDIT_MAX_MS = 500, RECORD_TOKENS = 16 };
+enum { EDIT_MIN_MS = 20, EDIT_MAX_MS = 500, RECORD_TOKENS = 16 };
 
 static const struct settings *settings_of(const struct node *node)
 {
@@ -45,7 +48,8 @@ static struct settings_past *past_of(struct sim *sim, uint64_t version)
     return NULL;
 }
 
-/* ---- H1, H2, H5 ------------------------------------------------------------------------------ */
+/* ---- H1, H2, H5, H6 ---------------------------------------------------------------------------
+ */
 
 /* Whether the disk has accepted a value for this version, or applied it or a later one. */
 static bool holds(const struct node *node, uint64_t version)
@@ -106,6 +110,25 @@ static void note_version(struct sim *sim, const struct node *node)
     }
 }
 
+/* H6; `copied`: all records may be others. */
+static void check_records(struct sim *sim, struct node *node, bool copied)
+{
+    for (uint32_t i = 0; i < SIM_SETTINGS_NAMES; i++) {
+        const char name[] = {'k', (char)('0' + i)};
+        const struct settings_text text = {name, sizeof name};
+        const struct settings_entry *entry =
+            settings_table_find(&settings_of(node)->table, SETTINGS_POOL, &text);
+        uint64_t *seen = &node->settings_seen[i];
+        if (entry == NULL)
+            continue;
+        if (entry->version < *seen && !copied)
+            sim_fail(sim, "node %u has version %llu of %.2s, and had %llu of it before",
+                     node->index, (unsigned long long)entry->version, name,
+                     (unsigned long long)*seen);
+        *seen = entry->version;
+    }
+}
+
 void settings_check(struct sim *sim, struct node *node)
 {
     const struct settings *settings = settings_of(node);
@@ -116,11 +139,14 @@ void settings_check(struct sim *sim, struct node *node)
                  (unsigned long long)settings->version); /* H5 */
     node->settings_version = settings->version;
     const struct settings_past *past = past_of(sim, settings->version);
+    const bool apart = past != NULL && !hash128_equal(past->digest, settings->digest);
     if (past == NULL)
         note_version(sim, node);
-    else if (!hash128_equal(past->digest, settings->digest) && !any_rewound(sim))
+    if (apart && !any_rewound(sim))
         sim_fail(sim, "node %u has other settings %llu than others had", node->index,
                  (unsigned long long)settings->version); /* H1 */
+    sim->coverage.settings_apart += apart;
+    check_records(sim, node, settings->copied != node->settings_copied);
     sim->coverage.settings_copies += settings->copied - node->settings_copied;
     node->settings_copied = settings->copied;
 }
@@ -142,7 +168,7 @@ static void ask(struct sim *sim)
     char value[32];
     if (node == NULL || sim->settings_asked_count == SIM_EDITS_MAX)
         return;
-    (void)snprintf(name, sizeof name, "k%u", (unsigned)random_below(random, NAMES));
+    (void)snprintf(name, sizeof name, "k%u", (unsigned)random_below(random, SIM_SETTINGS_NAMES));
     (void)snprintf(value, sizeof value, "%016llx", (unsigned long long)random_next(random));
     const struct settings_text name_text = {name, strlen(name)};
     const struct settings_entry *current =
@@ -254,13 +280,13 @@ bool settings_agree(struct sim *sim, char *why)
         first = first == NULL ? node : first;
         const struct settings *a = settings_of(first);
         const struct settings *b = settings_of(node);
-        if (a->version != b->version || b->copying.active) {
+        if (a->version != b->version || !hash128_equal(a->digest, b->digest) || b->copying.active) {
             (void)snprintf(why, SIM_WHY_LEN, "nodes %u and %u have settings %llx and %llx",
                            first->index, node->index, (unsigned long long)a->version,
                            (unsigned long long)b->version);
             return false;
         }
-        if (!same_records(&a->table, &b->table) && !any_rewound(sim))
+        if (!same_records(&a->table, &b->table))
             sim_fail(sim, "nodes %u and %u are at settings %llu and have other records",
                      first->index, node->index, (unsigned long long)a->version); /* H4 */
     }

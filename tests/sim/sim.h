@@ -48,6 +48,7 @@ enum {
     SIM_EVENTS_MIN = 20000,                 /* a seed is at least this long */
     SIM_DISK_BUCKETS = 64,                  /* of each vnode */
     SIM_SETTINGS_MAX = 4096,                /* versions that are remembered */
+    SIM_SETTINGS_NAMES = 5,                 /* records that operators change */
     SIM_EDITS_MAX = 256,
     SIM_METAS_MAX = 256,     /* named values on one disk */
     SIM_POLICIES_MAX = 8,    /* sets of rules in one run */
@@ -255,14 +256,15 @@ struct node {
     int64_t control_tick_at_ns;
     uint64_t settled;
     struct disk disk;
-    uint32_t policy;                           /* index of the rules in force here */
-    uint64_t epoch;                            /* the newest seen, in all its processes */
-    uint64_t ring_epoch;                       /* of the configuration that was looked at last */
-    uint64_t settings_version;                 /* that was looked at last, in all its processes */
-    uint64_t settings_copied;                  /* complete copies that this process had taken */
-    bool rewound;                              /* an old copy of its disk was restored once */
-    struct term ballots[SIM_VNODES_MAX];       /* the latest that it opened, of the second plane */
-    struct inspect_brief held[SIM_VNODES_MAX]; /* what the process holds, as last seen */
+    uint32_t policy;                            /* index of the rules in force here */
+    uint64_t epoch;                             /* the newest seen, in all its processes */
+    uint64_t ring_epoch;                        /* of the configuration that was looked at last */
+    uint64_t settings_version;                  /* that was looked at last, in all its processes */
+    uint64_t settings_copied;                   /* complete copies that this process had taken */
+    uint64_t settings_seen[SIM_SETTINGS_NAMES]; /* versions of records that it had */
+    bool rewound;                               /* an old copy of its disk was restored once */
+    struct term ballots[SIM_VNODES_MAX];        /* the latest that it opened, of the second plane */
+    struct inspect_brief held[SIM_VNODES_MAX];  /* what the process holds, as last seen */
     bool pulling[SIM_VNODES_MAX];
 };
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/control_state.h"
+#include "node/policy/blocks.h"
 #include "tests/unit/support_control.h"
 
 static struct settings *settings_of(const struct net *net, uint32_t at)
@@ -115,6 +116,7 @@ static void an_edit_reaches_every_node(void **state)
     edit(net, 2, &wanted);
     net_run(net, 300 * NET_MS);
     assert_int_equal(outcome(net, 2, 1)->state, SETTINGS_EDIT_DONE);
+    assert_null(outcome(net, 2, 1)->bytes); /* what is remembered of it is small */
     for (uint32_t i = 0; i < 3; i++)
         assert_true(has(net, i, "api", "10000/s"));
     assert_equal(net, 7);
@@ -226,6 +228,87 @@ static void a_node_that_was_away_catches_up(void **state)
     net_free(net);
 }
 
+/* Applies a change of version `by` after its head to node `at` alone, as if it had been decided. */
+static void decide(struct net *net, uint32_t at, uint64_t by, const char *name, const char *value)
+{
+    struct control *control = net->nodes[at].control;
+    struct settings *settings = settings_of(net, at);
+    struct effects effects;
+    static struct settings_change change;
+    change = (struct settings_change){
+        .version = settings->version + by,
+        .voters = settings->voters,
+        .before = settings->digest,
+        .id = {.lo = 1, .hi = (uint64_t)value[0]},
+        .time_ms = 1,
+        .author = text("ada@host"),
+        .op_count = 1,
+        .ops = {{.kind = SETTINGS_POOL, .name = text(name), .value = text(value)}},
+    };
+    uint8_t *bytes = malloc(SETTINGS_CHANGE_LEN_MAX);
+    assert_non_null(bytes);
+    const int len = settings_change_encode(&change, bytes, SETTINGS_CHANGE_LEN_MAX);
+    assert_true(len > 0);
+    assert_int_equal(effects_init(&effects, alloc_heap()), 0);
+    assert_int_equal(settings_apply(settings, bytes, (size_t)len, false, &effects), 0);
+    control_settings_changed(control, &effects);
+    effects_fini(&effects);
+    free(bytes);
+}
+
+/* Disks that were put back leave nodes of one version with other contents, even of one record. The
+ * next change makes them alike, as the majority has it, though the lowest id is of the minority. */
+static void nodes_of_one_version_and_other_histories_become_alike(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    const uint64_t before = make(net, 0, 1, "api", "old");
+    decide(net, 0, 1, "api", "mine");
+    decide(net, 1, 1, "api", "theirs");
+    decide(net, 2, 1, "api", "theirs");
+    assert_int_equal(settings_of(net, 0)->version, settings_of(net, 1)->version);
+    net_run(net, 3 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(has(net, i, "api", "theirs"));
+    assert_equal(net, 7);
+    assert_true(settings_of(net, 0)->version >= before + 2);
+    (void)make(net, 0, 2, "api", "new");
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* A node that joins waits for the settings, which come as fast as it is admitted; and not for long,
+ * if nobody answers. */
+static void a_node_that_joins_waits_for_the_settings(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    (void)make(net, 0, 1, "api", "x");
+    assert_false(control_settings_awaited(net->nodes[0].control, net->now_ns));
+    for (uint32_t i = 3; i < 5; i++) {
+        const char name[] = {'n', (char)('1' + i), '\0'};
+        struct control_options options = net_options(net, i + 1, name);
+        net_seed(&options, 0);
+        (void)net_start(net, &options);
+        for (uint32_t step = 0; step < 300 && net->nodes[i].joined == 0; step++)
+            net_run(net, net->step_ns);
+        assert_int_equal(net->nodes[i].joined, 1);
+        assert_true(control_settings_awaited(net->nodes[i].control, net->now_ns));
+        if (i == 4)
+            break;
+        net_run(net, 3 * net->step_ns);
+        assert_false(control_settings_awaited(net->nodes[i].control, net->now_ns));
+        assert_true(has(net, i, "api", "x"));
+    }
+    net->nodes[4].cut = true;
+    net_run(net, 2900 * NET_MS);
+    assert_int_equal(settings_of(net, 4)->version, 0);
+    assert_true(control_settings_awaited(net->nodes[4].control, net->now_ns));
+    net_run(net, 100 * NET_MS);
+    assert_false(control_settings_awaited(net->nodes[4].control, net->now_ns));
+    net_free(net);
+}
+
 /* Changes of many records while node 2 is away; more than the log keeps. */
 static void change_much(struct net *net)
 {
@@ -277,6 +360,143 @@ static void a_node_that_was_away_for_long_copies_all(void **state)
     net_stop(net, 2); /* and its disk says the same */
     net_restart(net, 2);
     assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Applies forty versions of the rules while node 2 is away, and looks what it puts in force. */
+static void look_at_one_that_was_away(uint32_t log_max, uint32_t items_max)
+{
+    struct net *net = net_new();
+    struct settings_entry rules = {.version = 0};
+    char body[32];
+    uint32_t between = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const char name[] = {'n', (char)('1' + i), '\0'};
+        struct control_options options = net_options(net, i + 1, name);
+        options.settings_log_max = log_max;
+        options.settings_items_max = items_max;
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 5 * NET_SECOND);
+    net_stop(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 40; i++) {
+        (void)snprintf(body, sizeof body, "rules: [] # %u", i);
+        struct control_edit_request wanted = request(100 + i, "rules", body, SETTINGS_ANY);
+        wanted.kind = SETTINGS_RULES;
+        edit(net, 0, &wanted);
+        net_run(net, 100 * NET_MS);
+    }
+    net_restart(net, 2);
+    for (uint32_t i = 0; i < 300 && rules.version == 0; i++) {
+        net_run(net, net->step_ns);
+        const struct settings *settings = settings_of(net, 2);
+        between += settings->table.count > 0 && settings->version < settings_of(net, 0)->version;
+        (void)control_rules_due(net->nodes[2].control, &rules);
+    }
+    assert_true(between >= 1);
+    assert_int_equal(rules.value.len, strlen(body));
+    assert_memory_equal(rules.value.data, body, strlen(body));
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* No rules come into force before all has come that a node lacks: until then the newest that are
+ * there may be old ones. */
+static void rules_come_into_force_when_all_has_come(void **state)
+{
+    (void)state;
+    look_at_one_that_was_away(4, 3); /* all records, in several frames */
+    look_at_one_that_was_away(0, 0); /* the changes, in two frames */
+}
+
+/* A node that is forced on while it copies keeps its new version: what is left of the copy is not
+ * taken any more. */
+static void a_change_that_is_applied_ends_a_copy(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    struct settings *settings = settings_of(net, 0);
+    struct effects effects;
+    static struct settings_frame frame;
+    (void)make(net, 0, 1, "api", "x");
+    frame = (struct settings_frame){
+        .type = SETTINGS_RECORDS,
+        .sender = 2,
+        .version = settings->version + 10,
+        .voters = settings->voters,
+        .to = {SETTINGS_POOL, text("m")},
+    };
+    assert_int_equal(effects_init(&effects, alloc_heap()), 0);
+    assert_true(settings_take_records(settings, net->now_ns, &frame, &effects));
+    assert_true(settings->copying.active);
+    decide(net, 0, UINT64_C(1) << 40, "api", "forced");
+    const uint64_t forced = settings->version;
+    frame.from = frame.to;
+    frame.to = (struct settings_place){0, {"", 0}};
+    assert_false(settings_take_records(settings, net->now_ns, &frame, &effects));
+    assert_int_equal(settings->version, forced);
+    assert_true(has(net, 0, "api", "forced"));
+    effects_fini(&effects);
+    net_free(net);
+}
+
+/* Puts block number `number` where it is, without a change. */
+static void put_block(struct net *net, uint32_t number, uint64_t until_ms)
+{
+    char name[32];
+    uint8_t value[9] = {0};
+    (void)snprintf(name, sizeof name, "attr user=%06u", number);
+    for (uint32_t i = 0; i < 8; i++)
+        value[i] = (uint8_t)(until_ms >> 8 * i);
+    const struct settings_entry entry = {
+        .kind = SETTINGS_BLOCK,
+        .name = text(name),
+        .version = settings_of(net, 0)->version,
+        .author = text("ada"),
+        .value = {(const char *)value, sizeof value},
+    };
+    assert_int_equal(settings_table_put(&settings_of(net, 0)->table, &entry), 0);
+}
+
+/* There are never more blocks than can be put in force; one that is there can still be changed. */
+static void no_more_blocks_are_made_than_can_be_in_force(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    for (uint32_t i = 0; i + 1 < BLOCKS_MAX; i++)
+        put_block(net, i, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "attr user=%06u", i == 2 ? 7 : BLOCKS_MAX + i);
+        struct control_edit_request wanted = request(i + 1, name, "12345678why", SETTINGS_ANY);
+        wanted.kind = SETTINGS_BLOCK;
+        edit(net, 0, &wanted);
+    }
+    net_run(net, NET_SECOND);
+    assert_int_equal(outcome(net, 0, 1)->state, SETTINGS_EDIT_DONE);
+    assert_int_equal(outcome(net, 0, 2)->state, SETTINGS_EDIT_UNAVAILABLE);
+    assert_non_null(strstr(outcome(net, 0, 2)->sentence, "65536"));
+    assert_int_equal(outcome(net, 0, 3)->state, SETTINGS_EDIT_DONE);
+    net_free(net);
+}
+
+/* Blocks that ended are removed as fast as they end, and none that lasts, however long. */
+static void blocks_that_ended_are_removed(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    const uint64_t now_ms = (uint64_t)(net->now_ns / NET_MS);
+    const uint32_t ended = 3 * SETTINGS_OPS_MAX;
+    for (uint32_t i = 0; i < ended; i++)
+        put_block(net, i, now_ms - 70000);
+    put_block(net, ended, now_ms - 1000); /* the clocks of nodes differ */
+    put_block(net, ended + 1, UINT64_MAX - 1);
+    put_block(net, ended + 2, 0);
+    net_run(net, 35 * NET_SECOND);
+    assert_int_equal(settings_of(net, 0)->table.count, 3);
     net_free(net);
 }
 
@@ -412,6 +632,12 @@ int main(void)
         cmocka_unit_test(what_was_acknowledged_survives_a_kill_of_all),
         cmocka_unit_test(a_node_that_was_away_catches_up),
         cmocka_unit_test(a_node_that_was_away_for_long_copies_all),
+        cmocka_unit_test(nodes_of_one_version_and_other_histories_become_alike),
+        cmocka_unit_test(a_node_that_joins_waits_for_the_settings),
+        cmocka_unit_test(rules_come_into_force_when_all_has_come),
+        cmocka_unit_test(a_change_that_is_applied_ends_a_copy),
+        cmocka_unit_test(no_more_blocks_are_made_than_can_be_in_force),
+        cmocka_unit_test(blocks_that_ended_are_removed),
         cmocka_unit_test(without_a_majority_edits_are_refused),
         cmocka_unit_test(force_begins_a_new_lineage),
         cmocka_unit_test(old_versions_of_the_rules_are_forgotten_in_order),
