@@ -177,13 +177,14 @@ struct vnode {
     bool leftover;   /* the last one may have left slots that its decider lacks */
     bool fresh;      /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
-    bool drop_due;    /* what is stored of it is to be forgotten */
-    bool header_due;  /* slots were written, the header was not */
-    bool mark_listed; /* is in shard.marks */
-    bool arrived;     /* all of the current configuration's conditions were met once */
-    bool stirred;     /* is in shard.stirred */
-    uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
-    uint16_t best;    /* RECOVERING: who holds the best state, PEER_NONE = this node */
+    uint8_t pulls_short; /* complete copies that held less than the state that is pulled */
+    bool drop_due;       /* what is stored of it is to be forgotten */
+    bool header_due;     /* slots were written, the header was not */
+    bool mark_listed;    /* is in shard.marks */
+    bool arrived;        /* all of the current configuration's conditions were met once */
+    bool stirred;        /* is in shard.stirred */
+    uint16_t hint;       /* peer index of the decider, PEER_NONE if that is this node or unknown */
+    uint16_t best;       /* RECOVERING: who holds the best state, PEER_NONE = this node */
     uint64_t
         granted; /* tokens, in this term; bound.c; near the role, for each decision writes it */
     int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */

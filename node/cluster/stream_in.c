@@ -8,7 +8,8 @@
  *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
  *     another one is asked for as soon as they can be.
  * R6  Who pulls a state takes the one that was reported, or a newer one, and nothing less: a copy
- * of an earlier time may arrive from the same node meanwhile.
+ *     of an earlier time may arrive from the same node meanwhile. If only such ones come, its state
+ *     is not what it was (a claim may fall), and all are asked again.
  */
 #include "node/cluster/vnodes_state.h"
 
@@ -201,8 +202,11 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
         return;
-    if (vnode->role == ROLE_RECOVERING && !given_up && below_pulled(vnode, entry))
+    if (vnode->role == ROLE_RECOVERING && !given_up && below_pulled(vnode, entry)) {
+        if (++vnode->pulls_short == VNODES_PULLS_SHORT_MAX)
+            vnodes_recover(shard, entry->vnode, vnode->fresh, effects);
         return; /* the one that was asked for comes behind it, or is asked for again */
+    }
     if (given_up || !vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;

@@ -102,6 +102,7 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     vnode->leftover = false;
     vnode->since_ns = shard->now_ns;
     vnode->pulling = false;
+    vnode->pulls_short = 0;
     shard->reroute_due = true;
     vnodes_stir(shard, number);
 }

@@ -16,6 +16,7 @@
 enum {
     VNODES_PASS_GIVE_UP_MS = 1000,
     VNODES_PULL_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
+    VNODES_PULLS_SHORT_MAX = 3, /* R6 of stream_in.c */
     VNODES_PASSING_MAX = 512, /* of the plane of quorum, at a time: meanwhile nobody decides them */
 };
 

@@ -279,7 +279,7 @@ static void forget_report(struct shard *shard, uint16_t at, uint32_t number,
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer == at)
             vnode->equal &= (uint8_t) ~(1u << i);
-    if (vnode->role == ROLE_RECOVERING && vnode->best == at && vnodes_quorum(shard, number))
+    if (vnode->role == ROLE_RECOVERING && vnode->best == at)
         vnodes_recover(shard, number, vnode->fresh, effects);
 }
 

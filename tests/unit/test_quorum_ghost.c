@@ -378,20 +378,26 @@ static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *
 }
 
 /* Both ghosts report the same state, the first of them with parts of a newer one beside it. */
-static void ghosts_report(struct lab *lab, uint32_t vnode, const struct term *term,
-                          const struct term *state, bool beyond)
+static void ghosts_report_seq(struct lab *lab, uint32_t vnode, const struct term *term,
+                              const struct term *state, uint64_t seq, bool beyond)
 {
     for (uint32_t ghost = 1; ghost < 3; ghost++) {
         const struct peer_vnode report = {.vnode = vnode,
                                           .role = ROLE_REPLICA,
                                           .term = *term,
                                           .state = *state,
-                                          .seq = 50,
+                                          .seq = seq,
                                           .flags = vnode < LAB_VNODES ? 0 : ENTRY_PROMISED,
                                           .beyond = ghost == GHOST && beyond};
         peer_put_vnode(&lab->records, PEER_REPORT, &report);
         lab_speak(lab, ghost, ASKED);
     }
+}
+
+static void ghosts_report(struct lab *lab, uint32_t vnode, const struct term *term,
+                          const struct term *state, bool beyond)
+{
+    ghosts_report_seq(lab, vnode, term, state, 50, beyond);
 }
 
 /* The best state of a vnode is pulled from one ghost; the other one, which reported the same state,
@@ -459,6 +465,45 @@ static void a_copy_that_claims_less_than_was_reported_ends_no_pull(void **state)
     lab_run(lab, 20 * LAB_MS);
     assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
     lab_free(lab);
+}
+
+/* What was reported is not there any more: the ghost that is pulled has restarted since, or its
+ * claim has fallen. All are asked again, and the best of what there is now is taken. */
+static void assert_asked_again(bool restarts)
+{
+    struct lab *lab = lab_of_ghosts();
+    lab_run(lab, 2 * LAB_MS);
+    const uint32_t vnode = lab_vnode_owned(lab, ASKED);
+    const struct term best = {1, 1, lab->shards[GHOST].node};
+    ghosts_report(lab, vnode, &best, &best, false);
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
+    lab_forget(lab);
+    lab->shards[GHOST].options.boot += restarts;
+    for (uint32_t frame = 1; !restarts && frame <= VNODES_PULLS_SHORT_MAX; frame++) {
+        assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL), 0);
+        ghost_sends_state(lab, frame, vnode, &best, &best, 3);
+    }
+    ghosts_report_seq(lab, vnode, &best, &best, 3, false);
+    ghosts_report_seq(lab, vnode, &best, &best, 3, false); /* what it says after its restart */
+    lab_run(lab, 2 * LAB_MS);
+    assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL) > 0);
+    ghost_sends_state(lab, restarts ? 1 : VNODES_PULLS_SHORT_MAX + 1, vnode, &best, &best, 3);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
+    lab_free(lab);
+}
+
+static void a_pull_from_one_that_restarted_begins_anew(void **state)
+{
+    (void)state;
+    assert_asked_again(true);
+}
+
+static void a_pull_that_keeps_falling_short_begins_anew(void **state)
+{
+    (void)state;
+    assert_asked_again(false);
 }
 
 /* Slots that were on disk without a header, which came to be written after them, are parts of a
@@ -837,6 +882,8 @@ int main(void)
         cmocka_unit_test(who_holds_the_best_without_what_is_beside_it_is_sent_all),
         cmocka_unit_test(who_holds_the_best_alone_is_sent_all_without_a_majority_too),
         cmocka_unit_test(a_copy_that_claims_less_than_was_reported_ends_no_pull),
+        cmocka_unit_test(a_pull_from_one_that_restarted_begins_anew),
+        cmocka_unit_test(a_pull_that_keeps_falling_short_begins_anew),
         cmocka_unit_test(slots_without_a_header_are_beyond_what_is_claimed),
         cmocka_unit_test(who_restarted_is_not_pulled_from_unasked),
         cmocka_unit_test(a_pull_of_which_nothing_comes_is_repeated),
