@@ -745,6 +745,11 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
                        "this node has not joined a cluster yet", effects);
         return;
     }
+    if (shard->resigned) { /* V10 of vnodes.c */
+        requests_error(shard, connection, shard->checks.session, shard->checks.seq, TG_EUNAVAILABLE,
+                       "this node is about to stop; ask another", effects);
+        return;
+    }
     shard->current_connection = connection;
     shard->current = POOL_NONE;
     explain_begin(shard);

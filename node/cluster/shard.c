@@ -629,25 +629,20 @@ int64_t shard_next_deadline(const struct shard *shard)
     return next;
 }
 
-/* Whether something is still to be undone that nobody else would undo. */
+/* Whether something is to be undone, or may be once the others have answered: nobody else would. */
 static bool owes_undos(const struct shard *shard)
 {
-    for (uint32_t i = 0; i < shard->active_count; i++)
-        if (parts_at(shard, shard->active[i])->undo)
+    for (uint32_t i = 0; i < shard->active_count; i++) {
+        const struct part *part = parts_at(shard, shard->active[i]);
+        if (!part->from_peer && (part->forward.flags & FORWARD_SEVERAL) != 0)
             return true;
+    }
     return false;
 }
 
-bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
+/* Whether something is decided here that a living replica could decide. */
+static bool has_to_pass(const struct shard *shard)
 {
-    if (!shard->resigning)
-        shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
-    if (!shard->resigning)
-        vnodes_stir_all(shard);
-    shard->resigning = true;
-    shard_tick(shard, now_ns, effects);
-    if (shard->resigned)
-        return true;
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
@@ -656,13 +651,22 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         for (uint32_t i = 0; i < vnode->link_count; i++) {
             const uint16_t at = vnode->links[i].peer;
             if (at != PEER_NONE && !peers_silent(shard, at) && !shard->peers[at]->resigning)
-                return false;
+                return true;
         }
     }
-    if (owes_undos(shard))
-        return false;
-    shard->resigned = true;
-    return true;
+    return false;
+}
+
+bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
+{
+    if (!shard->resigning) {
+        shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
+        vnodes_stir_all(shard);
+    }
+    shard->resigning = true;
+    shard_tick(shard, now_ns, effects);
+    shard->resigned = shard->resigned || !has_to_pass(shard);
+    return shard->resigned && !owes_undos(shard);
 }
 
 uint64_t shard_settled_epoch(const struct shard *shard)

@@ -220,9 +220,10 @@ void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effect
 
 /* ---- orderly stop -------------------------------------------------------------------------- */
 
-/* Passes deciding to the replicas. True when no vnode is decided here any more, or none can be
- * passed on (no live replica), and what other nodes granted to requests that were denied is given
- * back; from then on nothing is taken over. Call again with each tick. */
+/* Passes deciding to the replicas. When no vnode is decided here any more, or none can be passed on
+ * (no live replica), nothing is taken over, and clients are sent to another node (TG_EUNAVAILABLE):
+ * so that what is under way comes to an end. True when besides nothing is under way that could
+ * leave a charge of a denied request on another node. Call again with each tick. */
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects);
 
 /* ---- what it knows ------------------------------------------------------------------------- */

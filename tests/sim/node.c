@@ -354,6 +354,7 @@ static void end_process(struct sim *sim, struct node *node)
     memset(node->closed, 0, sizeof node->closed);
     memset(node->idle, 0, sizeof node->idle);
     node->drains = false;
+    node->leaves = false;
     node->paused_until_ns = 0;
 }
 
@@ -453,6 +454,17 @@ uint64_t node_unconfirmed(const struct node *node)
     return unconfirmed;
 }
 
+/* As in node/runtime, good-bye is said when nothing is left to do: who has heard it does not answer
+ * any more. True when there is nothing left to say. */
+static bool said_farewell(struct sim *sim, struct node *node)
+{
+    if (!node->leaves)
+        return true;
+    const bool told = control_leave(node->control, shell_clock(sim, node), &sim->effects);
+    shell_control_done(sim, node);
+    return told;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void shard_event(struct sim *sim, struct node *node, const struct event *event)
@@ -471,7 +483,7 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         shard_client(shard, now_ns, event->from, event->bytes, event->len, &sim->effects);
         break;
     case EVENT_TICK:
-        if (node->stopping && resigned(sim, node, event->shard)) {
+        if (node->stopping && resigned(sim, node, event->shard) && said_farewell(sim, node)) {
             sim_tell(sim, 1, "n%u stops", node->index);
             end_process(sim, node);
             net_ended(sim, node->index, true);

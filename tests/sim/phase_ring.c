@@ -56,19 +56,16 @@ static bool depart(struct sim *sim)
     return has_gone(sim);
 }
 
-/* A node that leaves says good-bye, and stops. */
+/* A node that leaves stops, and says good-bye last. */
 static bool say_farewell(struct sim *sim)
 {
     struct node *node = &sim->nodes[sim->plan.victim];
     if (sim->plan.left == 0 || !node->up)
         return true;
-    if (node->stopping)
-        return phase_not_yet(sim, "it does not stop");
-    const bool told = control_leave(node->control, shell_clock(sim, node), &sim->effects);
-    shell_control_done(sim, node);
-    if (told)
+    if (!node->stopping)
         node_stop(sim, node);
-    return false;
+    node->leaves = true;
+    return phase_not_yet(sim, "it does not stop");
 }
 
 static bool start_again(struct sim *sim)

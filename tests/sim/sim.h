@@ -238,6 +238,7 @@ struct node {
     bool member; /* is to be in the ring */
     bool up;
     bool drains;   /* an operator wants it out of the ring; its next process does not know */
+    bool leaves;   /* and it stops for good: it says good-bye before it ends */
     bool stopping; /* in order: it passes on what it decides, and writes what it holds */
     bool closed[SIM_SHARDS_MAX]; /* has passed it all on: listens to nobody any more */
     bool idle[SIM_SHARDS_MAX];   /* and has written it all */

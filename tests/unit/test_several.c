@@ -353,6 +353,32 @@ static void who_stops_in_order_undoes_first(void **state)
     assert_int_equal(lab_stats(lab, 0).undone, 1);
 }
 
+/* Requests that come while a node stops do not keep it: once all is passed on they are sent to
+ * another node, and what was under way comes to its end. */
+static void who_has_passed_everything_on_sends_clients_to_another_node(void **state)
+{
+    struct lab *lab = *state;
+    const struct request request =
+        request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "sliding_log")));
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    uint32_t turns = 0;
+    for (bool done = false; !done; turns++) {
+        assert_true(turns < 1000);
+        (void)send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
+        done = resign(lab);
+        lab_run(lab, LAB_MS);
+    }
+    (void)send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
+    assert_int_equal(lab_last_error(lab).code, TG_EUNAVAILABLE);
+    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
+    lab_run(lab, 50 * LAB_MS);
+    const char *const host[] = {request.host, NULL};
+    lab_ask_attributes(lab, 1, host);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 1, 2000), 0).used,
+                     2); /* itself, and the first */
+}
+
 static bool waits_for_nothing(struct lab *lab, void *context)
 {
     (void)context;
@@ -514,6 +540,7 @@ int main(void)
         LAB_TEST(lost_undos_are_sent_again_and_done_once, set_up_three),
         LAB_TEST(what_a_dead_node_owes_stays_charged, set_up_three),
         LAB_TEST(who_stops_in_order_undoes_first, set_up_three),
+        LAB_TEST(who_has_passed_everything_on_sends_clients_to_another_node, set_up_three),
         LAB_TEST_THREE(an_undo_that_meets_a_new_decider_takes_nothing),
         LAB_TEST(an_undo_calls_off_a_charge_that_still_waits, set_up_three),
         LAB_TEST(what_was_charged_long_ago_is_undone, set_up_three),
