@@ -284,12 +284,12 @@ static void what_is_in_doubt_is_undone(void **state)
 }
 
 /* Undos, their acknowledgements and answers get lost, and still all comes out right. */
-static void lost_undos_are_sent_again_and_done_once(void **state)
+static void lose_undos(struct lab *lab, const char *rules)
 {
-    struct lab *lab = *state;
-    const struct question request =
-        request_of(lab, RULES(LIMITS("1/h", "token_bucket"), LIMITS("9/h", "token_bucket")));
+    const struct question request = request_of(lab, rules);
+    lab_run(lab, 500 * LAB_MS); /* the plane of quorum is taken up */
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    const uint64_t before = lab_stats(lab, 0).undone;
     const unsigned types[] = {PEER_FORWARD, PEER_ANSWER};
     for (uint32_t i = 0; i < 6; i++) {
         const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
@@ -298,9 +298,21 @@ static void lost_undos_are_sent_again_and_done_once(void **state)
         lab_run(lab, 350 * LAB_MS);
         lab->drop_type = 0;
         lab_run(lab, 150 * LAB_MS);
-        assert_int_equal(lab_stats(lab, 0).undone, i + 1);
+        assert_int_equal(lab_stats(lab, 0).undone, before + i + 1);
         assert_used(lab, &request, 1, 1);
     }
+}
+
+static void lost_undos_are_sent_again_and_done_once(void **state)
+{
+    lose_undos(*state, RULES(LIMITS("1/h", "token_bucket"), LIMITS("9/h", "token_bucket")));
+}
+
+/* The same where what gives back is otherwise not repeated (Q6 of quorum.c). */
+static void lost_undos_of_a_majority_are_done_once(void **state)
+{
+    lose_undos(*state, RULES(LIMITS("1/h", "token_bucket"),
+                             "consistency: quorum, " LIMITS("9/h", "fixed_window")));
 }
 
 /* When the node that was asked dies before it has undone, the charge stays: never the reverse. */
@@ -434,6 +446,102 @@ static void an_undo_calls_off_a_charge_that_still_waits(void **state)
     assert_used(lab, &request, 1, 0);
 }
 
+/* It may be in the very batch of its charge, too. */
+static void an_undo_right_behind_its_charge_finds_it(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("9/h", "fixed_window"), LIMITS("9/h", "fixed_window")));
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    struct forward host = forward_to(lab, 2);
+    host.ticket += 1;
+    host.retry.seq += 1000;
+    peer_put_forward(&lab->records, &host);
+    host.attempt = retry_attempt(lab->shards[0].node, host.ticket);
+    host.ticket += 1;
+    host.operation = OPERATION_REFUND;
+    host.cost = 0;
+    host.retry.part |= RETRY_UNDO;
+    peer_put_forward(&lab->records, &host);
+    lab_speak(lab, 0, 2);
+    assert_int_equal(lab_stats(lab, 2).undo_unknown, 0);
+    assert_used(lab, &request, 1, 1);
+}
+
+/* Whatever a decider says of an undo, until it is done it is asked for again. */
+static void an_undo_that_is_refused_is_sent_again(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("1/h", "fixed_window"), LIMITS("9/h", "fixed_window")));
+    assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab->drop_type = PEER_FORWARD;
+    lab_run(lab, 10 * LAB_MS);
+    const struct answer busy = {.status = ANSWER_BUSY};
+    peer_put_answer(&lab->records, forward_to(lab, 2).ticket, &busy);
+    lab_speak(lab, 2, 0);
+    lab->drop_type = 0;
+    lab_run(lab, 200 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 1);
+    assert_used(lab, &request, 1, 1);
+}
+
+/* The caller is patient no longer, asks another node, and is allowed: what the first node gives up
+ * then stays charged, for it was told to the second one as well. */
+static void what_another_attempt_was_told_of_stays_charged(void **state)
+{
+    struct lab *lab = *state;
+    const struct question request =
+        request_of(lab, RULES(LIMITS("5/h", "fixed_window"),
+                              "on_failure: closed, " LIMITS("9/h", "sliding_log")));
+    const char *const attributes[] = {request.user, request.host, NULL};
+    lab->cut[2][0] = true;
+    const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 250);
+    lab_run(lab, 20 * LAB_MS);
+    lab_ask_attributes(lab, 1, attributes);
+    lab_send_again(lab, 1, seq, 2000);
+    lab_run(lab, 20 * LAB_MS);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 300 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 2);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab->cut[2][0] = false;
+    lab_run(lab, 500 * LAB_MS);
+    assert_int_equal(lab_stats(lab, 0).undone, 2);
+    assert_used(lab, &request, 1, 1);
+}
+
+/* D5: of a group that was denied the parts that would have allowed took nothing; asked again, when
+ * what denied is gone, they are charged. */
+static void a_part_that_took_nothing_is_charged_when_repeated(void **state)
+{
+    struct lab *lab = *state;
+    char keys[3][LAB_KEY_LEN];
+    const char *const names[][2] = {{"a", "x"}, {"b", "y"}, {"c", "z"}};
+    lab_rules(lab, "rules:\n"
+                   "- {name: a, key: [x], limits: [{rate: 9/h}]}\n"
+                   "- {name: b, key: [y], limits: [{rate: 1/h}]}\n"
+                   "- {name: c, key: [z], limits: [{rate: 9/h}]}\n");
+    for (uint32_t i = 0; i < 3; i++)
+        lab_attribute(lab, names[i][0], names[i][1], 0, keys[i]);
+    const char *const attributes[] = {keys[0], keys[1], keys[2], NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    assert_true(lab_answer(lab, lab_send(lab, 0, 2000), 0).allowed);
+    lab_ask_attributes(lab, 1, attributes);
+    const uint64_t seq = lab_send(lab, 0, 2000);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    lab_rules(lab, "rules:\n"
+                   "- {name: a, key: [x], limits: [{rate: 9/h}]}\n"
+                   "- {name: c, key: [z], limits: [{rate: 9/h}]}\n");
+    lab_ask_attributes(lab, 1, attributes);
+    lab_send_again(lab, 0, seq, 2000);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    assert_int_equal(used(lab, keys[0]), 2);
+    assert_int_equal(used(lab, keys[2]), 2);
+}
+
 /* A part that is not answered holds the others' charges for as long as the caller waits; that may
  * be longer than an ordinary answer is remembered. */
 static void what_was_charged_long_ago_is_undone(void **state)
@@ -538,11 +646,16 @@ int main(void)
         LAB_TEST(a_repetition_under_changed_rules_is_charged_once, set_up_three),
         LAB_TEST(what_is_in_doubt_is_undone, set_up_three),
         LAB_TEST(lost_undos_are_sent_again_and_done_once, set_up_three),
+        LAB_TEST_THREE(lost_undos_of_a_majority_are_done_once),
         LAB_TEST(what_a_dead_node_owes_stays_charged, set_up_three),
         LAB_TEST(who_stops_in_order_undoes_first, set_up_three),
         LAB_TEST(who_has_passed_everything_on_sends_clients_to_another_node, set_up_three),
         LAB_TEST_THREE(an_undo_that_meets_a_new_decider_takes_nothing),
         LAB_TEST(an_undo_calls_off_a_charge_that_still_waits, set_up_three),
+        LAB_TEST(an_undo_right_behind_its_charge_finds_it, set_up_three),
+        LAB_TEST(an_undo_that_is_refused_is_sent_again, set_up_three),
+        LAB_TEST(what_another_attempt_was_told_of_stays_charged, set_up_three),
+        LAB_TEST(a_part_that_took_nothing_is_charged_when_repeated, set_up_three),
         LAB_TEST(what_was_charged_long_ago_is_undone, set_up_three),
         LAB_TEST(an_answer_that_is_heard_late_was_charged_once, set_up_three),
         LAB_TEST(a_rule_on_trial_that_cannot_be_asked_denies_nothing, set_up_three),
