@@ -199,6 +199,13 @@ static void a_large_request_is_paid_for_afterwards(void **state)
         assert_int_equal(elastic_lend(elastic, &plain, id_of(3), 1100, 0, START + at), 0);
     }
     assert_in_range(lent, 900, 1100);
+    const int64_t rested = START + 21 * S; /* nobody else borrows: all meters are full */
+    elastic_set_level(elastic, POOL, &level, rested);
+    (void)lend(elastic, &plain, 3, rested);
+    elastic_set_level(elastic, POOL, &level, rested + 300 * MS);
+    const int64_t now_ns = rested + 600 * MS;
+    assert_int_equal(elastic_lend(elastic, &plain, id_of(3), 1100, 0, now_ns), 0);
+    assert_int_equal(elastic_lend(elastic, &plain, id_of(3), 900, 0, now_ns), 900);
 }
 
 /* At most: less than asked for is lent if there is less; and what is not used is given back. */
