@@ -370,7 +370,7 @@ static void who_stops_in_order_undoes_first(void **state)
 static void who_has_passed_everything_on_sends_clients_to_another_node(void **state)
 {
     struct lab *lab = *state;
-    const struct request request =
+    const struct question request =
         request_of(lab, RULES(LIMITS("1/h", "sliding_log"), LIMITS("9/h", "sliding_log")));
     assert_true(ask(lab, &request, OPERATION_CHECK, 1).allowed);
     uint32_t turns = 0;
