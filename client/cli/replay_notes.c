@@ -148,6 +148,23 @@ static bool note_left_out(const struct replay_run *run, char *note)
     return false;
 }
 
+static bool note_elastic(const struct replay_run *run, char *note)
+{
+    for (size_t i = 0; i < policy_rule_count(run->policy); i++) {
+        const struct policy_rule *rule = policy_rule_at(run->policy, i);
+        for (uint8_t k = 0; rule->enabled && k < rule->limit_count; k++) {
+            if (rule->limits[k].pool == 0)
+                continue;
+            (void)snprintf(note, REPLAY_NOTE_LEN,
+                           "limits of mode elastic deny here whatever is above them, such as that "
+                           "of rule %.64s: a log does not tell what their pools had to spare",
+                           rule->name.data);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool note_suggest_cut(const struct replay_run *run, char *note)
 {
     (void)snprintf(note, REPLAY_NOTE_LEN,
@@ -167,8 +184,8 @@ static bool note_broken(const struct replay_run *run, char *note)
 bool cli_replay_note(const struct replay_run *run, size_t index, char *note)
 {
     static bool (*const writers[])(const struct replay_run *, char *) = {
-        note_broken,    note_memory,        note_estimates,   note_late,
-        note_forwarded, note_whole_seconds, note_suggest_cut, note_left_out};
+        note_broken,        note_memory,      note_estimates, note_late,   note_forwarded,
+        note_whole_seconds, note_suggest_cut, note_left_out,  note_elastic};
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
         if (!writers[i](run, note))
             continue;

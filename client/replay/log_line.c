@@ -2,9 +2,9 @@
  *
  *   [vhost] address ident user [time] "request" status bytes ["referer" ["agent" [.. "xff"]]]
  *
- * The time's bracket is found first, since a user's name may hold spaces. In quoted fields nginx
- * writes \xHH, and Apache \" and C's letters; a line without a backslash, as nearly all are, is
- * not copied at all.
+ * The time's bracket is found first, since a user's name may hold spaces and brackets. In quoted
+ * fields nginx writes \xHH, and Apache \" and C's letters; a line without a backslash, as nearly
+ * all are, is not copied at all.
  *
  * I1  L1 to L3 of log_line.h.
  * I2  Nothing is read at or behind text + len.
@@ -144,15 +144,28 @@ static void skip_spaces(struct cursor *cursor)
         cursor->at++;
 }
 
-/* The bracket that begins the time: the first behind a space. NULL if there is none. */
+/* The bracket that begins the time, or NULL: the last one before the request's quote, for a caller
+ * may write brackets into its name, but quotes there are escaped. Without such a quote it is the
+ * first one behind a space. */
 static const char *find_bracket(const struct cursor *cursor)
 {
     const char *at = cursor->at;
-    while (at < cursor->end) {
+    for (const char *quote = at; quote != NULL && quote < cursor->end; quote++) {
+        quote = memchr(quote, '"', (size_t)(cursor->end - quote));
+        if (quote == NULL)
+            break;
+        const char *close = quote;
+        while (close > at && close[-1] == ' ')
+            close--;
+        const char *const open =
+            close > at && close[-1] == ']' ? memrchr(at, '[', (size_t)(close - at)) : NULL;
+        if (close < quote && open != NULL && open > at && open[-1] == ' ')
+            return open;
+    }
+    for (; at < cursor->end; at++) {
         at = memchr(at, '[', (size_t)(cursor->end - at));
         if (at == NULL || (at > cursor->start && at[-1] == ' '))
             return at;
-        at++;
     }
     return NULL;
 }

@@ -274,6 +274,10 @@ def test_limits_that_a_log_cannot_tell_of_are_left_out_with_a_note(tmp_path):
     assert found["rules"][0]["requests"] == 6000 and found["all"]["denied"] == 0
     assert any("algorithm concurrency are left out, such as that of rule slow" in note for note in found["notes"])
     assert b"left out" in replay("nginx_xff.log.gz", "--rules", rules).stdout
+    rules = rules_file(tmp_path, "pools: {p: {rate: 1/s}}\nrules: [{name: lent, key: [ip], mode: {elastic: {pool: p}}, limits: [{rate: 1/d}]}]")
+    found = report("nginx_xff.log.gz", "--rules", rules)
+    assert found["all"]["denied"] > 0
+    assert any("mode elastic" in note and "rule lent" in note for note in found["notes"])
 
 
 def test_lines_out_of_order_are_put_in_order_or_counted_as_late(tmp_path):

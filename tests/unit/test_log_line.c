@@ -105,6 +105,18 @@ static void a_virtual_host_in_front_is_told_from_a_name_with_spaces(void **state
                                false),
                      0);
     expect(LOG_USER, "ada[1]");
+    assert_int_equal(read_line("203.0.113.7 - a [b] [01/Jan/2020:00:00:00 +0000] "
+                               "[21/Nov/2026:12:44:22 +0100] \"GET /[ HTTP/1.1\" 200 5",
+                               false),
+                     0);
+    expect(LOG_USER, "a [b] [01/Jan/2020:00:00:00 +0000]");
+    expect(LOG_TARGET, "/[");
+    assert_int_equal(line.time_ns / 1000000000, 1795261462);
+    assert_int_equal(
+        read_line("203.0.113.7 - a\\\" [21/Nov/2026:12:44:22 +0100] \"GET / HTTP/1.1\" 200 5",
+                  false),
+        0);
+    expect(LOG_USER, "a\"");
 }
 
 /* Escapes of nginx (\x22) and of Apache (\") stand for the bytes that came. */
