@@ -8,8 +8,11 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define EFFORT(rounds) ((rounds) / 10 + 1)
+#define EFFORT_STRIDE                                                                              \
+    17 /* of checks after every event, one in so many; no multiple of what turns */
 #else
 #define EFFORT(rounds) (rounds)
+#define EFFORT_STRIDE  1
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 /* support_shard.c - the laboratory of shards; support_shard.h tells how it works. */
 #include "tests/unit/support_shard.h"
 #include "node/zones/zones.h"
+#include "tests/unit/support_effort.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -290,7 +291,7 @@ void lab_perform(struct lab *lab, uint32_t at)
     for (size_t i = 0; i < lab->effects.count; i++)
         take_effect(lab, at, &lab->effects.items[i]);
     effects_clear(&lab->effects);
-    if (!lab->large)
+    if (!lab->large && lab->performed++ % EFFORT_STRIDE == 0)
         shard_check_invariants(lab->shards[at].shard); /* L2 */
 }
 

@@ -12,7 +12,8 @@
  * written within a step, or takes as long as a test says.
  *
  * L1  Nothing happens but by a call of these functions, and only those that run let time pass.
- * L2  After every event the shard that took it has kept its invariants.
+ * L2  After every event the shard that took it has kept its invariants. (Under a sanitizer, after
+ *     some of them: support_effort.h.)
  */
 #ifndef TESTS_UNIT_SUPPORT_SHARD_H
 #define TESTS_UNIT_SUPPORT_SHARD_H
@@ -105,8 +106,9 @@ struct lab {
     /* the network */
     struct lab_frame *frames;
     size_t frame_count;
-    size_t frame_next; /* the first one that is still under way */
-    bool large;        /* L2 is looked at by the test itself, because it takes long */
+    size_t frame_next;  /* the first one that is still under way */
+    uint32_t performed; /* events whose effects were carried out */
+    bool large;         /* L2 is looked at by the test itself, because it takes long */
     bool cut[LAB_SHARDS_MAX][LAB_SHARDS_MAX];
     bool dead[LAB_SHARDS_MAX]; /* nodes that the views to come give up */
     unsigned drop_type;        /* frames that hold a record of this type are lost; 0: none */
