@@ -158,12 +158,30 @@ static void start_all(struct sim *sim)
             node_start(sim, &sim->nodes[i]);
 }
 
+static bool member_up(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].up && sim->nodes[i].member)
+            return true;
+    return false;
+}
+
+/* Each of them may have crashed in the midst of a step since the last act. */
+static bool somebody_is_up(struct sim *sim)
+{
+    if (!member_up(sim))
+        start_all(sim);
+    return member_up(sim);
+}
+
 void faults_act(struct sim *sim)
 {
     static void (*const acts[])(struct sim * sim) = {
         worsen_net, cut,       net_heal, pause,    crash,      crash, start_all, start_all,
         slow,       fill_disk, snapshot, snapshot, step_clock, drain, drain,
     };
+    if (!somebody_is_up(sim))
+        return;
     sim->plan.splits++;
     sim->mid_step = on(sim, FAULT_MID_STEP);
     const uint64_t dice = random_below(stream(sim), 2 + sizeof acts / sizeof *acts);
@@ -171,8 +189,7 @@ void faults_act(struct sim *sim)
         acts[dice](sim);
     else if (on(sim, FAULT_RESET))
         (void)net_reset(sim);
-    if (node_up_count(sim) == 0)
-        start_all(sim);
+    (void)somebody_is_up(sim);
 }
 
 void faults_end(struct sim *sim)
