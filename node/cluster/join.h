@@ -9,7 +9,8 @@
  *       FETCH  id, address      -->             "your record names an epoch that I lack"
  *                               <--  CONFIG     cluster id, configuration
  *
- * A frame is the byte 0xc1, which msgpack never uses, and one msgpack array [version, type, ...].
+ * A frame is the byte 0xc1, which msgpack never uses, and one msgpack array, whose head is the same
+ * in all types: [version, type, cluster id, sender, address to answer, ...].
  */
 #ifndef NODE_CLUSTER_JOIN_H
 #define NODE_CLUSTER_JOIN_H
@@ -41,12 +42,30 @@ struct join_message {
     size_t config_len;
 };
 
+/* What every frame begins with. The pointers are the caller's. */
+struct join_head {
+    uint64_t type;
+    const uint8_t *cluster_id; /* CONTROL_CLUSTER_ID_LEN bytes */
+    uint64_t sender;
+    const char *address;
+};
+
+/* Begins a frame of `fields` values with its head; what is missing the caller puts into `writer`.
+ * 0 or TG_ETOOBIG. */
+MUST_USE int join_begin(struct mp_writer *writer, uint32_t fields, const struct join_head *head,
+                        void *out, size_t capacity);
+/* The length of the frame that is in the writer, or TG_ETOOBIG. */
+MUST_USE int join_end(const struct mp_writer *writer);
 /* Length, or TG_ETOOBIG. */
 MUST_USE int join_encode(const struct join_message *message, void *out, size_t capacity);
 /* Parses a frame of at least `fields` values into the caller's tokens, and reads up to behind its
  * version. 0, TG_EPROTOCOL, TG_EVERSION. */
 MUST_USE int join_open(const void *frame, size_t len, uint32_t fields, struct mp_token *tokens,
                        size_t tokens_max, struct mp_cursor *cursor);
+/* Reads the rest of the head behind join_open, and returns the type. Nobody as the sender, and what
+ * is longer than its place, fail the cursor. */
+uint64_t join_get_head(struct mp_cursor *cursor, uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN],
+                       uint64_t *sender, char address[VIEW_TEXT_LEN]);
 /* 0, TG_EPROTOCOL, TG_EVERSION. */
 MUST_USE int join_decode(const void *frame, size_t len, struct join_message *message);
 /* Whether the frame is one of these (and not SWIM's). */

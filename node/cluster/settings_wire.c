@@ -15,17 +15,11 @@ static void put_place(struct mp_writer *writer, const struct settings_place *pla
 
 int settings_wire_encode(const struct settings_frame *frame, void *out, size_t capacity)
 {
+    const struct join_head head = {frame->type, frame->cluster_id, frame->sender, frame->address};
     struct mp_writer writer;
-    if (capacity == 0)
-        return TG_ETOOBIG;
-    *(uint8_t *)out = JOIN_MARK;
-    mp_writer_init(&writer, (uint8_t *)out + 1, capacity - 1);
-    mp_put_array(&writer, FIELDS);
-    mp_put_uint(&writer, JOIN_VERSION);
-    mp_put_uint(&writer, frame->type);
-    mp_put_bin(&writer, frame->cluster_id, sizeof frame->cluster_id);
-    mp_put_uint(&writer, frame->sender);
-    mp_put_str(&writer, frame->address);
+    const int error = join_begin(&writer, FIELDS, &head, out, capacity);
+    if (error != 0)
+        return error;
     mp_put_uint(&writer, frame->version);
     mp_put_uint(&writer, frame->digest.lo);
     mp_put_uint(&writer, frame->digest.hi);
@@ -37,7 +31,7 @@ int settings_wire_encode(const struct settings_frame *frame, void *out, size_t c
     mp_put_array(&writer, frame->item_count);
     for (uint32_t i = 0; i < frame->item_count; i++)
         mp_put_bin(&writer, frame->items[i].bytes, frame->items[i].len);
-    return writer.failed ? TG_ETOOBIG : (int)writer.len + 1;
+    return join_end(&writer);
 }
 
 static void get_place(struct mp_cursor *cursor, struct settings_place *place)
@@ -76,10 +70,7 @@ int settings_wire_decode(const void *bytes, size_t len, struct settings_frame *f
     if (error != 0)
         return error;
     memset(frame, 0, offsetof(struct settings_frame, items));
-    const uint64_t type = mp_get_uint(&cursor);
-    const uint8_t *cluster_id = mp_get_bin_exact(&cursor, CONTROL_CLUSTER_ID_LEN);
-    frame->sender = mp_get_uint(&cursor);
-    mp_copy_str(&cursor, frame->address, sizeof frame->address);
+    const uint64_t type = join_get_head(&cursor, frame->cluster_id, &frame->sender, frame->address);
     frame->version = mp_get_uint(&cursor);
     frame->digest.lo = mp_get_uint(&cursor);
     frame->digest.hi = mp_get_uint(&cursor);
@@ -87,10 +78,9 @@ int settings_wire_decode(const void *bytes, size_t len, struct settings_frame *f
     get_place(&cursor, &frame->from);
     get_place(&cursor, &frame->to);
     get_items(&cursor, frame);
-    if (cursor.failed || cluster_id == NULL || type < SETTINGS_NEWS || type >= SETTINGS_TYPE_END ||
-        frame->sender == 0 || (type == SETTINGS_RECORDS && frame->voters.count == 0))
+    if (cursor.failed || type < SETTINGS_NEWS || type >= SETTINGS_TYPE_END ||
+        (type == SETTINGS_RECORDS && frame->voters.count == 0))
         return TG_EPROTOCOL;
-    memcpy(frame->cluster_id, cluster_id, CONTROL_CLUSTER_ID_LEN);
     frame->type = (enum settings_type)type;
     return 0;
 }
