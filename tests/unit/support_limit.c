@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-enum { TABLE_BYTES = 4 << 20, VNODES = 64, KEY = 1 };
+enum { TABLE_BYTES = 4 << 20, VNODES = 64, KEY = 1, CHECKS = 5000, ADMITTED_MAX = 1 << 17 };
 
 #define TIME_MAX_NS INT64_C(3500000000000000000)
 
@@ -257,4 +257,55 @@ void limit_history(struct random *random, const struct limit *limit,
     table_check_invariants(table);
     table_free(&table);
     table_free(&copy);
+}
+
+void limit_histories(uint64_t seed, const struct limit *limits, size_t count,
+                     const struct limit_model *model)
+{
+    struct random random;
+    random_init(&random, seed);
+    for (size_t i = 0; i < count; i++)
+        limit_history(&random, &limits[i], model, (unsigned)(HISTORY / count));
+}
+
+void limit_intervals(struct random *random, const struct limit *limit, bool hits,
+                     int64_t longest_ns)
+{
+    static int64_t admitted_ns[ADMITTED_MAX];
+    struct table *table = limit_table();
+    const size_t count = limit->count;
+    const int64_t gap_ns = 2 * (int64_t)limit->window_ns / 5 / (int64_t)count;
+    size_t n = 0;
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    for (unsigned i = 0; i < CHECKS && n + count < ADMITTED_MAX; i++) {
+        now_ns += random_between(random, 0, gap_ns);
+        const uint64_t cost = random_below(random, count + 1);
+        if (hits && random_below(random, 8) == 0) {
+            (void)limit_do(table, KEY, limit, OPERATION_HIT, cost, 0, now_ns);
+            continue;
+        }
+        const bool overdue = !hits && n >= count && /* what would be too much is long gone */
+                             now_ns - admitted_ns[n - count + cost - (cost > 0)] >= longest_ns;
+        const bool allowed = limit_do(table, KEY, limit, OPERATION_CHECK, cost, 0, now_ns).allowed;
+        assert_true(allowed || !overdue);
+        for (uint64_t k = 0; allowed && k < cost; k++)
+            admitted_ns[n++] = now_ns;
+    }
+    assert_true(n > count);
+    for (size_t i = count; i < n; i++)
+        assert_true(admitted_ns[i] - admitted_ns[i - count] >= (int64_t)limit->window_ns);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+size_t limit_take_back(struct limit_entry *entries, size_t count, uint64_t tokens)
+{
+    while (tokens > 0 && count > 0) {
+        uint64_t *newest = &entries[count - 1].tokens;
+        const uint64_t part = tokens < *newest ? tokens : *newest;
+        tokens -= part;
+        *newest -= part;
+        count -= *newest == 0;
+    }
+    return count;
 }

@@ -8,6 +8,7 @@
 #define TESTS_UNIT_SUPPORT_LIMIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/limit.h"
@@ -32,6 +33,23 @@ struct limit_model {
  * engine and the model agree on each of them. */
 void limit_history(struct random *random, const struct limit *limit,
                    const struct limit_model *model, unsigned operations);
+
+/* The same for HISTORY operations from `seed`, spread evenly over `count` limits. */
+void limit_histories(uint64_t seed, const struct limit *limits, size_t count,
+                     const struct limit_model *model);
+/* Runs random checks, and hits beside them if `hits`: no interval (t - W, t] may hold more than the
+ * limit's count of tokens that checks were admitted with. Without hits no token may count for
+ * `longest_ns` or more, either. */
+void limit_intervals(struct random *random, const struct limit *limit, bool hits,
+                     int64_t longest_ns);
+
+/* Tokens that came together: an entry of a model that is a list, oldest first. */
+struct limit_entry {
+    int64_t at;
+    uint64_t tokens;
+};
+/* Takes back so many of the newest; returns how many entries are left. */
+size_t limit_take_back(struct limit_entry *entries, size_t count, uint64_t tokens);
 
 /* A table of 4 MiB and 64 vnodes with all changes going to the disk and replica 1. */
 struct table *limit_table(void);

@@ -70,17 +70,13 @@ static void agrees_with_one_counter_per_window(void **state)
         window_limit(10, 1024000000),      window_limit(1000000000000, 86400000000000),
         window_limit(2, 2592000000000000),
     };
-    struct random random;
-    random_init(&random, 2);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        struct counter counter;
-        const struct limit_model model = {.clear = counter_clear,
-                                          .used = counter_used,
-                                          .add = counter_add,
-                                          .sub = counter_sub,
-                                          .state = &counter};
-        limit_history(&random, &limits[i], &model, HISTORY / 7);
-    }
+    struct counter counter;
+    const struct limit_model model = {.clear = counter_clear,
+                                      .used = counter_used,
+                                      .add = counter_add,
+                                      .sub = counter_sub,
+                                      .state = &counter};
+    limit_histories(2, limits, sizeof limits / sizeof *limits, &model);
 }
 
 /* ---- windows that a request begins ----------------------------------------------------------- */
@@ -133,12 +129,9 @@ static void agrees_with_a_stopwatch(void **state)
         window_limit(100000000, 1000000000), window_limit(1000000000000, 86400000000000),
         window_limit(2, 2592000000000001),
     };
-    struct random random;
-    random_init(&random, 12);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         limits[i].align = LIMIT_ALIGN_FIRST;
-        limit_history(&random, &limits[i], &model, HISTORY / 7);
-    }
+    limit_histories(12, limits, sizeof limits / sizeof *limits, &model);
 }
 
 /* ---- windows of the calendar ----------------------------------------------------------------- */

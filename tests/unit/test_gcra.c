@@ -51,8 +51,13 @@ static void bucket_sub(void *state, int64_t now_ns, uint64_t count)
         bucket->tat = back < debt ? now + debt - back : 0;
 }
 
-static const struct limit_model model_ops = {
-    .clear = bucket_clear, .used = bucket_used, .add = bucket_add, .sub = bucket_sub};
+static struct bucket metered;
+
+static const struct limit_model model = {.clear = bucket_clear,
+                                         .used = bucket_used,
+                                         .add = bucket_add,
+                                         .sub = bucket_sub,
+                                         .state = &metered};
 
 static struct limit bucket_limit(uint64_t count, uint64_t window_ns, uint64_t burst)
 {
@@ -75,14 +80,7 @@ static void agrees_with_the_definition(void **state)
         bucket_limit(3, 31536000000000000, 2),
         bucket_limit(999983, 1000000000, 0),
     };
-    struct random random;
-    random_init(&random, 1);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        struct bucket bucket;
-        struct limit_model model = model_ops;
-        model.state = &bucket;
-        limit_history(&random, &limits[i], &model, HISTORY / 7);
-    }
+    limit_histories(1, limits, sizeof limits / sizeof *limits, &model);
 }
 
 /* A leaky bucket decides as the token bucket does, and tells how long the queue is. */
@@ -90,16 +88,12 @@ static void a_leaky_bucket_is_the_same_meter(void **state)
 {
     (void)state;
     const uint64_t windows_ns[] = {60000000000, 1000000, 31536000000000000, 1000000000};
-    struct random random;
-    random_init(&random, 8);
+    struct limit limits[4];
     for (size_t i = 0; i < 4; i++) {
-        struct limit limit = bucket_limit(3 + 94 * i, windows_ns[i], 10 * i);
-        struct bucket bucket;
-        struct limit_model model = model_ops;
-        model.state = &bucket;
-        limit.algorithm = ALGORITHM_LEAKY_BUCKET;
-        limit_history(&random, &limit, &model, HISTORY / 4);
+        limits[i] = bucket_limit(3 + 94 * i, windows_ns[i], 10 * i);
+        limits[i].algorithm = ALGORITHM_LEAKY_BUCKET;
     }
+    limit_histories(8, limits, 4, &model);
 }
 
 /* Whoever waits as told goes on when all who were admitted before have had their turns: so what

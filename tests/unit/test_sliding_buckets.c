@@ -9,18 +9,15 @@
 
 #include "tests/unit/support_limit.h"
 
-enum { ENTRIES_MAX = 1024, EVENTS_MAX = 1 << 16 };
+enum { ENTRIES_MAX = 1024 };
 
-/* One entry a sub-window that has counts, oldest first. */
+/* One entry a sub-window that has counts, by its number. */
 struct list {
-    uint64_t sub_ns;
-    uint64_t cut;
-    uint64_t newest;
+    int64_t sub_ns;
+    int64_t cut;
+    int64_t newest;
     size_t count;
-    struct {
-        uint64_t index;
-        uint64_t events;
-    } entry[ENTRIES_MAX];
+    struct limit_entry entry[ENTRIES_MAX];
 };
 
 static struct list list;
@@ -30,28 +27,28 @@ static void list_clear(void *state, const struct limit *limit)
     struct list *l = state;
     memset(l, 0, sizeof *l);
     l->cut = limit->buckets != 0 ? limit->buckets : 60;
-    l->sub_ns = (limit->window_ns + l->cut - 1) / l->cut;
+    l->sub_ns = ((int64_t)limit->window_ns + l->cut - 1) / l->cut;
 }
 
 static uint64_t list_used(void *state, int64_t now_ns)
 {
     const struct list *l = state;
-    const uint64_t now = (uint64_t)now_ns / l->sub_ns;
+    const int64_t now = now_ns / l->sub_ns;
     uint64_t used = 0;
     for (size_t i = 0; i < l->count; i++)
-        used += l->entry[i].index + l->cut >= now ? l->entry[i].events : 0;
+        used += l->entry[i].at + l->cut >= now ? l->entry[i].tokens : 0;
     return used;
 }
 
 /* Time has come to `now`: what has left by then has left for good. */
 static void list_turn(struct list *l, int64_t now_ns)
 {
-    const uint64_t now = (uint64_t)now_ns / l->sub_ns;
+    const int64_t now = now_ns / l->sub_ns;
     size_t kept = 0;
     if (now > l->newest || l->count == 0)
         l->newest = now;
     for (size_t i = 0; i < l->count; i++)
-        if (l->entry[i].index + l->cut >= l->newest)
+        if (l->entry[i].at + l->cut >= l->newest)
             l->entry[kept++] = l->entry[i];
     l->count = kept;
 }
@@ -60,12 +57,11 @@ static void list_add(void *state, int64_t now_ns, uint64_t count)
 {
     struct list *l = state;
     list_turn(l, now_ns);
-    if (l->count == 0 || l->entry[l->count - 1].index < l->newest) {
+    if (l->count == 0 || l->entry[l->count - 1].at < l->newest) {
         assert_true(l->count < ENTRIES_MAX);
-        l->entry[l->count].index = l->newest;
-        l->entry[l->count++].events = 0;
+        l->entry[l->count++] = (struct limit_entry){.at = l->newest};
     }
-    l->entry[l->count - 1].events += count;
+    l->entry[l->count - 1].tokens += count;
 }
 
 static void list_sub(void *state, int64_t now_ns, uint64_t count)
@@ -75,14 +71,7 @@ static void list_sub(void *state, int64_t now_ns, uint64_t count)
         return; /* nothing to give back: the state is not touched */
     if (count > 0)
         list_turn(l, now_ns);
-    while (count > 0 && l->count > 0) {
-        uint64_t *events = &l->entry[l->count - 1].events;
-        const uint64_t part = count < *events ? count : *events;
-        count -= part;
-        *events -= part;
-        if (*events == 0)
-            l->count--;
-    }
+    l->count = limit_take_back(l->entry, l->count, count);
 }
 
 static const struct limit_model model = {
@@ -109,10 +98,7 @@ static void agrees_with_a_list_of_counts(void **state)
         buckets_limit(30, 2592000000000001, 2),
         buckets_limit(200000, 60000000000, 3),
     };
-    struct random random;
-    random_init(&random, 21);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        limit_history(&random, &limits[i], &model, HISTORY / 7);
+    limit_histories(21, limits, sizeof limits / sizeof *limits, &model);
 }
 
 /* Whatever happens, no interval (t - W, t] ever holds more than `count` admitted events; and none
@@ -120,33 +106,14 @@ static void agrees_with_a_list_of_counts(void **state)
 static void never_admits_more_in_any_interval(void **state)
 {
     (void)state;
-    static int64_t admitted[EVENTS_MAX];
     struct random random;
     random_init(&random, 22);
     for (uint64_t count = 1; count <= 24; count++) {
-        struct table *table = limit_table();
         const uint8_t buckets = (uint8_t)(2 + random_below(&random, 30));
         const struct limit limit =
             buckets_limit(count, 1000000000 + random_below(&random, 1000), buckets);
-        const int64_t longest_ns = (int64_t)(limit.window_ns + limit.window_ns / buckets + 2);
-        size_t n = 0;
-        int64_t now_ns = LIMIT_TEST_EPOCH_NS;
-        for (unsigned i = 0; i < 5000 && n + count < EVENTS_MAX; i++) {
-            now_ns += random_between(&random, 0, 400000000 / (int64_t)count);
-            const uint64_t cost = random_below(&random, count + 1);
-            const bool late =
-                n >= count && now_ns - admitted[n - count + cost - (cost > 0)] >= longest_ns;
-            const bool allowed =
-                limit_do(table, 1, &limit, OPERATION_CHECK, cost, 0, now_ns).allowed;
-            assert_true(allowed || !late);
-            for (uint64_t k = 0; allowed && k < cost; k++)
-                admitted[n++] = now_ns;
-        }
-        assert_true(n > count);
-        for (size_t i = count; i < n; i++)
-            assert_true(admitted[i] - admitted[i - count] >= (int64_t)limit.window_ns);
-        table_check_invariants(table);
-        table_free(&table);
+        limit_intervals(&random, &limit, false,
+                        (int64_t)(limit.window_ns + limit.window_ns / buckets + 2));
     }
 }
 
@@ -173,6 +140,36 @@ static void a_changed_rule_keeps_the_counts(void **state)
     }
     table_check_invariants(table);
     table_free(&table);
+}
+
+/* However often the window is cut anew, and whenever: what came within a window of now counts, and
+ * three windows later nothing does. */
+static void no_other_cut_forgets_what_counts(void **state)
+{
+    (void)state;
+    enum { EVENTS = 60, ROUNDS = 300, WINDOW_NS = 1000000000 };
+    struct random random;
+    random_init(&random, 23);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct table *table = limit_table();
+        int64_t came_ns[EVENTS];
+        int64_t now_ns = LIMIT_TEST_EPOCH_NS + (int64_t)random_below(&random, WINDOW_NS);
+        for (size_t i = 0; i < EVENTS; i++) {
+            const uint8_t cut = (uint8_t)(2 + random_below(&random, 1U << (1 + i % 7)));
+            const struct limit limit = buckets_limit(1000000, WINDOW_NS, cut);
+            uint64_t counting = 1;
+            now_ns += random_between(&random, 0, WINDOW_NS / 8);
+            came_ns[i] = now_ns;
+            for (size_t k = 0; k < i; k++)
+                counting += came_ns[k] > now_ns - WINDOW_NS;
+            assert_true(limit_do(table, 1, &limit, OPERATION_HIT, 1, 0, now_ns).used >= counting);
+        }
+        const struct limit limit = buckets_limit(1000000, WINDOW_NS, 2);
+        now_ns += 3 * (int64_t)WINDOW_NS;
+        assert_int_equal(limit_do(table, 1, &limit, OPERATION_PEEK, 0, 0, now_ns).used, 0);
+        table_check_invariants(table);
+        table_free(&table);
+    }
 }
 
 /* Two bytes a sub-window while counts are small, four and eight when one is not, and back. */
@@ -206,6 +203,7 @@ int main(void)
         cmocka_unit_test(agrees_with_a_list_of_counts),
         cmocka_unit_test(never_admits_more_in_any_interval),
         cmocka_unit_test(a_changed_rule_keeps_the_counts),
+        cmocka_unit_test(no_other_cut_forgets_what_counts),
         cmocka_unit_test(counts_are_as_wide_as_they_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,10 +17,7 @@ struct list {
     int64_t quantum_ns;
     int64_t last_ns;
     size_t count;
-    struct {
-        int64_t time_ns;
-        uint64_t events;
-    } entry[EVENTS_MAX];
+    struct limit_entry entry[EVENTS_MAX];
 };
 
 static struct list list;
@@ -43,8 +40,8 @@ static uint64_t list_used(void *state, int64_t now_ns)
     size_t kept = 0;
     uint64_t used = 0;
     for (size_t i = 0; i < l->count; i++) {
-        if (l->entry[i].time_ns > now_ns - (int64_t)l->limit->window_ns) {
-            used += l->entry[i].events;
+        if (l->entry[i].at > now_ns - (int64_t)l->limit->window_ns) {
+            used += l->entry[i].tokens;
             l->entry[kept++] = l->entry[i];
         }
     }
@@ -57,7 +54,7 @@ static uint64_t list_words(const struct list *l)
 {
     uint64_t words = 0;
     for (size_t i = 0; i < l->count; i++)
-        words += l->entry[i].events > 1 ? 2 : 1;
+        words += l->entry[i].tokens > 1 ? 2 : 1;
     return words;
 }
 
@@ -70,23 +67,15 @@ static void list_add(void *state, int64_t now_ns, uint64_t count)
         time_ns = l->last_ns;
     l->last_ns = time_ns;
     while (list_words(l) + (count > 1 ? 2 : 1) > l->limit->count)
-        count += l->entry[--l->count].events;
-    l->entry[l->count].time_ns = time_ns;
-    l->entry[l->count++].events = count;
+        count += l->entry[--l->count].tokens;
+    l->entry[l->count++] = (struct limit_entry){time_ns, count};
 }
 
 static void list_sub(void *state, int64_t now_ns, uint64_t count)
 {
     struct list *l = state;
     (void)now_ns;
-    while (count > 0 && l->count > 0) {
-        uint64_t *events = &l->entry[l->count - 1].events;
-        const uint64_t part = count < *events ? count : *events;
-        count -= part;
-        *events -= part;
-        if (*events == 0)
-            l->count--;
-    }
+    l->count = limit_take_back(l->entry, l->count, count);
 }
 
 static struct limit log_limit(uint64_t count, uint64_t window_ns)
@@ -103,40 +92,22 @@ static void agrees_with_a_list_of_times(void **state)
         log_limit(500, 60000000000),     log_limit(40, 1000000),      log_limit(100, 3600000000000),
         log_limit(30, 2592000000000000), log_limit(1000, 1000000000), log_limit(4, 60000000000),
     };
-    struct random random;
-    random_init(&random, 5);
     const struct limit_model model = {
         .clear = list_clear, .used = list_used, .add = list_add, .sub = list_sub, .state = &list};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        limit_history(&random, &limits[i], &model, HISTORY / 6);
+    limit_histories(5, limits, sizeof limits / sizeof *limits, &model);
 }
 
-/* Whatever happens, no interval (t - W, t] ever holds more than `count` admitted events. */
+/* Whatever happens, no interval (t - W, t] ever holds more than `count` admitted events; and what
+ * is older than a window, to the ns, does not count. */
 static void never_admits_more_in_any_interval(void **state)
 {
     (void)state;
-    static int64_t admitted[EVENTS_MAX];
     struct random random;
     random_init(&random, 6);
     for (uint64_t count = 1; count <= 12; count++) {
-        struct table *table = limit_table();
         const struct limit limit = log_limit(count, 1000000000);
-        size_t n = 0;
-        int64_t now_ns = LIMIT_TEST_EPOCH_NS;
-        for (unsigned i = 0; i < 5000; i++) {
-            now_ns += random_between(&random, 0, 400000000 / (int64_t)count);
-            const uint64_t cost = random_below(&random, count + 1);
-            if (random_below(&random, 8) == 0)
-                (void)limit_do(table, 1, &limit, OPERATION_HIT, cost, 0, now_ns);
-            else if (limit_do(table, 1, &limit, OPERATION_CHECK, cost, 0, now_ns).allowed)
-                for (uint64_t k = 0; k < cost; k++)
-                    admitted[n++] = now_ns;
-        }
-        assert_true(n > count);
-        for (size_t i = count; i < n; i++)
-            assert_true(admitted[i] - admitted[i - count] >= (int64_t)limit.window_ns);
-        table_check_invariants(table);
-        table_free(&table);
+        limit_intervals(&random, &limit, true, 0);
+        limit_intervals(&random, &limit, false, 1000000000);
     }
 }
 

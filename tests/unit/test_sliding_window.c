@@ -82,17 +82,13 @@ static void agrees_with_two_counters(void **state)
         window_limit(400000000, 1000000000), window_limit(1000000000000, 86400000000000),
         window_limit(7, 86400000000000),
     };
-    struct random random;
-    random_init(&random, 4);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        struct counters counters;
-        const struct limit_model model = {.clear = counters_clear,
-                                          .used = counters_used,
-                                          .add = counters_add,
-                                          .sub = counters_sub,
-                                          .state = &counters};
-        limit_history(&random, &limits[i], &model, HISTORY / 7);
-    }
+    struct counters counters;
+    const struct limit_model model = {.clear = counters_clear,
+                                      .used = counters_used,
+                                      .add = counters_add,
+                                      .sub = counters_sub,
+                                      .state = &counters};
+    limit_histories(4, limits, sizeof limits / sizeof *limits, &model);
 }
 
 /* A count outgrowing its slot moves to the arena and back, and the block is freed. */
