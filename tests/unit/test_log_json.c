@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/replay/log_line.h"
+#include "tests/unit/support_log.h"
 
 enum { SLOTS = 4 };
 
@@ -17,18 +17,21 @@ static struct log_scratch scratch;
 static struct log_json_value values[SLOTS];
 static struct log_problem problem;
 
-static int read_text(const char *text)
+static int read_into(const char *text, struct log_problem *out)
 {
     scratch.used = 0;
     return log_json_read(text, strlen(text), paths, sizeof paths / sizeof *paths, &scratch, values,
-                         SLOTS, &problem);
+                         SLOTS, out);
+}
+
+static int read_text(const char *text)
+{
+    return read_into(text, &problem);
 }
 
 static void expect(size_t slot, const char *wanted)
 {
-    assert_int_equal(values[slot].text.len, strlen(wanted));
-    if (wanted[0] != '\0')
-        assert_memory_equal(values[slot].text.data, wanted, strlen(wanted));
+    log_expect_text(values[slot].text, wanted);
 }
 
 /* Values are found at their paths, and nowhere else. */
@@ -77,11 +80,7 @@ static void escapes_are_resolved(void **state)
 static void what_is_no_object_is_refused_with_its_place(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        size_t column;
-        const char *expected;
-    } cases[] = {
+    static const struct log_refusal refusals[] = {
         {"", 1, "a JSON object"},
         {"[1]", 1, "a JSON object"},
         {"{", 2, "a key"},
@@ -95,11 +94,7 @@ static void what_is_no_object_is_refused_with_its_place(void **state)
         {"{\"a\": [1 2]}", 10, "a comma or ]"},
         {"{\"a\": 1} x", 10, "the end of the line"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(read_text(cases[i].text), TG_EINVALID);
-        assert_non_null(strstr(problem.expected, cases[i].expected));
-        assert_int_equal(problem.column, cases[i].column);
-    }
+    log_expect_refusals(refusals, sizeof refusals / sizeof *refusals, read_into);
 }
 
 /* Nesting is bounded: a line of a thousand brackets ends no program. */

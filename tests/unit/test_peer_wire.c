@@ -14,7 +14,7 @@
 
 #include "base/mp.h"
 #include "base/random.h"
-#include "node/cluster/peer_wire.h"
+#include "tests/unit/support_peer_wire.h"
 
 enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 44, FORWARD_COUNT_AT = 42 };
 
@@ -125,21 +125,6 @@ static const struct peer_state states[PEER_LIMITS_MAX] = {
     {false, UINT64_MAX, 1, 2, INT64_MAX, -1},
 };
 
-static const struct elastic_report pool_report = {
-    .pool = 0xf0000001,
-    .guaranteed = UINT64_MAX,
-    .borrowed = 31,
-    .count = {2, 0, 1},
-    .shares = {{{32, 33}, {34, UINT64_MAX}}, {{0, 0}}, {{UINT32_MAX, 35}}},
-};
-static const struct peer_pool_level pool_level = {
-    .pool = 0xf0000002,
-    .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
-    .guaranteed = 46,
-    .borrowed = 47,
-    .load_ppm = 48,
-};
-
 static void put_record(struct bytes_writer *writer, uint8_t type)
 {
     const struct forward forward = make_forward(PEER_LIMITS_MAX);
@@ -187,10 +172,10 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_explain(writer, 29, states, PEER_LIMITS_MAX);
         break;
     case PEER_POOL_REPORT:
-        peer_put_pool_report(writer, &pool_report, 36, 37);
+        peer_put_pool_report(writer, &peer_wire_report, 36, 37);
         break;
     case PEER_POOL_LEVEL:
-        peer_put_pool_level(writer, &pool_level);
+        peer_put_pool_level(writer, &peer_wire_level);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -208,18 +193,9 @@ static size_t record_bytes(uint8_t type, uint8_t data[BUFFER_LEN])
     return writer.len;
 }
 
-/* What peer_next says to the first of `len` bytes, which lie at the end of their own block. */
 static int next_of(const uint8_t *data, size_t len, struct peer_record *record)
 {
-    uint8_t *copy = malloc(len + 1); /* so that a read beyond the end is seen by a sanitizer */
-    struct bytes_reader reader;
-
-    assert_non_null(copy);
-    memcpy(copy + 1, data, len);
-    bytes_reader_init(&reader, copy + 1, len);
-    const int result = peer_next(&reader, VNODES, record);
-    free(copy);
-    return result;
+    return peer_wire_next(data, len, VNODES, record);
 }
 
 static int next_of_forward(const struct forward *forward)

@@ -7,30 +7,15 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/peer_wire.h"
+#include "tests/unit/support_peer_wire.h"
 
 enum { VNODES = 16, BUFFER_LEN = 1024 };
-
-static const struct elastic_report pool_report = {
-    .pool = 0xf0000001,
-    .guaranteed = UINT64_MAX,
-    .borrowed = 31,
-    .count = {2, 0, 1},
-    .shares = {{{32, 33}, {34, UINT64_MAX}}, {{0, 0}}, {{UINT32_MAX, 35}}},
-};
-static const struct peer_pool_level pool_level = {
-    .pool = 0xf0000002,
-    .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
-    .guaranteed = 46,
-    .borrowed = 47,
-    .load_ppm = 48,
-};
 
 static size_t report_bytes(uint8_t data[BUFFER_LEN])
 {
     struct bytes_writer writer;
     bytes_writer_init(&writer, data, BUFFER_LEN);
-    peer_put_pool_report(&writer, &pool_report, 36, 37);
+    peer_put_pool_report(&writer, &peer_wire_report, 36, 37);
     assert_false(writer.failed);
     return writer.len;
 }
@@ -39,16 +24,14 @@ static size_t level_bytes(uint8_t data[BUFFER_LEN])
 {
     struct bytes_writer writer;
     bytes_writer_init(&writer, data, BUFFER_LEN);
-    peer_put_pool_level(&writer, &pool_level);
+    peer_put_pool_level(&writer, &peer_wire_level);
     assert_false(writer.failed);
     return writer.len;
 }
 
 static int next_of(const uint8_t *data, size_t len, struct peer_record *record)
 {
-    struct bytes_reader reader;
-    bytes_reader_init(&reader, data, len);
-    return peer_next(&reader, VNODES, record);
+    return peer_wire_next(data, len, VNODES, record);
 }
 
 /* Pools: what deciders tell an owner, share by share, and what it answers. */
@@ -62,20 +45,22 @@ static void records_of_pools_read_back_as_written(void **state)
     (void)state;
     bytes_reader_init(&reader, data, report_bytes(data));
     assert_int_equal(peer_next(&reader, VNODES, &record), 1);
-    assert_true(record.pool_report.pool == pool_report.pool);
+    assert_true(record.pool_report.pool == peer_wire_report.pool);
     assert_true(record.pool_report.guaranteed == UINT64_MAX && record.pool_report.borrowed == 31);
     assert_true(record.pool_report.load_ppm == 36 && record.pool_report.load_ms == 37);
     assert_memory_equal(record.pool_report.count, ((const uint16_t[]){2, 0, 1}), 6);
-    const struct water_share *const told[] = {&pool_report.shares[0][0], &pool_report.shares[0][1],
-                                              &pool_report.shares[2][0]};
+    const struct water_share *const told[] = {&peer_wire_report.shares[0][0],
+                                              &peer_wire_report.shares[0][1],
+                                              &peer_wire_report.shares[2][0]};
     for (size_t i = 0; i < 3; i++) {
         assert_true(peer_share_next(&record.pool_report.shares, &share));
         assert_true(share.weight == told[i]->weight && share.ask == told[i]->ask);
     }
     assert_false(peer_share_next(&record.pool_report.shares, &share));
     assert_int_equal(next_of(data, level_bytes(data), &record), 1);
-    assert_memory_equal(&record.pool_level.level, &pool_level.level, sizeof pool_level.level);
-    assert_true(record.pool_level.pool == pool_level.pool && record.pool_level.load_ppm == 48);
+    assert_memory_equal(&record.pool_level.level, &peer_wire_level.level,
+                        sizeof peer_wire_level.level);
+    assert_true(record.pool_level.pool == peer_wire_level.pool && record.pool_level.load_ppm == 48);
     assert_true(record.pool_level.guaranteed == 46 && record.pool_level.borrowed == 47);
 }
 
@@ -85,11 +70,11 @@ static void impossible_records_of_pools_are_refused(void **state)
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
     struct bytes_writer writer;
-    struct elastic_report report = pool_report;
+    struct elastic_report report = peer_wire_report;
 
     (void)state;
     for (size_t i = 0; i < 7; i++) {
-        struct peer_pool_level level = pool_level;
+        struct peer_pool_level level = peer_wire_level;
         uint64_t *const rates[] = {&level.level.level[0],    &level.level.level[1],
                                    &level.level.level[2],    &level.level.budget,
                                    &level.level.budget_open, &level.level.spare};

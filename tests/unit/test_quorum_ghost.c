@@ -306,19 +306,39 @@ static void ghost_reports(struct lab *lab, const struct term *ballot, uint64_t s
     lab_speak(lab, GHOST, ASKED);
 }
 
+/* A report of that term with those flags does not open the ballot; a promise of it does. */
+static void assert_no_promise(struct lab *lab, const struct term *ballot,
+                              const struct term *reported, uint8_t flags)
+{
+    ghost_reports(lab, reported, 0, flags);
+    journal_goes_on(lab);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
+    ghost_reports(lab, ballot, 0, ENTRY_PROMISED);
+    lab_run(lab, 5 * LAB_MS);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+}
+
 /* Who only has heard of a ballot has not promised it: a report of its term does not count. */
 static void a_report_of_a_term_is_no_promise_of_it(void **state)
 {
     struct lab *lab = lab_of_ghosts();
     (void)state;
     const struct term ballot = ghosts_let_campaign(lab);
-    ghost_reports(lab, &ballot, 0, 0);
-    journal_goes_on(lab);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
-    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    assert_no_promise(lab, &ballot, &ballot, 0);
+    lab_free(lab);
+}
+
+/* The promise of an earlier ballot is none of this one: whoever gave it may have promised another
+ * candidate more meanwhile. */
+static void a_promise_of_an_earlier_ballot_does_not_count(void **state)
+{
+    struct lab *lab = lab_of_ghosts();
+    (void)state;
+    const struct term ballot = ghosts_let_campaign(lab);
+    struct term earlier = ballot;
+    earlier.number--;
+    assert_no_promise(lab, &ballot, &earlier, ENTRY_PROMISED);
     lab_free(lab);
 }
 
@@ -807,25 +827,6 @@ static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state
         assert_int_equal(asks, newer == 0);
         lab_free(lab);
     }
-}
-
-/* The promise of an earlier ballot is none of this one: whoever gave it may have promised another
- * candidate more meanwhile. */
-static void a_promise_of_an_earlier_ballot_does_not_count(void **state)
-{
-    struct lab *lab = lab_of_ghosts();
-    (void)state;
-    const struct term ballot = ghosts_let_campaign(lab);
-    struct term earlier = ballot;
-    earlier.number--;
-    ghost_reports(lab, &earlier, 0, ENTRY_PROMISED);
-    journal_goes_on(lab);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
-    ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
-    lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
-    lab_free(lab);
 }
 
 /* What a replica accepted in a term of a later configuration, before it knew of that, outlives the

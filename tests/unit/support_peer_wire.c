@@ -1,0 +1,38 @@
+/* support_peer_wire.c - see support_peer_wire.h. */
+#include "tests/unit/support_peer_wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct elastic_report peer_wire_report = {
+    .pool = 0xf0000001,
+    .guaranteed = UINT64_MAX,
+    .borrowed = 31,
+    .count = {2, 0, 1},
+    .shares = {{{32, 33}, {34, UINT64_MAX}}, {{0, 0}}, {{UINT32_MAX, 35}}},
+};
+
+const struct peer_pool_level peer_wire_level = {
+    .pool = 0xf0000002,
+    .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
+    .guaranteed = 46,
+    .borrowed = 47,
+    .load_ppm = 48,
+};
+
+int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record)
+{
+    uint8_t *copy = malloc(len + 1);
+    struct bytes_reader reader;
+
+    assert_non_null(copy);
+    memcpy(copy + 1, data, len);
+    bytes_reader_init(&reader, copy + 1, len);
+    const int result = peer_next(&reader, vnodes, record);
+    free(copy);
+    return result;
+}

@@ -1,0 +1,15 @@
+/* support_peer_wire.h - what tests of the records between shards share: bytes read as a peer reads
+ * them, and records of pools with a value of its own in each field. */
+#ifndef TESTS_UNIT_SUPPORT_PEER_WIRE_H
+#define TESTS_UNIT_SUPPORT_PEER_WIRE_H
+
+#include "node/cluster/peer_wire.h"
+
+extern const struct elastic_report peer_wire_report;
+extern const struct peer_pool_level peer_wire_level;
+
+/* What peer_next says to the first of `len` bytes. They lie at the end of a block of their own, so
+ * that a sanitizer sees a read beyond it; what of the record points to bytes ends with the call. */
+int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record);
+
+#endif
