@@ -91,6 +91,9 @@ static void add_table(struct cli *cli, const struct cli_answer *answer)
     case CLI_RULES_HISTORY:
         cli_table_rows(text, answer->tokens, answer->count, cli_version_columns, cli->colour);
         break;
+    case CLI_APIKEY_LIST:
+        cli_table_rows(text, answer->tokens, answer->count, cli_api_key_columns, cli->colour);
+        break;
     case CLI_BLOCKS:
         cli_table_rows(text, answer->tokens, answer->count, cli_block_columns, cli->colour);
         break;

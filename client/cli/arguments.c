@@ -18,6 +18,7 @@
 #include "base/limit.h"
 #include "base/quantity.h"
 #include "client/cli/text.h"
+#include "node/policy/api_keys.h"
 
 enum { WORDS_MAX = 300, REPEATED_MAX = 80, MS_NS = 1000000 };
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
@@ -55,6 +56,11 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_BLOCK] = "block",
     [CLI_UNBLOCK] = "unblock",
     [CLI_BLOCKS] = "blocks",
+    [CLI_APIKEY_CREATE] = "apikey create",
+    [CLI_APIKEY_LIST] = "apikey list",
+    [CLI_APIKEY_SHOW] = "apikey show",
+    [CLI_APIKEY_REVOKE] = "apikey revoke",
+    [CLI_APIKEY_DELETE] = "apikey delete",
     [CLI_POOLS_LIST] = "pools list",
     [CLI_POOLS_REPORT] = "pools report",
     [CLI_DRAIN] = "drain",
@@ -76,8 +82,11 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
 #define CHANGING (BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE))
 #define APPLYING (BIT(CLI_RULES_APPLY) | BIT(CLI_RULES_DELETE) | BIT(CLI_RULES_ROLLBACK))
 #define BLOCKING (BIT(CLI_BLOCK) | BIT(CLI_UNBLOCK))
-#define FILED    (BIT(CLI_RULES_VALIDATE) | BIT(CLI_RULES_DIFF) | BIT(CLI_RULES_APPLY))
-#define EVERY    (BIT(CLI_COMMAND_COUNT) - 1)
+#define KEYING                                                                                     \
+    (BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE)) /* keys change */
+#define NAMING_KEYS (BIT(CLI_APIKEY_SHOW) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE))
+#define FILED       (BIT(CLI_RULES_VALIDATE) | BIT(CLI_RULES_DIFF) | BIT(CLI_RULES_APPLY))
+#define EVERY       (BIT(CLI_COMMAND_COUNT) - 1)
 
 static_assert(CLI_COMMAND_COUNT < 64, "a set of commands is 64 bits");
 
@@ -120,6 +129,9 @@ enum flag {
     FLAG_FOR,
     FLAG_UNTIL,
     FLAG_REASON,
+    FLAG_NAME,
+    FLAG_OWNER,
+    FLAG_TIER,
     FLAG_COUNT
 };
 
@@ -147,7 +159,7 @@ static const struct {
     [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
     [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN) | BIT(CLI_REPLAY)},
     [FLAG_LOAD] = {"load", 0, true, BIT(CLI_POOLS_REPORT)},
-    [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE)},
+    [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE) | BIT(CLI_APIKEY_DELETE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
     [FLAG_FORMAT] = {"format", 0, true, BIT(CLI_REPLAY)},
     [FLAG_MAP] = {"map", 0, true, BIT(CLI_REPLAY)},
@@ -161,12 +173,15 @@ static const struct {
     [FLAG_SUGGEST] = {"suggest", 0, true, BIT(CLI_REPLAY)},
     [FLAG_DRY_RUN] = {"dry-run", 0, false, APPLYING},
     [FLAG_YES] = {"yes", 'y', false, APPLYING},
-    [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING},
-    [FLAG_NOTE] = {"note", 0, true, APPLYING},
+    [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING | KEYING},
+    [FLAG_NOTE] = {"note", 0, true, APPLYING | KEYING},
     [FLAG_OF_VERSION] = {"of-version", 0, true, BIT(CLI_RULES_SHOW)},
-    [FLAG_FOR] = {"for", 0, true, BIT(CLI_BLOCK)},
-    [FLAG_UNTIL] = {"until", 0, true, BIT(CLI_BLOCK)},
+    [FLAG_FOR] = {"for", 0, true, BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE)},
+    [FLAG_UNTIL] = {"until", 0, true, BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE)},
     [FLAG_REASON] = {"reason", 0, true, BIT(CLI_BLOCK)},
+    [FLAG_NAME] = {"name", 0, true, BIT(CLI_APIKEY_CREATE)},
+    [FLAG_OWNER] = {"owner", 0, true, BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_LIST)},
+    [FLAG_TIER] = {"tier", 0, true, BIT(CLI_APIKEY_CREATE)},
 };
 
 /* Flags that may be given several times. */
@@ -300,24 +315,42 @@ static size_t match_command(const char *const *words, size_t word_count, enum cl
     return 0;
 }
 
-#define RULES_WORDS "list, show, validate, explain, diff, apply, delete, history or rollback"
+/* First words that need a second one. */
+static const struct {
+    const char *word;
+    enum cli_command first; /* what help on the word alone is about */
+    const char *behind;
+} groups[] = {
+    {"rules", CLI_RULES_LIST,
+     "list, show, validate, explain, diff, apply, delete, history or rollback"},
+    {"pools", CLI_POOLS_LIST, "list or report"},
+    {"apikey", CLI_APIKEY_CREATE, "create, list, show, revoke or delete"},
+};
+
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+/* The place of the word in groups; GROUPS: it is none. */
+static size_t find_group(const char *word)
+{
+    size_t at = 0;
+    while (at < GROUPS && strcmp(word, groups[at].word) != 0)
+        at++;
+    return at;
+}
 
 /* Says why the words name no command. */
 static int refuse_command(const struct raw *raw, const char *const *words, size_t count)
 {
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "a command is missing");
-    if (strcmp(words[0], "pools") == 0 && count == 1)
-        return refuse(raw, CLI_EXIT_USAGE, "'pools' needs list or report behind it");
-    if (strcmp(words[0], "pools") == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "unknown command 'pools %.64s'; expected list or report",
-                      words[1]);
-    if (strcmp(words[0], "rules") != 0)
+    const size_t group = find_group(words[0]);
+    if (group == GROUPS)
         return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
     if (count == 1)
-        return refuse(raw, CLI_EXIT_USAGE, "'rules' needs " RULES_WORDS " behind it");
-    return refuse(raw, CLI_EXIT_USAGE, "unknown command 'rules %.64s'; expected " RULES_WORDS,
-                  words[1]);
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs %s behind it", groups[group].word,
+                      groups[group].behind);
+    return refuse(raw, CLI_EXIT_USAGE, "unknown command '%s %.64s'; expected %s",
+                  groups[group].word, words[1], groups[group].behind);
 }
 
 static int check_flags(const struct raw *raw, enum cli_command command)
@@ -512,12 +545,8 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
     if (count == 0)
         return CLI_EXIT_OK;
     size_t used = match_command(words, count, &out->topic);
-    if (used == 0 && count == 1 && strcmp(words[0], "rules") == 0) {
-        out->topic = CLI_RULES_LIST;
-        used = 1;
-    }
-    if (used == 0 && count == 1 && strcmp(words[0], "pools") == 0) {
-        out->topic = CLI_POOLS_LIST;
+    if (used == 0 && count == 1 && find_group(words[0]) < GROUPS) {
+        out->topic = groups[find_group(words[0])].first;
         used = 1;
     }
     if (used == 0)
@@ -631,6 +660,48 @@ static int take_blocked(struct cli_arguments *out, const struct raw *raw, const 
     return take_time(out, raw);
 }
 
+/* A text of at most `max` bytes, if it is given. */
+static int take_text(const struct raw *raw, enum flag flag, size_t max, const char **out)
+{
+    const char *value = raw->values[flag];
+    *out = value;
+    if (value != NULL && (value[0] == '\0' || strlen(value) > max))
+        return refuse(raw, CLI_EXIT_INVALID, "--%s has %zu bytes; expected 1 to %zu",
+                      flags[flag].name, strlen(value), max);
+    return CLI_EXIT_OK;
+}
+
+/* What an API key is to be, or which one is meant: a key itself is cut to its id, so that it goes
+ * nowhere. */
+static int take_api_key(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                        size_t count)
+{
+    int status = take_text(raw, FLAG_NAME, API_KEY_NAME_LEN_MAX, &out->name);
+    if (status == CLI_EXIT_OK)
+        status = take_text(raw, FLAG_OWNER, API_KEY_OWNER_LEN_MAX, &out->owner);
+    if (status == CLI_EXIT_OK)
+        status = take_text(raw, FLAG_TIER, API_KEY_TIER_LEN_MAX, &out->tier);
+    if (status == CLI_EXIT_OK)
+        status = take_time(out, raw);
+    if (status != CLI_EXIT_OK || (NAMING_KEYS & BIT(out->command)) == 0)
+        return status;
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a KEY: its id or its name",
+                      command_names[out->command]);
+    if (words[0][0] == '\0' || strlen(words[0]) > API_KEY_NAME_LEN_MAX)
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "KEY has %zu bytes; expected an id or a name of 1 to %d", strlen(words[0]),
+                      (int)API_KEY_NAME_LEN_MAX);
+    out->name = words[0];
+    out->name_len = strlen(words[0]);
+    if (out->name_len == API_KEY_LEN &&
+        memcmp(words[0], API_KEY_PREFIX, strlen(API_KEY_PREFIX)) == 0) {
+        out->name += strlen(API_KEY_PREFIX);
+        out->name_len = API_KEY_ID_LEN;
+    }
+    return CLI_EXIT_OK;
+}
+
 /* The NAME and the --load of `pools report`. */
 static int take_pool(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                      size_t count)
@@ -678,6 +749,9 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     } else if ((BLOCKING & BIT(out->command)) != 0) {
         status = take_blocked(out, raw, words, count);
         wanted = out->key == NULL;
+    } else if (out->command >= CLI_APIKEY_CREATE && out->command <= CLI_APIKEY_DELETE) {
+        status = take_api_key(out, raw, words, count);
+        wanted = (NAMING_KEYS & BIT(out->command)) != 0;
     } else if (out->command == CLI_POOLS_REPORT) {
         status = take_pool(out, raw, words, count);
         wanted = 1;

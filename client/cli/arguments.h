@@ -54,6 +54,11 @@ enum cli_command {
     CLI_BLOCK,
     CLI_UNBLOCK,
     CLI_BLOCKS,
+    CLI_APIKEY_CREATE,
+    CLI_APIKEY_LIST,
+    CLI_APIKEY_SHOW,
+    CLI_APIKEY_REVOKE,
+    CLI_APIKEY_DELETE,
     CLI_POOLS_LIST,
     CLI_POOLS_REPORT,
     CLI_DRAIN,
@@ -92,7 +97,8 @@ struct cli_arguments {
     bool force;
     bool no_wait;
     struct cli_replay replay;
-    const char *name; /* of CLI_RULES_SHOW (or NULL), CLI_RULES_DELETE: a rule */
+    const char *name; /* of CLI_RULES_SHOW (or NULL), CLI_RULES_DELETE: a rule; of an API key */
+    size_t name_len;  /* of an API key */
     uint64_t version; /* of CLI_RULES_ROLLBACK, CLI_RULES_SHOW (0: the newest) */
     bool dry_run;
     bool yes;
@@ -100,7 +106,9 @@ struct cli_arguments {
     const char *note;   /* NULL: none */
     const char *target; /* of CLI_BLOCK, CLI_UNBLOCK: attr=value or CIDR; NULL: by key */
     const char *reason; /* of CLI_BLOCK; NULL: none */
-    uint64_t for_ms;    /* of CLI_BLOCK, 0: not given */
+    const char *owner;  /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST; NULL: none */
+    const char *tier;   /* of CLI_APIKEY_CREATE; NULL: none */
+    uint64_t for_ms;    /* of CLI_BLOCK, CLI_APIKEY_CREATE, 0: not given */
     uint64_t until_ms;  /* Unix time, 0: not given */
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };

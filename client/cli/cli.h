@@ -9,6 +9,7 @@
  *                                      --replay_run.c> client/replay replay (asks nobody)
  *                                      --rules.c----> tg_admin       rules show .. rollback
  *                                      --block.c----> tg_admin       block unblock blocks
+ *                                      --api_key.c--> tg_admin       apikey create .. delete
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.
@@ -74,6 +75,11 @@ MUST_USE int cli_rules(struct cli *cli);
 
 /* block, unblock, blocks. Returns the exit status. */
 MUST_USE int cli_block(struct cli *cli);
+
+/* ---- api_key.c ---- */
+
+/* apikey create, list, show, revoke, delete. Returns the exit status. */
+MUST_USE int cli_api_key(struct cli *cli);
 
 /* ---- change.c ---- */
 

@@ -101,7 +101,7 @@ static bool waits(const struct cli_answer *answer)
 }
 
 /* Prints what became of it. */
-static int show(struct cli *cli, const struct cli_answer *answer)
+static int show(struct cli *cli, const struct cli_edit *edit, const struct cli_answer *answer)
 {
     char state[32];
     char message[CLI_SENTENCE_LEN];
@@ -110,6 +110,8 @@ static int show(struct cli *cli, const struct cli_answer *answer)
     cli_answer_text(answer, "message", message, sizeof message);
     const bool done = strcmp(state, "done") == 0;
     int status = CLI_EXIT_OK;
+    if (done && edit->quiet)
+        return status;
     if (cli->arguments->output != CLI_TABLE) {
         status = cli_answer_show(cli, answer);
     } else if (done) {
@@ -148,7 +150,7 @@ static int wait_for(struct cli *cli, struct edit_run *run)
     }
     if (code != 0)
         return cli_answer_fail(cli, code, &run->answer);
-    return show(cli, &run->answer);
+    return show(cli, run->edit, &run->answer);
 }
 
 int cli_edit(struct cli *cli, const struct cli_edit *edit)

@@ -8,7 +8,7 @@
 
 #include "client/cli/cli.h"
 
-enum { CLI_EDIT_FIELDS_MAX = 4 };
+enum { CLI_EDIT_FIELDS_MAX = 8 };
 
 /* A text, or a number where `text` is NULL. */
 struct cli_edit_field {
@@ -23,6 +23,7 @@ struct cli_edit {
     const char *note;
     bool based; /* on the version `base` of what it changes */
     uint64_t base;
+    bool quiet; /* nothing is printed when it is done */
     uint32_t field_count;
     struct cli_edit_field fields[CLI_EDIT_FIELDS_MAX];
 };

@@ -195,6 +195,38 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "At most 1000 are shown; -o json tells times as Unix milliseconds, 0 as never.\n",
          "  tidegate blocks\n"
          "  tidegate blocks -o json\n"},
+    [CLI_APIKEY_CREATE] =
+        {"[--name TEXT] [--owner USER] [--tier TIER] [--for DURATION | --until TIME] "
+         "[--note TEXT] [--author NAME]",
+         "issue an API key; it is shown this once",
+         "The key is made here, of 160 random bits, and goes nowhere: the cluster keeps its\n"
+         "digest. A request with the attribute api_key is counted by the id of the key, and has\n"
+         "the attributes user (--owner) and tier (--tier) of the key. It ends by itself: --for\n"
+         "90d, or --until 2026-12-31T18:00:00Z (UTC).\n"
+         "From the first key on, every node refuses requests with an api_key that was not\n"
+         "issued, has expired or was revoked: outcome blocked, status 401.\n",
+         "  tidegate apikey create --name ci --owner ada --tier premium --for 90d\n"
+         "  tidegate apikey create --owner bob -o json\n"},
+    [CLI_APIKEY_LIST] =
+        {"[--owner USER]", "the API keys that were issued, by id",
+         "At most 1000 are shown. The keys themselves nobody knows but their holders.\n",
+         "  tidegate apikey list\n"
+         "  tidegate apikey list --owner ada -o json\n"},
+    [CLI_APIKEY_SHOW] = {"KEY",
+                         "one API key: its id, its name if it has it alone, or the key itself",
+                         "Of a key itself only the id is sent.\n",
+                         "  tidegate apikey show ci\n"
+                         "  tidegate apikey show 4wq7ce2lkzam -o json\n"},
+    [CLI_APIKEY_REVOKE] =
+        {"KEY [--note TEXT] [--author NAME]", "refuse an API key from now on, on every node",
+         "Every reachable node refuses it within two seconds. It stays in the list, with who\n"
+         "revoked it and when, and cannot be made valid again.\n",
+         "  tidegate apikey revoke 4wq7ce2lkzam --note leaked\n"},
+    [CLI_APIKEY_DELETE] =
+        {"KEY [--force] [--note TEXT] [--author NAME]", "forget an API key: it is unknown then",
+         "The last one is not deleted: without any key, api_key is an attribute like any other,\n"
+         "and nobody is refused for it. --force does so nevertheless.\n",
+         "  tidegate apikey delete 4wq7ce2lkzam\n"},
     [CLI_POOLS_LIST] =
         {"", "how the pools that elastic limits borrow of are doing",
          "GUARANTEED and BORROWED are tokens a second, in the last half second, of the whole\n"

@@ -71,6 +71,8 @@ static int run_command(struct cli *cli)
         return cli_rules(cli);
     if (command == CLI_BLOCK || command == CLI_UNBLOCK || command == CLI_BLOCKS)
         return cli_block(cli);
+    if (command >= CLI_APIKEY_CREATE && command <= CLI_APIKEY_DELETE)
+        return cli_api_key(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
     return changes ? cli_change(cli) : cli_inspect(cli);
 }

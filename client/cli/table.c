@@ -28,6 +28,9 @@ const char *const cli_version_columns[] = {"version", "time_ms",  "author", "not
                                            "bytes",   "in_force", NULL};
 const char *const cli_block_columns[] = {"kind",   "what",   "until", "left_ms",
                                          "reason", "author", NULL};
+const char *const cli_api_key_columns[] = {"id",      "name",       "owner",   "tier",      "state",
+                                           "created", "created_by", "expires", "last_used", "total",
+                                           "revoked", "revoked_by", NULL};
 
 /* ---- finding things -------------------------------------------------------------------------- */
 

@@ -25,13 +25,17 @@ _tidegate_flags() {
     "rules apply" | "rules delete" | "rules rollback") echo "$common --dry-run --yes --note --author" ;;
     block) echo "$common --key --for --until --reason --author" ;;
     unblock) echo "$common --key --author" ;;
+    "apikey create") echo "$common --name --owner --tier --for --until --note --author" ;;
+    "apikey list") echo "$common --owner" ;;
+    "apikey revoke") echo "$common --note --author" ;;
+    "apikey delete") echo "$common --force --note --author" ;;
     *) echo "$common" ;;
     esac
 }
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks pools drain leave remove replay version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks apikey pools drain leave remove replay version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -41,7 +45,7 @@ _tidegate() {
         case "$word" in
         -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-            --load | --note | --author | --of-version | --for | --until | --reason)
+            --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
             ((i++))
             ;;
         -*) ;;
@@ -82,13 +86,13 @@ _tidegate() {
         ;;
     --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
         --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-        --load | --note | --author | --of-version | --for | --until | --reason)
+        --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
         return
         ;;
     esac
 
     local flags_of="$command"
-    if [ "$command" = rules ] || [ "$command" = pools ]; then
+    if [ "$command" = rules ] || [ "$command" = pools ] || [ "$command" = apikey ]; then
         flags_of="$command $subcommand"
     fi
     if [[ "$current" == -* ]]; then
@@ -101,6 +105,8 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "list show validate explain diff apply delete history rollback" -- "$current")
     elif [ "$command" = pools ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help pools" ]; then
         mapfile -t COMPREPLY < <(compgen -W "list report" -- "$current")
+    elif [ "$command" = apikey ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help apikey" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "create list show revoke delete" -- "$current")
     elif [[ "$command $subcommand" == "rules "@(validate|diff|apply) || "$command" = replay ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/api_keys.h"
 
 static void send_frame(uint64_t connection, int len, struct effects *effects)
 {
@@ -135,7 +136,7 @@ void admin_ring(struct shard *shard, uint64_t connection, const void *frame, siz
 struct owner_question {
     struct wire_text key; /* inline; len 0 if attributes were given */
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
-    uint32_t attribute_count;
+    size_t attribute_count;
 };
 
 /* {"key": "..."} or {"attributes": {"name": "value"}}. */
@@ -152,7 +153,7 @@ static bool read_question(const struct wire_value *arguments, struct owner_quest
             out->key.data = mp_get_str(&cursor, &out->key.len);
         } else if (len == 10 && memcmp(name, "attributes", 10) == 0) {
             const uint32_t count = mp_get_map(&cursor);
-            if (count > POLICY_ATTRIBUTES_MAX)
+            if (count > POLICY_ATTRIBUTES_GIVEN_MAX)
                 return false;
             for (uint32_t k = 0; k < count; k++) {
                 struct policy_attribute *attribute = &out->attributes[k];
@@ -204,14 +205,21 @@ static void put_owner(struct shard *shard, const char *rule, const char *window,
         put_name(shard, vnode->ids[i], writer);
 }
 
-static bool put_owners_of_rules(struct shard *shard, const struct owner_question *question,
+static bool put_owners_of_rules(struct shard *shard, struct owner_question *question,
                                 struct mp_writer *writer)
 {
     struct policy_result result;
-    const struct policy *policy = shard->policies[shard->policy].policy;
-    if (policy_resolve(policy, question->attributes, question->attribute_count, &result) != 0)
-        return false;
+    const struct api_key *key;
+    const struct policy_slot *slot = &shard->policies[shard->policy];
     uint32_t rows = 0;
+    if (slot->api_keys != NULL &&
+        api_keys_resolve(slot->api_keys, question->attributes, &question->attribute_count,
+                         (uint64_t)(shard->now_ns / MS), &key) != NULL) {
+        mp_put_array(writer, 0); /* refused: nothing of it is counted anywhere */
+        return true;
+    }
+    if (policy_resolve(slot->policy, question->attributes, question->attribute_count, &result) != 0)
+        return false;
     for (uint32_t i = 0; i < result.part_count; i++)
         rows += result.parts[i].rule->limit_count;
     mp_put_array(writer, rows);

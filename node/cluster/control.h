@@ -122,12 +122,16 @@ bool control_settings_awaited(const struct control *control, int64_t now_ns);
  * points to lives until the next event. */
 bool control_rules_due(struct control *control, struct settings_entry *out);
 
-/* True once after each change of the blocks, and at first if there are any. */
+/* True once after each change of the blocks or API keys, and at first if there are any. */
 bool control_blocks_due(struct control *control);
 /* The next setting of the kind, in order of names; NULL at the end. *cursor is 0 at first. Lives
  * until the next event. */
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
                                                   size_t *cursor);
+
+struct api_key_entry;
+/* A setting of kind SETTINGS_API_KEY. What it points to is the entry's. */
+struct api_key_entry control_api_key_of(const struct settings_entry *entry);
 
 struct block;
 /* Reads a setting of kind SETTINGS_BLOCK; false if it is none. What it points to is the entry's. */
@@ -139,6 +143,7 @@ struct control_edit_request {
     uint32_t kind;
     bool removes;
     uint64_t based_on; /* the version of the record that it replaces, 0: none, or SETTINGS_ANY */
+    bool keeps_last;   /* the last record of its kind is not removed */
     struct settings_text name; /* of rules: anything */
     struct settings_text value;
     struct settings_text author;

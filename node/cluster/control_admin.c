@@ -179,6 +179,11 @@ static const struct {
     {"block", answer_block},
     {"unblock", answer_unblock},
     {"blocks", answer_blocks},
+    {"apikey.create", answer_apikey_create},
+    {"apikey.list", answer_apikey_list},
+    {"apikey.show", answer_apikey_show},
+    {"apikey.revoke", answer_apikey_revoke},
+    {"apikey.delete", answer_apikey_delete},
 };
 
 static void dispatch(struct answer_context *context)
@@ -195,7 +200,8 @@ static void dispatch(struct answer_context *context)
         context, TG_EUNSUPPORTED,
         "unknown command; expected status, members, ring, owner, rules.list, "
         "rules.show, rules.validate, rules.explain, rules.diff, rules.without, rules.history, "
-        "rules.apply, edit.state, block, unblock, blocks, pools.list, "
+        "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
+        "apikey.show, apikey.revoke, apikey.delete, pools.list, "
         "pools.report, drain, leave or remove");
 }
 

@@ -7,6 +7,7 @@
  *                     --> control_settings_answer.c   rules.show, rules.diff, rules.without,
  *                                            rules.history, rules.apply, edit.state
  *                     --> control_blocks.c   block, unblock, blocks
+ *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
  *                     --> (itself)           members, ring
  *
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
@@ -76,6 +77,11 @@ void answer_rules_apply(struct answer_context *context);
 void answer_block(struct answer_context *context);
 void answer_unblock(struct answer_context *context);
 void answer_blocks(struct answer_context *context);
+void answer_apikey_create(struct answer_context *context);
+void answer_apikey_list(struct answer_context *context);
+void answer_apikey_show(struct answer_context *context);
+void answer_apikey_revoke(struct answer_context *context);
+void answer_apikey_delete(struct answer_context *context);
 void answer_edit_state(struct answer_context *context);
 void answer_drain(struct answer_context *context);
 void answer_leave(struct answer_context *context);

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "node/cluster/control_state.h"
 #include "node/cluster/settings.h"
+#include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
 
 enum { RULES_NAME_LEN = 17 };
@@ -209,6 +210,7 @@ int control_edit(struct control *control, int64_t now_ns,
         .id = request->id,
         .kind = request->kind,
         .removes = request->removes,
+        .keeps_last = request->keeps_last,
         .based_on = request->based_on,
         .started_ns = now_ns,
         .name_len = request->name.len,
@@ -251,26 +253,51 @@ static void say_conflict(struct settings_edit *edit, const struct settings_entry
                        settings_version_shown(edit->based_on));
 }
 
+static size_t count_kind(const struct settings *settings, uint32_t kind)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    return settings_table_at(&settings->table, kind + 1, &none) -
+           settings_table_at(&settings->table, kind, &none);
+}
+
 /* Whether there is no room for the record, `fresh` if it is none yet; then a sentence on it. What
  * is found here holds when the change is decided, for that is of the version after this one. */
 static bool say_full(const struct settings *settings, struct settings_edit *edit, bool fresh,
                      size_t value_len)
 {
-    static const struct settings_text none = {.data = "", .len = 0};
+    static const struct {
+        uint32_t kind;
+        size_t max;
+        const char *what;
+    } bounds[] = {{SETTINGS_BLOCK, BLOCKS_MAX, "blocks"},
+                  {SETTINGS_API_KEY, API_KEYS_MAX, "API keys"}};
     const struct settings_table *table = &settings->table;
-    const size_t blocks = settings_table_at(table, SETTINGS_BLOCK + 1, &none) -
-                          settings_table_at(table, SETTINGS_BLOCK, &none);
-    if (fresh && edit->kind == SETTINGS_BLOCK && blocks >= BLOCKS_MAX)
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        if (!fresh || edit->kind != bounds[i].kind ||
+            count_kind(settings, edit->kind) < bounds[i].max)
+            continue;
         (void)snprintf(edit->sentence, sizeof edit->sentence,
-                       "there are as many blocks as there may be: %d", (int)BLOCKS_MAX);
-    else if ((fresh && table->count >= SETTINGS_RECORDS_MAX) ||
-             table->bytes + value_len > SETTINGS_BYTES_MAX)
-        (void)snprintf(edit->sentence, sizeof edit->sentence,
-                       "the configuration store is full: %zu records of %zu bytes", table->count,
-                       table->bytes);
-    else
+                       "there are as many %s as there may be: %zu", bounds[i].what, bounds[i].max);
+        return true;
+    }
+    if ((!fresh || table->count < SETTINGS_RECORDS_MAX) &&
+        table->bytes + value_len <= SETTINGS_BYTES_MAX)
         return false;
+    (void)snprintf(edit->sentence, sizeof edit->sentence,
+                   "the configuration store is full: %zu records of %zu bytes", table->count,
+                   table->bytes);
     return true;
+}
+
+/* Whether the edit would remove the last record of a kind that is to have one; then a sentence on
+ * it. */
+static bool say_last(const struct settings *settings, struct settings_edit *edit)
+{
+    const bool last = edit->keeps_last && count_kind(settings, edit->kind) == 1;
+    if (last)
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "this is the last one: it is removed only by force");
+    return last;
 }
 
 /* S4. True if the edit is still to be proposed. */
@@ -295,8 +322,10 @@ static bool judge(struct control *control, struct settings_edit *edit)
         say_conflict(edit, current);
         return false;
     }
-    if (!edit->removes && say_full(settings, edit, current == NULL, value.len)) {
-        finish(control, edit, SETTINGS_EDIT_UNAVAILABLE, 0);
+    if (edit->removes ? say_last(settings, edit)
+                      : say_full(settings, edit, current == NULL, value.len)) {
+        finish(control, edit, edit->removes ? SETTINGS_EDIT_CONFLICT : SETTINGS_EDIT_UNAVAILABLE,
+               0);
         return false;
     }
     return true;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "node/cluster/control_answer.h"
+#include "node/policy/api_keys.h"
+#include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
 
 enum { RULE_TEXT_LEN = 8192 };
@@ -106,13 +108,34 @@ static bool read_attributes(const struct answer_context *context,
     if (!answer_argument(context, "attributes", &cursor) || mp_peek_type(&cursor) != MP_MAP)
         return false;
     *count = mp_get_map(&cursor);
-    if (*count > POLICY_ATTRIBUTES_MAX)
+    if (*count > POLICY_ATTRIBUTES_GIVEN_MAX)
         return false;
     for (size_t i = 0; i < *count; i++) {
         attributes[i].name = mp_get_str(&cursor, &attributes[i].name_len);
         attributes[i].value = mp_get_str(&cursor, &attributes[i].value_len);
     }
     return !cursor.failed;
+}
+
+/* Puts what the request's API key stands for in its place; the refusal if it is not in force. */
+static const struct policy_rule *resolve_key(const struct answer_context *context,
+                                             struct policy_attribute *attributes, size_t *count)
+{
+    const struct api_keys *keys = policy_joined(context->report->policy)->api_keys;
+    const struct api_key *key;
+    return keys != NULL ? api_keys_resolve(keys, attributes, count,
+                                           (uint64_t)(context->now_ns / CONTROL_MS), &key)
+                        : NULL;
+}
+
+static void answer_refusal(struct answer_context *context, const struct policy_rule *refusal)
+{
+    char sentence[128];
+    (void)snprintf(sentence, sizeof sentence,
+                   "rules.explain: %s: the request is blocked, with status %u, before any rule is "
+                   "looked at",
+                   refusal->message.data, (unsigned)refusal->status);
+    answer_error(context, TG_EINVALID, sentence);
 }
 
 void answer_explain(struct answer_context *context)
@@ -124,10 +147,13 @@ void answer_explain(struct answer_context *context)
     struct policy_result result;
     size_t count = 0;
     struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
+    const bool read = read_attributes(context, attributes, &count);
+    const struct policy_rule *refusal = read ? resolve_key(context, attributes, &count) : NULL;
     if (reasons == NULL)
         answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
-    else if (!read_attributes(context, attributes, &count) ||
-             policy_explain(policy, attributes, count, &result, reasons) != 0)
+    else if (refusal != NULL)
+        answer_refusal(context, refusal);
+    else if (!read || policy_explain(policy, attributes, count, &result, reasons) != 0)
         answer_error(context, TG_EINVALID,
                      "rules.explain: expected {\"attributes\": {name: value}} with at most 32 "
                      "attributes, values of at most 1024 bytes");

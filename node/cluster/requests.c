@@ -31,10 +31,13 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
 static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
+static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
+              "what an API key adds has room");
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
@@ -510,26 +513,39 @@ static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct
     row->retry_after_ns = allowed ? 0 : -1;
 }
 
+/* What denies the request before rules are looked at: its API key, or a block; NULL: nothing. The
+ * key is replaced by what it stands for, first of all: nothing else sees it. */
+static const struct policy_rule *refuse_at_once(const struct policy_slot *slot,
+                                                struct policy_attribute *attributes, size_t *count,
+                                                uint64_t now_ms)
+{
+    const struct api_key *key;
+    const struct policy_rule *refusal =
+        slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, attributes, count, now_ms, &key)
+                               : NULL;
+    return refusal != NULL ? refusal : blocks_find(slot->denied, attributes, *count, now_ms);
+}
+
 /* Applies the rules to the attributes of the item. What needs no limit fixes the row at once. */
 static void resolve_attributes(struct shard *shard, uint32_t item,
                                const struct wire_template *template, struct resolved *out)
 {
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
-    struct policy_attribute attributes[WIRE_ATTRIBUTES_MAX];
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
-    const uint32_t count = wire_checks_values(&shard->checks, item, values);
+    size_t count = wire_checks_values(&shard->checks, item, values);
     struct row *row = &shard->rows[item];
-    for (uint32_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
                                                   values[i].data, values[i].len};
-    const struct policy *policy = shard->policies[shard->policy].policy;
-    const struct policy_rule *block = blocks_find(shard->policies[shard->policy].denied, attributes,
-                                                  count, (uint64_t)(shard->now_ns / MS));
-    if (block != NULL) {
-        fix_row(row, OUTCOME_BLOCKED, false, block);
+    const struct policy_slot *slot = &shard->policies[shard->policy];
+    const struct policy_rule *refusal =
+        refuse_at_once(slot, attributes, &count, (uint64_t)(shard->now_ns / MS));
+    if (refusal != NULL) {
+        fix_row(row, OUTCOME_BLOCKED, false, refusal);
         return;
     }
-    if (policy_resolve(policy, attributes, count, &result) != 0) {
+    if (policy_resolve(slot->policy, attributes, count, &result) != 0) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
         return;
     }

@@ -96,6 +96,7 @@ struct settings_edit {
     bool removes;
     bool proposed;
     bool changed;      /* DONE: by a change of its own */
+    bool keeps_last;   /* as of control_edit_request */
     uint64_t based_on; /* version of the record that it replaces, 0: none, SETTINGS_ANY */
     uint64_t version;  /* DONE: where it is; CONFLICT: what it met */
     int64_t started_ns;
@@ -137,7 +138,7 @@ struct settings {
     struct settings_copying copying;
     int64_t more_ns;       /* when changes came behind which there are more, 0: none are known */
     uint64_t rules_told;   /* version of the rules that the runtime was given */
-    uint64_t blocks_since; /* goes up with every change of a block */
+    uint64_t blocks_since; /* goes up with every change of a block or an API key */
     uint64_t blocks_told;  /* what that was when the runtime was given the blocks */
     int64_t asked_ns;
     int64_t swept_ns;

@@ -471,6 +471,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
         if (slot->policy == NULL) {
             slot->policy = policy;
             slot->denied = policy_joined(policy)->blocks;
+            slot->api_keys = policy_joined(policy)->api_keys;
             shard->policy = i;
             shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);
             return;

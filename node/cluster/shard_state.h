@@ -294,8 +294,9 @@ struct request {
 
 struct policy_slot {
     const struct policy *policy;
-    const struct blocks *denied; /* its blocks, or NULL */
-    uint32_t references;         /* waiting requests */
+    const struct blocks *denied;     /* its blocks, or NULL */
+    const struct api_keys *api_keys; /* of it, or NULL: none was issued */
+    uint32_t references;             /* waiting requests */
 };
 
 enum { COPY_IDS_MAX = 1 << 16, COPY_WINDOW = 64 };

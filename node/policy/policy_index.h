@@ -27,7 +27,7 @@
 #include "node/policy/policy_plan.h"
 
 enum { POLICY_CURSORS_MAX = 1 + POLICY_ATTRIBUTES_MAX * POLICY_HASHES_MAX + POLICY_LENGTHS_MAX };
-static_assert(POLICY_CURSORS_MAX <= 2200, "the cursors of a request fit on the stack");
+static_assert(POLICY_CURSORS_MAX <= 2400, "the cursors of a request fit on the stack");
 
 #define POLICY_INDEX_NONE UINT32_MAX
 

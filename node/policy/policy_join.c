@@ -6,6 +6,7 @@
  */
 #include "node/policy/policy_join.h"
 
+#include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
 #include "node/policy/policy_internal.h"
 
@@ -35,5 +36,6 @@ void policy_free_joined(struct policy *policy)
 {
     policy_free(&policy->base);
     blocks_free(&policy->joined.blocks);
+    api_keys_free(&policy->joined.api_keys);
     alloc_put(policy->joiner, policy, sizeof *policy);
 }

@@ -13,11 +13,13 @@
 
 #include "node/policy/policy.h"
 
+struct api_keys;
 struct blocks;
 
 /* Each is NULL where there is none. */
 struct policy_joined {
-    struct blocks *blocks; /* blocks.h */
+    struct blocks *blocks;     /* blocks.h */
+    struct api_keys *api_keys; /* api_keys.h */
 };
 
 /* The rules of `base` with these, which are its own from now on unless this fails; `base` stays the

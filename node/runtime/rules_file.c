@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/settings.h"
+#include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
 #include "node/policy/policy_diff.h"
 #include "node/policy/policy_join.h"
@@ -163,20 +164,48 @@ static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
     return blocks;
 }
 
-/* Joins the rules with the blocks, and gives them to the shards. 0, or why nothing changes. */
-static int join_blocks(struct daemon *daemon, struct policy *rules)
+/* All API keys of the settings; as collect_blocks. */
+static struct api_keys *collect_api_keys(const struct daemon *daemon, int *error)
+{
+    struct api_keys *keys = NULL;
+    const struct settings_entry *entry;
+    size_t cursor = 0;
+    size_t count = 0;
+    while (control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor) != NULL)
+        count++;
+    *error = 0;
+    if (count == 0)
+        return NULL;
+    struct api_key_entry *list = calloc(count, sizeof *list);
+    *error = list == NULL ? TG_ENOMEM : 0;
+    cursor = 0;
+    count = 0;
+    while (list != NULL &&
+           (entry = control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor)) != NULL)
+        list[count++] = control_api_key_of(entry);
+    if (*error == 0)
+        *error = api_keys_new(alloc_heap(), list, count, &keys);
+    free(list);
+    return keys;
+}
+
+/* Joins the rules with blocks and API keys, and gives them to the shards. 0, or why nothing
+ * changes. */
+static int join_records(struct daemon *daemon, struct policy *rules)
 {
     int error;
     const bool ruled = rules != NULL;
     struct policy *policy = NULL;
-    struct blocks *blocks = collect_blocks(daemon, &error);
-    if (blocks != NULL)
-        error = policy_join(alloc_heap(), ruled ? rules : policy_empty(),
-                            &(struct policy_joined){.blocks = blocks}, &policy);
+    struct policy_joined with = {.blocks = collect_blocks(daemon, &error)};
+    if (error == 0)
+        with.api_keys = collect_api_keys(daemon, &error);
+    if (error == 0 && (with.blocks != NULL || with.api_keys != NULL))
+        error = policy_join(alloc_heap(), ruled ? rules : policy_empty(), &with, &policy);
     else if (error == 0 && ruled)
         policy = policy_share(rules);
     if (error != 0) {
-        blocks_free(&blocks);
+        blocks_free(&with.blocks);
+        api_keys_free(&with.api_keys);
         return error;
     }
     policy_free(&daemon->policy);
@@ -204,7 +233,7 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
         refuse(daemon, job->version, why);
         return;
     }
-    const int error = join_blocks(daemon, job->policy);
+    const int error = join_records(daemon, job->policy);
     if (error != 0) {
         refuse(daemon, job->version, error_message(error));
         return;
@@ -347,11 +376,11 @@ static void look_at_wish(struct daemon *daemon)
                    verb, edit->sentence);
 }
 
-static void look_at_blocks(struct daemon *daemon)
+static void look_at_records(struct daemon *daemon)
 {
-    const int error = join_blocks(daemon, daemon->rules);
+    const int error = join_records(daemon, daemon->rules);
     if (error != 0)
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks not put in force: %s",
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks and API keys not put in force: %s",
                    error_message(error));
 }
 
@@ -360,7 +389,7 @@ void rules_look(struct daemon *daemon)
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
     if (daemon->shard_count > 0 && control_blocks_due(daemon->control))
-        look_at_blocks(daemon);
+        look_at_records(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
         compile(daemon, &rules);
     if (wanted->state != RULES_IDLE) {

@@ -1,5 +1,6 @@
 """The configuration store: rules and blocks that operators change while the cluster serves."""
 
+import os
 import random
 import signal
 import threading
@@ -202,15 +203,80 @@ def test_a_block_is_on_every_node_and_lifts_itself(settled):
     assert bad.code == 3 and "expected like user=ada" in bad.error
 
 
+def create_key(node, *arguments):
+    done = tidegate(node, "apikey", "create", *arguments, "-o", "json")
+    assert done.code == 0, done
+    return done.rows[0]
+
+
+def message(answer):
+    """Why a key is refused; None if it is not."""
+    assert (answer.outcome, answer.status) == ("blocked", 401) or answer.outcome != "blocked", answer
+    return answer.message if answer.outcome == "blocked" else None
+
+
+def all_say(cluster, key, why):
+    """Whether every node refuses the key so; None: whether it does not."""
+    for node in cluster.live:
+        with node.client() as client:
+            if message(client.rules({"api": "/pay", "user": "nobody", "api_key": key})) != why:
+                return False
+    return True
+
+
+def holds(cluster, text):
+    """The files of the cluster, data and logs, in which the text is."""
+    found = []
+    for folder, _, names in os.walk(cluster.folder):
+        found += [name for name in names
+                  if text.encode() in open(os.path.join(folder, name), "rb").read()]
+    return found
+
+
+# Until a key is issued `api_key` is an attribute like any other. Then one is shown once, counts for its owner,
+# and is refused on every node within two seconds of being revoked at one of them, or when its time is over; the
+# key itself is in no file, though its id is.
+def test_a_revoked_key_is_refused_on_every_node(settled):
+    owner = fresh()
+    with settled.client(1) as client:
+        assert client.rules({"api": "/pay", "user": fresh(), "api_key": "free"}).allowed
+    made = create_key(settled[0], "--name", "ci", "--owner", owner)
+    short = create_key(settled[1], "--name", "short", "--for", "2s")
+    wait_for(lambda: all_say(settled, made["key"], None) and all_say(settled, "free", "API key unknown"), 2,
+             "the key is known to every node", 0.02)
+    used = []
+    for node in settled:
+        with node.client() as client:
+            used.append(client.rules({"api": "/look", "user": "mallory", "api_key": made["key"]}).used)
+    assert used == [1, 2, 3], used
+    with settled.client(2) as client:
+        assert client.rules({"api": "/look", "user": owner}).used == 4
+    shown = tidegate(settled[2], "apikey", "show", "ci", "-o", "json")
+    assert shown.rows[0]["id"] == made["id"] and made["key"] not in shown.output
+    done = tidegate(settled[1], "apikey", "revoke", made["key"], "--author", "eve@desk")
+    assert done.code == 0, done
+    wait_for(lambda: all_say(settled, made["key"], "API key revoked"), 2, "every node refuses the key", 0.02)
+    wait_for(lambda: all_say(settled, short["key"], "API key expired"), 4, "the other key ends by itself", 0.05)
+    listed = {row["name"]: row for row in tidegate(settled[2], "apikey", "list", "-o", "json").rows[0]}
+    assert (listed["ci"]["state"], listed["ci"]["revoked_by"], listed["short"]["state"]) == (
+        "revoked", "eve@desk", "expired")
+    assert holds(settled, made["id"]), "the id is kept, so the search finds what is there"
+    secret = made["key"].rpartition("_")[2]
+    assert not holds(settled, secret) and not holds(settled, short["key"].rpartition("_")[2])
+
+
 # A node that was away takes what it missed; one alone serves with what it has, and refuses edits by name.
 def test_a_node_that_was_away_catches_up_and_one_alone_refuses(settled, tmp_path):
     path = tmp_path / "third.yaml"
     path.write_text(text(pay=30))
+    leaked = create_key(settled[0], "--name", "leaked")["key"]
     settled[2].kill()
     assert tidegate(settled[0], "rules", "apply", str(path), "--yes").code == 0
+    assert tidegate(settled[1], "apikey", "revoke", "leaked").code == 0
     number = newest(settled)
     settled[2].start()
     wait_for(lambda: settled[2].status()["rules"]["version"] == number, 5, "the node has what it missed", 0.05)
+    wait_for(lambda: all_say(settled, leaked, "API key revoked"), 2, "the node knows that the key was revoked", 0.02)
     settled[0].kill()
     settled[1].kill()
     path.write_text(text(pay=31))
@@ -228,6 +294,7 @@ def test_a_node_that_was_away_catches_up_and_one_alone_refuses(settled, tmp_path
 def test_a_kill_of_all_keeps_it_and_sighup_applies_the_file(settled, tmp_path):
     path = tmp_path / "kept.yaml"
     path.write_text(text(pay=40))
+    made = create_key(settled[0], "--name", "kept")["key"]
     kept = tidegate(settled[0], "rules", "apply", str(path), "--yes", "-o", "json")
     assert kept.code == 0, kept
     for node in settled:
@@ -236,6 +303,8 @@ def test_a_kill_of_all_keeps_it_and_sighup_applies_the_file(settled, tmp_path):
         node.start()
     settled.wait_healthy()
     wait_for(lambda: in_force(settled, kept.rows[0]["version"]), 3, "all have what was acknowledged")
+    wait_for(lambda: all_say(settled, made, None) and all_say(settled, "free", "API key unknown"), 2,
+             "the keys are kept")
     with settled.client(1) as client:
         assert client.rules({"api": "/pay", "user": fresh()}).limit == 40
     wait_for(lambda: "not those of" in settled[0].log(), 5, "it says that the file is not in force")

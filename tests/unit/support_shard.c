@@ -406,18 +406,23 @@ void lab_adopt(struct lab *lab)
     lab_view_all(lab);
 }
 
-const struct policy *lab_rules(struct lab *lab, const char *text)
+void lab_policy(struct lab *lab, struct policy *policy)
 {
-    struct policy_error error;
-    struct policy *policy;
     assert_true(lab->policy_count < LAB_POLICIES_MAX);
-    if (policy_compile_zoned(text, strlen(text), alloc_heap(), zones_system(), &policy, &error) !=
-        0)
-        fail_msg("%u:%u: %s", error.line, error.column, error.message);
     lab->policies[lab->policy_count++] = policy;
     for (uint32_t at = 0; at < lab->count; at++)
         if (lab->shards[at].shard != NULL)
             shard_policy(lab->shards[at].shard, policy);
+}
+
+const struct policy *lab_rules(struct lab *lab, const char *text)
+{
+    struct policy_error error;
+    struct policy *policy;
+    if (policy_compile_zoned(text, strlen(text), alloc_heap(), zones_system(), &policy, &error) !=
+        0)
+        fail_msg("%u:%u: %s", error.line, error.column, error.message);
+    lab_policy(lab, policy);
     return policy;
 }
 

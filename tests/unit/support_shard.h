@@ -167,6 +167,8 @@ void lab_member(struct ring_member *member, uint32_t node);
 /* Makes `config_next` the configuration. */
 void lab_adopt(struct lab *lab);
 
+/* Gives a policy to every running shard; it is the lab's from now on. */
+void lab_policy(struct lab *lab, struct policy *policy);
 /* Compiles rules and gives them to every running shard. */
 const struct policy *lab_rules(struct lab *lab, const char *text);
 

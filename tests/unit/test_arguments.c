@@ -368,6 +368,33 @@ static void changes_are_read_whole(void **state)
     refuses("block a=b --for ever", CLI_EXIT_INVALID, "--for");
 }
 
+/* API keys are named by id, name or the key itself, of which only the id is kept. */
+static void api_keys_are_named_without_being_told(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "apikey create --name ci --owner ada --tier gold --for 90d --note why");
+    assert_int_equal(out.command, CLI_APIKEY_CREATE);
+    assert_string_equal(out.name, "ci");
+    assert_string_equal(out.owner, "ada");
+    assert_string_equal(out.tier, "gold");
+    assert_int_equal(out.for_ms, 90 * UINT64_C(86400000));
+    accepts(&out, "apikey list --owner ada");
+    assert_string_equal(out.owner, "ada");
+    accepts(&out, "apikey revoke tgk_abcdefghijkl_abcdefghijklmnopqrstuvwxyz234567");
+    assert_int_equal(out.name_len, 12);
+    assert_memory_equal(out.name, "abcdefghijkl", 12);
+    accepts(&out, "apikey show tgk_");
+    assert_int_equal(out.name_len, 4);
+    refuses("apikey", CLI_EXIT_USAGE, "'apikey' needs create, list, show, revoke or delete");
+    refuses("apikey make", CLI_EXIT_USAGE, "expected create, list, show, revoke or delete");
+    refuses("apikey revoke", CLI_EXIT_USAGE, "needs a KEY");
+    refuses("apikey show a b", CLI_EXIT_USAGE, "unexpected 'b'");
+    refuses("apikey create ci", CLI_EXIT_USAGE, "unexpected 'ci'");
+    refuses("apikey revoke a --tier b", CLI_EXIT_USAGE, "does not take --tier");
+    refuses("apikey create --until never", CLI_EXIT_INVALID, "expected a time in UTC");
+}
+
 /* Examples that do not work teach nothing: each line of each example is parsed. */
 static void every_example_of_the_help_is_accepted(void **state)
 {
@@ -411,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_wrong_value_is_invalid_input),
         cmocka_unit_test(bounds_are_taken_and_what_is_beyond_is_refused),
         cmocka_unit_test(changes_are_read_whole),
+        cmocka_unit_test(api_keys_are_named_without_being_told),
         cmocka_unit_test(every_example_of_the_help_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,7 +377,7 @@ static void unknown_and_malformed_commands_are_refused(void **state)
 {
     struct net *net = net_cluster(1);
     struct answer answer = {.policy = NULL};
-    char sentence[256];
+    char sentence[512];
     (void)state;
     ask(net, "statu", NULL, &answer);
     assert_int_equal(answer.reply.code, -16);

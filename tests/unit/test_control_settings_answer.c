@@ -385,6 +385,112 @@ static void rules_compiled_beforehand_are_taken(void **state)
     net_free(net);
 }
 
+/* A key as an operator's tool makes one: the node is told its id and its digest. */
+#define KEY_ID     "abcdefgh2345"
+#define KEY_DIGEST "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+static void create_key(struct net *net, const char *id, const char *key, const char *name,
+                       struct answer *answer)
+{
+    const struct pair pairs[] = {
+        {"id", id, 0},       {"author", "ada", 0},      {"note", "for ci", 0},
+        {"key", key, 0},     {"digest", KEY_DIGEST, 0}, {"name", name, 0},
+        {"owner", "bob", 0}, {"tier", "gold", 0},       {"for_ms", NULL, 5000},
+        {NULL, NULL, 0}};
+    make(net, "apikey.create", pairs, answer);
+    tokens_assert_text(value_of(answer), "state", "done");
+}
+
+/* A key is kept by its digest, shown by id or name, and says who revoked it; it ends by time. */
+static void api_keys_are_made_shown_and_revoked(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    create_key(net, ID_A, KEY_ID, "ci", &answer);
+    assert_true(control_blocks_due(net->nodes[0].control));
+    const struct pair by_name[] = {{"key", "ci", 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.show", by_name, &answer);
+    static const char *const texts[][2] = {
+        {"id", KEY_ID},      {"name", "ci"},        {"owner", "bob"},   {"tier", "gold"},
+        {"state", "active"}, {"created_by", "ada"}, {"note", "for ci"}, {"revoked_by", ""}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        tokens_assert_text(value_of(&answer), texts[i][0], texts[i][1]);
+    assert_int_equal(number_of(&answer, "keys"), 1);
+    assert_int_equal(number_of(&answer, "expires_ms") - number_of(&answer, "created_ms"), 5000);
+    net_run(net, 5 * NET_SECOND);
+    ask(net, "apikey.show", by_name, &answer);
+    tokens_assert_text(value_of(&answer), "state", "expired");
+    const struct pair revoke[] = {
+        {"id", ID_B, 0}, {"author", "eve", 0}, {"key", KEY_ID, 0}, {NULL, NULL, 0}};
+    make(net, "apikey.revoke", revoke, &answer);
+    assert_true(control_blocks_due(net->nodes[0].control));
+    const struct pair again[] = {
+        {"id", ID_C, 0}, {"author", "mallory", 0}, {"key", KEY_ID, 0}, {NULL, NULL, 0}};
+    make(net, "apikey.revoke", again, &answer);
+    assert_false(true_of(&answer, "changed"));
+    ask(net, "apikey.list", NULL, &answer);
+    struct mp_cursor list = value_of(&answer);
+    assert_int_equal(mp_get_array(&list), 1);
+    tokens_assert_text(list, "state", "revoked");
+    tokens_assert_text(list, "revoked_by", "eve");
+    tokens_assert_text(list, "created_by", "ada");
+    net_free(net);
+}
+
+/* What names no key, or more than one, is refused, and so is a key that is none; the last record is
+ * removed by force only. */
+static void what_is_no_api_key_is_refused(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    const struct pair unknown[] = {{"key", "ci", 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.show", unknown, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "there is no such key");
+    ask(net, "apikey.revoke", NULL, &answer);
+    assert_refused(&answer, TG_EINVALID, "the id or the name");
+    const struct pair odd[] = {{"key", "ABC", 0}, {"digest", KEY_DIGEST, 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", odd, &answer);
+    assert_refused(&answer, TG_EINVALID, "12 of a-z 2-7");
+    const struct pair no_digest[] = {{"key", KEY_ID, 0}, {"digest", "00", 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", no_digest, &answer);
+    assert_refused(&answer, TG_EINVALID, "64 hex digits");
+    const struct pair odd_owner[] = {
+        {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"owner", "a\tb", 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", odd_owner, &answer);
+    assert_refused(&answer, TG_EINVALID, "owner");
+    const struct pair late[] = {
+        {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"until_ms", NULL, 1}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", late, &answer);
+    assert_refused(&answer, TG_EINVALID, "expired already");
+    create_key(net, ID_A, KEY_ID, "ci", &answer);
+    create_key(net, ID_B, "bcdefgh23457", "ci", &answer);
+    ask(net, "apikey.show", unknown, &answer);
+    assert_refused(&answer, TG_EINVALID, "several keys");
+    const struct pair first[] = {
+        {"id", ID_C, 0}, {"author", "ada", 0}, {"key", KEY_ID, 0}, {NULL, NULL, 0}};
+    make(net, "apikey.delete", first, &answer);
+    tokens_assert_text(value_of(&answer), "state", "done");
+    struct pair last[] = {{"id", "00000000000000000000000000000004", 0},
+                          {"author", "ada", 0},
+                          {"key", "ci", 0},
+                          {NULL, NULL, 0},
+                          {NULL, NULL, 0}};
+    make(net, "apikey.delete", last, &answer);
+    tokens_assert_text(value_of(&answer), "state", "conflict");
+    last[0].text = "00000000000000000000000000000005";
+    last[3] = (struct pair){"force", NULL, 1};
+    make(net, "apikey.delete", last, &answer);
+    tokens_assert_text(value_of(&answer), "state", "done");
+    ask(net, "apikey.list", NULL, &answer);
+    struct mp_cursor list = value_of(&answer);
+    assert_int_equal(mp_get_array(&list), 0);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +500,8 @@ int main(void)
         cmocka_unit_test(a_document_without_one_rule_is_given),
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),
+        cmocka_unit_test(api_keys_are_made_shown_and_revoked),
+        cmocka_unit_test(what_is_no_api_key_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "node/policy/api_keys.h"
+#include "node/policy/policy_join.h"
 #include "tests/unit/support_shard.h"
 
 /* A lab of two nodes of which the second is a ghost. */
@@ -554,6 +556,74 @@ static void old_rules_are_kept_until_no_message_waits_for_them(void **state)
     assert_null(shard_policy_unused(shard));
 }
 
+/* ---- API keys -------------------------------------------------------------------------------- */
+
+#define RAW    "tgk_abcdefgh2345_abcdefghijklmnopqrstuvwxyz234567"
+#define KEY_ID "abcdefgh2345"
+
+static const char key_rules[] =
+    "rules:\n"
+    "- {name: inside, priority: 9, match: {ip: 10.0.0.0/8}, action: allow}\n"
+    "- {name: by-key, key: [api_key], limits: [{rate: 9/h, algorithm: fixed_window}]}\n"
+    "- {name: by-user, key: [user], limits: [{rate: 5/h, algorithm: fixed_window}]}\n";
+
+/* Puts the rules in force beside one key of ann's that ends at `expires_ms`. */
+static void join_key(struct lab *lab, uint64_t expires_ms)
+{
+    uint8_t value[API_KEY_RECORD_LEN_MAX];
+    struct policy_joined with = {.blocks = NULL};
+    struct policy *joined;
+    struct api_key_record record = {.owner = {"ann", 3}, .expires_ms = expires_ms};
+    digest_make(RAW, strlen(RAW), &record.digest);
+    const int len = api_key_encode(&record, value, sizeof value);
+    assert_true(len > 0);
+    const struct api_key_entry entry = {{KEY_ID, strlen(KEY_ID)},
+                                        {(const char *)value, (size_t)len}};
+    assert_int_equal(api_keys_new(alloc_heap(), &entry, 1, &with.api_keys), 0);
+    const struct policy *rules = lab_rules(lab, key_rules);
+    assert_int_equal(policy_join(alloc_heap(), rules, &with, &joined), 0);
+    lab_policy(lab, joined);
+}
+
+/* What is counted is the key's id and its owner, so both go on counting when the keys are gone and
+ * a request names them itself; the key itself is counted under nothing. */
+static void a_key_is_counted_by_its_id_and_its_owner(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const by_key[] = {"api_key=" RAW, "user=mallory", NULL};
+    static const char *const by_id[] = {"api_key=" KEY_ID, NULL};
+    join_key(lab, 0);
+    assert_true(ask(lab, 2, by_key).allowed);
+    struct wire_decision decision = ask(lab, 4, by_key); /* ann has 3 left, mallory has 5 */
+    assert_true(!decision.allowed && lab_text_is(decision.source->rule, "by-user"));
+    lab_rules(lab, key_rules);
+    decision = ask(lab, 1, by_id);
+    assert_true(decision.allowed && lab_text_is(decision.source->rule, "by-key"));
+    assert_int_equal(decision.used, 3);
+    assert_int_equal(ask(lab, 1, ann).used, 3);
+    static const char *const raw[] = {"api_key=" RAW, NULL}; /* an attribute like any other now */
+    assert_int_equal(ask(lab, 1, raw).used, 1);
+}
+
+/* A key that is not in force is blocked with 401 and why, whatever a rule allows. */
+static void a_key_that_is_not_in_force_is_blocked(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const expired[] = {"api_key=" RAW, "ip=10.1.1.1", NULL};
+    static const char *const unknown[] = {"ip=10.1.1.1", "api_key=x", NULL};
+    static const char *const none[] = {"ip=10.1.1.1", NULL};
+    join_key(lab, 1);
+    struct wire_decision decision = ask(lab, 1, expired);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_BLOCKED);
+    assert_int_equal(decision.source->status, 401);
+    assert_true(lab_text_is(decision.source->message, "API key expired"));
+    assert_int_equal(decision.retry_after_ms, -1);
+    decision = ask(lab, 1, unknown);
+    assert_true(!decision.allowed && decision.outcome == OUTCOME_BLOCKED);
+    assert_true(lab_text_is(decision.source->message, "API key unknown"));
+    assert_true(ask(lab, 1, none).allowed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +652,8 @@ int main(void)
         LAB_TEST(more_than_may_wait_is_answered_busy_at_once, set_up_ghost),
         LAB_TEST(a_message_that_waits_in_part_is_answered_once_and_whole, set_up_ghost),
         LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
+        LAB_TEST_ONE(a_key_is_counted_by_its_id_and_its_owner),
+        LAB_TEST_ONE(a_key_that_is_not_in_force_is_blocked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
