@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "node/policy/policy_diff.h"
 #include "node/policy/rule_removal.h"
 
 struct line {
@@ -70,22 +71,25 @@ static bool is_right(const char *out, size_t len, const struct policy *before,
     struct policy_error error;
     if (policy_compile_zoned(out, len, allocator, zones, &after, &error) != 0)
         return false;
-    const bool right = policy_rule_count(after) + 1 == policy_rule_count(before) &&
+    struct policy_diff diff = {.counts = {0}};
+    const bool right = policy_compare(before, after, allocator, 0, &diff) == 0 &&
+                       diff.counts[POLICY_ADDED] == 0 && diff.counts[POLICY_CHANGED] == 0 &&
+                       diff.counts[POLICY_REMOVED] == 1 &&
                        policy_rule_find(after, name->data, name->len) == NULL &&
                        policy_unmatched_deny(after) == policy_unmatched_deny(before);
     policy_free(&after);
     return right;
 }
 
-static int cut(const char *text, size_t len, const struct policy *policy,
-               const struct policy_rule *rule, char *out, size_t capacity, size_t *out_len)
+/* Copies the document without the rule; `last`: with an empty list in its place. */
+static int cut(const char *text, size_t len, const struct policy_rule *rule, bool last, char *out,
+               size_t capacity, size_t *out_len)
 {
     static const char none[] = "  []\n";
     const struct line item = line_of(text, len, rule->line);
     if (item.first != '-')
         return TG_EUNSUPPORTED;
     const size_t end = end_of(text, len, &item);
-    const bool last = policy_rule_count(policy) == 1;
     if (len + sizeof none > capacity)
         return TG_ETOOBIG;
     memcpy(out, text, item.start);
@@ -110,9 +114,12 @@ int policy_remove_rule(const char *text, size_t len, const struct policy_text *n
     if (result != 0)
         return result;
     const struct policy_rule *rule = policy_rule_find(policy, name->data, name->len);
-    result = rule == NULL ? TG_ENOTFOUND : cut(text, len, policy, rule, out, capacity, out_len);
-    if (result == 0 && !is_right(out, *out_len, policy, name, zones, allocator))
-        result = TG_EUNSUPPORTED;
+    result = rule == NULL ? TG_ENOTFOUND : TG_EUNSUPPORTED;
+    for (uint32_t last = 0; last < 2 && result == TG_EUNSUPPORTED; last++) { /* I1 */
+        result = cut(text, len, rule, last != 0, out, capacity, out_len);
+        if (result == 0 && !is_right(out, *out_len, policy, name, zones, allocator))
+            result = TG_EUNSUPPORTED;
+    }
     policy_free(&policy);
     return result;
 }

@@ -9,7 +9,8 @@
 
 /* Writes the document without the rule `name` into `out`, and its length into `out_len`. 0,
  * TG_ENOTFOUND (there is no such rule), TG_EINVALID (the document does not compile), TG_ETOOBIG, or
- * TG_EUNSUPPORTED: it is not written as a list in block style, a rule an item. */
+ * TG_EUNSUPPORTED: it is not written as a list in block style, a rule an item, or another rule
+ * would not be the same without it. */
 MUST_USE int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
                                 const struct policy_zones *zones, const struct allocator *allocator,
                                 char *out, size_t capacity, size_t *out_len);

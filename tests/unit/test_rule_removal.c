@@ -67,6 +67,32 @@ static void without_the_last_rule_the_list_is_empty(void **state)
     policy_free(&policy);
 }
 
+/* The rules that tiers become are no elements of the list: it is empty without them. */
+static void beside_tiers_the_list_may_become_empty(void **state)
+{
+    (void)state;
+    char out[1024];
+    static const char tiers[] = "tiers: {free: {limits: [{rate: 1/s}]}}\nrules:\n"
+                                "- {name: a, key: [u], limits: [{rate: 1/s}]}\n";
+    assert_int_equal(remove_rule(tiers, "a", out, sizeof out), 0);
+    assert_string_equal(out, "tiers: {free: {limits: [{rate: 1/s}]}}\nrules:\n  []\n");
+    assert_int_equal(remove_rule(tiers, "tier free", out, sizeof out), TG_EUNSUPPORTED);
+}
+
+/* Another rule may take from the lines of the one that goes, and would then take something else. */
+static void a_cut_that_would_change_another_rule_is_refused(void **state)
+{
+    (void)state;
+    char out[1024];
+    static const char anchors[] = "rules:\n"
+                                  "- {name: a, key: [u], limits: &l [{rate: 1/s}]}\n"
+                                  "- {name: b, key: [u], limits: &l [{rate: 2/s}]}\n"
+                                  "- {name: c, key: [u], limits: *l}\n";
+    assert_int_equal(remove_rule(anchors, "b", out, sizeof out), TG_EUNSUPPORTED);
+    assert_int_equal(remove_rule(anchors, "a", out, sizeof out), 0);
+    assert_int_equal(remove_rule(anchors, "c", out, sizeof out), 0);
+}
+
 /* What is not a list in block style, or does not compile, is refused and not guessed at. */
 static void what_is_written_otherwise_is_left_alone(void **state)
 {
@@ -89,6 +115,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_lines_of_the_rule_go),
         cmocka_unit_test(without_the_last_rule_the_list_is_empty),
+        cmocka_unit_test(beside_tiers_the_list_may_become_empty),
+        cmocka_unit_test(a_cut_that_would_change_another_rule_is_refused),
         cmocka_unit_test(what_is_written_otherwise_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
