@@ -49,6 +49,7 @@ struct limit_cell {
 struct limit_memory {
     struct arena arena;
     struct rates rates;
+    uint64_t merge_steps; /* leases that were looked at to merge some: what that costs */
 };
 
 struct limit_ops;

@@ -5,11 +5,8 @@
  *
  * The limit's window is the time-out of its leases. A lease has an id, which whoever decides
  * derives from the identity of the request (node/cluster/decide.c): a request that is repeated,
- * here or at another decider, finds its lease and takes no second one.
- *
- *   cell    wide, handle in word 2 (all zero: nothing in flight)
- *   block   | leases 4 | capacity 4 | places 8 | lease ... |
- *   lease   | id 8 | until 8 | places 4 | - 4 |      in the order of `until`
+ * here or at another decider, finds its lease and takes no second one. The layout is in
+ * concurrency.h; states of two writers are merged in lease_merge.c.
  *
  * I1  Leases are in the order in which they end; those that have ended lie in front, and count for
  *     nothing from that moment on.
@@ -21,33 +18,9 @@
  */
 #include <string.h>
 
-#include "node/limit/algorithm.h"
+#include "node/limit/concurrency.h"
 
-enum { LEASES_MAX = 2 * LIMIT_LEASES_MAX, LEASES_MIN = 2, NOT_FOUND = -1 };
-
-struct lease {
-    uint64_t id;
-    int64_t until_ns;
-    uint32_t places;
-    uint32_t unused;
-};
-
-struct leases {
-    uint32_t count;
-    uint32_t capacity;
-    uint64_t places;
-    struct lease lease[];
-};
-
-static struct leases *leases_of(const struct limit_memory *memory, const struct limit_cell *cell)
-{
-    return cell->wide ? arena_at(&memory->arena, cell->word[2]) : NULL;
-}
-
-static size_t leases_len(uint32_t capacity)
-{
-    return sizeof(struct leases) + (size_t)capacity * sizeof(struct lease);
-}
+enum { NOT_FOUND = -1 };
 
 /* How many leases have ended, and the places that the others hold. */
 static uint32_t ended(const struct leases *leases, int64_t now_ns, uint64_t *held)
@@ -280,9 +253,6 @@ static int64_t concurrency_expires(const struct limit_memory *memory, const stru
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* | leases 4 | leases x (id 8 | until 8 | places 4) | */
-enum { LEASES_HEADER_LEN = 4, LEASE_LEN = 20 };
-
 static size_t concurrency_export_len(const struct limit_memory *memory,
                                      const struct limit_cell *cell)
 {
@@ -302,14 +272,6 @@ static void concurrency_put(const struct limit_memory *memory, const struct limi
     }
 }
 
-static struct lease read_lease(struct bytes_reader *reader)
-{
-    struct lease lease = {.id = bytes_get_u64(reader)};
-    lease.until_ns = bytes_get_i64(reader);
-    lease.places = bytes_get_u32(reader);
-    return lease;
-}
-
 static int concurrency_get(struct limit_memory *memory, struct bytes_reader *reader,
                            struct limit_cell *cell, int64_t *expires_ns)
 {
@@ -319,7 +281,7 @@ static int concurrency_get(struct limit_memory *memory, struct bytes_reader *rea
         return TG_ECORRUPT;
     struct bytes_reader check = *reader;
     for (uint32_t i = 0; i < count; i++) {
-        const struct lease lease = read_lease(&check);
+        const struct lease lease = lease_read(&check);
         if (check.failed || lease.until_ns < last_ns || lease.places == 0)
             return TG_ECORRUPT;
         last_ns = lease.until_ns;
@@ -337,111 +299,11 @@ static int concurrency_get(struct limit_memory *memory, struct bytes_reader *rea
     struct leases *leases = arena_at(&memory->arena, handle);
     *leases = (struct leases){.count = 0, .capacity = count};
     for (uint32_t i = 0; i < count; i++) {
-        const struct lease lease = read_lease(reader);
+        const struct lease lease = lease_read(reader);
         put_in(leases, &lease);
     }
     *cell = (struct limit_cell){.word = {[2] = handle}, .wide = 1};
     return 0;
-}
-
-/* ---- merge ----------------------------------------------------------------------------------- */
-
-/* The lease of `like` among exported ones; one that is nobody's is known by what it holds. */
-static bool read_like(const struct bytes_reader *states, const struct lease *like,
-                      struct lease *found)
-{
-    if (states == NULL)
-        return false;
-    struct bytes_reader reader = *states;
-    const uint32_t count = bytes_get_u32(&reader);
-    for (uint32_t i = 0; i < count; i++) {
-        *found = read_lease(&reader);
-        if (found->id == like->id &&
-            (like->id != 0 || (found->until_ns == like->until_ns && found->places == like->places)))
-            return true;
-    }
-    return false;
-}
-
-/* What the other side took or renewed since the base. False: nothing. A lease that this side lacks
- * though the base's time-out is not over was released here, and stays released. */
-static bool gained(const struct leases *mine, const struct bytes_reader *base,
-                   const struct lease *other, int64_t now_ns, int64_t *own)
-{
-    struct lease shared;
-    *own = find(mine, 0, other->id);
-    if (other->until_ns <= now_ns)
-        return false;
-    if (*own != NOT_FOUND)
-        return mine->lease[*own].until_ns < other->until_ns ||
-               mine->lease[*own].places < other->places;
-    return !read_like(base, other, &shared) || shared.until_ns <= now_ns;
-}
-
-static uint32_t count_gained(const struct leases *mine, const struct bytes_reader *base,
-                             struct bytes_reader other, int64_t now_ns)
-{
-    uint32_t gains = 0;
-    const uint32_t count = bytes_get_u32(&other);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t own;
-        const struct lease lease = read_lease(&other);
-        gains += gained(mine, base, &lease, now_ns, &own);
-    }
-    return gains;
-}
-
-/* Puts a lease in; when there is no room, the two that end first become one that ends last. */
-static void put_bounded(struct leases *leases, const struct lease *lease)
-{
-    if (leases->count == leases->capacity) {
-        struct lease *second = &leases->lease[1];
-        second->id = 0;
-        second->places = (uint32_t)sat_addu(second->places, leases->lease[0].places);
-        leases->places += leases->lease[0].places; /* which take_out takes off */
-        take_out(leases, 0, 1);
-    }
-    put_in(leases, lease);
-}
-
-/* The leases of both sides, but for those that this side has released since the base. What only the
- * other has released stays until it ends by itself. */
-static int concurrency_merge(struct limit_memory *memory, struct limit_cell *cell,
-                             struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
-{
-    const struct leases *mine = leases_of(memory, cell);
-    const uint32_t gains = count_gained(mine, base, *other, now_ns);
-    if (gains == 0)
-        return LIMIT_SAME;
-    const uint32_t have = mine == NULL ? 0 : mine->count;
-    const uint32_t capacity = have + gains < LEASES_MAX ? have + gains : LEASES_MAX;
-    const uint32_t handle =
-        arena_take(&memory->arena, leases_len(capacity < LEASES_MIN ? LEASES_MIN : capacity));
-    if (handle == ARENA_NONE)
-        return TG_EFULL;
-    struct leases *to = arena_at(&memory->arena, handle);
-    *to = (struct leases){.capacity = capacity < LEASES_MIN ? LEASES_MIN : capacity};
-    for (uint32_t i = 0; i < have; i++)
-        put_bounded(to, &mine->lease[i]);
-    const uint32_t count = bytes_get_u32(other);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t own;
-        struct lease lease = read_lease(other);
-        if (!gained(mine, base, &lease, now_ns, &own))
-            continue;
-        const int64_t at = own == NOT_FOUND ? NOT_FOUND : find(to, 0, lease.id);
-        if (at != NOT_FOUND) {
-            const struct lease *same = &to->lease[at];
-            lease.places = same->places > lease.places ? same->places : lease.places;
-            lease.until_ns = same->until_ns > lease.until_ns ? same->until_ns : lease.until_ns;
-            take_out(to, (uint32_t)at, 1);
-        }
-        put_bounded(to, &lease);
-    }
-    if (cell->wide)
-        algorithm_release_block(memory, cell);
-    *cell = (struct limit_cell){.word = {[2] = handle}, .wide = 1};
-    return LIMIT_CHANGED;
 }
 
 const struct limit_ops concurrency_ops = {
@@ -452,5 +314,5 @@ const struct limit_ops concurrency_ops = {
     .export_len = concurrency_export_len,
     .put = concurrency_put,
     .get = concurrency_get,
-    .merge = concurrency_merge,
+    .merge = leases_merge,
 };
