@@ -50,16 +50,35 @@ static bool is_nothing(const struct yaml_reader_node *node)
            (node->len == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
 }
 
-/* Quotes a text of which at most SHOWN_TEXT_MAX characters are kept (I2). */
+/* The bytes of a character at `at` that would end a line or control a terminal, 0 if it does not:
+ * U+0000-1F, 7F-9F, 2028 and 2029. */
+static size_t unprintable(const char *at, size_t len)
+{
+    const unsigned char c = (unsigned char)at[0];
+
+    if (c < 0x20 || c == 0x7f)
+        return 1;
+    if (c == 0xc2 && len >= 2 && (unsigned char)at[1] < 0xa0)
+        return 2;
+    return len >= 3 && (memcmp(at, "\xe2\x80\xa8", 3) == 0 || memcmp(at, "\xe2\x80\xa9", 3) == 0)
+               ? 3
+               : 0;
+}
+
+/* Quotes a text, of which at most SHOWN_TEXT_MAX bytes of whole characters are kept (I2). libyaml
+ * has checked its encoding. */
 static const char *quote(const char *text, size_t len, char *out)
 {
-    const size_t kept = len < SHOWN_TEXT_MAX ? len : SHOWN_TEXT_MAX;
+    size_t kept = len < SHOWN_TEXT_MAX ? len : SHOWN_TEXT_MAX;
     size_t at = 0;
 
+    while (kept > 0 && kept < len && ((unsigned char)text[kept] & 0xc0) == 0x80)
+        kept--;
     out[at++] = '"';
     for (size_t i = 0; i < kept; i++) {
-        const char c = text[i];
-        out[at++] = c >= 0x20 && c < 0x7f && c != '"' ? c : '?';
+        const size_t bad = unprintable(text + i, kept - i);
+        out[at++] = bad == 0 && text[i] != '"' ? text[i] : '?';
+        i += bad > 1 ? bad - 1 : 0;
     }
     (void)snprintf(out + at, YAML_READER_SHOWN_LEN - at, "%s\"", len > kept ? "..." : "");
     return out;

@@ -185,6 +185,14 @@ static const struct refusal rules[] = {
      "rule: found unknown key \"colour\"; expected " RULE_KEYS},
     {RULE("enabled: yes"), 2, 55, "enabled: found \"yes\"; expected true or false"},
     {RULE("shadow: \"true\""), 2, 54, "shadow: found \"true\"; expected true or false"},
+    /* What is found is shown as it was written, but for what would end a line, and cut between two
+     * characters. */
+    {RULE("shadow: b\xc3\xa4\xe2\x82\xac"), 2, 54,
+     "shadow: found \"b\xc3\xa4\xe2\x82\xac\"; expected true or false"},
+    {RULE("shadow: \"a\\x85b\\u2028c\\x9b\\n\""), 2, 54,
+     "shadow: found \"a?b?c??\"; expected true or false"},
+    {RULE("shadow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xa4"), 2, 54,
+     "shadow: found \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...\"; expected true or false"},
     {RULE("priority: high"), 2, 56,
      "priority: found \"high\"; expected a whole number from -1000000 to 1000000"},
     {RULE("priority: 1000001"), 2, 56,
