@@ -64,8 +64,6 @@ MUST_USE int cli_judge(struct cli *cli);
 MUST_USE int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
                               size_t len);
 
-enum { CLI_RULES_LEN_MAX = (1 << 20) - 16384 }; /* a file must fit into one message */
-
 /* ---- rules.c ---- */
 
 /* rules show, diff, apply, delete, history, rollback. Returns the exit status. */

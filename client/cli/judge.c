@@ -20,8 +20,6 @@
 #include "node/zones/zones.h"
 
 enum {
-    ASKED_LEN_MAX =
-        WIRE_MESSAGE_MAX - 1024, /* a file must fit into one message to be asked about */
     VERDICT_LEN = 1024,
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     REPORT_LEN = 16 * 1024, /* and so much for every rule */
@@ -133,21 +131,26 @@ static int validate_here(struct cli *cli)
         return status;
     mp_writer_init(&writer, bytes, sizeof bytes);
     put_verdict(&writer, &file);
+    const bool kept = file.len <= POLICY_DOCUMENT_LEN_MAX;
     cli_rules_fini(&file);
-    if (answer_from(&writer, &answer))
+    if (!answer_from(&writer, &answer))
+        return status;
+    if (kept || !cli_answer_true(&answer, "ok"))
         status = judge_rules(cli, &answer);
+    else
+        cli_rules_too_large(cli->arguments->file);
     cli_answer_fini(&answer);
     return status;
 }
 
 static int validate_there(struct cli *cli)
 {
-    const size_t room = ASKED_LEN_MAX + 64;
+    const size_t room = (size_t)POLICY_DOCUMENT_LEN_MAX + 64;
     struct cli_rules_file file;
     struct cli_answer answer;
     struct mp_writer question;
     int status = CLI_EXIT_INVALID;
-    if (!cli_rules_read(cli->arguments->file, ASKED_LEN_MAX, &file))
+    if (!cli_rules_read(cli->arguments->file, POLICY_DOCUMENT_LEN_MAX, &file))
         return status;
     uint8_t *bytes = alloc_get(alloc_heap(), room);
     if (bytes == NULL) {

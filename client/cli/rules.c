@@ -23,7 +23,7 @@
 enum { ROOM_BESIDE = 2048 };
 
 struct document {
-    char *text; /* CLI_RULES_LEN_MAX + 1 bytes */
+    char *text; /* POLICY_DOCUMENT_LEN_MAX + 1 bytes */
     size_t len;
     const char *path; /* what it is called where it is refused */
     char note[64];
@@ -111,7 +111,7 @@ static int history(struct cli *cli)
 static int take_text(struct document *document, const struct cli_answer *answer)
 {
     const char *text = text_of(answer, &document->len);
-    if (document->len > CLI_RULES_LEN_MAX)
+    if (document->len > POLICY_DOCUMENT_LEN_MAX)
         return TG_ETOOBIG;
     memcpy(document->text, text, document->len);
     return 0;
@@ -120,7 +120,7 @@ static int take_text(struct document *document, const struct cli_answer *answer)
 static int read_document(const char *path, struct document *document)
 {
     struct cli_rules_file file;
-    if (!cli_rules_read(path, CLI_RULES_LEN_MAX, &file))
+    if (!cli_rules_read(path, POLICY_DOCUMENT_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
     memcpy(document->text, file.text, file.len);
     document->path = path;
@@ -157,16 +157,16 @@ static int get_document(struct cli *cli, struct document *document)
 static int compare(struct cli *cli, const struct document *document, struct cli_answer *answer)
 {
     struct mp_writer question;
-    uint8_t *bytes = alloc_get(alloc_heap(), (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    uint8_t *bytes = alloc_get(alloc_heap(), (size_t)POLICY_DOCUMENT_LEN_MAX + ROOM_BESIDE);
     if (bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
-    mp_writer_init(&question, bytes, (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    mp_writer_init(&question, bytes, (size_t)POLICY_DOCUMENT_LEN_MAX + ROOM_BESIDE);
     mp_put_map(&question, 1);
     mp_put_str(&question, "text");
     mp_put_strn(&question, document->text, document->len);
     ASSERT(!question.failed);
     const int code = cli_answer_ask(cli, "rules.diff", &question, cli->timeout_ms, answer);
-    alloc_put(alloc_heap(), bytes, (size_t)CLI_RULES_LEN_MAX + ROOM_BESIDE);
+    alloc_put(alloc_heap(), bytes, (size_t)POLICY_DOCUMENT_LEN_MAX + ROOM_BESIDE);
     if (code != 0)
         return cli_answer_fail(cli, code, answer);
     if (cli_answer_true(answer, "ok"))
@@ -269,10 +269,10 @@ int cli_rules(struct cli *cli)
         return show(cli);
     if (cli->arguments->command == CLI_RULES_HISTORY)
         return history(cli);
-    document.text = alloc_get(alloc_heap(), (size_t)CLI_RULES_LEN_MAX + 1);
+    document.text = alloc_get(alloc_heap(), (size_t)POLICY_DOCUMENT_LEN_MAX + 1);
     if (document.text == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     const int status = change(cli, &document);
-    alloc_put(alloc_heap(), document.text, (size_t)CLI_RULES_LEN_MAX + 1);
+    alloc_put(alloc_heap(), document.text, (size_t)POLICY_DOCUMENT_LEN_MAX + 1);
     return status;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "client/cli/cli.h"
+#include "node/policy/policy.h"
 
 /* Reads up to `capacity` bytes. False after complaining. */
 static bool read_all(const char *path, struct cli_rules_file *file)
@@ -36,12 +37,20 @@ bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out
         cli_complain("out of memory to read %s", path);
     good = good && read_all(path, out);
     if (good && out->len > len_max) {
-        cli_complain("%s is larger than %zu bytes", path, len_max);
+        if (len_max == POLICY_DOCUMENT_LEN_MAX)
+            cli_rules_too_large(path);
+        else
+            cli_complain("%s is larger than %zu bytes", path, len_max);
         good = false;
     }
     if (!good)
         cli_rules_fini(out);
     return good;
+}
+
+void cli_rules_too_large(const char *path)
+{
+    cli_complain("%s " POLICY_DOCUMENT_TOO_LARGE, path, (int)POLICY_DOCUMENT_LEN_MAX);
 }
 
 void cli_rules_fini(struct cli_rules_file *file)

@@ -14,6 +14,8 @@ struct cli_rules_file {
 /* Reads `path` ("-": standard input), at most `len_max` bytes. False after complaining; then
  * nothing is held. */
 bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out);
+/* Says that a document is more than a cluster keeps. */
+void cli_rules_too_large(const char *path);
 void cli_rules_fini(struct cli_rules_file *file);
 
 #endif

@@ -370,9 +370,12 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
 void answer_rules_apply(struct answer_context *context)
 {
     struct settings_text text;
+    char sentence[512];
     struct policy *policy = control_compile_argument(context, "rules.apply", &text);
     if (policy == NULL)
         return;
+    (void)snprintf(sentence, sizeof sentence, "the text " POLICY_DOCUMENT_TOO_LARGE,
+                   (int)SETTINGS_VALUE_LEN_MAX);
     policy_free(&policy);
     struct control_edit_request request = {
         .kind = SETTINGS_RULES,
@@ -380,7 +383,7 @@ void answer_rules_apply(struct answer_context *context)
         .value = text,
     };
     if (text.len > SETTINGS_VALUE_LEN_MAX)
-        answer_error(context, TG_ETOOBIG, "the rules are larger than the store takes");
+        answer_error(context, TG_ETOOBIG, sentence);
     else
         control_answer_edit(context, &request);
 }

@@ -33,6 +33,7 @@ enum {
 };
 
 static_assert((int)RULES_LEN_MAX <= (int)POLICY_FILE_LEN_MAX, "what is kept can be compiled");
+static_assert((int)RULES_LEN_MAX == (int)POLICY_DOCUMENT_LEN_MAX, "what is said of it is true");
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -46,12 +47,15 @@ static char *read_file(const char *path, size_t *len, char *error, size_t capaci
     }
     char *text = malloc((size_t)RULES_LEN_MAX + 1);
     *len = text == NULL ? 0 : fread(text, 1, (size_t)RULES_LEN_MAX + 1, file);
-    const bool failed = text == NULL || ferror(file) != 0 || *len > RULES_LEN_MAX;
+    const bool failed = text == NULL || ferror(file) != 0;
+    const bool large = *len > RULES_LEN_MAX;
     (void)fclose(file);
-    if (!failed)
+    if (!failed && !large)
         return text;
-    (void)snprintf(error, capacity, "%s: cannot be read, or is larger than %d bytes", path,
-                   (int)RULES_LEN_MAX);
+    if (large)
+        (void)snprintf(error, capacity, "%s " POLICY_DOCUMENT_TOO_LARGE, path, (int)RULES_LEN_MAX);
+    else
+        (void)snprintf(error, capacity, "%s: cannot be read", path);
     free(text);
     return NULL;
 }

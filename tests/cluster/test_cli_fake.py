@@ -366,9 +366,12 @@ def test_a_bad_rules_file_is_named_with_line_and_column(node, tmp_path):
     assert done.stderr == f"{path}:3:14: unknown unit 'q'\n"
     done = tidegate("rules", "validate", str(tmp_path / "missing"), endpoint=node.endpoint)
     assert done.returncode == INVALID and "No such file" in done.stderr
-    path.write_bytes(b"#" * (1 << 20))
-    done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
-    assert done.returncode == INVALID and "larger than" in done.stderr
+    path.write_bytes(b"rules: [] #" + b"#" * (1 << 20))
+    for arguments in (["validate"], ["diff"], ["apply", "--yes"]):
+        done = tidegate("rules", *arguments, str(path), endpoint=node.endpoint)
+        assert done.returncode == INVALID and f"{path} is larger than 1036288 bytes" in done.stderr
+    done = tidegate("rules", "validate", str(path))
+    assert (done.returncode, done.stdout) == (INVALID, "") and "larger than 1036288 bytes" in done.stderr
 
 
 RULES = """\

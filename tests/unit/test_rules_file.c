@@ -117,9 +117,10 @@ static void a_file_that_cannot_be_read_is_named(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(truncate(f->config.rules, POLICY_FILE_LEN_MAX + 1), 0);
+    assert_int_equal(truncate(f->config.rules, POLICY_DOCUMENT_LEN_MAX + 1), 0);
     assert_int_equal(load(f), TG_EINVALID);
     assert_non_null(strstr(f->error, f->config.rules));
+    assert_non_null(strstr(f->error, "larger than 1036288 bytes"));
     assert_int_equal(unlink(f->config.rules), 0);
     assert_int_equal(load(f), TG_EINVALID);
     assert_non_null(strstr(f->error, f->config.rules));
