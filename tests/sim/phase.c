@@ -71,6 +71,8 @@ static void enter_phase(struct sim *sim, const struct phase *phase)
     plan->splits = 0;
     plan->orphans = 0;
     plan->resent = nodes_resent(sim);
+    plan->undo_lost = nodes_undo_lost(sim);
+    plan->opened = nodes_opened(sim);
     plan->next_ns = sim->now_ns;
     plan->keys = keys_new(sim, phase->name, PHASE_KEYS);
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)

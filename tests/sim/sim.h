@@ -378,12 +378,14 @@ struct plan {
     uint32_t side;          /* nodes that were cut off, a bit each */
     uint8_t victim;
     enum plan_change change;
-    uint32_t left;   /* of what the phase does several times */
-    uint64_t bound;  /* what may be admitted above the limits */
-    uint64_t splits; /* times at which two deciders may have come to be */
-    uint64_t resent; /* nodes_resent when the phase began */
-    bool strict;     /* at most one node decides a vnode */
-    bool changed;    /* deciders may have changed since the phase began */
+    uint32_t left;      /* of what the phase does several times */
+    uint64_t bound;     /* what may be admitted above the limits */
+    uint64_t splits;    /* times at which two deciders may have come to be */
+    uint64_t resent;    /* nodes_resent when the phase began */
+    uint64_t undo_lost; /* nodes_undo_lost then */
+    uint64_t opened;    /* nodes_opened then */
+    bool strict;        /* at most one node decides a vnode */
+    bool changed;       /* deciders may have changed since the phase began */
     bool done;
 };
 
@@ -623,6 +625,8 @@ uint64_t node_unconfirmed(const struct node *node);
 uint64_t nodes_resent(const struct sim *sim);
 /* Undos that nodes gave up, and charges that deciders could not give back for want of memory. */
 uint64_t nodes_undo_lost(const struct sim *sim);
+/* Terms that were opened by the processes that run. */
+uint64_t nodes_opened(const struct sim *sim);
 /* Parts of requests that wait at the node: undos too. */
 uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
