@@ -6,9 +6,10 @@
  * given.
  *
  * Nodes ask again, too: what a decider that was deposed had decided but not committed is asked for
- * anew, and may then be charged twice. The client is not told, but it takes time, and nodes count
- * what they repeat; so an operation that took long while nodes repeated something may have been
- * charged more often than it was sent. That can explain a denial, never an admission too many.
+ * anew, and may then be charged twice; so may what was asked of a decider that died, whose answer
+ * was on its way all the same. The client is not told, but nodes count what they repeat; so an
+ * operation that was under way while nodes repeated something may have been charged more often than
+ * it was sent. That can explain a denial, never an admission too many.
  *
  * Clocks differ, by seconds if they were stepped, and meanwhile a part of a token drains: who
  * decides by the earlier clock finds a token of two hours used that others find given back to its
@@ -25,8 +26,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim.h"
 
-#define DOUBT_NS  (12 * SIM_MS) /* a decider ends, another is found, and it is asked: not faster */
-#define RESEND_NS (50 * SIM_MS) /* nor more often */
+#define RESEND_NS (50 * SIM_MS) /* nothing is repeated more often */
 
 uint32_t history_call(struct sim *sim, uint32_t key, enum linear_kind kind, uint32_t cost)
 {
@@ -64,7 +64,7 @@ void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used)
     struct linear_op *op = &sim->history.ops[at];
     const int64_t took_ns = sim->now_ns - op->call_ns;
     const uint64_t repeated = nodes_repeated(sim) - sim->history.repeats[at];
-    const uint64_t most = took_ns <= DOUBT_NS ? 0 : 1 + (uint64_t)(took_ns / RESEND_NS);
+    const uint64_t most = 1 + (uint64_t)(took_ns / RESEND_NS);
     op->return_ns = sim->now_ns;
     op->allowed = allowed;
     op->extra += (uint32_t)(repeated < most ? repeated : most);
