@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -55,9 +56,53 @@ static size_t make_text(struct random *random, char *out)
     return len;
 }
 
-/* Random texts: what is shown as gone and as come makes the new text out of the old one, as far as
- * its lines are shown, and no shown line is made up. */
-static void removed_and_added_lines_balance(void **state)
+/* How many lines are common to both, in the same order. */
+static size_t common_lines(const char *old, size_t old_len, const char *new, size_t new_len)
+{
+    size_t most[LINES + 1][LINES + 1] = {{0}};
+    for (size_t i = 0; i < old_len / 2; i++)
+        for (size_t j = 0; j < new_len / 2; j++) {
+            const size_t best = most[i][j + 1] > most[i + 1][j] ? most[i][j + 1] : most[i + 1][j];
+            most[i + 1][j + 1] = old[2 * i] == new[2 * j] ? most[i][j] + 1 : best;
+        }
+    return most[old_len / 2][new_len / 2];
+}
+
+/* Makes of the old text what the difference says; returns its length, and how many lines changed.
+ * Fails where the difference tells of a line that is not there. */
+static size_t apply(const struct cli_text *diff, const char *old, size_t old_len, char *out,
+                    size_t *changed)
+{
+    size_t at = 0;
+    size_t len = 0;
+    *changed = 0;
+    for (size_t i = 0; i < diff->len; i += strcspn(diff->data + i, "\n") + 1) {
+        const char *line = diff->data + i;
+        if (line[0] == '@') {
+            const size_t to = 2 * (strtoul(line + strlen("@@ line "), NULL, 10) - 1);
+            assert_true(to >= at && to <= old_len);
+            memcpy(out + len, old + at, to - at);
+            len += to - at;
+            at = to;
+            continue;
+        }
+        if (line[0] != '+') {
+            assert_true(at < old_len && line[1] == old[at]);
+            at += 2;
+        }
+        if (line[0] != '-') {
+            memcpy(out + len, line + 1, 2);
+            len += 2;
+        }
+        *changed += line[0] != ' ';
+    }
+    memcpy(out + len, old + at, old_len - at);
+    return len + old_len - at;
+}
+
+/* Random texts: what is shown makes the new text out of the old one, and no more lines go and come
+ * than have to. */
+static void a_difference_is_right_and_the_shortest(void **state)
 {
     (void)state;
     struct random random;
@@ -65,26 +110,50 @@ static void removed_and_added_lines_balance(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         char old[TEXT_LEN];
         char new[TEXT_LEN];
-        long balance[4] = {0};
+        char made[2 * TEXT_LEN];
+        size_t changed;
         struct cli_text text;
         const size_t old_len = make_text(&random, old);
         const size_t new_len = make_text(&random, new);
         cli_text_init(&text);
         cli_diff(&text, old, old_len, new, new_len, false);
-        for (size_t i = 0; i < old_len; i += 2)
-            balance[old[i] - 'a']++;
-        for (size_t i = 0; i < new_len; i += 2)
-            balance[new[i] - 'a']--;
-        for (size_t i = 0; i < text.len; i += strcspn(text.data + i, "\n") + 1) {
-            if (text.data[i] == '-')
-                balance[text.data[i + 1] - 'a']--;
-            else if (text.data[i] == '+')
-                balance[text.data[i + 1] - 'a']++;
-        }
-        for (size_t i = 0; i < 4; i++)
-            assert_int_equal(balance[i], 0);
+        assert_int_equal(apply(&text, old, old_len, made, &changed), new_len);
+        assert_memory_equal(made, new, new_len);
+        assert_int_equal(changed,
+                         old_len / 2 + new_len / 2 - 2 * common_lines(old, old_len, new, new_len));
         cli_text_fini(&text);
     }
+}
+
+/* Also among hundreds of lines only those that differ are shown. */
+static void few_changes_of_many_lines_are_few_lines(void **state)
+{
+    (void)state;
+    enum { MANY = 1000, STEP = 300, LINE_LEN = 16 };
+    static char old[MANY * LINE_LEN];
+    static char new[MANY * LINE_LEN];
+    size_t old_len = 0;
+    size_t new_len = 0;
+    size_t shown = 0;
+    struct cli_text text;
+    for (size_t i = 0; i < MANY; i++) {
+        old_len += (size_t)snprintf(old + old_len, LINE_LEN, "%zu\n", i);
+        new_len += (size_t)snprintf(new + new_len, LINE_LEN, "%zu%s\n", i,
+                                    i % STEP == 0 ? " changed" : "");
+    }
+    cli_text_init(&text);
+    cli_diff(&text, old, old_len, new, new_len, false);
+    for (size_t i = 0; i < text.len; i++)
+        shown += text.data[i] == '\n';
+    assert_int_equal(shown, 4 * (1 + 2) + 3 + 3 * 6); /* places, changes, what is around them */
+    cli_text_fini(&text);
+}
+
+/* What others wrote is shown, and does nothing to the terminal. */
+static void control_characters_are_not_passed_on(void **state)
+{
+    (void)state;
+    assert_diff("a\n", "\033[2J\n", "@@ line 1 @@\n-a\n+?[2J\n");
 }
 
 /* Times are read as UTC, with or without their parts, and nothing else is taken for one. */
@@ -121,7 +190,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changed_lines_are_shown_with_their_surroundings),
         cmocka_unit_test(far_changes_are_shown_apart),
-        cmocka_unit_test(removed_and_added_lines_balance),
+        cmocka_unit_test(a_difference_is_right_and_the_shortest),
+        cmocka_unit_test(few_changes_of_many_lines_are_few_lines),
+        cmocka_unit_test(control_characters_are_not_passed_on),
         cmocka_unit_test(times_are_read_as_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,13 @@ static uint32_t count(const struct policy *a, const struct policy *b, bool diffe
     return found;
 }
 
+/* The rule of that name in `policy`. */
+static const struct policy_rule *find_same(const struct policy *policy,
+                                           const struct policy_rule *rule)
+{
+    return policy_rule_find(policy, rule->name.data, rule->name.len);
+}
+
 /* Added, removed and changed rules are those that a search for each name finds, listed as far as
  * there is room. */
 static void differences_are_those_that_a_search_finds(void **state)
@@ -67,9 +74,14 @@ static void differences_are_those_that_a_search_finds(void **state)
         assert_int_equal(diff.counts[POLICY_CHANGED], count(new, old, true));
         for (uint32_t i = 0; i < POLICY_DIFFERENCES; i++)
             assert_int_equal(diff.listed[i], diff.counts[i] < ROOM ? diff.counts[i] : ROOM);
-        for (uint32_t i = 0; i < diff.listed[POLICY_REMOVED]; i++)
-            assert_null(policy_rule_find(new, rules[POLICY_REMOVED][i]->name.data,
-                                         rules[POLICY_REMOVED][i]->name.len));
+        for (uint32_t i = 0; i < diff.listed[POLICY_REMOVED]; i++) {
+            assert_ptr_equal(find_same(old, rules[POLICY_REMOVED][i]), rules[POLICY_REMOVED][i]);
+            assert_null(find_same(new, rules[POLICY_REMOVED][i]));
+        }
+        for (uint32_t i = 0; i < diff.listed[POLICY_ADDED]; i++)
+            assert_ptr_equal(find_same(new, rules[POLICY_ADDED][i]), rules[POLICY_ADDED][i]);
+        for (uint32_t i = 0; i < diff.listed[POLICY_CHANGED]; i++)
+            assert_ptr_equal(find_same(new, rules[POLICY_CHANGED][i]), rules[POLICY_CHANGED][i]);
         policy_free(&old);
         policy_free(&new);
     }

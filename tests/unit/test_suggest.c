@@ -123,6 +123,32 @@ static void what_no_limit_can_do_is_not_suggested(void **state)
     suggest_fini(&suggest);
 }
 
+/* A limit of the calendar is tried with the days of its zone: two requests on both sides of that
+ * zone's midnight need no more than one a day, in UTC they were one day's. */
+static void a_calendar_limit_is_tried_by_its_zone(void **state)
+{
+    (void)state;
+    static const struct calendar_span tokyo = {0, 9 * 3600};
+    static const struct calendar_span utc = {0, 0};
+    const struct calendar_zone zones[] = {{&tokyo, 1}, {&utc, 1}};
+    const int64_t day_ns = INT64_C(86400) * 1000000000;
+    const int64_t midnight_ns = START_NS - START_NS % day_ns + 15 * (day_ns / 24);
+    const struct limit limit = {.count = 5,
+                                .window_ns = (uint64_t)day_ns,
+                                .algorithm = ALGORITHM_FIXED_WINDOW,
+                                .align = LIMIT_ALIGN_DAY};
+    struct suggest suggest;
+    struct suggestion found;
+    assert_int_equal(suggest_init(&suggest, alloc_heap(), 2), 0);
+    suggest_add(&suggest, 0, 1, midnight_ns - 1, 1);
+    suggest_add(&suggest, 0, 1, midnight_ns, 1);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(suggest_find(&suggest, 0, &limit, &zones[i], 0, &found), 0);
+        assert_int_equal(found.count, 1 + i);
+    }
+    suggest_fini(&suggest);
+}
+
 /* More events than there is room for are left out, and that is known. */
 static void events_beyond_the_room_are_left_out_and_that_is_said(void **state)
 {
@@ -143,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_suggestion_is_the_first_count_that_denies_few),
         cmocka_unit_test(what_no_limit_can_do_is_not_suggested),
+        cmocka_unit_test(a_calendar_limit_is_tried_by_its_zone),
         cmocka_unit_test(events_beyond_the_room_are_left_out_and_that_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

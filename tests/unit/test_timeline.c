@@ -88,12 +88,44 @@ static void a_time_far_away_fits(void **state)
     assert_true(axis.used <= TIMELINE_COLUMNS);
 }
 
+/* Time that goes back behind the first request counts in the first column. */
+static void what_comes_before_the_axis_is_in_its_first_column(void **state)
+{
+    (void)state;
+    struct timeline_axis axis = {0};
+    memset(&timeline, 0, sizeof timeline);
+    add(&axis, START_NS, false);
+    add(&axis, START_NS - 10 * TIMELINE_MINUTE_NS, true);
+    assert_int_equal(timeline.requests[0], 2);
+    assert_int_equal(axis.used, 1);
+}
+
+/* Joined columns end at the largest count there is, and an odd one at the end stays in use. */
+static void joined_columns_neither_overflow_nor_vanish(void **state)
+{
+    (void)state;
+    struct timeline_axis axis = {0};
+    memset(&timeline, 0, sizeof timeline);
+    for (int64_t minute = 0; minute < 3; minute++)
+        add(&axis, START_NS + minute * TIMELINE_MINUTE_NS, true);
+    timeline.requests[0] = UINT32_MAX;
+    timeline_fold(&timeline, 1);
+    timeline_axis_fold(&axis, 1);
+    assert_int_equal(axis.used, 2);
+    assert_int_equal(axis.width_ns, 2 * TIMELINE_MINUTE_NS);
+    assert_int_equal(timeline.requests[0], UINT32_MAX);
+    assert_int_equal(timeline.denied[0], 2);
+    assert_int_equal(timeline.requests[1], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_the_minutes_of_the_clock),
         cmocka_unit_test(longer_logs_have_wider_columns_and_equal_sums),
         cmocka_unit_test(a_time_far_away_fits),
+        cmocka_unit_test(what_comes_before_the_axis_is_in_its_first_column),
+        cmocka_unit_test(joined_columns_neither_overflow_nor_vanish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
