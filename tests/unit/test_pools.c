@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "node/cluster/pools.h"
+#include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
 #define S (1000 * LAB_MS)
@@ -417,6 +418,69 @@ static void without_a_level_nothing_is_lent(void **state)
     assert_int_equal(flow->counts[OUTCOME_ALLOW], 10);
 }
 
+/* L5: a level is the owner's to tell. What another node says of a pool lends nothing. */
+static void a_level_of_another_node_lends_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct policy *policy = lab_rules(
+        lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
+    const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
+    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint64_t rate = UINT64_C(100000000000);
+    const struct peer_pool_level told = {
+        .pool = pool,
+        .level = {.level = {rate, rate, rate}, .budget = rate, .budget_open = rate, .spare = rate}};
+    begin(lab);
+    struct flow *flow = add_flow(lab, "n", (owner + 1) % 3, 500);
+    flow->entry = (owner + 1) % 3;
+    lab->drop_type = PEER_POOL_LEVEL;
+    for (uint32_t i = 0; i < 10; i++) {
+        run(lab, 100 * LAB_MS);
+        assert_int_equal(borrowed(flow), 0);
+        peer_put_pool_level(&lab->records, &told);
+        lab_speak(lab, (owner + 2) % 3, (owner + 1) % 3);
+    }
+    peer_put_pool_level(&lab->records, &told);
+    lab_speak(lab, owner, (owner + 1) % 3);
+    run(lab, 100 * LAB_MS);
+    assert_true(borrowed(flow) > 5);
+}
+
+/* L3: when the owner has no room for somebody's report nothing is lent, for that may have said that
+ * nothing is spare. */
+static void a_report_without_room_ends_lending(void **state)
+{
+    struct lab *lab = *state;
+    const struct policy *policy = lab_rules(
+        lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
+    const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
+    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    begin(lab);
+    struct flow *first = add_flow(lab, "n", (owner + 1) % 3, 500);
+    struct flow *second = add_flow(lab, "n", (owner + 2) % 3, 0);
+    first->entry = (owner + 1) % 3;
+    second->entry = (owner + 2) % 3;
+    run(lab, 2 * S);
+    assert_true(borrowed(first) > 100);
+    struct pools *pools = &lab->shards[owner].shard->pools;
+    assert_int_equal(pools->entry_count, 1);
+    for (; pools->entry_count < POOLS_REPORTS_MAX; pools->entry_count++)
+        pools->entries[pools->entry_count] =
+            (struct pool_entry){.peer = (uint16_t)pools->entry_count,
+                                .at_ns = lab->now_ns + 2 * S,
+                                .report = {.pool = 1}};
+    run(lab, S);
+    assert_true(borrowed(first) > 100);
+    second->rate = 500;
+    run(lab, 500 * LAB_MS);
+    run(lab, S);
+    assert_int_equal(borrowed(first) + borrowed(second), 0);
+    assert_true(pools->reports_dropped > 0);
+    run(lab, S);
+    run(lab, 2 * S);
+    assert_true(borrowed(first) > 50 && borrowed(second) > 50);
+}
+
 /* Over random demand that comes and goes on three nodes, no second sees more than the pool's rate,
  * or what is guaranteed, and what may be saved up. */
 static void the_pool_is_never_overfilled_by_borrowers(void **state)
@@ -472,6 +536,8 @@ int main(void)
         LAB_TEST_THREE(a_surge_everywhere_stays_within_the_spare),
         LAB_TEST_THREE(a_new_owner_learns_and_goes_on),
         LAB_TEST_THREE(without_a_level_nothing_is_lent),
+        LAB_TEST_THREE(a_level_of_another_node_lends_nothing),
+        LAB_TEST_THREE(a_report_without_room_ends_lending),
         LAB_TEST_THREE(the_pool_is_never_overfilled_by_borrowers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
