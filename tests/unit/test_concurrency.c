@@ -315,8 +315,7 @@ static void one_side(struct random *random, struct table *table, uint64_t key, u
     }
 }
 
-/* The leases of both sides, each once: never below either side, nothing twice, in any order. What
- * this side has released since the base stays released. */
+/* The leases of both sides, each once: never below either side, nothing twice, in any order. */
 static void leases_of_two_sides_are_joined(void **state)
 {
     (void)state;
@@ -373,6 +372,44 @@ static void leases_of_two_sides_are_joined(void **state)
     table_free(&table);
 }
 
+/* A lease that this side has released since the base, though the other side still has it, stays
+ * released, be it the last one; what the other has taken meanwhile is in flight. Seen from the
+ * other side it stays until it ends by itself: too much rather than too little. */
+static void what_this_side_has_released_stays_released(void **state)
+{
+    (void)state;
+    enum { BASE = 1, MINE, OTHER };
+    const struct limit limit = flight_limit(1000, 1000000000);
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    for (uint64_t leases = 1; leases <= 2; leases++) {
+        struct table *table = limit_table();
+        struct limit_decision got;
+        for (uint64_t id = 1; id <= leases; id++)
+            engine_one_leased(table, limit_key(BASE), VNODE, &limit, 1, id, OPERATION_CHECK,
+                              LIMIT_LOADED, now_ns, &got);
+        const struct bytes base = state_of(table, BASE);
+        set_state(table, MINE, &base);
+        set_state(table, OTHER, &base);
+        engine_one_leased(table, limit_key(MINE), VNODE, &limit, 1, 1, OPERATION_RELEASE,
+                          LIMIT_LOADED, now_ns, &got);
+        engine_one_leased(table, limit_key(OTHER), VNODE, &limit, 1, 9, OPERATION_CHECK,
+                          LIMIT_LOADED, now_ns, &got);
+        const struct bytes mine = state_of(table, MINE);
+        const struct bytes other = state_of(table, OTHER);
+        assert_int_equal(table_merge(table, VNODE, limit_key(MINE), base.at, base.len, other.at,
+                                     other.len, now_ns + 1),
+                         0);
+        assert_int_equal(in_flight_of(table, MINE, now_ns + 1), leases);
+        if (mine.len > 0)
+            assert_int_equal(table_merge(table, VNODE, limit_key(OTHER), base.at, base.len, mine.at,
+                                         mine.len, now_ns + 1),
+                             0);
+        assert_int_equal(in_flight_of(table, OTHER, now_ns + 1), leases + 1);
+        assert_int_equal(in_flight_of(table, OTHER, now_ns + 1000000001), 0);
+        table_free(&table);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_denied_request_is_not_in_flight_though_it_counts),
         cmocka_unit_test(the_largest_limit_fits),
         cmocka_unit_test(leases_of_two_sides_are_joined),
+        cmocka_unit_test(what_this_side_has_released_stays_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
