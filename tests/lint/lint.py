@@ -18,6 +18,7 @@ import collections
 import concurrent.futures
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -380,6 +381,19 @@ def readme(tree):
             yield Finding(os.path.join(folder, "README.md"), 1, "is missing")
 
 
+def mutations(tree):
+    """Each mistake that tests/sim/mutants makes has the place where it is made, once."""
+    path = "tests/sim/mutants"
+    full = os.path.join(tree.root, path)
+    if not os.path.exists(full):
+        return
+    for name, target, exact, *_ in runpy.run_path(full)["MUTATIONS"]:
+        found = tree.text(target).count(exact) if target in tree.files else 0
+        if found != 1:
+            at = line_of(tree.text(path), tree.text(path).find(name))
+            yield Finding(path, at, f'"{name}": its text is {found} times in {target}, not once')
+
+
 RULES = {
     "layers": layers,
     "include-exists": include_exists,
@@ -395,6 +409,7 @@ RULES = {
     "finished": finished,
     "top-level": top_level,
     "readme": readme,
+    "mutations": mutations,
 }
 
 

@@ -103,6 +103,8 @@ CASES = [
       for word in ("TODO", "FIXME", "XXX")],
     ("top-level", {"notes.txt": "a\n"}, "notes.txt:1", "does not belong in the root"),
     ("readme", {"ring/README.md": None}, "ring/README.md:1", "is missing"),
+    ("mutations", {"tests/sim/mutants": 'MUTATIONS = [\n    ("none", "ring/x.h", "int gone;", ""),\n]\n',
+                   "ring/x.h": c_file("x.h", "int here;")}, "tests/sim/mutants:2", "0 times in ring/x.h"),
 ]
 
 
