@@ -248,14 +248,16 @@ bool settings_answer(struct settings *settings, const struct settings_frame *ask
 static bool same_place(const struct settings_copying *copying, const struct settings_place *place)
 {
     return copying->next_kind == place->kind && copying->next_len == place->name.len &&
-           memcmp(copying->next_name, place->name.data, place->name.len) == 0;
+           (place->name.len == 0 ||
+            memcmp(copying->next_name, place->name.data, place->name.len) == 0);
 }
 
 static void set_next(struct settings_copying *copying, const struct settings_place *place)
 {
     copying->next_kind = place->kind;
     copying->next_len = place->name.len;
-    memcpy(copying->next_name, place->name.data, place->name.len);
+    if (place->name.len > 0) /* the beginning and the end have no name at all */
+        memcpy(copying->next_name, place->name.data, place->name.len);
 }
 
 /* Whether the frame goes on with the copy, or begins one. */

@@ -272,7 +272,7 @@ static void a_resigning_node_passes_deciding_on(void **state)
     assert_int_equal(lab_stats(lab, owner).vnodes_deciding, 0);
     assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 1));
     assert_int_equal(lab_stats(lab, lab_replica(lab, vnode, 1)).takeovers, 0);
-    assert_int_equal(lab_used(lab, owner, KEY, &limit), 6);
+    assert_int_equal(lab_used(lab, lab_replica(lab, vnode, 1), KEY, &limit), 6);
 }
 
 /* When all lose their processes at once, each vnode has one decider again, above the old terms. */
