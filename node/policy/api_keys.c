@@ -1,10 +1,7 @@
 /* api_keys.c - records of keys, and a set of them as one table by digest; see api_keys.h.
  *
- *   slots   open addressing by the first word of the digest, at most half full: index + 1 of a key,
- *           0 = free
- *   bytes   ids, owners, tiers, one behind the other
- *
- * Of records with one digest, which nobody makes, the first is found.
+ * The table (lookup.h) is by the first word of the digest, and holds ids, owners and tiers. Of
+ * records with one digest, which nobody makes, the first is found.
  *
  * Must not: allocate while looking, keep a key itself, or trust a record that comes from elsewhere.
  */
@@ -15,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/mp.h"
+#include "node/policy/lookup.h"
 
 enum { RECORD_VERSION = 1, RECORD_FIELDS = 10, RECORD_TOKENS_MAX = 64, STATUS_UNAUTHORIZED = 401 };
 
@@ -24,15 +22,7 @@ static_assert(DIGEST_LEN + API_KEY_NAME_LEN_MAX + API_KEY_OWNER_LEN_MAX + API_KE
               "the largest record fits");
 
 struct api_keys {
-    const struct allocator *allocator;
-    struct api_key *keys;
-    size_t count;
-    size_t capacity;
-    uint32_t *slots;
-    uint32_t mask;
-    char *bytes;
-    size_t bytes_len;
-    size_t bytes_used;
+    struct lookup table; /* of struct api_key, by digest */
 };
 
 /* ---- keys as text ---------------------------------------------------------------------------- */
@@ -140,12 +130,7 @@ bool api_key_decode(const void *bytes, size_t len, struct api_key_record *out)
 
 static struct policy_text keep(struct api_keys *keys, const struct policy_text *text)
 {
-    char *at = keys->bytes + keys->bytes_used;
-    ASSERT(text->len < keys->bytes_len - keys->bytes_used);
-    if (text->len > 0)
-        memcpy(at, text->data, text->len);
-    keys->bytes_used += text->len + 1; /* a NUL follows: memory is zeroed */
-    return (struct policy_text){at, text->len};
+    return lookup_keep(&keys->table, text->data, text->len);
 }
 
 static void add(struct api_keys *keys, const struct api_key_entry *entry)
@@ -153,7 +138,7 @@ static void add(struct api_keys *keys, const struct api_key_entry *entry)
     struct api_key_record record;
     if (!api_key_decode(entry->value.data, entry->value.len, &record))
         return;
-    struct api_key *key = &keys->keys[keys->count++];
+    struct api_key *key = lookup_add(&keys->table);
     *key = (struct api_key){
         .digest = record.digest,
         .id = keep(keys, &entry->id),
@@ -162,23 +147,19 @@ static void add(struct api_keys *keys, const struct api_key_entry *entry)
         .expires_ms = record.expires_ms,
         .revoked_ms = record.revoked_ms,
     };
-    uint32_t at = (uint32_t)digest_word(&key->digest) & keys->mask;
-    while (keys->slots[at] != 0)
-        at = (at + 1) & keys->mask;
-    keys->slots[at] = (uint32_t)keys->count;
+    lookup_file(&keys->table, digest_word(&key->digest));
 }
 
 const struct api_key *api_keys_find(const struct api_keys *keys, const char *text, size_t len)
 {
     struct digest digest;
     digest_make(text, len, &digest);
-    uint32_t at = (uint32_t)digest_word(&digest) & keys->mask;
-    for (; keys->slots[at] != 0; at = (at + 1) & keys->mask) {
-        const struct api_key *key = &keys->keys[keys->slots[at] - 1];
-        if (digest_equal(&key->digest, &digest))
-            return key;
-    }
-    return NULL;
+    const struct lookup *table = &keys->table;
+    const struct api_key *key;
+    uint32_t at = lookup_home(table, digest_word(&digest));
+    while ((key = lookup_at(table, at)) != NULL && !digest_equal(&key->digest, &digest))
+        at = lookup_next(table, at);
+    return key;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -255,33 +236,23 @@ const struct policy_rule *api_keys_resolve(const struct api_keys *keys,
 int api_keys_new(const struct allocator *allocator, const struct api_key_entry *entries,
                  size_t count, struct api_keys **out)
 {
-    size_t bytes = 1;
-    uint32_t slots = 8;
+    size_t bytes = 0;
     *out = NULL;
     if (count > API_KEYS_SET_MAX)
         return TG_ETOOBIG;
     for (size_t i = 0; i < count; i++) /* a record is longer than the texts of it that are kept */
         bytes += entries[i].id.len + entries[i].value.len + 3;
-    while (slots < 2 * count)
-        slots *= 2;
     struct api_keys *made = alloc_get(allocator, sizeof *made);
     if (made == NULL)
         return TG_ENOMEM;
-    made->allocator = allocator;
-    made->mask = slots - 1;
-    made->bytes_len = bytes;
-    made->bytes = alloc_get(allocator, bytes);
-    made->slots = alloc_array(allocator, slots, sizeof *made->slots);
-    made->capacity = count + 1;
-    made->keys = alloc_array(allocator, made->capacity, sizeof *made->keys);
-    const bool ok = made->bytes != NULL && made->slots != NULL && made->keys != NULL;
-    for (size_t i = 0; ok && i < count; i++)
+    const int error = lookup_init(&made->table, allocator, count, sizeof(struct api_key), bytes);
+    for (size_t i = 0; error == 0 && i < count; i++)
         add(made, &entries[i]);
-    if (ok)
+    if (error == 0)
         *out = made;
     else
         api_keys_free(&made);
-    return ok ? 0 : TG_ENOMEM;
+    return error;
 }
 
 void api_keys_free(struct api_keys **pointer)
@@ -290,15 +261,12 @@ void api_keys_free(struct api_keys **pointer)
     *pointer = NULL;
     if (keys == NULL)
         return;
-    const struct allocator *allocator = keys->allocator;
-    alloc_put(allocator, keys->bytes, keys->bytes_len);
-    if (keys->slots != NULL)
-        alloc_put(allocator, keys->slots, ((size_t)keys->mask + 1) * sizeof *keys->slots);
-    alloc_put(allocator, keys->keys, keys->capacity * sizeof *keys->keys);
+    const struct allocator *allocator = keys->table.allocator;
+    lookup_fini(&keys->table);
     alloc_put(allocator, keys, sizeof *keys);
 }
 
 size_t api_keys_count(const struct api_keys *keys)
 {
-    return keys != NULL ? keys->count : 0;
+    return keys != NULL ? keys->table.count : 0;
 }

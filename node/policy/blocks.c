@@ -1,7 +1,7 @@
 /* blocks.c - a set of blocks as one table by hash; see blocks.h.
  *
- *   slots   open addressing, at most half full: index + 1 of an entry, 0 = free
- *   entry   kind, text (of an address: its 16 bytes, cut, and the length of its prefix), rule, end
+ * An entry of the table (lookup.h) is a kind, a text (of an address: its 16 bytes, cut, and the
+ * length of its prefix), the rule that refuses, and an end.
  *
  * IPv4 addresses are IPv4-mapped IPv6 ones here, so that a client on a dual-stack socket is one
  * client, and prefixes of both kinds are one table.
@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "node/policy/lookup.h"
 
 enum {
     ADDRESS_LEN = 16,
@@ -40,17 +41,9 @@ struct entry {
 };
 
 struct blocks {
-    const struct allocator *allocator;
-    struct entry *entries;
-    size_t count;
-    size_t capacity;
-    uint32_t *slots;
-    uint32_t mask;
+    struct lookup table;                /* of struct entry */
     uint8_t prefixes[ADDRESS_BITS + 1]; /* lengths in use, longest first */
     uint32_t prefix_count;
-    char *bytes;
-    size_t bytes_len;
-    size_t bytes_used;
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -241,15 +234,6 @@ static uint64_t hash_place(const struct place *place)
     return hash_of(place->kind, place->text, name_len, equals + 1, place->len - name_len - 1);
 }
 
-static char *keep(struct blocks *blocks, const char *text, size_t len)
-{
-    char *at = blocks->bytes + blocks->bytes_used;
-    ASSERT(len < blocks->bytes_len - blocks->bytes_used);
-    memcpy(at, text, len);
-    blocks->bytes_used += len + 1; /* a NUL follows: memory is zeroed */
-    return at;
-}
-
 static void note_prefix(struct blocks *blocks, uint8_t prefix)
 {
     uint32_t at = 0;
@@ -270,22 +254,19 @@ static void add(struct blocks *blocks, const struct block *block)
         return;
     const size_t reason_len =
         block->reason.len < BLOCKS_REASON_LEN_MAX ? block->reason.len : BLOCKS_REASON_LEN_MAX;
-    struct entry *entry = &blocks->entries[blocks->count++];
-    entry->place = (struct place){place.kind, keep(blocks, place.text, place.len), place.len};
+    struct entry *entry = lookup_add(&blocks->table);
+    const char *text = lookup_keep(&blocks->table, place.text, place.len).data;
+    entry->place = (struct place){place.kind, text, place.len};
     entry->until_ms = block->until_ms;
     entry->rule.name = (struct policy_text){"", 0};
     entry->rule.group = (struct policy_text){"", 0};
-    entry->rule.message =
-        (struct policy_text){keep(blocks, block->reason.data, reason_len), reason_len};
+    entry->rule.message = lookup_keep(&blocks->table, block->reason.data, reason_len);
     entry->rule.act = POLICY_ACT_BLOCK;
     entry->rule.status = STATUS_BLOCKED;
     entry->rule.enabled = true;
     if (place.kind == KIND_ADDRESS)
         note_prefix(blocks, (uint8_t)place.text[ADDRESS_LEN]);
-    uint32_t at = (uint32_t)hash_place(&entry->place) & blocks->mask;
-    while (blocks->slots[at] != 0)
-        at = (at + 1) & blocks->mask;
-    blocks->slots[at] = (uint32_t)blocks->count;
+    lookup_file(&blocks->table, hash_place(&entry->place));
 }
 
 static bool is_place(const struct place *place, enum kind kind, const char *a, size_t a_len,
@@ -300,13 +281,15 @@ static bool is_place(const struct place *place, enum kind kind, const char *a, s
 static const struct policy_rule *find(const struct blocks *blocks, enum kind kind, const char *a,
                                       size_t a_len, const char *b, size_t b_len, uint64_t now_ms)
 {
-    uint32_t at = (uint32_t)hash_of(kind, a, a_len, b, b_len) & blocks->mask;
-    for (; blocks->slots[at] != 0; at = (at + 1) & blocks->mask) {
-        const struct entry *entry = &blocks->entries[blocks->slots[at] - 1];
-        if (is_place(&entry->place, kind, a, a_len, b, b_len))
-            return entry->until_ms == 0 || now_ms < entry->until_ms ? &entry->rule : NULL;
-    }
-    return NULL;
+    const struct lookup *table = &blocks->table;
+    const struct entry *entry;
+    uint32_t at = lookup_home(table, hash_of(kind, a, a_len, b, b_len));
+    while ((entry = lookup_at(table, at)) != NULL &&
+           !is_place(&entry->place, kind, a, a_len, b, b_len))
+        at = lookup_next(table, at);
+    if (entry == NULL || (entry->until_ms != 0 && now_ms >= entry->until_ms))
+        return NULL;
+    return &entry->rule;
 }
 
 static const struct policy_rule *
@@ -358,33 +341,23 @@ const struct policy_rule *blocks_find_key(const struct blocks *blocks, const cha
 int blocks_new(const struct allocator *allocator, const struct block *blocks, size_t count,
                struct blocks **out)
 {
-    size_t bytes = 1;
-    uint32_t slots = 8;
+    size_t bytes = 0;
     *out = NULL;
     if (count > BLOCKS_MAX)
         return TG_ETOOBIG;
     for (size_t i = 0; i < count; i++)
         bytes += blocks[i].name.len + blocks[i].reason.len + ADDRESS_LEN + 4;
-    while (slots < 2 * count)
-        slots *= 2;
     struct blocks *made = alloc_get(allocator, sizeof *made);
     if (made == NULL)
         return TG_ENOMEM;
-    made->allocator = allocator;
-    made->mask = slots - 1;
-    made->bytes_len = bytes;
-    made->bytes = alloc_get(allocator, bytes);
-    made->slots = alloc_array(allocator, slots, sizeof *made->slots);
-    made->capacity = count + 1;
-    made->entries = alloc_array(allocator, made->capacity, sizeof *made->entries);
-    const bool ok = made->bytes != NULL && made->slots != NULL && made->entries != NULL;
-    for (size_t i = 0; ok && i < count; i++)
+    const int error = lookup_init(&made->table, allocator, count, sizeof(struct entry), bytes);
+    for (size_t i = 0; error == 0 && i < count; i++)
         add(made, &blocks[i]);
-    if (ok)
+    if (error == 0)
         *out = made;
     else
         blocks_free(&made);
-    return ok ? 0 : TG_ENOMEM;
+    return error;
 }
 
 void blocks_free(struct blocks **pointer)
@@ -393,10 +366,7 @@ void blocks_free(struct blocks **pointer)
     *pointer = NULL;
     if (blocks == NULL)
         return;
-    const struct allocator *allocator = blocks->allocator;
-    alloc_put(allocator, blocks->bytes, blocks->bytes_len);
-    if (blocks->slots != NULL)
-        alloc_put(allocator, blocks->slots, ((size_t)blocks->mask + 1) * sizeof *blocks->slots);
-    alloc_put(allocator, blocks->entries, blocks->capacity * sizeof *blocks->entries);
+    const struct allocator *allocator = blocks->table.allocator;
+    lookup_fini(&blocks->table);
     alloc_put(allocator, blocks, sizeof *blocks);
 }
