@@ -187,6 +187,8 @@ static void what_is_applied_is_shown_listed_and_compared(void **state)
     ask(net, "rules.history", NULL, &answer);
     struct mp_cursor cursor = value_of(&answer);
     assert_int_equal(mp_get_array(&cursor), 2);
+    struct mp_cursor newest = tokens_field(cursor, "version");
+    assert_true(mp_get_uint(&newest) > first);
     const struct pair old[] = {{"version", NULL, first}, {NULL, NULL, 0}};
     ask(net, "rules.show", old, &answer);
     tokens_assert_text(value_of(&answer), "text", rules_a);
@@ -229,6 +231,10 @@ static void what_cannot_be_applied_is_refused(void **state)
     assert_refused(&answer, TG_EINVALID, "32 hex digits");
     const struct pair no_author[] = {{"id", ID_C, 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};
     ask(net, "rules.apply", no_author, &answer);
+    assert_refused(&answer, TG_EINVALID, "author");
+    const struct pair nobody[] = {
+        {"id", ID_C, 0}, {"author", "", 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.apply", nobody, &answer);
     assert_refused(&answer, TG_EINVALID, "author");
     const struct pair odd[] = {
         {"id", ID_C, 0}, {"author", "a\033b", 0}, {"text", rules_b, 0}, {NULL, NULL, 0}};

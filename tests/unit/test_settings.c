@@ -186,6 +186,9 @@ static void an_edit_is_made_once(void **state)
     net_run(net, NET_SECOND);
     assert_int_equal(outcome(net, 2, 3)->state, SETTINGS_EDIT_DONE);
     assert_int_equal(make(net, 0, 4, "api", NULL), 0); /* there is nothing to remove any more */
+    assert_int_equal(make(net, 2, 1, "api", "a"), version); /* it was made, and is not made again */
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(has(net, i, "api", "a"));
     assert_equal(net, 7);
     net_free(net);
 }
