@@ -75,7 +75,7 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     struct shard_options options;
     shard_options_default(&options);
     options.node_id = node->id;
-    options.boot = node->disk.now.incarnation;
+    options.boot = node->disk.now.incarnation << 20 | node->boots; /* as in node/runtime */
     options.incarnation = node->disk.now.incarnation;
     options.shard = shard;
     options.shards = node->shard_count;
