@@ -41,6 +41,7 @@ def is_settled(nodes):
 
 # One voter for one or two members, three from three on, five from five on; a restart of all
 # changes neither them nor the configuration.
+@pytest.mark.patient
 def test_voters_grow_with_the_ring_and_survive_a_restart_of_all(new_cluster):
     cluster = new_cluster(3).start()
     wait_for(lambda: voters(cluster[0]) == ["n1", "n2", "n3"], 10, "three voters")
@@ -59,6 +60,7 @@ def test_voters_grow_with_the_ring_and_survive_a_restart_of_all(new_cluster):
 
 
 # A dead voter is replaced, and the dead member is out; a living one is refused.
+@pytest.mark.patient
 def test_a_dead_member_is_removed_and_a_living_one_is_not(new_cluster, measured):
     cluster = new_cluster(4).start()
     refused = Command("remove", "n4", endpoints=[cluster[0].endpoint])
@@ -83,6 +85,7 @@ def test_a_dead_member_is_removed_and_a_living_one_is_not(new_cluster, measured)
 
 # Two of three are gone: nothing can be agreed on, but the last goes on deciding. Forced, it goes on
 # alone; when the others come back, all are one cluster again, in the new lineage.
+@pytest.mark.patient
 def test_a_frozen_ring_serves_and_is_forced_into_a_new_lineage(new_cluster):
     cluster = new_cluster(3).start()
     last, *lost = cluster
@@ -164,6 +167,7 @@ def test_a_node_goes_under_load_without_a_loss_or_an_error(new_cluster, measured
 
 # The one that proposes stands still until it is taken for dead, and the others go on without it: a
 # further node joins. Awake again it still believes in what it knew, and must not act on it.
+@pytest.mark.patient
 def test_a_proposer_that_stood_still_catches_up(new_cluster):
     cluster = new_cluster(3).start()
     ids = {name: member["id"] for name, member in cluster[0].members().items()}

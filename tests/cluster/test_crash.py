@@ -119,6 +119,7 @@ def lose_and_return(cluster, victim, measured):
 
 
 # A decider dies while nothing is under way, returns, and then another one dies.
+@pytest.mark.patient
 def test_after_the_kill_of_an_idle_decider_each_key_admits_exactly_its_limit(new_cluster, measured):
     cluster = new_cluster(3).start()
     lose_and_return(cluster, cluster[1], measured)
@@ -219,6 +220,7 @@ def test_the_kill_of_a_busy_decider_admits_at_most_its_last_moments_again(new_cl
 
 
 # All nodes die under load: what the last write-back did not hold is forgotten, and no more.
+@pytest.mark.patient
 def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster, measured):
     cluster = new_cluster(3).start()
     keys = [key for node in cluster for key in cluster.keys_decided_by(node.name, 2)]
@@ -243,6 +245,7 @@ def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster
 
 
 # All nodes die when nothing has changed for a while: nothing is forgotten.
+@pytest.mark.patient
 def test_the_kill_of_all_idle_nodes_forgets_nothing(new_cluster, measured):
     cluster = new_cluster(3).start()
     limits = {}

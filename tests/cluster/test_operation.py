@@ -260,6 +260,7 @@ def test_a_damaged_store_is_refused_and_rebuilt_from_replicas(new_cluster):
 
 
 # A node whose disk is gone starts as a new one of the same name and takes the dead one's place.
+@pytest.mark.patient
 def test_a_node_that_lost_its_disk_takes_its_old_place(new_cluster, measured):
     cluster = new_cluster(3).start()
     lost = cluster[1]
@@ -319,6 +320,7 @@ def test_the_service_manager_is_told_when_the_node_is_ready(tmp_path, ports):
 
 
 # Seeds that are not there yet: the node waits, says so, and joins when they come.
+@pytest.mark.patient
 def test_a_node_waits_for_its_seeds_and_joins_when_they_come(new_cluster):
     cluster = new_cluster(2)
     cluster[1].spawn()

@@ -168,6 +168,7 @@ def test_a_rule_is_deleted_and_an_older_version_comes_back(settled):
 
 
 # A block denies on every node within two seconds, with its reason, and lifts itself at its end.
+@pytest.mark.patient
 def test_a_block_is_on_every_node_and_lifts_itself(settled):
     user, key = fresh(), fresh()
     assert tidegate(settled[1], "block", "203.0.113.0/24").code == 0
@@ -266,6 +267,7 @@ def test_a_revoked_key_is_refused_on_every_node(settled):
 
 
 # A node that was away takes what it missed; one alone serves with what it has, and refuses edits by name.
+@pytest.mark.patient
 def test_a_node_that_was_away_catches_up_and_one_alone_refuses(settled, tmp_path):
     path = tmp_path / "third.yaml"
     path.write_text(text(pay=30))

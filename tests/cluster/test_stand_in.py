@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from harness import Stopwatch, wait_for
 
 RULES = """
@@ -23,6 +25,7 @@ def user_held_by(asked, kind, holders):
     raise AssertionError("no such user")
 
 
+@pytest.mark.patient
 def test_on_failure_answers_when_all_replicas_are_out_of_reach(tmp_path, new_cluster):
     """Three of four nodes stop: for keys they hold alone, `local` gives a share at once, `open` all, and
     `closed` nothing; when they go on, they decide again by what they had counted."""
