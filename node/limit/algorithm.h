@@ -32,6 +32,7 @@
 #include "node/limit/arena.h"
 #include "node/limit/engine.h"
 #include "node/limit/rates.h"
+#include "node/limit/spans.h"
 
 #define LIMIT_NOW_MAX INT64_C(4000000000000000000) /* the year 2096; later times count as this */
 
@@ -87,6 +88,7 @@ struct limit_undo {
     const struct limit_mark *mark;
     uint64_t given_ns; /* that were given back since on keys like this one, and perhaps on this one;
                         * UINT64_MAX: not known */
+    struct spans *settled; /* of the key; the algorithm's own business */
 };
 
 /* What apply did to the cell. LOWERED: it now says less than copies elsewhere may. */

@@ -139,6 +139,15 @@ static uint64_t *given_of(struct table *table, struct hash128 id)
     return &table->given_ns[id.lo % TABLE_GIVEN];
 }
 
+/* What undos have settled of the key; nothing, if another one had the place. */
+static struct spans *settled_of(struct table *table, struct hash128 id)
+{
+    struct settled *settled = &table->settled[id.lo % TABLE_SETTLED];
+    if (!hash128_equal(settled->id, id))
+        *settled = (struct settled){.id = id};
+    return &settled->spans;
+}
+
 /* The key's debt was lowered from what the slot still says to `cell`. By how much, only a state
  * that is one time needs to know, and that is never wide. */
 static __attribute__((noinline)) void note_given(struct table *table, const struct row *row,
@@ -189,6 +198,7 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
         .now_ns = row->request.now_ns,
         .mark = row->mark,
         .given_ns = here ? *given_of(table, row->id) - row->mark->given : UINT64_MAX,
+        .settled = settled_of(table, row->id),
     };
     const struct limit_request look = {.now_ns = undo.now_ns, .operation = OPERATION_PEEK};
     const int change = plan->ops->undo(&table->memory, cell, plan, &undo);

@@ -20,11 +20,16 @@
  * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
  *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
  *
- * I4  An undo at time u of a charge of c tokens made at t gives back no more than the charge still
- *     adds to the debt. That is c * p, less the time in [t, u] in which the bucket would have been
- *     full without it, of which two bounds are known: it is at most u - t; and the debt that was
- *     there at t, charge included, has not drained by more than u - t, but for what was given back
- *     of it since. So at least max(c * p - (u - t), debt(t) - (u - t) - given back) is still there.
+ * I4  An undo at time u of a charge of c tokens made at t gives back what the charge still adds to
+ *     the debt, or less: c * p, less the time in which the bucket would have been full without it.
+ *     That lies in [b, u], where b is t, or later by the debt that was there before the charge, but
+ *     for what was given back since.
+ * I5  What one undo has left in the debt for such a time, no other one leaves once more: [b, u] is
+ *     noted (spans.h). So whatever set S of open charges is looked at, the debt is at least what
+ *     it would be without them, plus S, less that part of the union of their [b, now] that is not
+ *     noted: undoing all of them, in any order, takes nothing of what others were granted. And all
+ *     undos together leave no more than the time since the first of their charges, in which the
+ *     debt has drained by as much: as long as it lasts, no more tokens are used than were kept.
  *
  * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
  * allowed request finds is what is still to be served before it, and therefore its delay.
@@ -412,18 +417,16 @@ static void gcra_mark(const struct limit_memory *memory, const struct limit_cell
     mark->part = cell->word[2];
 }
 
-/* Of the debt that the mark tells of, what has not drained: the second bound of I4. */
-static unsigned __int128 gcra_undrained(const struct limit_cell *cell,
-                                        const struct limit_plan *plan,
-                                        const struct limit_undo *undo)
+/* From when on the bucket may have been full but for the charge that the mark names: b of I4. */
+static int64_t gcra_begin_ns(const struct limit_cell *cell, const struct limit_plan *plan,
+                             const struct limit_undo *undo, unsigned __int128 charge)
 {
     const uint32_t number = undo->mark->part >> RATE_FRACTION_BITS;
-    const uint64_t gone_ns = sat_addu((uint64_t)undo->now_ns, undo->given_ns);
-    if (number == 0 || number != plan->rate || number != cell->word[2] >> RATE_FRACTION_BITS ||
-        undo->mark->place < gone_ns)
-        return 0; /* the rate is another one: what the debt was then says little */
-    return (unsigned __int128)(undo->mark->place - gone_ns) * plan->q +
-           (undo->mark->part & FRACTION_MASK);
+    if (number == 0 || number != plan->rate || number != cell->word[2] >> RATE_FRACTION_BITS)
+        return undo->mark->at_ns; /* the rate is another one: what the debt was then says little */
+    const uint64_t after_ns = sat_addu((uint64_t)debt_ns(plan, charge), undo->given_ns);
+    const uint64_t begin_ns = sat_subu(undo->mark->place, after_ns);
+    return begin_ns > (uint64_t)undo->mark->at_ns ? (int64_t)begin_ns : undo->mark->at_ns;
 }
 
 static int gcra_undo(struct limit_memory *memory, struct limit_cell *cell,
@@ -431,17 +434,14 @@ static int gcra_undo(struct limit_memory *memory, struct limit_cell *cell,
 {
     const unsigned __int128 debt = gcra_debt(memory, cell, plan, undo->now_ns);
     const unsigned __int128 charge = (unsigned __int128)undo->cost * plan->p;
-    const uint64_t since_ns =
-        undo->now_ns > undo->mark->at_ns ? (uint64_t)(undo->now_ns - undo->mark->at_ns) : 0;
-    const unsigned __int128 since = (unsigned __int128)since_ns * plan->q;
-    const unsigned __int128 undrained = gcra_undrained(cell, plan, undo);
-    unsigned __int128 back = charge > since ? charge - since : 0;
-    back = back > undrained ? back : undrained;
-    back = back < charge ? back : charge;
-    back = back < debt ? back : debt;
-    if (back == 0)
+    const int64_t begin_ns = gcra_begin_ns(cell, plan, undo, charge);
+    const unsigned __int128 left =
+        (unsigned __int128)spans_missing(undo->settled, begin_ns, undo->now_ns) * plan->q;
+    if (left >= charge || debt == 0)
         return LIMIT_SAME;
-    gcra_store(memory, cell, plan, undo->now_ns, debt - back);
+    spans_add(undo->settled, begin_ns, undo->now_ns);
+    const unsigned __int128 back = charge - left;
+    gcra_store(memory, cell, plan, undo->now_ns, back < debt ? debt - back : 0);
     return LIMIT_LOWERED;
 }
 

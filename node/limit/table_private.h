@@ -94,7 +94,16 @@ struct sweep {
     uint8_t all; /* passes until it has found what is dirty in all vnodes: its ring was full */
 };
 
-enum { TABLE_GIVEN = 256 }; /* keys share the sums of what was given back, so many there are */
+enum {
+    TABLE_GIVEN = 256,    /* keys share the sums of what was given back, so many there are */
+    TABLE_SETTLED = 1024, /* keys of which it is known what undos have settled, at most */
+};
+
+/* What undos have settled of one key: the newest of those whose place it is. */
+struct settled {
+    struct hash128 id;
+    struct spans spans;
+};
 
 struct table {
     const struct allocator *allocator;
@@ -137,6 +146,7 @@ struct table {
 
     uint64_t given_ns[TABLE_GIVEN]; /* by keys: debt that was given back, at least; engine.c */
     uint32_t resets[TABLE_GIVEN];   /* by keys: how often one was reset */
+    struct settled settled[TABLE_SETTLED];
 
     uint64_t evicted;
     uint64_t forgotten;

@@ -309,6 +309,41 @@ static void a_bucket_drains_under_a_stream_of_undone_charges(void **state)
     }
 }
 
+/* A crowd of reservations on a bucket that hardly drains, some of which are kept: whatever order
+ * the others are undone in, and however long that takes, as many tokens are used as were kept. */
+static void a_crowd_of_undone_charges_leaves_no_token_behind(void **state)
+{
+    (void)state;
+    enum { CROWD = 40, ROUNDS = 10 };
+    const struct limit limit = {.count = 400, .window_ns = 24 * 3600 * SECOND};
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct table *table = limit_table();
+        struct random random;
+        struct reservation open[CROWD];
+        uint64_t kept = 0;
+        int64_t now_ns = EPOCH_NS;
+        random_init(&random, seed);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            unsigned count = 0;
+            for (unsigned i = 0; i < CROWD; i++) {
+                now_ns += random_between(&random, 0, 3000000);
+                if (random_below(&random, 4) == 0)
+                    kept += one(table, &limit, OPERATION_CHECK, 1, 0, now_ns, NULL).allowed;
+                else
+                    count += reserve(table, &limit, 1, now_ns, &open[count]).allowed;
+            }
+            for (; count > 0; count--) {
+                const uint64_t at = seed % 2 == 0 ? random_below(&random, count) : 0;
+                now_ns += random_between(&random, 0, 3000000);
+                (void)undo(table, &limit, &open[at], now_ns);
+                memmove(&open[at], &open[at + 1], (count - 1 - at) * sizeof open[0]);
+            }
+            assert_int_equal(look(table, &limit, now_ns).used, kept);
+        }
+        table_free(&table);
+    }
+}
+
 /* Nor do they make room: what one undo has given back, another one does not count on. */
 static void late_undos_do_not_make_room(void **state)
 {
@@ -389,6 +424,7 @@ int main(void)
         cmocka_unit_test(an_undo_finds_its_charge_in_the_previous_window),
         cmocka_unit_test(an_undo_gives_nothing_back_that_has_drained),
         cmocka_unit_test(a_bucket_drains_under_a_stream_of_undone_charges),
+        cmocka_unit_test(a_crowd_of_undone_charges_leaves_no_token_behind),
         cmocka_unit_test(late_undos_do_not_make_room),
         cmocka_unit_test(a_mark_of_another_table_gives_back_what_cannot_have_drained),
         cmocka_unit_test(an_undo_on_an_unknown_key_changes_nothing),
