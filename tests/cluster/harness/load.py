@@ -77,7 +77,7 @@ class Load:
     def run(self, number):
         session = random.getrandbits(62) + 1
         at = number
-        socket = dealer(self.endpoints[at % len(self.endpoints)])
+        socket = self.connect(at)
         flying = {}
         seq = 0
         heard = time.monotonic()
@@ -98,8 +98,7 @@ class Load:
                     if self.stopping.is_set() and time.monotonic() - heard > scaled(self.last_s):
                         return
                     at += 1
-                    socket = dealer(self.endpoints[at % len(self.endpoints)])
-                    socket.poll(int(scaled(self.silence_s) * 1000), zmq.POLLOUT)
+                    socket = self.connect(at)
                     for again, flight in flying.items():
                         flight[2] += 1
                         self.send(socket, session, again, flight[0], FLAG_RETRY)
@@ -112,13 +111,19 @@ class Load:
                                 for flight in flying.values()]
             socket.close()
 
+    def connect(self, at):
+        """A socket to the node whose turn it is, connected unless the node is silent."""
+        socket = dealer(self.endpoints[at % len(self.endpoints)])
+        socket.poll(int(scaled(self.silence_s) * 1000), zmq.POLLOUT)
+        return socket
+
     def send(self, socket, session, seq, key, flags):
         frame = encode_checks(session, seq, flags, 2000, self.limit.template(),
                               [self.limit.item(key)] * self.batch)
         try:
             socket.send(frame, zmq.DONTWAIT)
         except zmq.Again:
-            pass  # not connected: it is sent again after the silence
+            pass  # not connected, or all it may hold is under way: sent again after the silence
 
     def read(self, socket, flying, number):
         """Takes what has arrived, if something does within a moment."""
