@@ -490,7 +490,8 @@ int control_settings_restored(struct control *control)
 bool control_rules_due(struct control *control, struct settings_entry *out)
 {
     struct settings *settings = control->settings;
-    if (control_settings_coming(control) || /* what came so far may be rules of long ago */
+    const bool mixed = settings->mixed && settings->rules_told != 0;
+    if (mixed || control_settings_coming(control) || /* what came so far may be of long ago */
         !control_rules_known(control, out) || out->version == settings->rules_told)
         return false;
     settings->rules_told = out->version;

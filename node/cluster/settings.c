@@ -2,7 +2,8 @@
  *
  * Stored values, whose keys sort in this order:
  *
- *   settings.head              [1, version, [voter ..], digest: lo, hi, floor, its digest: lo, hi]
+ *   settings.head              [1, version, [voter ..], digest: lo, hi, floor, its digest: lo, hi,
+ *                              mixed]
  *   settings.log.VERSION       a change, as it was decided
  *   settings.rec.HASH          a record; the hash is of its kind and name
  *   settings.register          promises (register.h)
@@ -17,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/mp.h"
 
-enum { HEAD_VERSION = 1, HEAD_FIELDS = 8, HEAD_LEN_MAX = 256, KEY_LEN = 64 };
+enum { HEAD_VERSION = 1, HEAD_FIELDS = 9, HEAD_LEN_MAX = 256, KEY_LEN = 64 };
 
 #define KEY_HEAD   SETTINGS_PREFIX "head"
 #define KEY_LOG    SETTINGS_PREFIX "log."
@@ -86,6 +87,7 @@ static void keep_head(const struct settings *settings, bool more, struct effects
     mp_put_uint(&writer, settings->log.floor_version);
     mp_put_uint(&writer, settings->log.floor_digest.lo);
     mp_put_uint(&writer, settings->log.floor_digest.hi);
+    mp_put_bool(&writer, settings->mixed);
     ASSERT(!writer.failed);
     settings_keep(KEY_HEAD, bytes, writer.len, more, effects);
 }
@@ -153,7 +155,9 @@ int settings_apply(struct settings *settings, const void *bytes, size_t len, boo
     settings->version = change.version;
     settings->digest = settings_change_digest(bytes, len);
     settings->voters = change.voters;
-    settings->copying.active = false; /* what came so far stays (T2); the rest is asked for anew */
+    settings->copying.active = false;
+    settings->mixed =
+        false; /* what it has is what this change makes of it: others will copy that */
     settings->applied++;
     for (uint32_t i = 0; i < change.op_count; i++) {
         note_kind(settings, change.ops[i].kind);
@@ -217,7 +221,7 @@ static void put_records(struct settings *settings, struct settings_frame *out)
 bool settings_follows(const struct settings *settings, const void *bytes, size_t len)
 {
     struct settings_change change;
-    return settings_change_decode(bytes, len, &change) != 0 ||
+    return settings->mixed || settings_change_decode(bytes, len, &change) != 0 ||
            change.version != settings->version + 1 ||
            hash128_equal(change.before, settings->digest);
 }
@@ -364,12 +368,27 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
     return true;
 }
 
+/* From now on the records are of no version (S6). */
+static void begin_mixing(struct settings *settings)
+{
+    uint8_t bytes[16];
+    struct bytes_writer writer;
+    if (settings->mixed)
+        return;
+    bytes_writer_init(&writer, bytes, sizeof bytes);
+    bytes_put_u64(&writer, settings->digest.lo);
+    bytes_put_u64(&writer, settings->digest.hi);
+    settings->digest = settings_change_digest(bytes, sizeof bytes);
+    settings->mixed = true;
+}
+
 /* All records are there: the node has what the source had when the copy began, or newer. */
 static void end_copy(struct settings *settings)
 {
     struct settings_copying *copying = &settings->copying;
     ASSERT(copying->version > settings->version); /* else a change that was applied has ended it */
     copying->active = false;
+    settings->mixed = false;
     settings->version = copying->version;
     settings->digest = copying->digest;
     settings->voters = copying->voters;
@@ -385,6 +404,7 @@ bool settings_take_records(struct settings *settings, int64_t now_ns,
     if (!items_readable(frame) || !fits_copy(settings, frame))
         return false;
     copying->heard_ns = now_ns;
+    begin_mixing(settings);
     forget_log(settings, effects);
     if (drop_range(settings, frame, effects) && put_range(settings, frame, effects)) {
         set_next(copying, &frame->to);
@@ -418,6 +438,7 @@ static int restore_head(struct settings *settings, const void *bytes, size_t len
     const uint64_t floor_version = mp_get_uint(&cursor);
     floor.lo = mp_get_uint(&cursor);
     floor.hi = mp_get_uint(&cursor);
+    settings->mixed = mp_get_bool(&cursor);
     if (cursor.failed || !known || floor_version > settings->version ||
         (settings->version > 0) != (settings->voters.count > 0))
         return TG_ECORRUPT;

@@ -32,9 +32,11 @@
  *     with what it has. A change that was accepted by some, but not told as decided, may come
  *     about.
  * S6  A node that was away takes the changes that it lacks; where they are not kept any more, the
- *     records, range by range. In between it has records of different versions, each of them
- *     whole; its version rises when it has all of them and every change since (T2 of
- *     settings_table.h). Rules come into force when all is there, or nothing comes any more.
+ *     records, range by range. In between its records are mixed, of different versions, each of
+ *     them whole, and even of a lineage that may be lost with its source. So its digest is one
+ *     that nobody has: no change follows it, only a whole copy ends it. Its version rises when it
+ *     has all of them, then with every change since (T2 of settings_table.h). Rules come into
+ *     force when all is there, or nothing comes any more; of mixed ones, only at a start.
  * S7  Force (`remove --force`) begins a new lineage with the forcing node's records and voters
  *     that live; who comes back from the old one drops what it had beyond. The byte of its maker
  *     tells apart two that begin at once, as for the ring.
@@ -130,6 +132,7 @@ struct settings {
     struct settings_table table;
     struct settings_log log;
     uint32_t items_max;
+    bool mixed;       /* a copy has begun and did not end (S6) */
     uint64_t version; /* the head; 0: nothing yet */
     struct hash128 digest;
     struct register_voters voters;
@@ -178,8 +181,8 @@ MUST_USE int settings_apply(struct settings *settings, const void *bytes, size_t
 /* Ends a transaction that was to have more. */
 void settings_end(const struct settings *settings, struct effects *effects);
 /* Whether a change of the version after the head carries on from this head, so that it may be voted
- * for (S3); true as well of what the register has to judge: other versions, and no change at all.
- */
+ * for (S3); true as well of what the register has to judge, other versions and no change at all,
+ * and of any change if records are mixed: this node will copy whatever comes of it. */
 bool settings_follows(const struct settings *settings, const void *bytes, size_t len);
 /* Takes a frame of RECORDS that follows what was copied so far (S6). False if it does not, or
  * cannot be read; else ask on, from where settings->copying says, or from the head if that has

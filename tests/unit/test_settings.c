@@ -415,6 +415,116 @@ static void rules_come_into_force_when_all_has_come(void **state)
     look_at_one_that_was_away(0, 0); /* the changes, in two frames */
 }
 
+/* A copy that began and cannot end, for its source is gone with what it had, leaves nothing behind:
+ * the next change finds the node to have no part of any history, and it copies what others have. */
+static void a_copy_that_cannot_end_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    struct effects effects;
+    static struct settings_frame frame;
+    uint8_t bytes[256];
+    struct settings *settings = settings_of(net, 2);
+    (void)make(net, 0, 1, "api", "x");
+    const struct settings_entry ghost = {
+        .kind = SETTINGS_POOL,
+        .name = text("api"),
+        .version = settings->version + (UINT64_C(1) << 40),
+        .author = text("nobody"),
+        .value = text("ghost"),
+    };
+    const int len = settings_entry_encode(&ghost, bytes, sizeof bytes);
+    assert_true(len > 0);
+    frame = (struct settings_frame){
+        .type = SETTINGS_RECORDS,
+        .sender = 99,
+        .version = ghost.version,
+        .voters = settings->voters,
+        .to = {SETTINGS_POOL, text("m")},
+        .item_count = 1,
+        .items = {{bytes, (size_t)len}},
+    };
+    assert_int_equal(effects_init(&effects, alloc_heap()), 0);
+    assert_true(settings_take_records(settings, net->now_ns, &frame, &effects));
+    effects_fini(&effects);
+    assert_true(has(net, 2, "api", "ghost"));
+    (void)make(net, 0, 2, "api", "new");
+    net_run(net, 3 * NET_SECOND);
+    assert_true(has(net, 2, "api", "new"));
+    assert_equal(net, 7);
+    assert_false(settings->mixed);
+    net_free(net);
+}
+
+/* A node whose process ended in the midst of a copy knows that its records are mixed, and copies.
+ */
+static void a_copy_that_a_restart_ended_begins_anew(void **state)
+{
+    (void)state;
+    struct net *net = net_new();
+    bool mixed = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        const char name[] = {'n', (char)('1' + i), '\0'};
+        struct control_options options = net_options(net, i + 1, name);
+        options.settings_log_max = 4;
+        options.settings_items_max = 1;
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 5 * NET_SECOND);
+    net_stop(net, 2);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 8; i++) {
+        const char name[] = {'p', (char)('a' + i), '\0'};
+        (void)make(net, 0, 10 + i, name, "value");
+    }
+    net_restart(net, 2);
+    for (uint32_t i = 0; i < 300 && !mixed; i++) {
+        net_run(net, net->step_ns);
+        mixed = settings_of(net, 2)->copying.active && settings_of(net, 2)->table.count > 2;
+    }
+    assert_true(mixed);
+    net_stop(net, 2);
+    net_restart(net, 2);
+    assert_true(settings_of(net, 2)->mixed);
+    net_run(net, 3 * NET_SECOND);
+    assert_false(settings_of(net, 2)->mixed);
+    assert_int_equal(settings_of(net, 2)->copied, 1);
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* What does not follow the own history is not applied, though its version is the next. */
+static void a_change_of_another_history_is_not_applied(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    struct settings *settings = settings_of(net, 0);
+    struct effects effects;
+    static struct settings_change change;
+    uint8_t bytes[256];
+    const uint64_t version = make(net, 0, 1, "api", "x");
+    assert_int_equal(effects_init(&effects, alloc_heap()), 0);
+    for (uint32_t i = 0; i < 3; i++) { /* another digest, the same version, and as it should be */
+        change = (struct settings_change){
+            .version = i == 1 ? version : version + 1,
+            .voters = settings->voters,
+            .before = {.lo = settings->digest.lo + (i == 0), .hi = settings->digest.hi},
+            .op_count = 1,
+            .ops = {{.kind = SETTINGS_POOL, .name = text("api"), .value = text("other")}},
+        };
+        const int len = settings_change_encode(&change, bytes, sizeof bytes);
+        assert_true(len > 0);
+        assert_int_equal(settings_apply(settings, bytes, (size_t)len, false, &effects),
+                         i == 2 ? 0 : TG_ECONFLICT);
+        assert_int_equal(settings->version, i == 2 ? version + 1 : version);
+        assert_true(has(net, 0, "api", i == 2 ? "other" : "x"));
+    }
+    effects_fini(&effects);
+    net_free(net);
+}
+
 /* A node that is forced on while it copies keeps its new version: what is left of the copy is not
  * taken any more. */
 static void a_change_that_is_applied_ends_a_copy(void **state)
@@ -638,6 +748,9 @@ int main(void)
         cmocka_unit_test(nodes_of_one_version_and_other_histories_become_alike),
         cmocka_unit_test(a_node_that_joins_waits_for_the_settings),
         cmocka_unit_test(rules_come_into_force_when_all_has_come),
+        cmocka_unit_test(a_copy_that_cannot_end_leaves_nothing_behind),
+        cmocka_unit_test(a_copy_that_a_restart_ended_begins_anew),
+        cmocka_unit_test(a_change_of_another_history_is_not_applied),
         cmocka_unit_test(a_change_that_is_applied_ends_a_copy),
         cmocka_unit_test(no_more_blocks_are_made_than_can_be_in_force),
         cmocka_unit_test(blocks_that_ended_are_removed),
