@@ -70,7 +70,8 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
     if (policy_search_begin(&search, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
     for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct policy_plan *plan = policy_index_plan(&policy->index, (uint32_t)i);
+        const struct policy_plan *plan =
+            policy_index_plan(&policy->index, policy->index.plan_at[i]);
         struct policy_reason *reason = &reasons[i];
         *reason = (struct policy_reason){.why = POLICY_WHY_ACTS};
         if (!plan->rule->enabled) {

@@ -19,7 +19,8 @@
 #include "node/policy/policy_internal.h"
 
 enum { CACHE_LINE = 64 };
-static_assert((uint64_t)POLICY_MEMORY_MAX / POLICY_PLAN_ALIGN < UINT32_MAX, "plans can be found");
+static_assert((uint64_t)POLICY_MEMORY_MAX / POLICY_PLAN_ALIGN < POLICY_BUCKET_LIST,
+              "a place is told from a list");
 
 /* Where rules are counted while the index is built. */
 struct draft_bucket {
@@ -298,7 +299,7 @@ static uint32_t rarest_match(const struct policy_index *index, const struct draf
     return best;
 }
 
-/* Counts the rule in the buckets of its chosen match, or writes its rank there; once each (I2). */
+/* Counts the rule in the buckets of its chosen match, or writes its place there; once each (I2). */
 static void file_rule(struct policy_index *index, struct draft *draft, size_t rank, bool write)
 {
     const struct condition condition = condition_of(draft, rank, draft->chosen[rank]);
@@ -317,15 +318,15 @@ static void file_rule(struct policy_index *index, struct draft *draft, size_t ra
         }
         struct policy_bucket *bucket = &index->buckets[from->slot];
         if (from->filed == 1) {
-            bucket->at = (uint32_t)rank;
+            bucket->at = index->plan_at[rank];
         } else {
-            uint32_t *list = index->ranks + (bucket->at & ~POLICY_BUCKET_LIST);
-            list[++list[0]] = (uint32_t)rank;
+            uint32_t *list = index->places + (bucket->at & ~POLICY_BUCKET_LIST);
+            list[++list[0]] = index->plan_at[rank];
         }
     }
 }
 
-/* Files all enabled rules that match something: counts them, or writes their ranks. */
+/* Files all enabled rules that match something: counts them, or writes their places. */
 static void file_rules(struct policy_index *index, struct draft *draft, bool write)
 {
     for (size_t i = 0; i <= draft->mask; i++)
@@ -336,7 +337,7 @@ static void file_rules(struct policy_index *index, struct draft *draft, bool wri
     }
 }
 
-/* Makes the final table of the draft's buckets in use, with room for their ranks. */
+/* Makes the final table of the draft's buckets in use, with room for their places. */
 static int lay_out(struct policy_index *index, struct chunks *chunks, struct draft *draft)
 {
     size_t used = 0;
@@ -362,21 +363,21 @@ static int lay_out(struct policy_index *index, struct chunks *chunks, struct dra
     }
     if (listed >= POLICY_BUCKET_LIST)
         return TG_ENOMEM;
-    index->ranks = chunks_get(chunks, listed, sizeof(*index->ranks));
-    return index->ranks == NULL ? TG_ENOMEM : TG_OK;
+    index->places = chunks_get(chunks, listed, sizeof(*index->places));
+    return index->places == NULL ? TG_ENOMEM : TG_OK;
 }
 
 /* Lists the enabled rules that match whatever comes. */
 static int list_always(struct policy_index *index, struct chunks *chunks, const struct draft *draft)
 {
-    uint32_t *ranks = chunks_get(chunks, draft->rule_count, sizeof(*ranks));
+    uint32_t *places = chunks_get(chunks, draft->rule_count, sizeof(*places));
 
-    if (ranks == NULL)
+    if (places == NULL)
         return TG_ENOMEM;
-    index->always.ranks = ranks;
+    index->always.places = places;
     for (size_t i = 0; i < draft->rule_count; i++) {
         if (draft->rules[i].enabled && draft->rules[i].match_count == 0)
-            ranks[index->always.count++] = (uint32_t)i;
+            places[index->always.count++] = index->plan_at[i];
     }
     return TG_OK;
 }
@@ -443,7 +444,7 @@ static const struct policy_bucket *find_bucket(const struct policy_index *index,
 /* What is asked for may lie anywhere in memory: asking for all before reading one hides most of the
  * wait, here and in the next step. */
 size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
-                          struct policy_ranks *lists)
+                          struct policy_places *lists)
 {
     size_t found = 0;
 
@@ -454,11 +455,11 @@ size_t policy_index_lists(const struct policy_index *index, const uint32_t *hash
         if (bucket->at == POLICY_INDEX_NONE)
             continue;
         if ((bucket->at & POLICY_BUCKET_LIST) == 0) {
-            lists[found++] = (struct policy_ranks){&bucket->at, 1};
+            lists[found++] = (struct policy_places){&bucket->at, 1};
             continue;
         }
-        const uint32_t *list = index->ranks + (bucket->at & ~POLICY_BUCKET_LIST);
-        lists[found++] = (struct policy_ranks){list + 1, list[0]};
+        const uint32_t *list = index->places + (bucket->at & ~POLICY_BUCKET_LIST);
+        lists[found++] = (struct policy_places){list + 1, list[0]};
     }
     return found;
 }

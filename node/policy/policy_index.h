@@ -13,7 +13,7 @@
  *   merged by rank: 2 3 4 9 12 17; each is then verified in full by policy_resolve.c
  *
  * I1  A rule that matches a request is among its candidates: the index only ever filters.
- * I2  Each list holds ascending ranks, each rank once.
+ * I2  Each list holds its rules in rank order, each once.
  * I3  A request follows at most POLICY_CURSORS_MAX lists, whatever the rules are.
  */
 #ifndef NODE_POLICY_POLICY_INDEX_H
@@ -31,9 +31,9 @@ static_assert(POLICY_CURSORS_MAX <= 2400, "the cursors of a request fit on the s
 
 #define POLICY_INDEX_NONE UINT32_MAX
 
-/* Ascending ranks of rules. */
-struct policy_ranks {
-    const uint32_t *ranks;
+/* Where the plans of some rules are, in rank order and therefore ascending. */
+struct policy_places {
+    const uint32_t *places;
     uint32_t count;
 };
 
@@ -44,37 +44,38 @@ struct policy_index_attribute {
 };
 
 /* The rules filed under one hash: 8 bytes, because with thousands of rules a request's cost is
- * cache misses. `at` is the rank of the only rule, or POLICY_BUCKET_LIST and where in `ranks` their
- * number stands, and behind it they; or POLICY_INDEX_NONE: the bucket is free. */
+ * cache misses. `at` is the place of the only rule's plan, so that nothing lies between the two; or
+ * POLICY_BUCKET_LIST and where in `places` the number of places stands, and behind it they; or
+ * POLICY_INDEX_NONE: the bucket is free. */
 struct policy_bucket {
     uint32_t hash;
     uint32_t at;
 };
 #define POLICY_BUCKET_LIST 0x80000000U
-static_assert(POLICY_RULES_MAX < POLICY_BUCKET_LIST, "a rank is told from a list");
 
 struct policy_index {
-    const char *plans;       /* all plans, none over more cache lines than it needs */
-    const uint32_t *plan_at; /* by rank: where among them, in units of POLICY_PLAN_ALIGN */
+    const char *plans;       /* all plans by rank, none over more cache lines than it needs */
+    const uint32_t *plan_at; /* by rank: its place among them, in units of POLICY_PLAN_ALIGN */
     struct policy_index_attribute *attributes;
     uint32_t attribute_count;
     uint32_t *name_table; /* open addressing: attribute index, or NONE */
     uint32_t name_mask;
     struct policy_bucket *buckets; /* open addressing, at most half full */
     uint32_t bucket_mask;
-    uint32_t *ranks; /* number and ranks of all buckets with more than one */
-    struct policy_ranks always;
+    uint32_t *places; /* number and places of all buckets with more than one */
+    struct policy_places always;
     uint32_t ip; /* the attribute `ip`, or NONE */
 };
 
 /* Builds the index of rules in rank order; all memory from `chunks`. 0 or TG_ENOMEM. */
 MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
                                const struct policy_rule *rules, size_t rule_count);
+/* The plan at a place. */
 static inline const struct policy_plan *policy_index_plan(const struct policy_index *index,
-                                                          uint32_t rank)
+                                                          uint32_t place)
 {
-    return (const struct policy_plan *)(const void *)(index->plans + (size_t)POLICY_PLAN_ALIGN *
-                                                                         index->plan_at[rank]);
+    return (const struct policy_plan *)(const void *)(index->plans +
+                                                      (size_t)POLICY_PLAN_ALIGN * place);
 }
 
 /* The number of the attribute, or NONE if no rule mentions it. */
@@ -88,6 +89,6 @@ size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
 /* The lists under `count` hashes, empty ones left out, into `lists` (room for `count`). Returns how
  * many they are. */
 size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
-                          struct policy_ranks *lists);
+                          struct policy_places *lists);
 
 #endif

@@ -155,36 +155,37 @@ bool policy_search_act(struct policy_search *request, const struct policy_plan *
     return false;
 }
 
-/* Follows all lists at once, in rank order; a rank that is in two of them is looked at once. */
-static void merge(struct policy_search *request, struct policy_ranks *lists, size_t count)
+/* Follows all lists at once, in rank order, which is that of the places; a rule that is in two of
+ * them is looked at once. */
+static void merge(struct policy_search *request, struct policy_places *lists, size_t count)
 {
-    uint64_t next = 0; /* the least rank not looked at yet */
+    uint64_t next = 0; /* the least place not looked at yet */
 
     while (count > 0) {
         size_t least = 0;
         for (size_t i = 1; i < count; i++) {
-            if (lists[i].ranks[0] < lists[least].ranks[0])
+            if (lists[i].places[0] < lists[least].places[0])
                 least = i;
         }
-        const uint32_t rank = lists[least].ranks[0];
-        lists[least].ranks++;
+        const uint32_t place = lists[least].places[0];
+        lists[least].places++;
         if (--lists[least].count == 0)
             lists[least] = lists[--count];
-        if (rank < next)
+        if (place < next)
             continue;
-        next = (uint64_t)rank + 1;
+        next = (uint64_t)place + 1;
         request->out->compared++;
-        if (policy_search_act(request, policy_index_plan(&request->policy->index, rank)))
+        if (policy_search_act(request, policy_index_plan(&request->policy->index, place)))
             return;
     }
 }
 
 /* The plans lie anywhere in memory: asking for the first of each list hides most of the wait. */
-static void prefetch_plans(const struct policy_index *index, const struct policy_ranks *lists,
+static void prefetch_plans(const struct policy_index *index, const struct policy_places *lists,
                            size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *plan = (const char *)policy_index_plan(index, lists[i].ranks[0]);
+        const char *plan = (const char *)policy_index_plan(index, lists[i].places[0]);
         __builtin_prefetch(plan);
         __builtin_prefetch(plan + 64);
     }
@@ -194,7 +195,7 @@ static void search(struct policy_search *request)
 {
     const struct policy_index *index = &request->policy->index;
     uint32_t hashes[POLICY_CURSORS_MAX];
-    struct policy_ranks lists[POLICY_CURSORS_MAX];
+    struct policy_places lists[POLICY_CURSORS_MAX];
     size_t asked = 0;
     size_t count = 0;
 
