@@ -21,12 +21,12 @@ struct limit {
      * moment began (Unix time; window_ns is its length), and the length of the one before. */
     int64_t start_ns;
     uint32_t before_s;
+    /* Mode soft: so much per cent above the limit is allowed, and said to be; 0 = mode hard. */
+    uint16_t exceed_percent;
     uint8_t align;     /* fixed_window: enum limit_align; else 0 */
     uint8_t buckets;   /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
     uint8_t algorithm; /* enum algorithm */
     uint8_t ordinal;   /* position among the limits of one rule with the same algorithm */
-    /* Mode soft: so much per cent above the limit is allowed, and said to be; 0 = mode hard. */
-    uint16_t exceed_percent;
     /* Mode elastic: above the limit there is what a pool can spare. All 0 in another mode. */
     uint16_t weight;          /* 1 .. LIMIT_WEIGHT_MAX: its part of the spare */
     uint32_t pool;            /* names the pool; 0 = mode hard or soft */

@@ -44,27 +44,32 @@ struct row {
 
 /* -- plans -------------------------------------------------------------------------------- */
 
-static bool plan_is_for(const struct limit_plan *plan, const struct limit *limit)
+_Static_assert(offsetof(struct limit, buckets) + sizeof(uint8_t) ==
+                   offsetof(struct limit, before_s) + sizeof(uint64_t),
+               "what shapes a window is one word");
+
+/* before_s, exceed_percent, align and buckets at once. */
+static inline uint64_t limit_shape(const struct limit *limit)
 {
-    return plan->ops != NULL && plan->asked.count == limit->count &&
-           plan->asked.window_ns == limit->window_ns && plan->asked.burst == limit->burst &&
-           plan->asked.algorithm == limit->algorithm && plan->asked.buckets == limit->buckets &&
-           plan->asked.align == limit->align &&
-           plan->asked.exceed_percent == limit->exceed_percent &&
-           (!limit_is_calendar(limit->align) ||
-            (plan->asked.start_ns == limit->start_ns && plan->asked.before_s == limit->before_s));
+    uint64_t shape;
+    memcpy(&shape, (const char *)limit + offsetof(struct limit, before_s), sizeof shape);
+    return shape;
 }
 
-/* The limit's plan, from a cache by content: inline limits come as ever new pointers. */
-static const struct limit_plan *plan_of(struct table *table, const struct limit *limit)
+/* An empty entry has count 0, which no limit has. */
+static inline bool plan_is_for(const struct limit_plan *plan, const struct limit *limit,
+                               uint64_t shape)
 {
-    const uint64_t mixed = (limit->count + (limit->burst << 20) + limit->algorithm +
-                            ((uint64_t)limit->exceed_percent << 8)) *
-                               UINT64_C(0x9e3779b97f4a7c15) ^
-                           limit->window_ns * UINT64_C(0xff51afd7ed558ccd);
-    struct limit_plan *plan = &table->plans[mixed >> (64 - TABLE_PLANS_LOG2)];
-    if (__builtin_expect(plan_is_for(plan, limit), 1))
-        return plan;
+    const struct limit *asked = &plan->asked;
+    return ((asked->count ^ limit->count) | (asked->window_ns ^ limit->window_ns) |
+            (asked->burst ^ limit->burst) | (uint64_t)(asked->start_ns ^ limit->start_ns) |
+            (limit_shape(asked) ^ shape) | (uint64_t)(asked->algorithm ^ limit->algorithm)) == 0;
+}
+
+/* Makes the entry that of the limit. */
+static __attribute__((noinline)) const struct limit_plan *
+plan_make(struct table *table, struct limit_plan *plan, const struct limit *limit)
+{
     ASSERT(limit->count > 0 && limit->window_ns > 0);
     if (plan->ops != NULL)
         rates_release(&table->memory.rates, plan->rate);
@@ -77,6 +82,19 @@ static const struct limit_plan *plan_of(struct table *table, const struct limit 
     plan->capacity = limit_capacity(&plan->limit);
     plan->ops->prepare(&table->memory, plan);
     return plan;
+}
+
+/* The limit's plan, from a cache by content: inline limits come as ever new pointers. */
+static inline const struct limit_plan *plan_of(struct table *table, const struct limit *limit)
+{
+    const uint64_t shape = limit_shape(limit);
+    const uint64_t mixed = (limit->count + (limit->burst << 20) + limit->algorithm + shape) *
+                               UINT64_C(0x9e3779b97f4a7c15) ^
+                           limit->window_ns * UINT64_C(0xff51afd7ed558ccd);
+    struct limit_plan *plan = &table->plans[mixed >> (64 - TABLE_PLANS_LOG2)];
+    if (__builtin_expect(plan_is_for(plan, limit, shape), 1))
+        return plan;
+    return plan_make(table, plan, limit);
 }
 
 /* -- one row ------------------------------------------------------------------------------ */
@@ -207,11 +225,11 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
     return change;
 }
 
-/* Decides and applies one row by the plan of its limit. */
-static inline __attribute__((always_inline)) void row_apply_plan(struct table *table,
-                                                                 const struct row *row,
-                                                                 const struct limit_plan *plan,
-                                                                 struct limit_decision *out)
+/* Decides and applies one row by the plan of its limit; `marked`: it may be to name a charge, or to
+ * undo one. */
+static inline __attribute__((always_inline)) void
+row_apply_plan(struct table *table, const struct row *row, const struct limit_plan *plan,
+               struct limit_decision *out, const bool marked)
 {
     const uint32_t number = table_find_to_change(table, row->id);
     if (__builtin_expect(number != TABLE_NONE, 1)) {
@@ -222,7 +240,7 @@ static inline __attribute__((always_inline)) void row_apply_plan(struct table *t
         }
         slot->kind |= KIND_REFERENCED;
         struct limit_cell cell = slot_cell(slot);
-        const int change = __builtin_expect(row->request.flags & LIMIT_UNDO, 0) != 0
+        const int change = marked && (row->request.flags & LIMIT_UNDO) != 0
                                ? plan_undo(table, plan, &cell, row, out)
                                : plan_apply(table, plan, &cell, &row->request, number, out);
         if (change < 0) {
@@ -232,7 +250,7 @@ static inline __attribute__((always_inline)) void row_apply_plan(struct table *t
                 note_given(table, row, slot, &cell);
             slot_set_cell(slot, &cell);
             table_changed(table, number, change == LIMIT_LOWERED);
-            if (__builtin_expect(row->request.flags & LIMIT_MARK, 0) != 0)
+            if (marked && (row->request.flags & LIMIT_MARK) != 0)
                 row_mark(table, row, plan, &cell);
         }
         return;
@@ -245,8 +263,16 @@ static inline __attribute__((always_inline)) void row_apply_plan(struct table *t
     const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, out);
     if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
         row_refuse(table, out);
-    else if (change != LIMIT_SAME && (row->request.flags & LIMIT_MARK) != 0)
+    else if (change != LIMIT_SAME && marked && (row->request.flags & LIMIT_MARK) != 0)
         row_mark(table, row, plan, &cell);
+}
+
+/* Rows with marks are rare: apart from the others, they cost these nothing but a look. */
+static __attribute__((noinline)) void row_apply_marked(struct table *table, const struct row *row,
+                                                       const struct limit_plan *plan,
+                                                       struct limit_decision *out)
+{
+    row_apply_plan(table, row, plan, out, true);
 }
 
 /* Says of a soft limit what is left of it as written, and whether it is exceeded. */
@@ -262,13 +288,23 @@ row_soften(const struct row *row, const struct limit_plan *plan, struct limit_de
     out->remaining = sat_subu(base, out->used);
 }
 
-/* Decides and applies one row. */
-static inline void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
+/* Decides and applies one row, in place: a call would cost a row of the fast paths a tenth. */
+static inline __attribute__((always_inline)) void
+row_decide(struct table *table, const struct row *row, struct limit_decision *out)
 {
     const struct limit_plan *plan = plan_of(table, row->limit);
-    row_apply_plan(table, row, plan, out);
+    if (__builtin_expect(row->request.flags & (LIMIT_MARK | LIMIT_UNDO), 0) != 0)
+        row_apply_marked(table, row, plan, out);
+    else
+        row_apply_plan(table, row, plan, out, false);
     if (__builtin_expect(plan->asked.exceed_percent != 0, 0))
         row_soften(row, plan, out);
+}
+
+/* The same for rows of groups. */
+static void row_apply(struct table *table, const struct row *row, struct limit_decision *out)
+{
+    row_decide(table, row, out);
 }
 
 /* -- groups ------------------------------------------------------------------------------- */
@@ -404,21 +440,22 @@ static inline int64_t clamp_now(int64_t now_ns)
     return now_ns < 0 ? 0 : now_ns > LIMIT_NOW_MAX ? LIMIT_NOW_MAX : now_ns;
 }
 
-static inline struct row batch_row(const struct table *table, const struct limit_batch *batch,
-                                   size_t i, int64_t now_ns)
+/* Rows are filled field by field: an initialiser would clear them first, and a copied id would be
+ * waited for. */
+static inline void batch_row(const struct table *table, const struct limit_batch *batch, size_t i,
+                             int64_t now_ns, struct row *row)
 {
     ASSERT(batch->vnodes[i] < table->vnodes_count);
-    return (struct row){
-        .id = batch->ids[i],
-        .vnode = batch->vnodes[i],
-        .limit = batch->limits[i],
-        .mark = batch->marks == NULL ? NULL : &batch->marks[i],
-        .request = {.cost = batch->costs[i],
-                    .lease = batch->leases == NULL ? 0 : batch->leases[i],
-                    .now_ns = now_ns,
-                    .operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i],
-                    .flags = batch->flags == NULL ? 0 : batch->flags[i]},
-    };
+    row->id.lo = batch->ids[i].lo;
+    row->id.hi = batch->ids[i].hi;
+    row->vnode = batch->vnodes[i];
+    row->limit = batch->limits[i];
+    row->mark = batch->marks == NULL ? NULL : &batch->marks[i];
+    row->request.cost = batch->costs[i];
+    row->request.lease = batch->leases == NULL ? 0 : batch->leases[i];
+    row->request.now_ns = now_ns;
+    row->request.operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i];
+    row->request.flags = batch->flags == NULL ? 0 : batch->flags[i];
 }
 
 static inline void batch_put(const struct limit_decisions *out, size_t i,
@@ -476,7 +513,7 @@ static size_t batch_group(struct table *table, const struct limit_batch *batch, 
         return end;
     }
     for (size_t k = 0; k < count; k++)
-        rows[k] = batch_row(table, batch, i + k, now_ns);
+        batch_row(table, batch, i + k, now_ns, &rows[k]);
     group_decide(table, rows, count, decisions);
     for (size_t k = 0; k < count; k++)
         batch_put(out, i + k, &decisions[k]);
@@ -498,19 +535,34 @@ void engine_step(struct table *table, const struct limit_batch *batch, int64_t n
             i = batch_group(table, batch, i, now_ns, out);
             continue;
         }
-        const struct row row = batch_row(table, batch, i, now_ns);
+        struct row row;
         struct limit_decision decision;
-        row_apply(table, &row, &decision);
+        batch_row(table, batch, i, now_ns, &row);
+        row_decide(table, &row, &decision);
         batch_put(out, i, &decision);
         i++;
     }
 }
 
-void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
-                uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,
-                struct limit_decision *out)
+/* One row that has no batch. */
+static inline __attribute__((always_inline)) void
+decide_alone(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
+             uint64_t cost, uint64_t lease, enum operation operation, unsigned flags,
+             int64_t now_ns, struct limit_decision *out)
 {
-    engine_one_leased(table, id, vnode, limit, cost, 0, operation, flags, now_ns, out);
+    ASSERT(vnode < table->vnodes_count);
+    struct row row; /* filled as batch_row does */
+    row.id.lo = id.lo;
+    row.id.hi = id.hi;
+    row.vnode = vnode;
+    row.limit = limit;
+    row.mark = NULL;
+    row.request.cost = cost;
+    row.request.lease = lease;
+    row.request.now_ns = clamp_now(now_ns);
+    row.request.operation = (uint8_t)operation;
+    row.request.flags = (uint8_t)flags;
+    row_decide(table, &row, out);
 }
 
 void engine_one_leased(struct table *table, struct hash128 id, uint32_t vnode,
@@ -518,16 +570,12 @@ void engine_one_leased(struct table *table, struct hash128 id, uint32_t vnode,
                        enum operation operation, unsigned flags, int64_t now_ns,
                        struct limit_decision *out)
 {
-    ASSERT(vnode < table->vnodes_count);
-    const struct row row = {
-        .id = id,
-        .vnode = vnode,
-        .limit = limit,
-        .request = {.cost = cost,
-                    .lease = lease,
-                    .now_ns = clamp_now(now_ns),
-                    .operation = (uint8_t)operation,
-                    .flags = (uint8_t)flags},
-    };
-    row_apply(table, &row, out);
+    decide_alone(table, id, vnode, limit, cost, lease, operation, flags, now_ns, out);
+}
+
+void engine_one(struct table *table, struct hash128 id, uint32_t vnode, const struct limit *limit,
+                uint64_t cost, enum operation operation, unsigned flags, int64_t now_ns,
+                struct limit_decision *out)
+{
+    decide_alone(table, id, vnode, limit, cost, 0, operation, flags, now_ns, out);
 }
