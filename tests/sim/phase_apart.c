@@ -90,6 +90,21 @@ static bool audit(struct sim *sim)
     return step_drain(sim);
 }
 
+/* What became of the crowd, for whoever follows the run. */
+static void tell(struct sim *sim)
+{
+    uint64_t admitted = 0;
+    uint64_t unsure = 0;
+    for (uint32_t i = 0; i < KEYS_MEMBERS; i++) {
+        admitted += sim->keys[sim->plan.several.first + i].admitted;
+        unsure += sim->keys[sim->plan.several.first + i].uncertain;
+    }
+    sim_tell(sim, 1,
+             "%llu requests: %llu admitted, %llu of which nobody was told; %llu frames lost",
+             (unsigned long long)asked(sim), (unsigned long long)admitted,
+             (unsigned long long)unsure, (unsigned long long)sim->coverage.lost);
+}
+
 /* What may have stayed charged: who decides a vnode since a moment ago does not know what its
  * predecessor charged to whom, and an undo that comes to it takes nothing. That is counted, unless
  * the undo was sent again and may have been done before. */
@@ -101,6 +116,7 @@ static uint64_t kept_by_change(const struct sim *sim)
 /* A vnode may go to the node that is preferred for it at any time. */
 static bool judge(struct sim *sim)
 {
+    tell(sim);
     const bool changed = nodes_opened(sim) > sim->plan.opened;
     check_several(sim, sim->plan.several, 0, changed ? kept_by_change(sim) : 0);
     return true;
@@ -113,6 +129,7 @@ const struct phase_step phase_apart[] = {
 
 static bool judge_orphan(struct sim *sim)
 {
+    tell(sim);
     check_several(sim, sim->plan.several, sim->plan.bound, sim->plan.orphans + kept_by_change(sim));
     return true;
 }
