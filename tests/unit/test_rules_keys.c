@@ -35,7 +35,8 @@ struct row {
     const char *requests; /* separated by '|'; attributes by ' '; WAIT: time passes */
     const char *show; /* what is told of each request, joined by ':': o outcome r rule w window l
                          limit u used s status m message t retry and y delay in seconds d
-                         degraded c class (which nothing but borrowing looks at) */
+                         degraded; of what only a contest shows, which is for test_pools.c: c
+                         class x weight z load_max in millionths */
     const char *told; /* separated by '|' */
     const char *bad;
     uint32_t line;
@@ -55,10 +56,12 @@ struct row {
     "{pools: {p: {" pool "}}, rules: [{name: r, key: [user], limits: [{rate: 1/h, " FW             \
     "}], mode: {elastic: "
 #define ELASTIC_END "}}]}"
-#define BUSY        "user=a|user=a|WAIT|user=a"
-#define BUSY_TOLD   "allow|deny|elastic_borrowed"
-#define IDLE_TOLD   "allow|deny|deny"
-#define A3          "user=a|user=a|user=a"
+/* All of a pool is kept for critical rules. */
+#define RESERVED(class) POOLS("rate: 100/s, reserve: 100%") "{pool: p}}, class: " class "}]}"
+#define BUSY            "user=a|user=a|WAIT|user=a"
+#define BUSY_TOLD       "allow|deny|elastic_borrowed"
+#define IDLE_TOLD       "allow|deny|deny"
+#define A3              "user=a|user=a|user=a"
 
 /* What stands beside the rules. */
 static const struct row file_rows[] = {
@@ -72,9 +75,9 @@ static const struct row file_rows[] = {
      "{pools: 5, rules: []}", 1, 9, "pools: found \"5\"; expected a mapping"},
     {"pools", "rate", HERE, POOLS("rate: 1/h") "{pool: p}" ELASTIC_END, BUSY, "o", IDLE_TOLD,
      "{pools: {p: {rate: soon}}, rules: []}", 1, 20, "pools.rate \"soon\""},
-    {"pools", "load_max", HERE, POOLS("rate: 100/s, load_max: 1") "{pool: p}" ELASTIC_END, BUSY,
-     "o", BUSY_TOLD, "{pools: {p: {rate: 1/s, load_max: 2}}, rules: []}", 1, 35,
-     "pools.load_max: found \"2\""},
+    {"pools", "load_max", HERE, POOLS("rate: 100/s, load_max: 0.5") "{pool: p}" ELASTIC_END, BUSY,
+     "oz", "allow:500000|deny:500000|elastic_borrowed:500000",
+     "{pools: {p: {rate: 1/s, load_max: 2}}, rules: []}", 1, 35, "pools.load_max: found \"2\""},
     {"pools", "reserve", HERE, POOLS("rate: 100/s, reserve: 100%") "{pool: p}" ELASTIC_END, BUSY,
      "o", IDLE_TOLD, "{pools: {p: {rate: 1/s, reserve: 5}}, rules: []}", 1, 34,
      "pools.reserve: found \"5\""},
@@ -141,21 +144,21 @@ static const struct row mode_rows[] = {
      "ceiling: 1}}}]}",
      1, 80, "mode.elastic.ceiling: found \"1\""},
     {"mode.elastic", "weight", HERE, POOLS("rate: 100/s") "{pool: p, weight: 3}" ELASTIC_END, BUSY,
-     "o", BUSY_TOLD,
+     "ox", "allow:3|deny:3|elastic_borrowed:3",
      "{pools: {q: {rate: 1/s}}, rules: [{name: r, mode: {elastic: {pool: q, "
      "weight: 0}}}]}",
      1, 79, "mode.elastic.weight: found \"0\""},
     {"mode.soft", "exceed", HERE, R("mode: {soft: {exceed: 200%}}"), A3 "|user=a", "ou",
      "allow:1|soft_exceeded:2|soft_exceeded:3|deny:3", BAD("mode: {soft: {exceed: lots}}"), 1, 74,
      "mode.soft.exceed: found \"lots\"; expected 1% to 1000%"},
-    {"rule", "class", HERE, R("class: batch"), "user=a", "c", "batch", BAD("class: vip"), 1, 59,
+    {"rule", "class", HERE, RESERVED("critical"), BUSY, "o", BUSY_TOLD, BAD("class: vip"), 1, 59,
      "class: found \"vip\"; expected critical, normal, batch"},
-    {"class", "critical", HERE, R("class: critical"), "user=a", "c", "critical",
-     BAD("class: CRITICAL"), 1, 59, "class: found \"CRITICAL\""},
-    {"class", "normal", HERE, R("class: normal"), "user=a", "c", "normal", BAD("class: [normal]"),
-     1, 59, "class: found a list"},
-    {"class", "batch", HERE, R("class: batch"), "user=a", "c", "batch", BAD("class: {batch: 1}"), 1,
-     59, "class: found a mapping"},
+    {"class", "critical", HERE, RESERVED("critical"), BUSY, "o", BUSY_TOLD, BAD("class: CRITICAL"),
+     1, 59, "class: found \"CRITICAL\""},
+    {"class", "normal", HERE, RESERVED("normal"), BUSY, "o", IDLE_TOLD, BAD("class: [normal]"), 1,
+     59, "class: found a list"},
+    {"class", "batch", HERE, RESERVED("batch"), BUSY, "oc", "allow:batch|deny:batch|deny:batch",
+     BAD("class: {batch: 1}"), 1, 59, "class: found a mapping"},
 };
 
 /* What holds when nodes fail. */
@@ -437,6 +440,12 @@ static void add_decision(char *trace, const struct policy *policy,
             break;
         case 'c':
             add_field(trace, "%s", policy_class_name(policy_rule_at(policy, 0)->class));
+            break;
+        case 'x':
+            add_field(trace, "%u", (unsigned)policy_rule_at(policy, 0)->limits[0].weight);
+            break;
+        case 'z':
+            add_field(trace, "%u", policy_pool_at(policy, 0)->load_max_ppm);
             break;
         case 'd':
             add_field(trace, "%d", decision->degraded);
