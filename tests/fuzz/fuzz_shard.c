@@ -5,7 +5,8 @@
  *       records  u16 length, bytes                    in a frame of a member
  *       frame    u16 length, bytes                    a peer's frame
  *       vnode    u8 from, type, vnode, role, terms    one likely record
- *       check    u8 key, operation, cost, limit       a client's frame that is right
+ *       check    u8 key, operation, cost, limit       a client's frame that is right; the cost
+ *                                                     of release and renew says of which message
  *       load     u8 result, u16 length, bytes         what the disk holds
  *       answer                                        what peers that work would say now
  *       time     u8 ms
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 
 #include "base/quantity.h"
+#include "node/cluster/shard_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_shard.h"
 
@@ -33,6 +35,8 @@ static const char *const rules =
     "- {name: log, match: {api: /a}, key: [user], limits: [{rate: 5/h, algorithm: sliding_log}]}\n"
     "- {name: two, match: {api: /b*}, key: [user, ip], limits: [{rate: 3/s}, {rate: 9/m}]}\n"
     "- {name: no, match: {api: /c}, action: block}\n"
+    "- {name: jobs, match: {api: /d}, key: [user],"
+    " limits: [{count: 2, algorithm: concurrency, timeout: 90ms}, {rate: 99/h}]}\n"
     "- {name: all, match: {api: /q}, key: [user], limits: [{rate: 9/h}], consistency: quorum}\n";
 
 static void tell_client(struct lab *lab, const uint8_t *bytes, size_t len)
@@ -97,26 +101,37 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     tell_records(lab, from, bytes, writer.len);
 }
 
+/* The lease that the item of an earlier message was given, if it was given one. */
+static uint64_t some_lease(const struct lab *lab, uint8_t number)
+{
+    const struct retry_key key = {LAB_SESSION, 1 + number % (lab->seq + 1), 0, 0};
+    return decide_lease_of(lab->shards[0].shard, &key);
+}
+
 static void ask(struct lab *lab, struct fuzz_input *input)
 {
     const char key[] = {'k', (char)('a' + fuzz_u8(input) % 8), '\0'};
     const uint8_t operation = fuzz_u8(input);
-    const uint64_t cost = fuzz_u8(input);
+    const uint8_t number = fuzz_u8(input);
     const uint8_t chosen = fuzz_u8(input);
+    const uint8_t plain = operation % OPERATION_COUNT;
+    const bool may_take_less =
+        plain == OPERATION_CHECK || plain == OPERATION_PEEK || plain == OPERATION_LEASE;
+    const uint8_t asked = may_take_less ? plain | (operation & WIRE_AT_MOST) : plain;
+    const bool names = plain == OPERATION_RELEASE || plain == OPERATION_RENEW;
+    const uint64_t cost = names ? some_lease(lab, number) : number;
     if (chosen % 4 == 0) {
-        static const char *const apis[] = {"api=/a", "api=/bc", "api=/q", "api=/q"};
+        static const char *const apis[] = {"api=/a", "api=/bc", "api=/q", "api=/d"};
         const char *const attributes[] = {apis[chosen / 4 % 4], "user=u", "ip=10.1.1.1", NULL};
-        lab_ask_attributes(lab, cost, attributes);
+        lab_ask_attributes_as(lab, asked, cost, attributes);
     } else {
         struct limit limit = lab_limit(1 + chosen);
-        limit.algorithm = (uint8_t)(chosen % 4);
+        limit.algorithm = (uint8_t)(chosen % ALGORITHM_COUNT);
         char sentence[QUANTITY_ERROR_LEN];
         if (limit_validate(&limit, sentence) != 0) {
             return;
         }
-        const uint8_t plain = operation % (OPERATION_RESET + 1);
-        const bool may_take_less = plain == OPERATION_CHECK || plain == OPERATION_PEEK;
-        lab_ask(lab, &limit, key, may_take_less ? plain | (operation & WIRE_AT_MOST) : plain, cost);
+        lab_ask(lab, &limit, key, asked, cost);
     }
     (void)lab_send(lab, 0, 1 + operation);
 }

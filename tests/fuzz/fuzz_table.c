@@ -4,7 +4,7 @@
  *       bring   u16 length, bytes              a made-up state
  *       change  u8 to, u16 at                  a real one, a bit of it changed
  *       merge   u8 base, u16 length, bytes
- *       decide  u8 limit, operation, cost
+ *       decide  u8 limit, operation, cost (which is the lease of release and renew)
  *       time    u16 s
  *
  * States are both made up and real ones changed in a byte. Properties: the table's books hold; an
@@ -74,7 +74,7 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
 {
     static const uint64_t counts[] = {1, 3, 100, 65536, 1000000000};
     const uint8_t chosen = fuzz_u8(input);
-    const enum operation operation = (enum operation)(fuzz_u8(input) % (OPERATION_RESET + 1));
+    const enum operation operation = (enum operation)(fuzz_u8(input) % OPERATION_COUNT);
     struct limit limit = {.count = counts[chosen / 16 % 5],
                           .window_ns = (uint64_t)NS_PER_S * (1 + chosen),
                           .algorithm = chosen % ALGORITHM_COUNT};
@@ -84,9 +84,18 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
         return;
     }
     const uint64_t cost = fuzz_u8(input);
-    engine_one(table, key_of(key), vnode_of(key), &limit, cost, operation, LIMIT_LOADED, now_ns,
-               &decision);
-    if (decision.status == LIMIT_DECIDED && decision.allowed && operation == OPERATION_CHECK) {
+    const bool in_flight = limit.algorithm == ALGORITHM_CONCURRENCY;
+    const uint64_t lease = operation == OPERATION_RELEASE || operation == OPERATION_RENEW
+                               ? cost
+                               : (uint64_t)chosen / 16;
+    if (operation == OPERATION_LEASE || (operation > OPERATION_LEASE && !in_flight)) {
+        return; /* a shard asks the engine for none of these */
+    }
+    engine_one_leased(table, key_of(key), vnode_of(key), &limit, cost, lease, operation,
+                      LIMIT_LOADED, now_ns, &decision);
+    /* A check whose lease is there already is granted what that holds. */
+    if (decision.status == LIMIT_DECIDED && decision.allowed && operation == OPERATION_CHECK &&
+        !in_flight) {
         ASSERT(decision.granted <= limit_capacity(&limit) && decision.granted == cost);
     }
 }

@@ -688,7 +688,7 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
                                            1) >= 0);
 }
 
-void lab_ask_attributes_as(struct lab *lab, enum operation operation, uint64_t cost,
+void lab_ask_attributes_as(struct lab *lab, uint8_t operation, uint64_t cost,
                            const char *const *attributes)
 {
     struct wire_text names[WIRE_ATTRIBUTES_MAX];

@@ -223,7 +223,7 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
              uint64_t cost);
 /* Attributes as "name=value" texts, NULL at the end. */
 void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes);
-void lab_ask_attributes_as(struct lab *lab, enum operation operation, uint64_t cost,
+void lab_ask_attributes_as(struct lab *lab, uint8_t operation, uint64_t cost,
                            const char *const *attributes);
 uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms);
 /* The same, and every limit that was met is to be told. */

@@ -157,8 +157,8 @@ static void a_lease_that_nobody_gives_is_refused_with_a_sentence(void **state)
                    "- {name: calls, key: [user], limits: [{rate: 5/h}],"
                    " response: {message: SLOWER}}\n");
     for (int i = 0; i < 3; i++) {
-        lab_ask(lab, &bucket, "b", (enum operation)(OPERATION_LEASE + i), 1);
-        lab_ask_attributes_as(lab, (enum operation)(OPERATION_LEASE + i), 1, ann);
+        lab_ask(lab, &bucket, "b", (uint8_t)(OPERATION_LEASE + i), 1);
+        lab_ask_attributes_as(lab, (uint8_t)(OPERATION_LEASE + i), 1, ann);
         const uint64_t seq = lab_send(lab, 0, 1000);
         const struct wire_decision inline_one = lab_answer(lab, seq, 0);
         assert_true(refuses(&inline_one, names[i]));
