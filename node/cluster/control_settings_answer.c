@@ -260,6 +260,8 @@ void answer_rules_without(struct answer_context *context)
     struct settings_entry newest;
     const struct settings_text wanted = control_read_text(context, "name");
     const struct policy_text name = {wanted.data, wanted.len};
+    char sentence[320];
+    uint32_t line;
     size_t len = 0;
     if (wanted.data == NULL) {
         answer_error(context, TG_EINVALID, "rules.without: expected {\"name\": of a rule}");
@@ -271,13 +273,18 @@ void answer_rules_without(struct answer_context *context)
     }
     const int result = policy_remove_rule(
         newest.value.data, newest.value.len, &name, context->control->options.zones,
-        context->control->allocator, (char *)settings->bytes, SETTINGS_VALUE_LEN_MAX, &len);
+        context->control->allocator, (char *)settings->bytes, SETTINGS_VALUE_LEN_MAX, &len, &line);
     if (result != 0) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "the rule, at line %u, cannot be taken out of the document as it is "
+                       "written (another rule may use what it names with &, or the document is of "
+                       "the older form); take it out yourself (`tidegate rules show`) and apply "
+                       "that",
+                       line);
         answer_error(context, result,
                      result == TG_ENOTFOUND
                          ? "no rule is called so; expected a name of `tidegate rules list`"
-                         : "the rule cannot be cut out of the document as it is written; take it "
-                           "out yourself (`tidegate rules show`) and apply that");
+                         : sentence);
         return;
     }
     const struct settings_text text = {(const char *)settings->bytes, len};

@@ -1,4 +1,4 @@
-/* rule_removal.c - takes the lines of one rule out of a document; see rule_removal.h.
+/* rule_removal.c - takes one rule out of a document; see rule_removal.h.
  *
  *     rules:
  *       - name: a           <- from the dash of the rule ...
@@ -7,119 +7,162 @@
  *       # about b           <- ... to before what belongs to the next line that is not deeper
  *       - name: b
  *
+ *     rules: [{name: a, ...}, {name: b, ...}]
+ *             |<--------------->|       from its brace to behind the comma; of the last one, from
+ *                                       the comma before it
+ *
  * I1  Whether that was right is not argued but tried: the result has to compile to the same rules
  *     without that one. If it does not, the document is written otherwise, and is left alone.
  */
 #include <string.h>
 
+#include "node/policy/document.h"
 #include "node/policy/policy_diff.h"
 #include "node/policy/rule_removal.h"
 
-struct line {
+struct span {
     size_t start;
-    size_t end;    /* behind its newline */
-    size_t indent; /* of its first character that is no space */
-    char first;    /* that character; 0: blank */
+    size_t end; /* behind it */
 };
 
-static struct line line_at(const char *text, size_t len, size_t start)
+/* The item that begins with the brace at `start`, with one of the commas beside it. False if it
+ * does not end. */
+static bool flow_item(const struct document *document, size_t start, struct span *out)
 {
-    struct line line = {.start = start, .end = start, .indent = 0, .first = 0};
-    while (line.end < len && text[line.end] != '\n') {
-        const char c = text[line.end];
-        if (line.first == 0 && c != ' ' && c != '\t' && c != '\r') {
-            line.first = c;
-            line.indent = line.end - start;
-        }
-        line.end++;
+    const char *text = document->text;
+    size_t end = document_brackets_end(document, start);
+    if (end == 0)
+        return false;
+    *out = (struct span){start, end};
+    while (end < document->len && document_is_space(text[end]))
+        end++;
+    if (end < document->len && text[end] == ',') {
+        for (end++; end < document->len && document_is_space(text[end]);)
+            end++;
+        out->end = end;
+        return true;
     }
-    line.end += line.end < len;
-    return line;
+    while (start > 0 && document_is_space(text[start - 1]))
+        start--;
+    if (start > 0 && text[start - 1] == ',')
+        out->start = start - 1;
+    return true;
 }
 
-/* The line of that number, from 1. */
-static struct line line_of(const char *text, size_t len, uint32_t number)
-{
-    struct line line = line_at(text, len, 0);
-    for (uint32_t i = 1; i < number && line.end < len; i++)
-        line = line_at(text, len, line.end);
-    return line;
-}
+/* ---- finding --------------------------------------------------------------------------------- */
 
-/* Where the item ends that begins with the dash of `item`. */
-static size_t end_of(const char *text, size_t len, const struct line *item)
+static uint32_t find_rule(const struct yaml_reader *reader, const struct policy_text *name)
 {
-    size_t end = item->end;
-    for (size_t at = item->end; at < len;) {
-        const struct line line = line_at(text, len, at);
-        const bool empty = line.first == 0 || line.first == '#';
-        if (!empty && line.indent <= item->indent)
-            break;
-        at = line.end;
-        if (!empty || (line.first == '#' && line.indent > item->indent))
-            end = at; /* comments at its own depth belong to what follows */
+    const uint32_t list = document_value(reader, reader->root, "rules");
+    uint32_t rule = list == YAML_READER_NONE ? list : yaml_reader_at(reader, list)->first;
+    for (; rule != YAML_READER_NONE; rule = yaml_reader_at(reader, rule)->next) {
+        const struct yaml_reader_node *found =
+            yaml_reader_at(reader, document_value(reader, rule, "name"));
+        if (found->len == name->len && memcmp(found->text, name->data, name->len) == 0)
+            return rule;
     }
-    return end;
+    return YAML_READER_NONE; /* of the older form, where rules have no names in the file */
 }
 
-/* Whether `out` has the same rules but that one (I1). */
+/* Where a rule stands. */
+struct place {
+    uint32_t line;   /* from 1 */
+    uint32_t column; /* from 1; 0: not known */
+    bool only;       /* there is no other in the list */
+};
+
+/* Of a rule of a document that compiles. */
+static int find_place(const char *text, size_t len, const struct policy_text *name,
+                      const struct allocator *allocator, struct place *out)
+{
+    struct yaml_reader_error ignored;
+    struct yaml_reader reader;
+    const int result = yaml_reader_init(&reader, text, len, allocator, &ignored);
+    if (result != 0)
+        return result;
+    const uint32_t rule = find_rule(&reader, name);
+    if (rule != YAML_READER_NONE) {
+        out->line = yaml_reader_at(&reader, rule)->line;
+        out->column = yaml_reader_at(&reader, rule)->column;
+        out->only =
+            yaml_reader_at(&reader, document_value(&reader, reader.root, "rules"))->len == 1;
+    }
+    yaml_reader_fini(&reader);
+    return 0;
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+/* Whether `out` has the same rules but one (I1). */
 static bool is_right(const char *out, size_t len, const struct policy *before,
                      const struct policy_text *name, const struct policy_zones *zones,
                      const struct allocator *allocator)
 {
     struct policy *after;
     struct policy_error error;
+    struct policy_diff diff = {.rules = {NULL, NULL, NULL}};
     if (policy_compile_zoned(out, len, allocator, zones, &after, &error) != 0)
         return false;
-    struct policy_diff diff = {.counts = {0}};
     const bool right = policy_compare(before, after, allocator, 0, &diff) == 0 &&
-                       diff.counts[POLICY_ADDED] == 0 && diff.counts[POLICY_CHANGED] == 0 &&
-                       diff.counts[POLICY_REMOVED] == 1 &&
+                       diff.counts[POLICY_REMOVED] == 1 && diff.counts[POLICY_ADDED] == 0 &&
+                       diff.counts[POLICY_CHANGED] == 0 &&
                        policy_rule_find(after, name->data, name->len) == NULL &&
                        policy_unmatched_deny(after) == policy_unmatched_deny(before);
     policy_free(&after);
     return right;
 }
 
-/* Copies the document without the rule; `last`: with an empty list in its place. */
-static int cut(const char *text, size_t len, const struct policy_rule *rule, bool last, char *out,
-               size_t capacity, size_t *out_len)
+static int cut(const struct document *from, const struct place *where, char *out, size_t capacity,
+               size_t *out_len)
 {
     static const char none[] = "  []\n";
-    const struct line item = line_of(text, len, rule->line);
-    if (item.first != '-')
+    const struct document_line line = document_line(from, where->line);
+    const size_t place = document_place(from, &line, where->column);
+    const bool block = line.first == '-';
+    struct span item = {line.start, 0};
+    if (block)
+        item.end = document_block_end(from, &line);
+    else if (where->column == 0 || place == from->len || from->text[place] != '{' ||
+             !flow_item(from, place, &item))
         return TG_EUNSUPPORTED;
-    const size_t end = end_of(text, len, &item);
-    if (len + sizeof none > capacity)
+    if (from->len + sizeof none > capacity)
         return TG_ETOOBIG;
-    memcpy(out, text, item.start);
+    memcpy(out, from->text, item.start);
     *out_len = item.start;
-    if (last) {
+    if (block && where->only) {
         memcpy(out + *out_len, none, sizeof none - 1);
         *out_len += sizeof none - 1;
     }
-    memcpy(out + *out_len, text + end, len - end);
-    *out_len += len - end;
+    memcpy(out + *out_len, from->text + item.end, from->len - item.end);
+    *out_len += from->len - item.end;
     return 0;
 }
 
 int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
                        const struct policy_zones *zones, const struct allocator *allocator,
-                       char *out, size_t capacity, size_t *out_len)
+                       char *out, size_t capacity, size_t *out_len, uint32_t *line)
 {
     struct policy *policy;
     struct policy_error error;
+    const struct document from = {text, len};
+    struct place where = {.line = 0};
     *out_len = 0;
+    *line = 0;
     int result = policy_compile_zoned(text, len, allocator, zones, &policy, &error);
     if (result != 0)
         return result;
     const struct policy_rule *rule = policy_rule_find(policy, name->data, name->len);
-    result = rule == NULL ? TG_ENOTFOUND : TG_EUNSUPPORTED;
-    for (uint32_t last = 0; last < 2 && result == TG_EUNSUPPORTED; last++) { /* I1 */
-        result = cut(text, len, rule, last != 0, out, capacity, out_len);
-        if (result == 0 && !is_right(out, *out_len, policy, name, zones, allocator))
-            result = TG_EUNSUPPORTED;
+    if (rule == NULL) {
+        result = TG_ENOTFOUND;
+    } else {
+        where.line = rule->line;
+        result = find_place(text, len, name, allocator, &where);
+        *line = where.line;
     }
+    if (result == 0)
+        result = cut(&from, &where, out, capacity, out_len);
+    if (result == 0 && !is_right(out, *out_len, policy, name, zones, allocator))
+        result = TG_EUNSUPPORTED;
     policy_free(&policy);
     return result;
 }

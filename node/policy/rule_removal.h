@@ -7,12 +7,12 @@
 
 #include "node/policy/policy.h"
 
-/* Writes the document without the rule `name` into `out`, and its length into `out_len`. 0,
- * TG_ENOTFOUND (there is no such rule), TG_EINVALID (the document does not compile), TG_ETOOBIG, or
- * TG_EUNSUPPORTED: it is not written as a list in block style, a rule an item, or another rule
- * would not be the same without it. */
+/* Writes the document without the rule `name` into `out`, and its length into `out_len`; `line` is
+ * where the rule stands. 0, TG_ENOTFOUND (there is no such rule), TG_EINVALID (the document does
+ * not compile), TG_ETOOBIG, or TG_EUNSUPPORTED: it cannot be taken out as it is written, because
+ * another rule uses what it names (&x), or it is of the older form. */
 MUST_USE int policy_remove_rule(const char *text, size_t len, const struct policy_text *name,
                                 const struct policy_zones *zones, const struct allocator *allocator,
-                                char *out, size_t capacity, size_t *out_len);
+                                char *out, size_t capacity, size_t *out_len, uint32_t *line);
 
 #endif

@@ -24,12 +24,14 @@ static const char document[] = "# all of it\n"
                                "    limits: [{rate: 6/h}]\n"
                                "  - {name: c, key: [user], limits: [{rate: 7/h}]}\n";
 
+static uint32_t line; /* of the rule that was to go last */
+
 static int remove_rule(const char *text, const char *name, char *out, size_t capacity)
 {
     size_t len;
     const struct policy_text wanted = {name, strlen(name)};
     const int result = policy_remove_rule(text, strlen(text), &wanted, NULL, alloc_heap(), out,
-                                          capacity - 1, &len);
+                                          capacity - 1, &len, &line);
     if (result == 0)
         out[len] = '\0';
     return result;
@@ -93,18 +95,54 @@ static void a_cut_that_would_change_another_rule_is_refused(void **state)
     assert_int_equal(remove_rule(anchors, "c", out, sizeof out), 0);
 }
 
-/* What is not a list in block style, or does not compile, is refused and not guessed at. */
-static void what_is_written_otherwise_is_left_alone(void **state)
+/* In flow style, as in JSON, the braces of the rule go with one comma, and nothing else. */
+static void in_flow_style_the_braces_go_with_a_comma(void **state)
 {
     (void)state;
     char out[1024];
-    static const char flow[] = "{rules: [{name: a, key: [u], limits: [{rate: 1/s}]}, {name: b, "
-                               "key: [u], limits: [{rate: 1/s}]}]}";
+    static const char flow[] =
+        "unmatched: deny\nrules: [{name: a, key: [u], limits: [{rate: 1/s}]},\n"
+        "  {name: \"b}\", key: [u], match: {api: '/x,]it''s{', path: it's/*}, limits: [{rate: "
+        "2/s}]}, # it's {the last\n"
+        "  {name: c, key: [u], limits: [{rate: 3/s}]}\n]\n";
+    static const char json[] = "{\"rules\": [{\"name\": \"\xc3\xa4 \\\"\", \"key\": [\"u\"], "
+                               "\"limits\": [{\"rate\": \"1/s\"}]},{\"name\":\"b\", "
+                               "\"key\":[\"u\"], \"limits\": [{\"rate\":\"1/s\"}]}]}";
+    assert_int_equal(remove_rule(flow, "a", out, sizeof out), 0);
+    assert_int_equal(line, 2);
+    assert_ptr_equal(strstr(out, "unmatched: deny\nrules: [{name: \"b}\""), out);
+    assert_int_equal(remove_rule(flow, "b}", out, sizeof out), 0);
+    assert_non_null(strstr(out, "{rate: 1/s}]},\n  # it's {the last\n  {name: c"));
+    assert_int_equal(remove_rule(flow, "c", out, sizeof out), 0);
+    assert_non_null(strstr(out, "limits: [{rate: 2/s}]}, # it's"));
+    assert_int_equal(remove_rule(json, "b", out, sizeof out), 0);
+    assert_non_null(strstr(out, "\"1/s\"}]}]}"));
+    assert_int_equal(remove_rule(json, "\xc3\xa4 \"", out, sizeof out), 0);
+    assert_ptr_equal(strstr(out, "{\"rules\": [{\"name\":\"b\""), out);
+    assert_int_equal(
+        remove_rule("rules: [ {name: a, key: [u], limits: [{rate: 1/s}]} ]", "a", out, sizeof out),
+        0);
+    assert_string_equal(out, "rules: [  ]");
+}
+
+/* What cannot be taken out, or does not compile, is refused and not guessed at; the line is told.
+ */
+static void what_cannot_be_taken_out_is_left_alone(void **state)
+{
+    (void)state;
+    char out[1024];
     static const char joined[] = "rules:\n  - {name: a, key: [u], limits: [&l {rate: 1/s}]}\n"
                                  "  - {name: b, key: [u], limits: [*l]}\n";
-    assert_int_equal(remove_rule(flow, "a", out, sizeof out), TG_EUNSUPPORTED);
+    static const char shared[] = "rules: [{name: a, key: [u], limits: [&l {rate: 1/s}]},\n"
+                                 "  {name: b, key: [u], limits: [*l]}]\n";
+    static const char older[] = "{\"api\": {\"/v1\": [{\"caller\": \"phone\", "
+                                "\"request-count\": 2, \"time\": 6}]}}";
     assert_int_equal(remove_rule(joined, "a", out, sizeof out), TG_EUNSUPPORTED); /* b needs a */
+    assert_int_equal(line, 2);
     assert_int_equal(remove_rule(joined, "b", out, sizeof out), 0);
+    assert_int_equal(remove_rule(shared, "a", out, sizeof out), TG_EUNSUPPORTED);
+    assert_int_equal(remove_rule(shared, "b", out, sizeof out), 0);
+    assert_int_equal(remove_rule(older, "/v1:phone", out, sizeof out), TG_EUNSUPPORTED);
     assert_int_equal(remove_rule(document, "d", out, sizeof out), TG_ENOTFOUND);
     assert_int_equal(remove_rule("rules: 1", "a", out, sizeof out), TG_EINVALID);
     assert_int_equal(remove_rule(document, "a", out, 64), TG_ETOOBIG);
@@ -117,7 +155,8 @@ int main(void)
         cmocka_unit_test(without_the_last_rule_the_list_is_empty),
         cmocka_unit_test(beside_tiers_the_list_may_become_empty),
         cmocka_unit_test(a_cut_that_would_change_another_rule_is_refused),
-        cmocka_unit_test(what_is_written_otherwise_is_left_alone),
+        cmocka_unit_test(in_flow_style_the_braces_go_with_a_comma),
+        cmocka_unit_test(what_cannot_be_taken_out_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
