@@ -62,6 +62,7 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_APIKEY_REVOKE] = "apikey revoke",
     [CLI_APIKEY_DELETE] = "apikey delete",
     [CLI_POOLS_LIST] = "pools list",
+    [CLI_POOLS_SET] = "pools set",
     [CLI_POOLS_REPORT] = "pools report",
     [CLI_DRAIN] = "drain",
     [CLI_LEAVE] = "leave",
@@ -80,7 +81,8 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
 #define COSTED   (ASKING & ~BIT(CLI_RESET))
 #define WATCHED  (BIT(CLI_STATUS) | BIT(CLI_MEMBERS) | BIT(CLI_RING))
 #define CHANGING (BIT(CLI_DRAIN) | BIT(CLI_LEAVE) | BIT(CLI_REMOVE))
-#define APPLYING (BIT(CLI_RULES_APPLY) | BIT(CLI_RULES_DELETE) | BIT(CLI_RULES_ROLLBACK))
+#define APPLYING                                                                                   \
+    (BIT(CLI_RULES_APPLY) | BIT(CLI_RULES_DELETE) | BIT(CLI_RULES_ROLLBACK) | BIT(CLI_POOLS_SET))
 #define BLOCKING (BIT(CLI_BLOCK) | BIT(CLI_UNBLOCK))
 #define KEYING                                                                                     \
     (BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE)) /* keys change */
@@ -109,6 +111,8 @@ enum flag {
     FLAG_EXPLAIN,
     FLAG_RULES,
     FLAG_LOAD,
+    FLAG_LOAD_MAX,
+    FLAG_RESERVE,
     FLAG_FORCE,
     FLAG_NO_WAIT,
     FLAG_FORMAT,
@@ -149,7 +153,7 @@ static const struct {
     [FLAG_WATCH] = {"watch", 0, false, WATCHED},
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
-    [FLAG_RATE] = {"rate", 0, true, KEYED},
+    [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
     [FLAG_BURST] = {"burst", 0, true, KEYED},
     [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
     [FLAG_COST] = {"cost", 0, true, COSTED},
@@ -159,6 +163,8 @@ static const struct {
     [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
     [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN) | BIT(CLI_REPLAY)},
     [FLAG_LOAD] = {"load", 0, true, BIT(CLI_POOLS_REPORT)},
+    [FLAG_LOAD_MAX] = {"load-max", 0, true, BIT(CLI_POOLS_SET)},
+    [FLAG_RESERVE] = {"reserve", 0, true, BIT(CLI_POOLS_SET)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE) | BIT(CLI_APIKEY_DELETE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
     [FLAG_FORMAT] = {"format", 0, true, BIT(CLI_REPLAY)},
@@ -323,7 +329,7 @@ static const struct {
 } groups[] = {
     {"rules", CLI_RULES_LIST,
      "list, show, validate, explain, diff, apply, delete, history or rollback"},
-    {"pools", CLI_POOLS_LIST, "list or report"},
+    {"pools", CLI_POOLS_LIST, "list, set or report"},
     {"apikey", CLI_APIKEY_CREATE, "create, list, show, revoke or delete"},
 };
 
@@ -702,25 +708,76 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
     return CLI_EXIT_OK;
 }
 
-/* The NAME and the --load of `pools report`. */
-static int take_pool(struct cli_arguments *out, const struct raw *raw, const char *const *words,
-                     size_t count)
+/* The NAME of a pool. */
+static int take_pool_name(const struct cli_arguments *out, const struct raw *raw,
+                          const char *const *words, size_t count)
 {
-    const char *load = raw->values[FLAG_LOAD];
-    char *end = NULL;
     if (count == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "'pools report' needs a NAME, that of a pool");
-    if (load == NULL)
-        return refuse(raw, CLI_EXIT_USAGE, "'pools report' needs --load, a number from 0 to 1");
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a NAME, that of a pool",
+                      command_names[out->command]);
     if (words[0][0] == '\0' || strlen(words[0]) >= CLI_POOL_LEN)
         return refuse(raw, CLI_EXIT_INVALID,
                       "the pool '%.64s' has %zu bytes; expected a name of 1 to %d", words[0],
                       strlen(words[0]), CLI_POOL_LEN - 1);
+    return CLI_EXIT_OK;
+}
+
+/* The NAME and the --load of `pools report`. */
+static int take_pool_load(struct cli_arguments *out, const struct raw *raw,
+                          const char *const *words, size_t count)
+{
+    const char *load = raw->values[FLAG_LOAD];
+    char *end = NULL;
+    const int status = take_pool_name(out, raw, words, count);
+    if (status != CLI_EXIT_OK)
+        return status;
+    if (load == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "'pools report' needs --load, a number from 0 to 1");
     out->pool = words[0];
     out->load = strtod(load, &end);
     if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) || out->load > 1)
         return refuse(raw, CLI_EXIT_INVALID, "--load is '%.64s'; expected a number from 0 to 1",
                       load);
+    return CLI_EXIT_OK;
+}
+
+/* "5%" or "5". */
+static bool parse_percent(const char *text, uint32_t *out)
+{
+    const size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 3 || (text[digits] != '\0' && strcmp(text + digits, "%") != 0))
+        return false;
+    *out = (uint32_t)strtoul(text, NULL, 10);
+    return *out <= 100;
+}
+
+/* The NAME of `pools set`, and what of the pool is to be changed. */
+static int take_pool_edit(struct cli_arguments *out, const struct raw *raw,
+                          const char *const *words, size_t count)
+{
+    struct pool_edit *edit = &out->pool_edit;
+    const char *rate = raw->values[FLAG_RATE];
+    const char *load_max = raw->values[FLAG_LOAD_MAX];
+    const char *reserve = raw->values[FLAG_RESERVE];
+    char error[QUANTITY_ERROR_LEN];
+    *edit = (struct pool_edit){.load_max_ppm = POOL_EDIT_KEPT, .reserve_percent = POOL_EDIT_KEPT};
+    const int status = take_pool_name(out, raw, words, count);
+    if (status != CLI_EXIT_OK)
+        return status;
+    edit->name = words[0];
+    if (rate == NULL && load_max == NULL && reserve == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "'pools set' needs --rate, --load-max or --reserve");
+    if (rate != NULL && quantity_parse_rate(rate, &edit->rate, error) != 0)
+        return refuse(raw, CLI_EXIT_INVALID, "--%s", error);
+    if (load_max != NULL &&
+        (policy_parse_load(load_max, strlen(load_max), &edit->load_max_ppm) != 0 ||
+         edit->load_max_ppm == 0))
+        return refuse(raw, CLI_EXIT_INVALID,
+                      "--load-max is '%.64s'; expected a number above 0 and at most 1, such as 0.8",
+                      load_max);
+    if (reserve != NULL && !parse_percent(reserve, &edit->reserve_percent))
+        return refuse(raw, CLI_EXIT_INVALID, "--reserve is '%.64s'; expected 0%% to 100%%",
+                      reserve);
     return CLI_EXIT_OK;
 }
 
@@ -752,8 +809,9 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     } else if (out->command >= CLI_APIKEY_CREATE && out->command <= CLI_APIKEY_DELETE) {
         status = take_api_key(out, raw, words, count);
         wanted = (NAMING_KEYS & BIT(out->command)) != 0;
-    } else if (out->command == CLI_POOLS_REPORT) {
-        status = take_pool(out, raw, words, count);
+    } else if (out->command == CLI_POOLS_REPORT || out->command == CLI_POOLS_SET) {
+        status = out->command == CLI_POOLS_SET ? take_pool_edit(out, raw, words, count)
+                                               : take_pool_load(out, raw, words, count);
         wanted = 1;
     }
     if (status != CLI_EXIT_OK)

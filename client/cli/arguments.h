@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "client/cli/replay_arguments.h"
 #include "client/include/tidegate.h"
+#include "node/policy/pool_edit.h"
 
 enum cli_exit {
     CLI_EXIT_OK = 0,
@@ -60,6 +61,7 @@ enum cli_command {
     CLI_APIKEY_REVOKE,
     CLI_APIKEY_DELETE,
     CLI_POOLS_LIST,
+    CLI_POOLS_SET,
     CLI_POOLS_REPORT,
     CLI_DRAIN,
     CLI_LEAVE,
@@ -90,10 +92,11 @@ struct cli_arguments {
     uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW */
     uint64_t repeat;
     bool explain;
-    const char *file;   /* of rules; NULL: not given */
-    const char *member; /* of CLI_REMOVE: a name or an id */
-    const char *pool;   /* of CLI_POOLS_REPORT */
-    double load;        /* 0 .. 1 */
+    const char *file;           /* of rules; NULL: not given */
+    const char *member;         /* of CLI_REMOVE: a name or an id */
+    const char *pool;           /* of CLI_POOLS_REPORT */
+    struct pool_edit pool_edit; /* of CLI_POOLS_SET */
+    double load;                /* 0 .. 1 */
     bool force;
     bool no_wait;
     struct cli_replay replay;

@@ -160,7 +160,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "FILE:LINE:COLUMN. If somebody else has changed the rules since the difference was\n"
          "shown, nothing is changed, and it says so (exit status 3). The author is user@host\n"
          "or --author; --note says why. Every reachable node has it within two seconds. A file\n"
-         "has at most 1,032,192 bytes.\n",
+         "has at most 1,036,288 bytes.\n",
          "  tidegate rules apply rules.yaml\n"
          "  tidegate rules apply rules.yaml --yes --note more-for-partners\n"},
     [CLI_RULES_DELETE] = {"NAME [--dry-run] [--yes] [--note TEXT] [--author NAME]",
@@ -234,6 +234,18 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "heard of lately shows zeros. LOAD is what was reported, - when nothing was.\n",
          "  tidegate pools list\n"
          "  tidegate pools list -o json\n"},
+    [CLI_POOLS_SET] =
+        {"NAME [--rate RATE] [--load-max X] [--reserve P%] [--dry-run] [--yes]",
+         "change a pool, or make one: an edit of the rules document",
+         "  --rate RATE          of the whole cluster, such as 10000/s; a new pool needs it\n"
+         "  --load-max X         borrowing stops at this reported load, above 0 to 1\n"
+         "  --reserve P%         of the rate, for class critical alone; 0% takes it away\n"
+         "  --note TEXT          kept with the version\n"
+         "  --author NAME        who changes it; default: you, on this host\n"
+         "What is not given stays as it is, and so does the rest of the document. Shown and\n"
+         "asked for as by `rules apply`. To remove a pool, take it out of the document.\n",
+         "  tidegate pools set api --rate 10000/s --reserve 5%\n"
+         "  tidegate pools set api --load-max 0.8 --dry-run\n"},
     [CLI_POOLS_REPORT] =
         {"NAME --load X", "tell how loaded what a pool protects is",
          "  --load X             from 0, idle, to 1\n"

@@ -67,7 +67,7 @@ static int run_command(struct cli *cli)
         return cli_pools(cli);
     if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)
         return cli_judge(cli);
-    if (command >= CLI_RULES_SHOW && command <= CLI_RULES_ROLLBACK)
+    if ((command >= CLI_RULES_SHOW && command <= CLI_RULES_ROLLBACK) || command == CLI_POOLS_SET)
         return cli_rules(cli);
     if (command == CLI_BLOCK || command == CLI_UNBLOCK || command == CLI_BLOCKS)
         return cli_block(cli);

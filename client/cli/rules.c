@@ -1,9 +1,10 @@
-/* rules.c - rules show, diff, apply, delete, history, rollback: the cluster's rules, and their
- * change.
+/* rules.c - rules show, diff, apply, delete, history, rollback, and pools set: the cluster's rules,
+ * and their change.
  *
  *   apply FILE --------- text --+
  *   delete NAME    text without-+--> diff shown --> asked --> edit, by an id --> asked until it is
  *   rollback VERSION  old text -+    (--dry-run)    (--yes)                      decided
+ *   pools set NAME  text with --+
  *
  * A change is based on the version that was shown: if somebody else has changed the rules since, it
  * is refused, and nothing is lost. Asked again with its id an edit is not made again, so a question
@@ -19,6 +20,8 @@
 #include "client/cli/diff.h"
 #include "client/cli/edit.h"
 #include "client/cli/rules_file.h"
+#include "node/policy/pool_edit.h"
+#include "node/zones/zones.h"
 
 enum { ROOM_BESIDE = 2048 };
 
@@ -129,6 +132,50 @@ static int read_document(const char *path, struct document *document)
     return CLI_EXIT_OK;
 }
 
+/* Says why the pool was not written into the document. Returns an exit status. */
+static int refuse_pool(struct cli *cli, int code)
+{
+    const char *name = cli->arguments->pool_edit.name;
+    switch (code) {
+    case TG_ENOTFOUND:
+        return cli_fail(cli, code, "there is no such pool yet; expected --rate for a new one");
+    case TG_ETOOBIG:
+        cli_rules_too_large("the document with this pool");
+        return CLI_EXIT_INVALID;
+    case TG_EUNSUPPORTED:
+        cli_complain("the pool '%.64s' cannot be written into the document as it is; write it "
+                     "yourself (`tidegate rules show`) and apply that (`tidegate rules apply`)",
+                     name);
+        return CLI_EXIT_INVALID;
+    default:
+        cli_complain("the rules in force are not understood by this release of tidegate: %s",
+                     tg_strerror(code));
+        return CLI_EXIT_INVALID;
+    }
+}
+
+/* The newest document with the pool as the command says. Returns an exit status. */
+static int get_document_with_pool(struct cli *cli, struct document *document)
+{
+    static const char empty[] = "rules: []\n";
+    const struct pool_edit *edit = &cli->arguments->pool_edit;
+    struct cli_answer answer;
+    size_t len = sizeof empty - 1;
+    document->path = "rules";
+    (void)snprintf(document->note, sizeof document->note, "pool %.40s", edit->name);
+    const int code = ask_document(cli, 0, &answer);
+    if (code != 0 && code != TG_ENOTFOUND) {
+        const int status = cli_answer_fail(cli, code, &answer);
+        cli_answer_fini(&answer);
+        return status;
+    }
+    const char *text = code == 0 ? text_of(&answer, &len) : empty;
+    const int result = policy_set_pool(text, len, edit, zones_system(), alloc_heap(),
+                                       document->text, POLICY_DOCUMENT_LEN_MAX, &document->len);
+    cli_answer_fini(&answer);
+    return result == 0 ? CLI_EXIT_OK : refuse_pool(cli, result);
+}
+
 /* Gets the document that the command is about. Returns an exit status. */
 static int get_document(struct cli *cli, struct document *document)
 {
@@ -136,6 +183,8 @@ static int get_document(struct cli *cli, struct document *document)
     struct cli_answer answer;
     if (arguments->file != NULL)
         return read_document(arguments->file, document);
+    if (arguments->command == CLI_POOLS_SET)
+        return get_document_with_pool(cli, document);
     const bool deletes = arguments->command == CLI_RULES_DELETE;
     document->path = "rules";
     if (deletes)

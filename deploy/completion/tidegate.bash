@@ -13,6 +13,7 @@ _tidegate_flags() {
     release | renew) echo "$common $target --lease" ;;
     "rules explain") echo "$common --rules" ;;
     "pools report") echo "$common --load" ;;
+    "pools set") echo "$common --rate --load-max --reserve --dry-run --yes --note --author" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait" ;;
     members | ring) echo "$common --watch" ;;
@@ -45,7 +46,7 @@ _tidegate() {
         case "$word" in
         -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-            --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
+            --load | --load-max | --reserve | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
             ((i++))
             ;;
         -*) ;;
@@ -104,7 +105,7 @@ _tidegate() {
     elif [ "$command" = rules ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help rules" ]; then
         mapfile -t COMPREPLY < <(compgen -W "list show validate explain diff apply delete history rollback" -- "$current")
     elif [ "$command" = pools ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help pools" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "list report" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "list set report" -- "$current")
     elif [ "$command" = apikey ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help apikey" ]; then
         mapfile -t COMPREPLY < <(compgen -W "create list show revoke delete" -- "$current")
     elif [[ "$command $subcommand" == "rules "@(validate|diff|apply) || "$command" = replay ]]; then

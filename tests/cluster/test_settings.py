@@ -317,6 +317,30 @@ def test_a_kill_of_all_keeps_it_and_sighup_applies_the_file(settled, tmp_path):
     assert settled[1].admin("rules.show")["text"] == (settled.folder / "rules.yaml").read_text()
 
 
+# A pool is set in the document, of which all else stays as it is written; what is not given stays, too.
+def test_a_pool_is_set_in_the_document(settled, tmp_path):
+    def pools(node):
+        return {pool["name"]: (pool["rate"], pool["load_max"], pool["reserve_percent"]) for pool in node.admin("pools.list")}
+
+    path = tmp_path / "pooled.yaml"
+    path.write_text(text(pay=45))
+    assert tidegate(settled[0], "rules", "apply", str(path), "--yes").code == 0
+    before = tidegate(settled[0], "rules", "show").output
+    missing = tidegate(settled[0], "pools", "set", "spare", "--reserve", "5%", "--yes")
+    assert missing.code == 3 and "expected --rate for a new one" in missing.error, missing
+    dry = tidegate(settled[1], "pools", "set", "spare", "--rate", "100/s", "--dry-run")
+    assert dry.code == 0 and "+  spare: {rate: 100/s}" in dry.output, dry
+    assert tidegate(settled[0], "rules", "show").output == before
+    assert tidegate(settled[1], "pools", "set", "spare", "--rate", "100/s", "--reserve", "5%", "--yes").code == 0
+    wait_for(lambda: all(pools(node).get("spare") == ("100/s", 1.0, 5) for node in settled), 2, "all know the pool")
+    done = tidegate(settled[2], "pools", "set", "spare", "--load-max", "0.8", "--yes", "-o", "json")
+    assert done.code == 0, done
+    wait_for(lambda: all(pools(node).get("spare") == ("100/s", 0.8, 5) for node in settled), 2, "all know the change")
+    after = tidegate(settled[0], "rules", "show").output
+    assert after == "pools:\n  spare: {rate: 100/s, load_max: 0.8, reserve: 5%}\n" + before
+    assert tidegate(settled[0], "rules", "history", "-o", "json").rows[0][0]["note"] == "pool spare"
+
+
 MANY = 10_000
 
 

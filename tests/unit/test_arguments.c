@@ -143,6 +143,7 @@ static void every_command_is_known(void **state)
         {"rules explain a=b", CLI_RULES_EXPLAIN},
         {"--rules x.yaml rules explain a=b", CLI_RULES_EXPLAIN},
         {"pools list", CLI_POOLS_LIST},
+        {"pools set api --rate 10000/s", CLI_POOLS_SET},
         {"pools report api --load 0.9", CLI_POOLS_REPORT},
         {"drain", CLI_DRAIN},
         {"leave --no-wait", CLI_LEAVE},
@@ -158,6 +159,13 @@ static void every_command_is_known(void **state)
         accepts(&out, known[i].line);
         assert_int_equal(out.command, known[i].command);
     }
+}
+
+/* What a command is about, and how it is to be done, is read from where it stands. */
+static void operands_and_flags_are_read(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
     accepts(&out, "status --wait healthy --timeout 1m");
     assert_true(out.wait_healthy);
     assert_int_equal(out.timeout_ms, 60000);
@@ -169,6 +177,12 @@ static void every_command_is_known(void **state)
     accepts(&out, "pools --load 0.25 report api");
     assert_string_equal(out.pool, "api");
     assert_true(out.load > 0.249 && out.load < 0.251);
+    accepts(&out, "pools set api --rate 10000/s --reserve 5%");
+    assert_string_equal(out.pool_edit.name, "api");
+    assert_true(out.pool_edit.rate.count == 10000 && out.pool_edit.reserve_percent == 5);
+    assert_true(out.pool_edit.load_max_ppm == POOL_EDIT_KEPT);
+    accepts(&out, "pools set api --load-max 0.8 --yes");
+    assert_true(out.pool_edit.rate.count == 0 && out.pool_edit.load_max_ppm == 800000 && out.yes);
     accepts(&out, "pools report api --load 1");
     assert_true(out.load > 0.999);
     accepts(&out, "peek a=b --explain");
@@ -252,8 +266,11 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"members extra", "unexpected 'extra'"},
         {"rules validate", "needs a FILE"},
         {"rules validate a b", "unexpected 'b'"},
-        {"pools", "'pools' needs list or report"},
-        {"pools set", "'pools set'; expected list or report"},
+        {"pools", "'pools' needs list, set or report"},
+        {"pools add", "'pools add'; expected list, set or report"},
+        {"pools set", "'pools set' needs a NAME"},
+        {"pools set api", "needs --rate, --load-max or --reserve"},
+        {"pools set api --load 1", "does not take --load"},
         {"pools report", "needs a NAME"},
         {"pools report --load 0.5", "needs a NAME"},
         {"pools report api", "needs --load"},
@@ -280,6 +297,11 @@ static void a_wrong_value_is_invalid_input(void **state)
     } wrong[] = {
         {"pools report api --load 1.5", "--load is '1.5'; expected a number from 0 to 1"},
         {"pools report api --load high", "--load is 'high'"},
+        {"pools set api --rate ten", "--rate"},
+        {"pools set api --load-max 0", "--load-max is '0'; expected a number above 0"},
+        {"pools set api --load-max 1.1", "--load-max is '1.1'"},
+        {"pools set api --reserve 101%", "--reserve is '101%'; expected 0% to 100%"},
+        {"pools set api --reserve some", "--reserve is 'some'"},
         {"pools report api --load -1", "--load is '-1'"},
         {"pools report api --load 1e-3", "--load is '1e-3'"},
         {"check --key a --rate 5/60q", "--rate"},
@@ -433,6 +455,7 @@ int main(void)
         cmocka_unit_test(flags_may_stand_anywhere_and_in_any_form),
         cmocka_unit_test(two_dashes_end_the_flags),
         cmocka_unit_test(every_command_is_known),
+        cmocka_unit_test(operands_and_flags_are_read),
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
         cmocka_unit_test(a_wrong_value_is_invalid_input),
