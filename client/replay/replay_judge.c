@@ -305,7 +305,7 @@ int replay_judge(struct replay *replay, const struct replay_record *record, int6
         replay->clock_ns = time_ns; /* R3 */
     fit_axis(replay);
     bool allowed = record->allowed;
-    if (record->action == POLICY_LIMITS && record->part_count > 0)
+    if (record->part_count > 0)
         allowed = decide_limits(replay, record, &verdicts) && record->allowed;
     for (uint8_t i = 0; replay->options.suggest && i < record->part_count; i++) {
         const struct caller *caller = callers_at(&replay->callers, record->parts[i]);

@@ -136,8 +136,9 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
 {
     ASSERT(row->parts_left > 0);
     row->parts_left--;
-    if (rule != NULL && rule->shadow && answer->status != ANSWER_DECIDED)
-        return; /* it would have recorded something, and denies nothing */
+    if (rule != NULL && rule->shadow &&
+        (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
+        return; /* it would have recorded something, or has: what denies is known without it */
     if (answer->status != ANSWER_DECIDED) {
         row->failure = answer->status;
         row->rule = rule;
@@ -477,16 +478,30 @@ static void place(struct shard *shard, const struct limit *limits, uint32_t coun
     }
 }
 
+/* Whether the rule has a limit of leases. */
+static bool gives_leases(const struct policy_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->limit_count; i++)
+        if (rule->limits[i].algorithm == ALGORITHM_CONCURRENCY)
+            return true;
+    return false;
+}
+
+/* Parts of a request that is denied because rules on trial alone match it are each for themselves,
+ * and take no leases: nobody would give them back. */
 static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
                           struct resolved *out)
 {
-    out->count = result->part_count;
-    for (uint32_t i = 0; i < result->part_count; i++) {
-        const struct policy_rule *rule = result->parts[i].rule;
+    for (uint32_t k = 0; k < result->part_count; k++) {
+        const struct policy_part *found = &result->parts[k];
+        const struct policy_rule *rule = found->rule;
+        const uint32_t i = out->count;
+        if (!result->allowed && gives_leases(rule))
+            continue;
+        out->count++;
         struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
-        for (uint32_t k = 0; k < rule->key_count; k++)
-            values[k] = (struct identity_value){result->parts[i].values[k].data,
-                                                result->parts[i].values[k].len};
+        for (uint32_t j = 0; j < rule->key_count; j++)
+            values[j] = (struct identity_value){found->values[j].data, found->values[j].len};
         const int error = identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
                                         rule->key_count);
         ASSERT(error == 0); /* policy bounds names and values at least as tightly */
@@ -494,12 +509,12 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         start_forward(shard, item, i, &out->parts[i]);
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
-        if (result->part_count > 1)
+        if (result->part_count > 1 && result->allowed)
             out->parts[i].flags |= FORWARD_SEVERAL;
         place(shard, rule->limits, rule->limit_count, &out->parts[i]);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
-        for (uint32_t k = 0; rule->shadow && k < rule->limit_count; k++)
-            out->parts[i].limits[k].pool = 0; /* on trial: it takes nothing of what others share */
+        for (uint32_t j = 0; rule->shadow && j < rule->limit_count; j++)
+            out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
     }
@@ -556,6 +571,7 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
         break;
     case POLICY_UNMATCHED:
         fix_row(row, OUTCOME_NO_RULE, result.allowed, NULL);
+        resolve_rules(shard, item, &result, out); /* those on trial */
         break;
     case POLICY_ALLOW:
         fix_row(row, OUTCOME_ALLOW, true, result.rule);
@@ -698,6 +714,8 @@ static bool note_lease(struct shard *shard, uint32_t item, const struct resolved
                              operation == OPERATION_HIT);
     if (leases || lease_refusal(operation) == NULL)
         return true;
+    if (row->outcome != OUTCOME_COUNT)
+        return false; /* denied already, and on trial it is not about these rules */
     fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
     row->refusal = lease_refusal(operation);
     return false;

@@ -228,7 +228,8 @@ struct policy_attribute {
 };
 
 enum policy_action {
-    POLICY_UNMATCHED, /* no rule matches: outcome no_rule; `allowed` says which way */
+    POLICY_UNMATCHED, /* no rule matches: outcome no_rule; `allowed` says which way. Not allowed, it
+                         may have parts, all of shadow rules: charged each by itself, on trial */
     POLICY_LIMITS,    /* charge all parts: the request is allowed iff all enforced parts allow */
     POLICY_ALLOW,     /* an allow rule bypasses all limits: outcome allow */
     POLICY_BLOCK,     /* a block rule denies at once: outcome blocked */
@@ -251,7 +252,7 @@ struct policy_result {
     const struct policy_rule *rule;   /* the rule that ended the search, or NULL */
     const struct policy_rule *shadow; /* the first shadow rule that would have blocked, or NULL */
     struct policy_text missing;       /* MISSING: the absent attribute's name */
-    uint32_t part_count;              /* LIMITS: 1.., by priority; else 0 */
+    uint32_t part_count;              /* by priority; LIMITS: 1.., UNMATCHED: 0.., else 0 */
     uint32_t asked;                   /* work done: places of the index looked at, .. */
     uint32_t compared;                /* .. and rules compared with the request */
     struct policy_part parts[POLICY_PARTS_MAX];

@@ -14,7 +14,7 @@
  *     testing every rule in rank order would give.
  * I2  A shadow rule changes nothing for enforced ones: it ends no search, closes no group to them,
  *     gives way when the parts are full, and does not make a request matched under
- *     `unmatched: deny`.
+ *     `unmatched: deny`; it is a part of that all the same, for it is on trial.
  * I3  No more than POLICY_PARTS_MAX parts, and never a silently lost limit: what does not fit
  *     makes the result POLICY_OVERFLOW, unless a block rule decides anyway.
  *
@@ -260,12 +260,10 @@ void policy_search_end(struct policy_search *request)
         out->part_count = 0;
         return;
     }
-    const bool matched = bypass || any_enforced(request);
-    if (!matched && deny)
-        out->part_count = 0;
-    out->allowed = matched || !deny;
+    out->allowed = bypass || !deny || any_enforced(request);
     if (out->part_count > 0) {
-        out->action = POLICY_LIMITS;
+        if (out->allowed)
+            out->action = POLICY_LIMITS;
         fill_parts(request);
     }
 }

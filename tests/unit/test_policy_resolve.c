@@ -285,7 +285,9 @@ static void shadow_rules_change_nothing_for_others(void **state)
     resolve(policy, &result, "u", "y", NULL);
     assert_int_equal(result.action, POLICY_UNMATCHED);
     assert_false(result.allowed);
-    assert_int_equal(result.part_count, 0);
+    assert_int_equal(result.part_count, 1); /* on trial */
+    assert_string_equal(result.parts[0].rule->name.data, "sg");
+    assert_text(&result.parts[0].values[0], "y");
     policy_free(&policy);
 }
 
@@ -568,9 +570,7 @@ static void naive_resolve(const struct policy *policy, const struct request *req
     }
     out->allowed =
         out->action == POLICY_ALLOW || out->enforced > 0 || !policy_unmatched_deny(policy);
-    if (!out->allowed)
-        out->part_count = 0;
-    if (out->part_count > 0)
+    if (out->part_count > 0 && out->allowed)
         out->action = POLICY_LIMITS;
 }
 

@@ -536,6 +536,26 @@ static void calendar_windows_are_those_of_their_zone(void **state)
     policy_free(&policy);
 }
 
+/* Where what no rule matches is denied, a rule on trial says what it would refuse, were it in
+ * force.
+ */
+static void a_rule_on_trial_is_charged_by_what_nothing_else_matches(void **state)
+{
+    (void)state;
+    struct policy *policy = compile("{unmatched: deny, rules: [{name: watch, shadow: true, key: "
+                                    "[ip], limits: [{rate: 2/h}]}]}");
+    struct replay *replay = start(policy);
+    for (int64_t i = 0; i < 5; i++)
+        feed_at(replay, i, "\"ip\": \"192.0.2.1\"");
+    assert_int_equal(replay_finish(replay), 0);
+    assert_int_equal(found(replay, "watch")->requests, 5);
+    assert_int_equal(found(replay, "watch")->denied, 3);
+    assert_int_equal(replay_totals(replay)->outcomes[OUTCOME_NO_RULE], 5);
+    assert_int_equal(replay_totals(replay)->allowed, 0);
+    replay_free(&replay);
+    policy_free(&policy);
+}
+
 /* What a log cannot tell is left out: the other limits of the rule decide, and a rule of nothing
  * else denies nothing. */
 static void limits_on_requests_in_flight_are_left_out(void **state)
@@ -654,6 +674,7 @@ int main(void)
         cmocka_unit_test(too_many_keys_become_estimates),
         cmocka_unit_test(requests_of_a_whole_second_can_be_spread),
         cmocka_unit_test(calendar_windows_are_those_of_their_zone),
+        cmocka_unit_test(a_rule_on_trial_is_charged_by_what_nothing_else_matches),
         cmocka_unit_test(limits_on_requests_in_flight_are_left_out),
         cmocka_unit_test(late_lines_are_counted_and_decided_at_the_clock),
         cmocka_unit_test(unreadable_lines_and_refused_requests_are_counted),

@@ -302,6 +302,33 @@ static void a_shadow_rule_records_and_does_not_deny(void **state)
     assert_true(decision.allowed && decision.outcome == OUTCOME_SHADOW_DENIED);
 }
 
+/* Where what no rule matches is denied, rules on trial are charged as if they were in force, each
+ * for itself, and the request is denied all the same; a lease, which nobody would give back, is not
+ * taken. */
+static void a_shadow_rule_is_charged_by_what_nothing_else_matches(void **state)
+{
+    struct lab *lab = *state;
+    lab_rules(lab,
+              "unmatched: deny\nrules:\n"
+              "- {name: a, key: [user], shadow: true, limits: [{rate: 3/h}]}\n"
+              "- {name: b, key: [user], shadow: true, limits: [{rate: 1/h}]}\n"
+              "- {name: c, key: [user], shadow: true, limits: [{algorithm: concurrency, count: 1}]}"
+              "\n");
+    for (int i = 0; i < 2; i++) {
+        const struct wire_decision decision = ask(lab, 1, ann);
+        assert_true(!decision.allowed && decision.outcome == OUTCOME_NO_RULE);
+        assert_true(lab_text_is(decision.source->rule, "") && decision.source->status == 403);
+        assert_true(decision.limit == 0 && decision.retry_after_ms == -1);
+    }
+    lab_rules(lab, "rules: [{name: a, key: [user], limits: [{rate: 3/h}]}]\n");
+    assert_int_equal(ask(lab, 1, ann).remaining, 0); /* two, and this one */
+    lab_rules(lab, "rules: [{name: b, key: [user], limits: [{rate: 1/h}]}]\n");
+    assert_false(ask(lab, 1, ann).allowed);
+    lab_rules(lab,
+              "rules: [{name: c, key: [user], limits: [{algorithm: concurrency, count: 1}]}]\n");
+    assert_true(ask(lab, 1, ann).allowed);
+}
+
 /* An enforced limit is neither hidden nor softened by a shadow rule beside it. */
 static void a_shadow_rule_beside_an_enforced_one_changes_nothing(void **state)
 {
@@ -640,6 +667,7 @@ int main(void)
         LAB_TEST_ONE(block_and_allow_rules_charge_nothing),
         LAB_TEST_ONE(a_missing_attribute_denies_when_the_rule_says_so),
         LAB_TEST_ONE(a_shadow_rule_records_and_does_not_deny),
+        LAB_TEST_ONE(a_shadow_rule_is_charged_by_what_nothing_else_matches),
         LAB_TEST_ONE(a_shadow_rule_beside_an_enforced_one_changes_nothing),
         LAB_TEST(above_a_soft_limit_a_request_is_allowed_and_told, set_up_two),
         LAB_TEST_ONE(count_denied_charges_denied_requests),
