@@ -21,9 +21,11 @@ enum {
     DECISION_FIELDS = 15, /* and lease_id, where there is one */
     LEASE_LEN = 17,       /* as text */
     EXPLAIN_FIELDS = 8,
-    DECISION_TOKENS = 2 * (DECISION_FIELDS + 2) + 1 + TG_EXPLAIN_MAX * (2 * EXPLAIN_FIELDS + 1),
-    /* names and numbers need less than half of it */
-    EXPLAIN_LEN = 256 + WIRE_RULE_MAX + WIRE_WINDOW_MAX,
+    POOL_FIELDS = 4, /* more of an elastic limit */
+    DECISION_TOKENS =
+        2 * (DECISION_FIELDS + 2) + 1 + TG_EXPLAIN_MAX * (2 * (EXPLAIN_FIELDS + POOL_FIELDS) + 1),
+    /* names and numbers need less than two thirds of it */
+    EXPLAIN_LEN = 320 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX,
     DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
                    TG_EXPLAIN_MAX * EXPLAIN_LEN
 };
@@ -60,12 +62,26 @@ static void format_lease(uint64_t lease_id, char out[LEASE_LEN])
     (void)snprintf(out, LEASE_LEN, "%016llx", (unsigned long long)lease_id);
 }
 
+/* Whether a limit is elastic. */
+static bool is_elastic(const tg_explain_t *row)
+{
+    return row->pool != NULL && row->pool[0] != '\0';
+}
+
+/* A rate in thousandths, as a number of tokens a second. */
+static void put_rate(struct mp_writer *writer, const char *name, uint64_t rate)
+{
+    mp_put_str(writer, name);
+    mp_put_real(writer, (double)rate / 1000);
+}
+
 static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size_t count)
 {
     mp_put_str(writer, "explain");
     mp_put_array(writer, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        mp_put_map(writer, EXPLAIN_FIELDS);
+        const bool elastic = is_elastic(&rows[i]);
+        mp_put_map(writer, EXPLAIN_FIELDS + (elastic ? POOL_FIELDS : 0));
         put_text(writer, "rule", rows[i].rule);
         put_text(writer, "window", rows[i].window);
         put_uint(writer, "limit", rows[i].limit);
@@ -74,6 +90,12 @@ static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size
         put_bool(writer, "allowed", rows[i].allowed != 0);
         put_int(writer, "reset_after_ms", rows[i].reset_after_ms);
         put_int(writer, "retry_after_ms", rows[i].retry_after_ms);
+        if (!elastic)
+            continue;
+        put_text(writer, "pool", rows[i].pool);
+        put_rate(writer, "level", rows[i].level);
+        put_rate(writer, "guaranteed", rows[i].guaranteed);
+        put_rate(writer, "borrowed", rows[i].borrowed);
     }
 }
 
@@ -195,11 +217,34 @@ static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *deci
     }
 }
 
-static const char *const explain_headers[] = {"  RULE",    "WINDOW",  "LIMIT", "USED",
-                                              "REMAINING", "ALLOWED", "RETRY", "RESET"};
+static const char *const explain_headers[] = {"  RULE",    "WINDOW",  "LIMIT",      "USED",
+                                              "REMAINING", "ALLOWED", "RETRY",      "RESET",
+                                              "POOL",      "LEVEL",   "GUARANTEED", "BORROWED"};
 
 enum { EXPLAIN_COLUMNS = sizeof explain_headers / sizeof *explain_headers };
-static_assert((int)EXPLAIN_COLUMNS == (int)EXPLAIN_FIELDS, "every field has its column");
+static_assert((int)EXPLAIN_COLUMNS == EXPLAIN_FIELDS + POOL_FIELDS, "every field has its column");
+
+static void add_rate_cell(struct cli_grid *grid, uint64_t rate)
+{
+    enum { RATE_LEN = 32 };
+    char cell[RATE_LEN];
+    (void)snprintf(cell, sizeof cell, "%.15g", (double)rate / 1000);
+    cli_grid_add(grid, cell);
+}
+
+/* How the pool of the limit is doing; empty cells if it is not elastic. */
+static void add_pool(struct cli_grid *grid, const tg_explain_t *row)
+{
+    add_text_cell(grid, row->pool);
+    if (is_elastic(row)) {
+        add_rate_cell(grid, row->level);
+        add_rate_cell(grid, row->guaranteed);
+        add_rate_cell(grid, row->borrowed);
+        return;
+    }
+    for (uint32_t i = 1; i < POOL_FIELDS; i++)
+        add_text_cell(grid, "");
+}
 
 /* The limits that a request met, indented below its line. */
 static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg_explain_t *rows)
@@ -209,7 +254,10 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
         cli_text_str(&cli->text, "  it met no limit, or the node had no room to gather them\n");
         return;
     }
-    cli_grid_init(&grid, explain_headers, EXPLAIN_COLUMNS, cli->colour);
+    bool elastic = false;
+    for (size_t i = 0; i < decision->explain_count; i++)
+        elastic = elastic || is_elastic(&rows[i]);
+    cli_grid_init(&grid, explain_headers, elastic ? EXPLAIN_COLUMNS : EXPLAIN_FIELDS, cli->colour);
     for (size_t i = 0; i < decision->explain_count; i++) {
         struct cli_text name;
         cli_text_init(&name);
@@ -225,6 +273,8 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
         cli_grid_add(&grid, rows[i].allowed ? "yes" : "no");
         add_span_cell(&grid, rows[i].retry_after_ms);
         add_span_cell(&grid, rows[i].reset_after_ms);
+        if (elastic)
+            add_pool(&grid, &rows[i]);
     }
     cli_grid_write(&grid, &cli->text);
     cli_grid_fini(&grid);

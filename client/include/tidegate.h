@@ -188,6 +188,11 @@ typedef struct tg_explain {
     int allowed;
     int64_t reset_after_ms;
     int64_t retry_after_ms; /* -1 never */
+    const char *pool;    /* of an elastic limit, else ""; how that pool is doing, all 0 if nothing
+                            was heard of it lately, in thousandths of a token a second: */
+    uint64_t level;      /* what a key of weight 1 may borrow, in the rule's class */
+    uint64_t guaranteed; /* what the whole cluster admits inside limits */
+    uint64_t borrowed;   /* and above them */
 } tg_explain_t;
 
 /* Either attributes, which the cluster's rules turn into limits, or `key` and an inline limit.

@@ -259,6 +259,10 @@ void client_decision_explain(tg_decision_t *out, const tg_request_t *request,
             .allowed = from->allowed,
             .reset_after_ms = from->reset_after_ms,
             .retry_after_ms = from->retry_after_ms,
+            .pool = client_intern_get(intern, from->pool),
+            .level = from->level,
+            .guaranteed = from->guaranteed,
+            .borrowed = from->borrowed,
         };
     }
 }

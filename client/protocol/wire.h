@@ -351,6 +351,10 @@ struct wire_explain_row {
     bool allowed;
     int64_t reset_after_ms;
     int64_t retry_after_ms;
+    struct wire_text pool; /* of an elastic limit, <= WIRE_RULE_MAX; else "", and zeros follow */
+    uint64_t level;        /* thousandths of a token a second, as is what follows */
+    uint64_t guaranteed;
+    uint64_t borrowed;
 };
 
 /* Columns that a node fills, in native byte order, one element per item. */
@@ -400,8 +404,8 @@ struct wire_decisions_head {
     bool leased;    /* some item was given a lease: their column is part of the message */
 };
 
-/* `explain` may be NULL; else head->count <= WIRE_EXPLAIN_ITEMS_MAX. With all bounds kept the
- * frame always fits in WIRE_MESSAGE_MAX. */
+/* `explain` may be NULL; else head->count <= WIRE_EXPLAIN_ITEMS_MAX. With all bounds kept, and at
+ * most one source an item, the frame always fits in WIRE_MESSAGE_MAX. */
 MUST_USE int wire_encode_decisions(const struct wire_decisions_head *head,
                                    const struct wire_decision_columns *columns,
                                    const struct wire_sources *sources,
@@ -429,11 +433,11 @@ struct wire_decisions {
 
 enum {
     WIRE_DECISIONS_TOKENS_MAX = 32 + WIRE_SOURCES_MAX * 6 +
-                                WIRE_EXPLAIN_ITEMS_MAX * (1 + WIRE_EXPLAIN_ROWS_MAX * 9) +
+                                WIRE_EXPLAIN_ITEMS_MAX * (1 + WIRE_EXPLAIN_ROWS_MAX * 13) +
                                 WIRE_EXTRA_TOKENS
 };
 
-struct wire_decisions_space { /* ~ 420 KiB */
+struct wire_decisions_space { /* ~ 560 KiB */
     struct mp_token tokens[WIRE_DECISIONS_TOKENS_MAX];
     struct wire_source sources[WIRE_SOURCES_MAX];
     struct wire_explain explain;

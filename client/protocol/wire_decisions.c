@@ -23,15 +23,17 @@ enum {
     DECISIONS_FIELDS = 19,
     SOURCE_FIELDS = 5,
     EXPLAIN_FIELDS = 8,
+    POOL_FIELDS = 4, /* more of an elastic limit's row */
     ITEM_LEN = 1 + 1 + 7 * 8 + 2 + 4,
     SOURCE_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX + 4 * 2 + 3,
-    EXPLAIN_ROW_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + 2 * 2 + 5 * 9 + 1
+    EXPLAIN_ROW_LEN = 1 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + 3 * 2 + 8 * 9 + 1,
+    EXPLAIN_ITEM_LEN = ITEM_LEN + SOURCE_LEN + 3 + WIRE_EXPLAIN_ROWS_MAX * EXPLAIN_ROW_LEN
 };
 
-static_assert(256 + WIRE_CHECKS_MAX * ITEM_LEN + WIRE_SOURCES_MAX * SOURCE_LEN +
-                      WIRE_EXPLAIN_ITEMS_MAX * (3 + WIRE_EXPLAIN_ROWS_MAX * EXPLAIN_ROW_LEN) <=
-                  WIRE_MESSAGE_MAX,
+static_assert(256 + WIRE_CHECKS_MAX * ITEM_LEN + WIRE_SOURCES_MAX * SOURCE_LEN <= WIRE_MESSAGE_MAX,
               "I2: decisions within their bounds fit in one message");
+static_assert(256 + WIRE_EXPLAIN_ITEMS_MAX * EXPLAIN_ITEM_LEN <= WIRE_MESSAGE_MAX,
+              "I2: and so do those that are explained, with one source each");
 
 /* At most `max` bytes, never ending inside a UTF-8 character. */
 static struct wire_text cut(struct wire_text text, size_t max)
@@ -167,7 +169,9 @@ static void put_columns(struct mp_writer *writer, const struct wire_decision_col
 
 static void put_explain_row(struct mp_writer *writer, const struct wire_explain_row *row)
 {
-    mp_put_array(writer, EXPLAIN_FIELDS);
+    const bool elastic = row->pool.len > 0;
+
+    mp_put_array(writer, EXPLAIN_FIELDS + (elastic ? POOL_FIELDS : 0));
     wire_put_text(writer, cut(row->rule, WIRE_RULE_MAX));
     wire_put_text(writer, cut(row->window, WIRE_WINDOW_MAX));
     mp_put_uint(writer, row->limit);
@@ -176,6 +180,12 @@ static void put_explain_row(struct mp_writer *writer, const struct wire_explain_
     mp_put_bool(writer, row->allowed);
     mp_put_int(writer, row->reset_after_ms);
     mp_put_int(writer, row->retry_after_ms);
+    if (!elastic)
+        return;
+    wire_put_text(writer, cut(row->pool, WIRE_RULE_MAX));
+    mp_put_uint(writer, row->level);
+    mp_put_uint(writer, row->guaranteed);
+    mp_put_uint(writer, row->borrowed);
 }
 
 static void put_explain(struct mp_writer *writer, const struct wire_explain *explain,
@@ -272,6 +282,19 @@ static void read_sources(struct wire_reader *reader, struct wire_decisions_space
     }
 }
 
+/* What a row of an elastic limit says more; of another one it is left out. */
+static void read_pool(struct wire_reader *reader, bool elastic, struct wire_explain_row *row)
+{
+    row->pool = wire_text_of("");
+    row->level = row->guaranteed = row->borrowed = 0;
+    if (!elastic || mp_peek_type(&reader->cursor) == MP_NIL)
+        return;
+    row->pool = wire_read_text(reader, "explain.pool", 1, WIRE_RULE_MAX);
+    row->level = wire_read_uint(reader, "explain.level", 0, UINT64_MAX);
+    row->guaranteed = wire_read_uint(reader, "explain.guaranteed", 0, UINT64_MAX);
+    row->borrowed = wire_read_uint(reader, "explain.borrowed", 0, UINT64_MAX);
+}
+
 static void read_explain_row(struct wire_reader *reader, struct wire_explain_row *row)
 {
     const uint32_t fields = wire_read_array(reader, "explain row", EXPLAIN_FIELDS, UINT32_MAX);
@@ -284,8 +307,9 @@ static void read_explain_row(struct wire_reader *reader, struct wire_explain_row
     row->allowed = wire_read_bool(reader, "explain.allowed");
     row->reset_after_ms = wire_read_int(reader, "explain.reset_after_ms", WIRE_NEVER_MS, INT64_MAX);
     row->retry_after_ms = wire_read_int(reader, "explain.retry_after_ms", WIRE_NEVER_MS, INT64_MAX);
+    read_pool(reader, reader->status == 0 && fields >= EXPLAIN_FIELDS + POOL_FIELDS, row);
     if (reader->status == 0)
-        wire_read_extra(reader, fields - EXPLAIN_FIELDS);
+        wire_read_extra(reader, fields - EXPLAIN_FIELDS - (row->pool.len > 0 ? POOL_FIELDS : 0));
 }
 
 static void read_explain(struct wire_reader *reader, struct wire_explain *explain,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/pools.h"
 #include "node/cluster/shard_state.h"
 
 void explain_begin(struct shard *shard)
@@ -104,6 +105,30 @@ static int64_t ms_up(int64_t ns)
     return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
 }
 
+/* A rate of a pool, in nanotokens a second, to the thousandth of a token. */
+static uint64_t thousandths(uint64_t rate)
+{
+    return (rate + 500000) / 1000000;
+}
+
+/* Adds to the row of an elastic limit how its pool is doing, as this shard has heard (X3). */
+static void tell_pool(const struct shard *shard, const struct policy_rule *rule, uint32_t limit,
+                      struct wire_explain_row *row)
+{
+    struct shard_pool now;
+    const struct policy_pool *pool =
+        rule == NULL || rule->shadow || rule->limits[limit].pool == 0
+            ? NULL
+            : policy_pool_by_id(shard->policies[shard->policy].policy, rule->limits[limit].pool);
+    if (pool == NULL)
+        return;
+    (void)pools_known(shard, pool->id, &now);
+    row->pool = (struct wire_text){pool->name.data, pool->name.len};
+    row->level = thousandths(now.level[rule->class]);
+    row->guaranteed = thousandths(now.guaranteed);
+    row->borrowed = thousandths(now.borrowed);
+}
+
 const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained, uint32_t count)
 {
     struct wire_explain *out = &shard->reply.explain;
@@ -119,7 +144,8 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
             const struct peer_state *state = &block->states[item][place];
             const char *window =
                 rule != NULL ? rule->windows[place % PEER_LIMITS_MAX] : block->windows[item];
-            out->rows[rows++] = (struct wire_explain_row){
+            struct wire_explain_row *row = &out->rows[rows++];
+            *row = (struct wire_explain_row){
                 .rule = rule != NULL ? (struct wire_text){rule->name.data, rule->name.len}
                                      : wire_text_of(""),
                 .window = wire_text_of(window),
@@ -129,7 +155,9 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
                 .allowed = state->allowed,
                 .reset_after_ms = ms_up(state->reset_after_ns),
                 .retry_after_ms = state->allowed ? 0 : ms_up(state->retry_after_ns),
+                .pool = wire_text_of(""),
             };
+            tell_pool(shard, rule, place % PEER_LIMITS_MAX, row);
         }
         out->end[item] = rows;
     }

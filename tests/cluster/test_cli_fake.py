@@ -451,7 +451,11 @@ def test_every_limit_is_shown_when_asked_for(node):
     header, row, inner, *rest = tidegate(*words, endpoint=node.endpoint).stdout.splitlines()
     assert header.startswith("ALLOWED") and row.startswith("yes") and inner.startswith("  RULE")
     assert rest[0].split() == ["r", "5/h", "5", "6", "0", "no", "never", "100ms"] and rest[1].startswith("  s?")
-    assert len(rest) == 2
+    assert len(rest) == 2 and "POOL" not in inner
+    node.explain = [["r", "5/h", 5, 6, 0, True, 100, 0, "api", 37500, 812000, 1], ["s", "9/d", 9, 1, 8, True, 50, 0]]
+    inner, *rest = tidegate(*words, endpoint=node.endpoint).stdout.splitlines()[2:]
+    assert inner.split()[-4:] == ["POOL", "LEVEL", "GUARANTEED", "BORROWED"]
+    assert rest[0].split()[-4:] == ["api", "37.5", "812", "0.001"] and rest[1].split()[-4:] == ["-"] * 4
     told = lines(tidegate(*words[:-1], "-o", "json", endpoint=node.endpoint))[0]
     assert "explain" not in told and not node.flags & 2
 

@@ -41,6 +41,40 @@ static void the_json_of_a_decision_is_as_documented(void **state)
     cli_text_fini(&text);
 }
 
+/* Of an elastic limit the pool is told, in tokens a second; of another one it is left out. */
+static void an_explained_limit_tells_of_its_pool(void **state)
+{
+    static const tg_explain_t rows[] = {{.rule = "surge",
+                                         .window = "1/s",
+                                         .limit = 1,
+                                         .used = 2,
+                                         .allowed = 1,
+                                         .pool = "api",
+                                         .level = 37500,
+                                         .guaranteed = 812000,
+                                         .borrowed = 1},
+                                        {.rule = "hard",
+                                         .window = "9/h",
+                                         .limit = 9,
+                                         .used = 1,
+                                         .remaining = 8,
+                                         .allowed = 1,
+                                         .pool = ""}};
+    tg_decision_t decision = allowed;
+    struct cli_text text;
+    (void)state;
+    decision.explain_count = 2;
+    cli_text_init(&text);
+    cli_decision_json(&text, &decision, rows);
+    assert_non_null(strstr(
+        text.data, "\"explain\":[{\"rule\":\"surge\",\"window\":\"1/s\",\"limit\":1,\"used\":2,"
+                   "\"remaining\":0,\"allowed\":true,\"reset_after_ms\":0,\"retry_after_ms\":0,"
+                   "\"pool\":\"api\",\"level\":37.5,\"guaranteed\":812,\"borrowed\":0.001},"
+                   "{\"rule\":\"hard\",\"window\":\"9/h\",\"limit\":9,\"used\":1,\"remaining\":8,"
+                   "\"allowed\":true,\"reset_after_ms\":0,\"retry_after_ms\":0}]}"));
+    cli_text_fini(&text);
+}
+
 /* A request that can never succeed is denied with -1, not with a huge number. */
 static void never_is_minus_one(void **state)
 {
@@ -134,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_of_a_decision_is_as_documented),
+        cmocka_unit_test(an_explained_limit_tells_of_its_pool),
         cmocka_unit_test(never_is_minus_one),
         cmocka_unit_test(the_longest_texts_fit),
         cmocka_unit_test(errors_of_the_caller_and_of_the_cluster_differ),

@@ -149,7 +149,25 @@ static void the_spare_is_shared_by_max_min_fairness(void **state)
     }
 }
 
-/* Twice the weight borrows twice as much; a ceiling of 3 x holds a key at three times its limit. */
+/* Whoever explains a request through `entry` is told of the pool about these rates, in thousandths
+ * of a token a second. */
+static void assert_explained(struct lab *lab, const struct flow *flow, uint32_t entry,
+                             uint64_t level, uint64_t guaranteed, uint64_t lent)
+{
+    char kind[LAB_KEY_LEN];
+    (void)snprintf(kind, sizeof kind, "kind=%s", flow->kind);
+    const char *attributes[] = {flow->attribute, kind, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    (void)lab_answer(lab, lab_send_explained(lab, entry, 1000), 0);
+    const struct wire_explain_row *row = &lab->decisions.explain->rows[0];
+    assert_true(lab_text_is(row->pool, "p"));
+    assert_in_range(row->level, level - level / 20, level + level / 20);
+    assert_in_range(row->guaranteed, guaranteed - guaranteed / 20, guaranteed + guaranteed / 20);
+    assert_in_range(row->borrowed, lent - lent / 20, lent + lent / 20);
+}
+
+/* Twice the weight borrows twice as much; a ceiling of 3 x holds a key at three times its limit;
+ * and every node tells how that pool is doing, wherever the key is decided. */
 static void weights_and_ceilings_hold_across_nodes(void **state)
 {
     struct lab *lab = *state;
@@ -167,6 +185,8 @@ static void weights_and_ceilings_hold_across_nodes(void **state)
     assert_share(low, 100);
     assert_share(heavy, 733);
     assert_share(light, 367);
+    for (uint32_t entry = 0; entry < 3; entry++)
+        assert_explained(lab, heavy, entry, 36650, 30000, 120000);
 }
 
 /* Batch stops borrowing before normal does, and the reserve is for critical alone. */

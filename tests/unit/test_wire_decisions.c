@@ -199,9 +199,14 @@ static void the_largest_decisions_fit_in_one_message(void **state)
                                                        UINT64_MAX,
                                                        true,
                                                        INT64_MAX,
-                                                       WIRE_NEVER_MS};
+                                                       WIRE_NEVER_MS,
+                                                       wire_text_of(b->texts[i]),
+                                                       UINT64_MAX,
+                                                       UINT64_MAX,
+                                                       UINT64_MAX};
     for (uint32_t i = 0; i < WIRE_EXPLAIN_ITEMS_MAX; i++)
         b->explain.end[i] = (i + 1) * WIRE_EXPLAIN_ROWS_MAX;
+    b->sources.count = WIRE_EXPLAIN_ITEMS_MAX;
     len = wire_encode_decisions(&head, &b->columns, &b->sources, &b->explain, b->frame,
                                 sizeof b->frame);
     assert_true(len > 0);
@@ -209,6 +214,8 @@ static void the_largest_decisions_fit_in_one_message(void **state)
                      0);
     assert_int_equal(decisions.explain->end[15], 1024);
     assert_true(decisions.explain->rows[1023].retry_after_ms == WIRE_NEVER_MS);
+    assert_int_equal(decisions.explain->rows[1023].pool.len, WIRE_RULE_MAX); /* cut */
+    assert_true(decisions.explain->rows[1023].borrowed == UINT64_MAX);
 }
 
 /* A text that must be cut is cut between two characters. */
