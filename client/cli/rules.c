@@ -6,6 +6,9 @@
  *   rollback VERSION  old text -+    (--dry-run)    (--yes)                      decided
  *   pools set NAME  text with --+
  *
+ * What is changed in a document is changed here, by the code that nodes compile it with: parsing a
+ * large one takes a while, and a node has others to answer.
+ *
  * A change is based on the version that was shown: if somebody else has changed the rules since, it
  * is refused, and nothing is lost. Asked again with its id an edit is not made again, so a question
  * without an answer is simply asked once more.
@@ -21,6 +24,7 @@
 #include "client/cli/edit.h"
 #include "client/cli/rules_file.h"
 #include "node/policy/pool_edit.h"
+#include "node/policy/rule_removal.h"
 #include "node/zones/zones.h"
 
 enum { ROOM_BESIDE = 2048 };
@@ -132,73 +136,102 @@ static int read_document(const char *path, struct document *document)
     return CLI_EXIT_OK;
 }
 
-/* Says why the pool was not written into the document. Returns an exit status. */
-static int refuse_pool(struct cli *cli, int code)
+/* Says why the document in force was not edited, where that is not the command's own to say.
+ * Returns an exit status. */
+static int refuse_edit(struct cli *cli, int code)
 {
-    const char *name = cli->arguments->pool_edit.name;
-    switch (code) {
-    case TG_ENOTFOUND:
-        return cli_fail(cli, code, "there is no such pool yet; expected --rate for a new one");
-    case TG_ETOOBIG:
-        cli_rules_too_large("the document with this pool");
-        return CLI_EXIT_INVALID;
-    case TG_EUNSUPPORTED:
-        cli_complain("the pool '%.64s' cannot be written into the document as it is; write it "
-                     "yourself (`tidegate rules show`) and apply that (`tidegate rules apply`)",
-                     name);
-        return CLI_EXIT_INVALID;
-    default:
+    if (code == TG_ENOMEM)
+        return cli_fail(cli, code, "out of memory");
+    if (code == TG_ETOOBIG)
+        cli_rules_too_large("the document with this change");
+    else
         cli_complain("the rules in force are not understood by this release of tidegate: %s",
                      tg_strerror(code));
-        return CLI_EXIT_INVALID;
-    }
+    return CLI_EXIT_INVALID;
 }
 
-/* The newest document with the pool as the command says. Returns an exit status. */
-static int get_document_with_pool(struct cli *cli, struct document *document)
+/* Writes the newest document with the pool as the command says. Returns an exit status. */
+static int set_pool(struct cli *cli, const char *text, size_t len, struct document *document)
+{
+    const struct pool_edit *edit = &cli->arguments->pool_edit;
+    (void)snprintf(document->note, sizeof document->note, "pool %.40s", edit->name);
+    const int code = policy_set_pool(text, len, edit, zones_system(), alloc_heap(), document->text,
+                                     POLICY_DOCUMENT_LEN_MAX, &document->len);
+    if (code == TG_ENOTFOUND)
+        return cli_fail(cli, code, "there is no such pool yet; expected --rate for a new one");
+    if (code != TG_EUNSUPPORTED)
+        return code == 0 ? CLI_EXIT_OK : refuse_edit(cli, code);
+    cli_complain("the pool '%.64s' cannot be written into the document as it is; write it yourself "
+                 "(`tidegate rules show`) and apply that (`tidegate rules apply`)",
+                 edit->name);
+    return CLI_EXIT_INVALID;
+}
+
+/* Writes the newest document without the rule. Returns an exit status. */
+static int remove_rule(struct cli *cli, const char *text, size_t len, struct document *document)
+{
+    const char *name = cli->arguments->name;
+    const struct policy_text rule = {name, strlen(name)};
+    uint32_t line;
+    (void)snprintf(document->note, sizeof document->note, "without %.40s", name);
+    const int code =
+        policy_remove_rule(text, len, &rule, zones_system(), alloc_heap(), document->text,
+                           POLICY_DOCUMENT_LEN_MAX, &document->len, &line);
+    if (code == TG_ENOTFOUND)
+        return cli_fail(cli, code,
+                        "no rule is called so; expected a name of `tidegate rules list`");
+    if (code != TG_EUNSUPPORTED)
+        return code == 0 ? CLI_EXIT_OK : refuse_edit(cli, code);
+    cli_complain("the rule, at line %u, cannot be taken out of the document as it is written "
+                 "(another rule may use what it names with &, or the document is of the older "
+                 "form); take it out yourself (`tidegate rules show`) and apply that",
+                 (unsigned)line);
+    return CLI_EXIT_INVALID;
+}
+
+/* Gets the newest document, and changes it. Returns an exit status. */
+static int edit_document(struct cli *cli, struct document *document)
 {
     static const char empty[] = "rules: []\n";
-    const struct pool_edit *edit = &cli->arguments->pool_edit;
+    const bool pool = cli->arguments->command == CLI_POOLS_SET;
     struct cli_answer answer;
     size_t len = sizeof empty - 1;
-    document->path = "rules";
-    (void)snprintf(document->note, sizeof document->note, "pool %.40s", edit->name);
+    int status;
     const int code = ask_document(cli, 0, &answer);
-    if (code != 0 && code != TG_ENOTFOUND) {
-        const int status = cli_answer_fail(cli, code, &answer);
-        cli_answer_fini(&answer);
-        return status;
+    if (code == 0 || (pool && code == TG_ENOTFOUND)) {
+        const char *text = code == 0 ? text_of(&answer, &len) : empty;
+        status = pool ? set_pool(cli, text, len, document) : remove_rule(cli, text, len, document);
+    } else {
+        status = cli_answer_fail(cli, code, &answer);
     }
-    const char *text = code == 0 ? text_of(&answer, &len) : empty;
-    const int result = policy_set_pool(text, len, edit, zones_system(), alloc_heap(),
-                                       document->text, POLICY_DOCUMENT_LEN_MAX, &document->len);
     cli_answer_fini(&answer);
-    return result == 0 ? CLI_EXIT_OK : refuse_pool(cli, result);
+    return status;
+}
+
+/* Gets an older version. Returns an exit status. */
+static int get_version(struct cli *cli, struct document *document)
+{
+    const uint64_t version = cli->arguments->version;
+    struct cli_answer answer;
+    (void)snprintf(document->note, sizeof document->note, "rollback to version %llu",
+                   (unsigned long long)version);
+    int code = ask_document(cli, version, &answer);
+    if (code == 0)
+        code = take_text(document, &answer);
+    const int status = code == 0 ? CLI_EXIT_OK : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
+    return status;
 }
 
 /* Gets the document that the command is about. Returns an exit status. */
 static int get_document(struct cli *cli, struct document *document)
 {
     const struct cli_arguments *arguments = cli->arguments;
-    struct cli_answer answer;
+    document->path = "rules";
     if (arguments->file != NULL)
         return read_document(arguments->file, document);
-    if (arguments->command == CLI_POOLS_SET)
-        return get_document_with_pool(cli, document);
-    const bool deletes = arguments->command == CLI_RULES_DELETE;
-    document->path = "rules";
-    if (deletes)
-        (void)snprintf(document->note, sizeof document->note, "without %.40s", arguments->name);
-    else
-        (void)snprintf(document->note, sizeof document->note, "rollback to version %llu",
-                       (unsigned long long)arguments->version);
-    int code = deletes ? ask_by_name(cli, "rules.without", arguments->name, &answer)
-                       : ask_document(cli, arguments->version, &answer);
-    if (code == 0)
-        code = take_text(document, &answer);
-    const int status = code == 0 ? CLI_EXIT_OK : cli_answer_fail(cli, code, &answer);
-    cli_answer_fini(&answer);
-    return status;
+    return arguments->command == CLI_RULES_ROLLBACK ? get_version(cli, document)
+                                                    : edit_document(cli, document);
 }
 
 /* Asks what the document would change, and says so if it does not compile. Returns an exit status.

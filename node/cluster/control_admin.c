@@ -172,7 +172,6 @@ static const struct {
     {"remove", answer_remove},
     {"rules.show", answer_rules_show},
     {"rules.diff", answer_rules_diff},
-    {"rules.without", answer_rules_without},
     {"rules.history", answer_rules_history},
     {"rules.apply", answer_rules_apply},
     {"edit.state", answer_edit_state},
@@ -196,13 +195,12 @@ static void dispatch(struct answer_context *context)
             return;
         }
     }
-    answer_error(
-        context, TG_EUNSUPPORTED,
-        "unknown command; expected status, members, ring, owner, rules.list, "
-        "rules.show, rules.validate, rules.explain, rules.diff, rules.without, rules.history, "
-        "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-        "apikey.show, apikey.revoke, apikey.delete, pools.list, "
-        "pools.report, drain, leave or remove");
+    answer_error(context, TG_EUNSUPPORTED,
+                 "unknown command; expected status, members, ring, owner, rules.list, "
+                 "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
+                 "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
+                 "apikey.show, apikey.revoke, apikey.delete, pools.list, "
+                 "pools.report, drain, leave or remove");
 }
 
 bool control_admin_compiles(const void *frame, size_t len, const char **text, size_t *text_len)

@@ -4,8 +4,8 @@
  *                     --> control_rules.c    rules.list, rules.validate, rules.explain
  *                     --> control_pools.c    pools.list
  *                     --> control_change.c   drain, leave, remove
- *                     --> control_settings_answer.c   rules.show, rules.diff, rules.without,
- *                                            rules.history, rules.apply, edit.state
+ *                     --> control_settings_answer.c   rules.show, rules.diff, rules.history,
+ *                                            rules.apply, edit.state
  *                     --> control_blocks.c   block, unblock, blocks
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
  *                     --> (itself)           members, ring
@@ -71,7 +71,6 @@ void answer_validate(struct answer_context *context);
 void answer_explain(struct answer_context *context);
 void answer_rules_show(struct answer_context *context);
 void answer_rules_diff(struct answer_context *context);
-void answer_rules_without(struct answer_context *context);
 void answer_rules_history(struct answer_context *context);
 void answer_rules_apply(struct answer_context *context);
 void answer_block(struct answer_context *context);

@@ -3,7 +3,6 @@
  *   rules.show       the document in force, one version of it, or one rule
  *   rules.history    its versions that are kept, the newest first
  *   rules.diff       which rules another document adds, removes, changes
- *   rules.without    the document without one rule: for whoever then applies it
  *   rules.apply      begins an edit; asked again with its id, or edit.state: what became of it
  *
  * An edit is answered by its state, {"id", "state", "version", "changed", "message"}, where state
@@ -18,7 +17,6 @@
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
 #include "node/policy/policy_diff.h"
-#include "node/policy/rule_removal.h"
 
 enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256 };
 
@@ -203,7 +201,7 @@ void answer_rules_history(struct answer_context *context)
     }
 }
 
-/* ---- rules.diff, rules.without --------------------------------------------------------------- */
+/* ---- rules.diff ------------------------------------------------------------------------------ */
 
 static void put_names(struct mp_writer *writer, const char *name,
                       const struct policy_rule *const *rules, uint32_t count)
@@ -252,47 +250,6 @@ void answer_rules_diff(struct answer_context *context)
     put_field_uint(writer, "rules", policy_rule_count(other));
     put_differences(context, other);
     policy_free(&other);
-}
-
-void answer_rules_without(struct answer_context *context)
-{
-    struct settings *settings = context->control->settings;
-    struct settings_entry newest;
-    const struct settings_text wanted = control_read_text(context, "name");
-    const struct policy_text name = {wanted.data, wanted.len};
-    char sentence[320];
-    uint32_t line;
-    size_t len = 0;
-    if (wanted.data == NULL) {
-        answer_error(context, TG_EINVALID, "rules.without: expected {\"name\": of a rule}");
-        return;
-    }
-    if (!control_rules_known(context->control, &newest)) {
-        answer_error(context, TG_ENOTFOUND, "no rules have been applied to this cluster yet");
-        return;
-    }
-    const int result = policy_remove_rule(
-        newest.value.data, newest.value.len, &name, context->control->options.zones,
-        context->control->allocator, (char *)settings->bytes, SETTINGS_VALUE_LEN_MAX, &len, &line);
-    if (result != 0) {
-        (void)snprintf(sentence, sizeof sentence,
-                       "the rule, at line %u, cannot be taken out of the document as it is "
-                       "written (another rule may use what it names with &, or the document is of "
-                       "the older form); take it out yourself (`tidegate rules show`) and apply "
-                       "that",
-                       line);
-        answer_error(context, result,
-                     result == TG_ENOTFOUND
-                         ? "no rule is called so; expected a name of `tidegate rules list`"
-                         : sentence);
-        return;
-    }
-    const struct settings_text text = {(const char *)settings->bytes, len};
-    answer_begin(context);
-    mp_put_map(context->writer, 3);
-    put_field_uint(context->writer, "version", settings_version_shown(newest.version));
-    put_field_uint(context->writer, "base", newest.version);
-    put_text(context->writer, "text", &text);
 }
 
 /* ---- edits ----------------------------------------------------------------------------------- */

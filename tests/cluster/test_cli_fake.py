@@ -437,6 +437,23 @@ def test_rules_are_explained_by_the_node(node):
     assert node.asked == [("rules.explain", {"attributes": {"phone": "1"}})]
 
 
+# A rule is taken out of the document by the command line; what cannot be is refused with its place.
+def test_a_rule_is_taken_out_of_the_document_that_the_node_has(node):
+    rule = "  - name: {}\n    key: [user]\n    limits: {}\n"
+    text = "rules:\n" + rule.format("a", "&l [{rate: 5/h}]") + rule.format("b", "*l")
+    node.replies["rules.show"] = (0, {"version": 3, "base": 3, "text": text})
+    node.replies["rules.diff"] = (0, {"ok": True, "version": 3, "base": 3, "same_text": False})
+    done = tidegate("rules", "delete", "c", "--yes", endpoint=node.endpoint)
+    assert done.returncode == 3 and "no rule is called so" in done.stderr
+    done = tidegate("rules", "delete", "a", "--yes", endpoint=node.endpoint)
+    assert done.returncode == 3 and "line 2" in done.stderr and "take it out yourself" in done.stderr
+    node.asked.clear()
+    done = tidegate("rules", "delete", "b", "--dry-run", endpoint=node.endpoint)
+    assert done.returncode == 0 and "-  - name: b" in done.stdout
+    assert ("rules.diff", {"text": "rules:\n" + rule.format("a", "&l [{rate: 5/h}]")}) in node.asked
+    assert {command for command, _ in node.asked} == {"rules.show", "rules.diff"}
+
+
 # With --explain the request asks for it, and every limit is shown, below its line or in the JSON.
 def test_every_limit_is_shown_when_asked_for(node):
     node.explain = [["r", "5/h", 5, 6, 0, False, 100, -1], ["s\x1b", "9/d", 9, 1, 8, True, 50, 0]]

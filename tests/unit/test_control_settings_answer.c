@@ -245,28 +245,6 @@ static void what_cannot_be_applied_is_refused(void **state)
     net_free(net);
 }
 
-/* One rule is left out, for whoever then applies the rest. */
-static void a_document_without_one_rule_is_given(void **state)
-{
-    (void)state;
-    static struct answer answer;
-    struct net *net = net_cluster(1);
-    answer.policy = NULL;
-    const struct pair name[] = {{"name", "a", 0}, {NULL, NULL, 0}};
-    ask(net, "rules.without", name, &answer);
-    assert_refused(&answer, TG_ENOTFOUND, "no rules have been applied");
-    apply(net, ID_A, rules_a, &answer);
-    ask(net, "rules.without", name, &answer);
-    tokens_assert_text(value_of(&answer), "text",
-                       "rules:\n  - name: b\n    key: [user]\n    limits: [{rate: 6/h}]\n");
-    const struct pair other[] = {{"name", "z", 0}, {NULL, NULL, 0}};
-    ask(net, "rules.without", other, &answer);
-    assert_refused(&answer, TG_ENOTFOUND, "no rule is called so");
-    ask(net, "rules.without", NULL, &answer);
-    assert_refused(&answer, TG_EINVALID, "name");
-    net_free(net);
-}
-
 /* Blocks are kept under one name, listed while they last, lifted by the same words; nonsense is
  * refused with what was expected. */
 static void blocks_are_made_listed_and_lifted(void **state)
@@ -503,7 +481,6 @@ int main(void)
         cmocka_unit_test(what_is_applied_is_shown_listed_and_compared),
         cmocka_unit_test(what_cannot_be_applied_is_refused),
         cmocka_unit_test(rules_compiled_beforehand_are_taken),
-        cmocka_unit_test(a_document_without_one_rule_is_given),
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),
         cmocka_unit_test(api_keys_are_made_shown_and_revoked),
