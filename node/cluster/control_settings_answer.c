@@ -226,6 +226,7 @@ static void put_differences(struct answer_context *context, const struct policy 
         put_field_uint(context->writer, counts[i], error == 0 ? diff.counts[i] : 0);
         put_names(context->writer, lists[i], rules[i], error == 0 ? diff.listed[i] : 0);
     }
+    put_field_bool(context->writer, "order_changed", error == 0 && diff.reordered);
 }
 
 void answer_rules_diff(struct answer_context *context)
@@ -239,7 +240,7 @@ void answer_rules_diff(struct answer_context *context)
         return;
     const bool known = control_rules_known(context->control, &newest);
     answer_begin(context);
-    mp_put_map(writer, 12);
+    mp_put_map(writer, 13);
     put_field_bool(writer, "ok", true);
     put_field_uint(writer, "version", settings_version_shown(newest.version));
     put_field_uint(writer, "base", newest.version);

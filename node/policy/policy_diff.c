@@ -5,8 +5,19 @@
 
 #include "node/policy/policy_internal.h"
 
+#define NO_PLACE UINT32_MAX
+
 struct names {
     const struct policy_rule **rules;
+    size_t count;
+};
+
+/* Where each rule of the old policy, in acting order, stands in the new one; NO_PLACE: not alike.
+ */
+struct places {
+    const struct policy_rule *old;
+    const struct policy_rule *new;
+    uint32_t *after;
     size_t count;
 };
 
@@ -44,8 +55,8 @@ static void note(struct policy_diff *diff, enum policy_difference what, uint32_t
         diff->rules[what][diff->listed[what]++] = rule;
 }
 
-static void walk(const struct names *old, const struct names *new, uint32_t room,
-                 struct policy_diff *diff)
+static void walk(const struct names *old, const struct names *new, struct places *places,
+                 uint32_t room, struct policy_diff *diff)
 {
     size_t i = 0;
     size_t j = 0;
@@ -61,7 +72,34 @@ static void walk(const struct names *old, const struct names *new, uint32_t room
             note(diff, POLICY_ADDED, room, b);
         else if (policy_rule_digest(a) != policy_rule_digest(b))
             note(diff, POLICY_CHANGED, room, b);
+        else
+            places->after[a - places->old] = (uint32_t)(b - places->new);
     }
+}
+
+static bool init_places(struct places *places, const struct policy *old, const struct policy *new,
+                        const struct allocator *allocator)
+{
+    places->count = policy_rule_count(old);
+    places->old = places->count > 0 ? policy_rule_at(old, 0) : NULL;
+    places->new = policy_rule_count(new) > 0 ? policy_rule_at(new, 0) : NULL;
+    places->after = alloc_array(allocator, places->count + 1, sizeof *places->after);
+    for (size_t i = 0; places->after != NULL && i < places->count; i++)
+        places->after[i] = NO_PLACE;
+    return places->after != NULL;
+}
+
+static bool is_reordered(const struct places *places)
+{
+    uint32_t last = 0;
+    for (size_t i = 0; i < places->count; i++) {
+        if (places->after[i] == NO_PLACE)
+            continue;
+        if (places->after[i] < last)
+            return true;
+        last = places->after[i];
+    }
+    return false;
 }
 
 int policy_compare(const struct policy *old, const struct policy *new,
@@ -69,13 +107,19 @@ int policy_compare(const struct policy *old, const struct policy *new,
 {
     struct names before = {.rules = NULL, .count = 0};
     struct names after = {.rules = NULL, .count = 0};
+    struct places places = {.count = 0};
+    diff->reordered = false;
     for (uint32_t i = 0; i < POLICY_DIFFERENCES; i++) {
         diff->counts[i] = 0;
         diff->listed[i] = 0;
     }
-    const bool ok = sort_names(&before, old, allocator) && sort_names(&after, new, allocator);
-    if (ok)
-        walk(&before, &after, room, diff);
+    const bool ok = sort_names(&before, old, allocator) && sort_names(&after, new, allocator) &&
+                    init_places(&places, old, new, allocator);
+    if (ok) {
+        walk(&before, &after, &places, room, diff);
+        diff->reordered = is_reordered(&places);
+    }
+    alloc_put(allocator, places.after, (places.count + 1) * sizeof *places.after);
     release(&before, allocator);
     release(&after, allocator);
     return ok ? 0 : TG_ENOMEM;

@@ -15,6 +15,7 @@ struct policy_diff {
     uint32_t counts[POLICY_DIFFERENCES];
     uint32_t listed[POLICY_DIFFERENCES];
     const struct policy_rule **rules[POLICY_DIFFERENCES]; /* of `new`, but REMOVED: of `old` */
+    bool reordered; /* of the rules that are alike some act in another order */
 };
 
 /* Compares in time n log n. `diff->rules` are the caller's, or NULL, with room for `room` each; the

@@ -293,11 +293,12 @@ static void compare_file(struct daemon *daemon, const struct settings_entry *rul
         policy_compare(mine, file, alloc_heap(), 0, &diff) == 0)
         log_printf(daemon->log, LOG_LEVEL_WARN,
                    "in force are the cluster's rules, version %u by %.*s, not those of %s, which "
-                   "has %u rules more, %u fewer and %u changed: `tidegate rules diff FILE` "
+                   "has %u rules more, %u fewer and %u changed%s: `tidegate rules diff FILE` "
                    "shows them, `tidegate rules apply FILE` or SIGHUP puts them in force",
                    settings_version_shown(rules->version), (int)rules->author.len,
                    rules->author.data, daemon->config->rules, diff.counts[POLICY_ADDED],
-                   diff.counts[POLICY_REMOVED], diff.counts[POLICY_CHANGED]);
+                   diff.counts[POLICY_REMOVED], diff.counts[POLICY_CHANGED],
+                   diff.reordered ? ", in another order" : "");
     policy_free(&daemon->rules_file);
 }
 

@@ -442,7 +442,8 @@ def test_a_rule_is_taken_out_of_the_document_that_the_node_has(node):
     rule = "  - name: {}\n    key: [user]\n    limits: {}\n"
     text = "rules:\n" + rule.format("a", "&l [{rate: 5/h}]") + rule.format("b", "*l")
     node.replies["rules.show"] = (0, {"version": 3, "base": 3, "text": text})
-    node.replies["rules.diff"] = (0, {"ok": True, "version": 3, "base": 3, "same_text": False})
+    node.replies["rules.diff"] = (0, {"ok": True, "version": 3, "base": 3, "same_text": False,
+                                        "removed_count": 1, "order_changed": True})
     done = tidegate("rules", "delete", "c", "--yes", endpoint=node.endpoint)
     assert done.returncode == 3 and "no rule is called so" in done.stderr
     done = tidegate("rules", "delete", "a", "--yes", endpoint=node.endpoint)
@@ -450,6 +451,7 @@ def test_a_rule_is_taken_out_of_the_document_that_the_node_has(node):
     node.asked.clear()
     done = tidegate("rules", "delete", "b", "--dry-run", endpoint=node.endpoint)
     assert done.returncode == 0 and "-  - name: b" in done.stdout
+    assert "rules: 0 added, 1 removed, 0 changed, order changed, to version 3" in done.stdout
     assert ("rules.diff", {"text": "rules:\n" + rule.format("a", "&l [{rate: 5/h}]")}) in node.asked
     assert {command for command, _ in node.asked} == {"rules.show", "rules.diff"}
 

@@ -183,6 +183,7 @@ static void what_is_applied_is_shown_listed_and_compared(void **state)
         mp_copy_str(&cursor, name, sizeof name);
         assert_string_equal(name, names[i]);
     }
+    assert_false(true_of(&answer, "order_changed"));
     apply(net, ID_B, rules_b, &answer);
     ask(net, "rules.history", NULL, &answer);
     struct mp_cursor cursor = value_of(&answer);

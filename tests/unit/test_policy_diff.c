@@ -49,6 +49,22 @@ static uint32_t count(const struct policy *a, const struct policy *b, bool diffe
     return found;
 }
 
+/* Whether two rules that are alike in both act in one order in `a`, and in the other in `b`. */
+static bool order_differs(const struct policy *a, const struct policy *b)
+{
+    const struct policy_rule *last = NULL;
+    for (size_t i = 0; i < policy_rule_count(a); i++) {
+        const struct policy_rule *rule = policy_rule_at(a, i);
+        const struct policy_rule *other = policy_rule_find(b, rule->name.data, rule->name.len);
+        if (other == NULL || other->limits[0].count != rule->limits[0].count)
+            continue;
+        if (last != NULL && other < last)
+            return true;
+        last = other;
+    }
+    return false;
+}
+
 /* The rule of that name in `policy`. */
 static const struct policy_rule *find_same(const struct policy *policy,
                                            const struct policy_rule *rule)
@@ -63,6 +79,7 @@ static void differences_are_those_that_a_search_finds(void **state)
     (void)state;
     struct random random;
     random_init(&random, 2);
+    unsigned reordered = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const struct policy_rule *rules[POLICY_DIFFERENCES][ROOM];
         struct policy_diff diff = {.rules = {rules[0], rules[1], rules[2]}};
@@ -72,6 +89,8 @@ static void differences_are_those_that_a_search_finds(void **state)
         assert_int_equal(diff.counts[POLICY_ADDED], count(new, old, false));
         assert_int_equal(diff.counts[POLICY_REMOVED], count(old, new, false));
         assert_int_equal(diff.counts[POLICY_CHANGED], count(new, old, true));
+        assert_int_equal(diff.reordered, order_differs(old, new));
+        reordered += diff.reordered;
         for (uint32_t i = 0; i < POLICY_DIFFERENCES; i++)
             assert_int_equal(diff.listed[i], diff.counts[i] < ROOM ? diff.counts[i] : ROOM);
         for (uint32_t i = 0; i < diff.listed[POLICY_REMOVED]; i++) {
@@ -85,6 +104,7 @@ static void differences_are_those_that_a_search_finds(void **state)
         policy_free(&old);
         policy_free(&new);
     }
+    assert_in_range(reordered, ROUNDS / 4, ROUNDS - 1);
 }
 
 /* Without memory nothing is compared, and nothing leaks. */
@@ -93,7 +113,7 @@ static void without_memory_nothing_is_compared(void **state)
     (void)state;
     struct alloc_failing failing;
     struct policy_diff diff = {.rules = {NULL, NULL, NULL}};
-    for (size_t fail_at = 1; fail_at <= 2; fail_at++) {
+    for (size_t fail_at = 1; fail_at <= 3; fail_at++) {
         alloc_failing_init(&failing, fail_at);
         assert_int_equal(
             policy_compare(policy_empty(), policy_empty(), &failing.allocator, 0, &diff),
