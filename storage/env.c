@@ -237,6 +237,14 @@ int env_read(struct env *env, int (*work)(void *context, MDB_txn *txn), void *co
     return result;
 }
 
+/* LMDB calls a write that was cut short EIO, without asking the system why: the file system filled
+ * up in the midst of it. It is a page of data, which nothing refers to yet. `errno` was 0 before.
+ */
+static int name_short_write(int result)
+{
+    return result == EIO && errno != EIO ? ENOSPC : result;
+}
+
 /* One attempt; *reopen says that the environment cannot be trusted to go on as it is: a failed
  * meta page makes LMDB refuse everything, and after a failed sync what it holds in memory and
  * what is on disk may differ. */
@@ -248,11 +256,13 @@ static int env_write_once(struct env *env, int (*work)(void *context, MDB_txn *t
     int result = env->mdb == NULL ? MDB_PANIC : mdb_txn_begin(env->mdb, NULL, 0, &txn);
     *reopen = result == MDB_PANIC;
     if (result == 0) {
-        result = work(context, txn);
+        errno = 0;
+        result = name_short_write(work(context, txn));
         if (result == 0) {
             const int64_t begin_ns = monotonic_ns();
             failpoint_reach(env->failpoints, env->before_commit);
-            result = mdb_txn_commit(txn);
+            errno = 0;
+            result = name_short_write(mdb_txn_commit(txn));
             failpoint_reach(env->failpoints, env->after_commit);
             env->last_commit_ns = monotonic_ns() - begin_ns;
             *reopen = result != 0 && result != MDB_MAP_FULL;
