@@ -62,11 +62,12 @@ static bool take_gossip(struct control *control, struct effects *effects)
         memcpy(effect->address, send->address, sizeof effect->address);
         effects_commit(effects, effect, send->len);
     }
-    bool joined = false;
     for (size_t i = 0; i < gossip->events_count; i++)
-        joined = joined || gossip->events[i].kind == SWIM_EVENT_JOINED;
-    if (joined)
+        control->peers_due = control->peers_due || gossip->events[i].kind == SWIM_EVENT_JOINED;
+    if (control->peers_due && !control->disk_full) {
+        control->peers_due = false;
         keep_peers(control, effects); /* once for all: each is a sync of the disk */
+    }
     control->view_due = control->view_due || changed;
     return changed;
 }
@@ -89,7 +90,8 @@ static void describe(const struct control *control, struct swim_record *record)
     record->protocol_min = 1;
     record->protocol_max = 1;
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
-                    (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U);
+                    (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
+                    (control->disk_full ? CONTROL_FLAG_FULL : 0U);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -283,20 +285,18 @@ static void add_stored_peers(struct control *control)
     }
 }
 
-/* Takes back the stored configuration, and what was promised for the one after it. */
-static int recall(struct control *control)
+int control_recall(struct control *control, const struct control_stored *stored)
 {
-    const struct control_options *options = &control->options;
-    if (options->config != NULL) {
-        if (ring_config_decode(control->config, options->config, options->config_len,
-                               control->tokens, RING_CONFIG_TOKENS_MAX) != 0)
+    if (stored->config != NULL) {
+        if (ring_config_decode(control->config, stored->config, stored->config_len, control->tokens,
+                               RING_CONFIG_TOKENS_MAX) != 0)
             return TG_ECORRUPT;
         register_follow(control->ballots, control->config);
     }
-    if (options->ballots == NULL)
+    if (stored->ballots == NULL)
         return 0;
-    return register_restore(control->ballots, control->now_ns, options->ballots,
-                            options->ballots_len);
+    return register_restore(control->ballots, control->now_ns, stored->ballots,
+                            stored->ballots_len);
 }
 
 int control_new(const struct allocator *allocator, const struct control_options *options,
@@ -322,9 +322,11 @@ int control_new(const struct allocator *allocator, const struct control_options 
     control->started_ns = now_ns;
     control->joined_ns = now_ns;
     control->view_version = (uint64_t)now_ns; /* above those of an earlier process */
+    const struct control_stored stored = {options->config, options->config_len, options->ballots,
+                                          options->ballots_len};
     int error = take_memory(control);
     if (error == 0)
-        error = recall(control);
+        error = control_recall(control, &stored);
     if (error == 0)
         error = start_gossip(control);
     if (error != 0) {
@@ -384,6 +386,7 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
                      struct effects *effects)
 {
     control->now_ns = now_ns;
+    control_edits_note(control);
     if (join_is(frame, len))
         receive_join(control, frame, len, effects);
     else
@@ -394,12 +397,14 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
 void control_tick(struct control *control, int64_t now_ns, struct effects *effects)
 {
     control->now_ns = now_ns;
+    control_edits_note(control);
     swim_tick(control->swim, now_ns, &control->gossip);
     settle(control, effects);
 }
 
 int64_t control_next_deadline(const struct control *control)
 {
+    const bool votes = !control->leaving && !control->disk_full;
     const int64_t gossip_ns = swim_next_deadline(control->swim);
     const int64_t register_ns = register_next_deadline(control->ballots);
     int64_t due_ns = control->now_ns + 100 * CONTROL_MS;
@@ -408,10 +413,10 @@ int64_t control_next_deadline(const struct control *control)
         due_ns = look_ns;
     due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
     const int64_t votes_ns = register_next_deadline(control->settings->ballots);
-    due_ns = votes_ns < due_ns && !control->leaving ? votes_ns : due_ns;
+    due_ns = votes_ns < due_ns && votes ? votes_ns : due_ns;
     const int64_t edits_ns = control->now_ns + EDITS_LOOK_NS;
     due_ns = edits_ns < due_ns && control_edits_wait(control) ? edits_ns : due_ns;
-    return register_ns < due_ns && !control->leaving ? register_ns : due_ns;
+    return register_ns < due_ns && votes ? register_ns : due_ns;
 }
 
 void control_add_seed(struct control *control, const char *address)
@@ -484,6 +489,8 @@ int control_settings_restored(struct control *control)
     const int error = settings_restored(control->settings);
     if (error == 0)
         control_tell_self(control);
+    if (control->disk_full)
+        control_edits_refuse(control);
     return error;
 }
 

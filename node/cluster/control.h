@@ -40,7 +40,12 @@
 #include "node/policy/policy.h"
 #include "ring/config.h"
 
-enum { CONTROL_SEEDS_MAX = 64, CONTROL_CONFIG_LEN_MAX = 256 << 10, CONTROL_CLUSTER_ID_LEN = 16 };
+enum {
+    CONTROL_SEEDS_MAX = 64,
+    CONTROL_CONFIG_LEN_MAX = 256 << 10,
+    CONTROL_CLUSTER_ID_LEN = 16,
+    CONTROL_PATH_LEN = 256,
+};
 
 /* What all nodes of a cluster share and keep. */
 struct control_identity {
@@ -62,6 +67,7 @@ struct control_options {
     char peer[VIEW_TEXT_LEN];
     char client[VIEW_TEXT_LEN];
     char version[SWIM_VERSION_LEN];
+    char data[CONTROL_PATH_LEN]; /* where the node keeps what it keeps, for people; or the end */
     uint32_t weight;
     uint16_t shards;
     bool bootstrap; /* create a cluster although there are seeds */
@@ -102,6 +108,26 @@ const struct control_identity *control_identity(const struct control *control);
 bool control_view_due(struct control *control);
 /* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
 struct view *control_view(struct control *control);
+
+/* ---- a disk without room (control_disk.c) ---- */
+
+/* What is stored of the ring, under CONTROL_CONFIG_KEY and CONTROL_BALLOTS_KEY; NULL: nothing. */
+struct control_stored {
+    const uint8_t *config;
+    size_t config_len;
+    const uint8_t *ballots;
+    size_t ballots_len;
+};
+
+/* Call this when the disk has no room for a value of EFFECT_META (of that transaction, none is
+ * kept), before any other event, and carry out nothing that stands behind it. The core goes back to
+ * what is stored: to `stored`, and to the settings that are given back afterwards as at a start. It
+ * serves on, and until control_disk_has_room it changes nothing: no vote, no edit, no newer ring or
+ * settings. 0 or TG_ECORRUPT. */
+MUST_USE int control_disk_refused(struct control *control, int64_t now_ns,
+                                  const struct control_stored *stored);
+void control_disk_has_room(struct control *control);
+bool control_disk_full(const struct control *control);
 
 /* ---- settings (settings.h) ---- */
 

@@ -253,6 +253,8 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
                        "%s is alive: ask itself, by `tidegate drain` or `tidegate leave`", name);
     } else if (ring_config_find(control->config, id) == NULL) {
         return false; /* it is out already */
+    } else if (control->disk_full) {
+        control_say_disk_full(control, sentence, CONTROL_SENTENCE_LEN);
     } else if (control->config->to_count == 1 && control->config->to[0].id == id) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the last member of the ring and cannot be removed", name);
@@ -271,6 +273,9 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
 static const char *waits_for(const struct control *control, uint64_t id)
 {
     const struct swim_member *member = swim_find(control->swim, id);
+    if (control_voters_full(control, control->config->voters, control->config->voters_count))
+        return "too many voters of the ring have no room on their disks (`tidegate status` at "
+               "each)";
     if (member != NULL && member->state == SWIM_SUSPECT)
         return "it does not answer, but is not known to be dead yet";
     if (propose_stands_still(control))

@@ -100,7 +100,7 @@ static bool read_config(struct control *control, const uint8_t *bytes, size_t le
 void control_take_config(struct control *control, const uint8_t *bytes, size_t len,
                          struct effects *effects)
 {
-    if (read_config(control, bytes, len))
+    if (!control->disk_full && read_config(control, bytes, len))
         (void)control_adopt(control, effects);
 }
 
@@ -202,6 +202,8 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
     if (!control->joined || memcmp(frame.cluster_id, control->identity.cluster_id,
                                    CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
         return true;
+    if (control->disk_full)
+        return true; /* no vote, no proposal */
     if (frame.settings) {
         control_receive_vote(control, &frame, effects);
         return true;
@@ -233,6 +235,8 @@ static void propose(struct control *control, struct effects *effects)
 
 void control_move_config(struct control *control, struct effects *effects)
 {
+    if (control->disk_full)
+        return;
     fetch(control, effects);
     if (control->config->epoch == 0)
         return;

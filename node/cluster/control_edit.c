@@ -3,9 +3,9 @@
  *   WAITS --judged--> DONE         its change is decided, or nothing would change
  *     |      |------> CONFLICT     what it is based on has changed (S4 of settings.h)
  *     |  proposed, again and again, on top of whatever was decided meanwhile
- *     +--> UNAVAILABLE             no majority of the voters can be reached (S5)
- *     +--> DOUBT                   proposed, and nobody knows in time; asked again later, the log
- * says
+ *     +--> UNAVAILABLE             no majority of the voters can be reached, or keep it (S5)
+ *     +--> DOUBT                   offered to voters, and nobody knows in time; asked again later,
+ *                                  the log says
  *
  * Upkeep is done by the lowest-id living member of the ring: the first change of a cluster, voters
  * that follow those of the ring, blocks that ended; by any, that nodes of one version are alike. An
@@ -227,8 +227,8 @@ int control_edit(struct control *control, int64_t now_ns,
     return 0;
 }
 
-static void finish(const struct control *control, struct settings_edit *edit,
-                   enum settings_edit_state state, uint64_t version)
+void control_edit_end(const struct control *control, struct settings_edit *edit,
+                      enum settings_edit_state state, uint64_t version)
 {
     edit->state = state;
     edit->version = version;
@@ -314,18 +314,18 @@ static bool judge(struct control *control, struct settings_edit *edit)
                           : current != NULL && settings_text_equal(&current->value, &value);
     edit->changed = made != 0;
     if (made != 0 || same) {
-        finish(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
+        control_edit_end(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
         return false;
     }
     if (edit->based_on != SETTINGS_ANY && edit->based_on != have) {
-        finish(control, edit, SETTINGS_EDIT_CONFLICT, have);
+        control_edit_end(control, edit, SETTINGS_EDIT_CONFLICT, have);
         say_conflict(edit, current);
         return false;
     }
     if (edit->removes ? say_last(settings, edit)
                       : say_full(settings, edit, current == NULL, value.len)) {
-        finish(control, edit, edit->removes ? SETTINGS_EDIT_CONFLICT : SETTINGS_EDIT_UNAVAILABLE,
-               0);
+        control_edit_end(control, edit,
+                         edit->removes ? SETTINGS_EDIT_CONFLICT : SETTINGS_EDIT_UNAVAILABLE, 0);
         return false;
     }
     return true;
@@ -371,27 +371,31 @@ static bool propose_edit(struct control *control, struct settings_edit *edit,
         op->name = text_of(rules_name);
         forget_rules(control->settings, edit->value_len, &change);
     }
-    const bool proposed = propose(control, &change, effects);
-    edit->proposed = edit->proposed || proposed;
-    return proposed;
+    return propose(control, &change, effects);
 }
 
 /* Gives up what takes too long (S5). */
 static void look_at_time(struct control *control, struct settings_edit *edit)
 {
     const int64_t age_ns = control->now_ns - edit->started_ns;
+    const struct register_voters *voters = &control->settings->voters;
     const bool frozen = control->settings->version > 0 && control_settings_frozen(control);
-    if (age_ns < (frozen && !edit->proposed ? EDIT_FROZEN_NS : EDIT_NS))
+    const bool full = control_voters_full(control, voters->ids, voters->count);
+    if (age_ns < ((frozen || full) && !edit->offered ? EDIT_FROZEN_NS : EDIT_NS))
         return;
-    finish(control, edit, edit->proposed ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE, 0);
-    if (frozen)
+    control_edit_end(control, edit, edit->offered ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE,
+                     0);
+    if (full)
+        control_say_voters_full(control, voters->ids, voters->count, edit->sentence,
+                                sizeof edit->sentence / 2);
+    else if (frozen)
         control_say_settings_frozen(control, edit->sentence, sizeof edit->sentence / 2);
     else
         (void)snprintf(edit->sentence, sizeof edit->sentence, "%s",
                        control->settings->version > 0
                            ? "the voters of the configuration do not agree in time"
                            : "this node does not know the cluster's configuration yet");
-    if (!edit->proposed)
+    if (!edit->offered)
         return;
     const size_t len = strlen(edit->sentence);
     (void)snprintf(edit->sentence + len, sizeof edit->sentence - len,
@@ -426,6 +430,14 @@ static bool move_edits(struct control *control, struct effects *effects)
         }
     }
     return false;
+}
+
+void control_edits_note(struct control *control)
+{
+    struct settings *settings = control->settings;
+    const uint32_t last = (settings->proposing + SETTINGS_EDITS_MAX - 1) % SETTINGS_EDITS_MAX;
+    if (register_offers(settings->ballots))
+        settings->edits[last].offered = settings->edits[last].state == SETTINGS_EDIT_WAITS;
 }
 
 bool control_edits_wait(const struct control *control)

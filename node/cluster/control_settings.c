@@ -195,6 +195,8 @@ bool control_receive_settings(struct control *control, const void *bytes, size_t
     if (!control->joined || memcmp(frame->cluster_id, control->identity.cluster_id,
                                    CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
         return true;
+    if (control->disk_full && frame->type != SETTINGS_FETCH)
+        return true;
     switch (frame->type) {
     case SETTINGS_NEWS:
         take_news(control, frame, effects);
@@ -246,6 +248,10 @@ static void fetch(struct control *control, struct effects *effects)
 void control_move_settings(struct control *control, struct effects *effects)
 {
     struct settings *settings = control->settings;
+    if (control->disk_full) {
+        control_edits_refuse(control);
+        return;
+    }
     fetch(control, effects);
     if (settings->version > 0) {
         register_tick(settings->ballots, control->now_ns, &settings->wants);

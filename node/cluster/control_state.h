@@ -68,6 +68,8 @@ struct control {
     bool joined;
     bool creating; /* may create a cluster when nobody else does */
     bool view_due;
+    bool peers_due; /* members came: their addresses are to be kept */
+    bool disk_full; /* nothing is kept that is new (control_disk.c) */
     bool leaving;
     uint64_t view_version;
     uint64_t rules_digest;
@@ -95,10 +97,14 @@ struct control {
 /* Flags of a member record. */
 enum {
     CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
-    CONTROL_FLAG_DRAINING = 2   /* wants out of the ring, and not in again */
+    CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
+    CONTROL_FLAG_FULL = 4       /* its disk has no room: it cannot vote */
 };
 
 /* ---- control.c ---- */
+/* Takes the stored ring configuration, and what was promised for the one after it. 0 or
+ * TG_ECORRUPT. */
+MUST_USE int control_recall(struct control *control, const struct control_stored *stored);
 /* Brings the own record up to date. */
 void control_tell_self(struct control *control);
 
@@ -140,8 +146,25 @@ bool control_settings_coming(const struct control *control);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_settings(struct control *control, struct effects *effects);
 
+/* ---- control_disk.c ---- */
+/* A sentence on this node's disk, whose room is at an end. */
+void control_say_disk_full(const struct control *control, char *out, size_t capacity);
+/* Whether fewer than a majority of these voters can keep a vote, and would with room on their
+ * disks; and the sentence on it. */
+bool control_voters_full(const struct control *control, const uint64_t *voters, uint32_t count);
+void control_say_voters_full(const struct control *control, const uint64_t *voters, uint32_t count,
+                             char *out, size_t capacity);
+/* Ends all edits that wait, or whose change was not kept: for want of room. */
+void control_edits_refuse(struct control *control);
+
 /* ---- control_edit.c ---- */
 void control_edit_move(struct control *control, struct effects *effects);
+/* Before every event, when all that was wanted so far was carried out: whether the edit that was
+ * proposed last, or something in its place, is known to voters. */
+void control_edits_note(struct control *control);
+/* Ends the edit; only its outcome is kept. */
+void control_edit_end(const struct control *control, struct settings_edit *edit,
+                      enum settings_edit_state state, uint64_t version);
 /* Whether a living member says that it has a newer version. */
 bool control_settings_behind(const struct control *control);
 /* Whether an edit waits to be decided. */

@@ -62,6 +62,8 @@ struct register_core {
     uint32_t accepts;                  /* bits of `voters` */
     uint32_t accepts_next;             /* bits of `successors` */
     uint64_t number_seen;
+    uint64_t number_used;  /* the highest of an own ballot, whatever the instance */
+    uint64_t number_least; /* no own ballot is of this number, or a lower one: they may be told */
     uint32_t tries;
     int64_t started_ns;
     int64_t sent_ns;
@@ -323,7 +325,11 @@ static void begin(struct register_core *core, int64_t now_ns, struct register_ou
     const uint64_t self = core->options.node_id;
     if (core->promised.number > core->number_seen)
         core->number_seen = core->promised.number;
+    if (core->number_least > core->number_seen)
+        core->number_seen = core->number_least;
     core->ballot = (struct register_ballot){++core->number_seen, self, core->options.boot};
+    if (core->number_seen > core->number_used)
+        core->number_used = core->number_seen;
     core->best = (struct register_ballot){0};
     core->phase = PHASE_PREPARING;
     core->promises = 0;
@@ -497,9 +503,30 @@ void register_follow_value(struct register_core *core, uint64_t committed,
     core->back_off_ns = 0;
 }
 
+void register_forget(struct register_core *core)
+{
+    core->number_least = core->number_used;
+    core->epoch = 0;
+    core->voters.count = 0;
+    core->promised = (struct register_ballot){0};
+    core->accepted = (struct register_ballot){0};
+    core->accepted_value.len = 0;
+    core->phase = PHASE_IDLE;
+}
+
 bool register_busy(const struct register_core *core)
 {
     return core->phase != PHASE_IDLE;
+}
+
+bool register_offers(const struct register_core *core)
+{
+    return core->phase == PHASE_ACCEPTING;
+}
+
+bool register_in_doubt(const struct register_core *core)
+{
+    return core->accepted.number != 0;
 }
 
 const uint8_t *register_value(const struct register_core *core, size_t *len)

@@ -121,6 +121,10 @@ MUST_USE int register_encode(const struct register_core *core, void *out, size_t
 void register_put_ballot(struct mp_writer *writer, const struct register_ballot *ballot);
 void register_get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot);
 
+/* Goes back to what is on disk, because that had no room for the record, or for what was decided:
+ * forgets all but the numbers that this process has used (R3). register_follow and register_restore
+ * come next, as after a restart. */
+void register_forget(struct register_core *core);
 /* The committed configuration is now this one; what belonged to earlier instances is forgotten. */
 void register_follow(struct register_core *core, const struct ring_config *committed);
 /* The same for values of another kind: instance `committed` is, and names `voters`. */
@@ -142,8 +146,12 @@ void register_tick(struct register_core *core, int64_t now_ns, struct register_o
 /* When register_tick is due, INT64_MAX for never. */
 int64_t register_next_deadline(const struct register_core *core);
 
-/* Whether an attempt is under way. */
+/* Whether an attempt is under way; whether its value was offered to the voters, so that it may be
+ * chosen. */
 bool register_busy(const struct register_core *core);
+bool register_offers(const struct register_core *core);
+/* Whether the own acceptor has accepted a value that is not known to be decided. */
+bool register_in_doubt(const struct register_core *core);
 /* The encoded value that was decided; valid right after `decided`. */
 const uint8_t *register_value(const struct register_core *core, size_t *len);
 

@@ -500,6 +500,21 @@ int settings_restored(const struct settings *settings)
                                                                                    : TG_ECORRUPT;
 }
 
+void settings_forget(struct settings *settings)
+{
+    static const struct hash128 none = {0};
+    register_forget(settings->ballots);
+    settings_table_fini(&settings->table);
+    settings_log_reset(&settings->log, 0, none);
+    settings->version = 0;
+    settings->digest = none;
+    settings->voters.count = 0;
+    settings->mixed = false;
+    settings->copying.active = false;
+    settings->more_ns = 0;
+    settings->blocks_since++; /* the last of them may be one that was never kept */
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 int settings_new(const struct allocator *allocator, const struct settings_options *options,

@@ -87,8 +87,8 @@ enum settings_edit_state {
     SETTINGS_EDIT_WAITS,
     SETTINGS_EDIT_DONE,
     SETTINGS_EDIT_CONFLICT,
-    SETTINGS_EDIT_UNAVAILABLE, /* never proposed: no majority of the voters */
-    SETTINGS_EDIT_DOUBT        /* proposed, and not known to be decided in time */
+    SETTINGS_EDIT_UNAVAILABLE, /* never offered: no majority of the voters, no room on the disk */
+    SETTINGS_EDIT_DOUBT        /* offered, and not known to be decided in time */
 };
 
 struct settings_edit {
@@ -96,7 +96,7 @@ struct settings_edit {
     struct hash128 id;
     uint32_t kind;
     bool removes;
-    bool proposed;
+    bool offered;      /* to voters: it may come about, whatever becomes of it here */
     bool changed;      /* DONE: by a change of its own */
     bool keeps_last;   /* as of control_edit_request */
     uint64_t based_on; /* version of the record that it replaces, 0: none, SETTINGS_ANY */
@@ -137,7 +137,7 @@ struct settings {
     struct hash128 digest;
     struct register_voters voters;
     struct settings_edit edits[SETTINGS_EDITS_MAX];
-    uint32_t proposing; /* the edit that was proposed last */
+    uint32_t proposing; /* the place after that of the edit that was proposed last */
     struct settings_copying copying;
     int64_t more_ns;       /* when changes came behind which there are more, 0: none are known */
     uint64_t rules_told;   /* version of the rules that the runtime was given */
@@ -172,6 +172,9 @@ MUST_USE int settings_restore(struct settings *settings, int64_t now_ns, const c
                               const void *bytes, size_t len);
 /* After all of them: whether they fit together. 0 or TG_ECORRUPT. */
 MUST_USE int settings_restored(const struct settings *settings);
+/* Forgets what is stored: it is to be restored again, for the disk had no room for what came after.
+ * Edits stay, and what the runtime was told. */
+void settings_forget(struct settings *settings);
 
 /* Applies the change that follows the head, and keeps it (S2); `more`: in one transaction with the
  * one that is applied next. 0, TG_ECONFLICT (it does not follow), TG_EPROTOCOL, TG_ENOMEM: the head

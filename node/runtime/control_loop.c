@@ -5,8 +5,9 @@
  *     signals --------+                          +--> views to the shards
  *
  * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
- * a configuration or an incarnation is durable before the frames that tell of it are sent, because
- * effects are carried out in their order. Rules are compiled elsewhere (compiler.h), for that may
+ * a configuration or a promise is durable before the frames that tell of it are sent, because
+ * effects are carried out in their order; what the disk has no room for ends them there
+ * (control_disk_loop.c). Rules are compiled elsewhere (compiler.h), for that may
  * take longer than gossip can wait.
  */
 #include <signal.h>
@@ -27,29 +28,6 @@ static int64_t now_of(const struct daemon *daemon)
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
-static void fail_storage(struct daemon *daemon, const char *what, int error)
-{
-    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot keep %s: %s; stopping", what,
-               error_message(error));
-    daemon->exit_code = DAEMON_DATA;
-    daemon->done = true;
-}
-
-/* Makes `count` values durable in one transaction. */
-static void keep_meta(struct daemon *daemon, const struct effect *effects, size_t count)
-{
-    if (daemon->store == NULL)
-        return;
-    for (size_t i = 0; i < count; i++)
-        daemon->items[i] = (struct store_meta_item){
-            .key = effects[i].address, .data = effects[i].bytes, .len = effects[i].len};
-    failure_meta(daemon->failpoints, false, effects[0].address);
-    const int error = store_meta_put_many(daemon->store, daemon->items, count);
-    failure_meta(daemon->failpoints, true, effects[0].address);
-    if (error != 0)
-        fail_storage(daemon, effects[0].address, error);
-}
-
 /* How many effects from `at` on are one transaction. */
 static size_t group_len(const struct effects *effects, size_t at)
 {
@@ -62,15 +40,6 @@ static size_t group_len(const struct effects *effects, size_t at)
     return end - at + 1;
 }
 
-static void keep_incarnation(struct daemon *daemon, uint64_t incarnation)
-{
-    if (daemon->store == NULL)
-        return;
-    const int error = store_raise_incarnation(daemon->store, incarnation);
-    if (error != 0)
-        fail_storage(daemon, "the incarnation", error);
-}
-
 static void carry_out(struct daemon *daemon)
 {
     for (size_t i = 0; i < daemon->effects.count && !daemon->done; i++) {
@@ -81,11 +50,14 @@ static void carry_out(struct daemon *daemon)
                             effect->len);
             break;
         case EFFECT_META:
-            keep_meta(daemon, effect, group_len(&daemon->effects, i));
+            if (!disk_keep(daemon, effect, group_len(&daemon->effects, i))) {
+                effects_clear(&daemon->effects);
+                return;
+            }
             i += group_len(&daemon->effects, i) - 1;
             break;
         case EFFECT_INCARNATION:
-            keep_incarnation(daemon, effect->target);
+            disk_keep_incarnation(daemon, effect->target);
             break;
         case EFFECT_JOINED:
             daemon->joined_due = true;
@@ -122,7 +94,7 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         .shard_count = daemon->shard_count,
         .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
         .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
-        .storage_ok = !disk.failing && !disk.journal_failing,
+        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
         .storage_failed_writes = disk.write_fails + disk.journal_fails,
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
@@ -375,6 +347,7 @@ static void turn(struct daemon *daemon)
     const uint32_t frames = read_gossip(daemon);
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
     carry_out(daemon);
+    disk_look(daemon);
     start_if_joined(daemon);
     rules_look(daemon);
     spread_view(daemon);

@@ -150,17 +150,37 @@ static int recall_identity(struct daemon *daemon, struct control_options *option
 }
 
 /* A stored meta value in fresh memory, NULL if there is none. */
-static uint8_t *recall_meta(struct daemon *daemon, const char *key, size_t *len)
+static int recall_meta(struct daemon *daemon, const char *key, uint8_t **out, size_t *len)
 {
-    if (daemon->store == NULL ||
-        store_meta_get(daemon->store, key, daemon->config_bytes, sizeof daemon->config_bytes,
-                       len) != 0 ||
-        *len == 0)
-        return NULL;
-    uint8_t *copy = malloc(*len);
-    if (copy != NULL)
-        memcpy(copy, daemon->config_bytes, *len);
-    return copy;
+    *out = NULL;
+    *len = 0;
+    if (daemon->store == NULL)
+        return 0;
+    const int error =
+        store_meta_get(daemon->store, key, daemon->config_bytes, sizeof daemon->config_bytes, len);
+    if (error != 0 || *len == 0)
+        return error == TG_ENOTFOUND ? 0 : error;
+    *out = malloc(*len);
+    if (*out == NULL)
+        return TG_ENOMEM;
+    memcpy(*out, daemon->config_bytes, *len);
+    return 0;
+}
+
+int daemon_recall_ring(struct daemon *daemon, struct daemon_ring *ring)
+{
+    memset(ring, 0, sizeof *ring);
+    const int error = recall_meta(daemon, "ring.config", &ring->config, &ring->config_len);
+    if (error != 0)
+        return error;
+    return recall_meta(daemon, "ring.register", &ring->ballots, &ring->ballots_len);
+}
+
+void daemon_ring_free(struct daemon_ring *ring)
+{
+    free(ring->config);
+    free(ring->ballots);
+    memset(ring, 0, sizeof *ring);
 }
 
 static int recall_setting(void *context, const char *key, const void *data, size_t len)
@@ -169,7 +189,7 @@ static int recall_setting(void *context, const char *key, const void *data, size
     return control_restore_settings(daemon->control, key, data, len);
 }
 
-static int recall_settings(struct daemon *daemon)
+int daemon_recall_settings(struct daemon *daemon)
 {
     if (daemon->store == NULL)
         return 0;
@@ -195,6 +215,7 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     copy_text(options->peer, sizeof options->peer, config->peer_address);
     copy_text(options->client, sizeof options->client, config->client_address);
     copy_text(options->version, sizeof options->version, DAEMON_VERSION);
+    (void)snprintf(options->data, sizeof options->data, "%.*s", CONTROL_PATH_LEN - 1, config->data);
     options->zones = zones_system();
     options->weight = config->weight;
     options->shards = (uint16_t)config->shards;
@@ -211,23 +232,27 @@ static int start_control(struct daemon *daemon)
     new_identity(daemon->config, &options->identity);
     int code = recall_identity(daemon, options);
     describe_node(daemon, options);
-    uint8_t *config = recall_meta(daemon, "ring.config", &options->config_len);
-    uint8_t *peers = recall_meta(daemon, "gossip.peers", &options->peers_len);
-    uint8_t *ballots = recall_meta(daemon, "ring.register", &options->ballots_len);
-    options->config = config;
+    struct daemon_ring ring;
+    uint8_t *peers;
+    const int error = daemon_recall_ring(daemon, &ring);
+    (void)recall_meta(daemon, "gossip.peers", &peers, &options->peers_len); /* else by the seeds */
+    options->config = ring.config;
+    options->config_len = ring.config_len;
     options->peers = peers;
-    options->ballots = ballots;
+    options->ballots = ring.ballots;
+    options->ballots_len = ring.ballots_len;
+    if (code == 0 && error != 0)
+        code = complain_corrupt(daemon, "the stored ring configuration cannot be read");
     if (code == 0 &&
         control_new(alloc_heap(), options, clock_now_ns(&daemon->clock), &daemon->control) != 0)
         code = complain(daemon, DAEMON_DATA,
                         "the stored ring configuration, or what was promised for the next one, "
                         "cannot be used");
-    if (code == 0 && recall_settings(daemon) != 0)
+    if (code == 0 && daemon_recall_settings(daemon) != 0)
         code = complain_corrupt(daemon, "the stored configuration (rules, blocks) cannot be used");
     daemon->joined_due = options->has_identity;
-    free(config);
+    daemon_ring_free(&ring);
     free(peers);
-    free(ballots);
     free(options);
     return code;
 }

@@ -61,6 +61,9 @@ struct daemon {
     struct rules_wish rules_wish;
     struct compiler *compiler;
     struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */
+    size_t refused_len;            /* bytes that the disk had no room for */
+    uint64_t incarnation_due;      /* it had none for this; 0: nothing is due */
+    int64_t probed_ns;             /* when it was last asked whether it has */
     struct disk *disk;
     struct shard_loop *shards[CONFIG_SHARDS_MAX];
     uint32_t shard_count; /* running */
@@ -88,6 +91,19 @@ struct daemon {
 };
 
 /* ---- daemon.c ---- */
+/* What is stored of the ring, in fresh memory, for daemon_ring_free; NULL where there is nothing.
+ */
+struct daemon_ring {
+    uint8_t *config;
+    size_t config_len;
+    uint8_t *ballots;
+    size_t ballots_len;
+};
+/* 0, or it is not known what is stored: TG_ECORRUPT, TG_ENOMEM, TG_EIO, TG_ETOOBIG. */
+MUST_USE int daemon_recall_ring(struct daemon *daemon, struct daemon_ring *ring);
+void daemon_ring_free(struct daemon_ring *ring);
+/* Gives control the stored settings. 0, TG_ECORRUPT, TG_ENOMEM, TG_EIO. */
+MUST_USE int daemon_recall_settings(struct daemon *daemon);
 /* The cluster is known: keeps its identity, restores and starts the shards. 0 or an exit code. */
 int daemon_start_shards(struct daemon *daemon);
 
@@ -95,6 +111,14 @@ int daemon_start_shards(struct daemon *daemon);
 MUST_USE int control_loop_open(struct daemon *daemon);
 void control_loop_run(struct daemon *daemon);
 void control_loop_close(struct daemon *daemon);
+
+/* ---- control_disk_loop.c ---- */
+/* Makes `count` values durable in one transaction. False if the disk has no room: control is back
+ * at what is stored, and the effects that follow are not to be carried out. */
+bool disk_keep(struct daemon *daemon, const struct effect *effects, size_t count);
+void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation);
+/* After every event: whether a disk that had no room has some again. */
+void disk_look(struct daemon *daemon);
 
 /* ---- seeds.c ---- */
 /* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many. */

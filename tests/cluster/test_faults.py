@@ -12,7 +12,7 @@ import time
 import pytest
 import zmq
 
-from harness import History, Load, Promise, Stopwatch, scaled, wait_for
+from harness import Command, History, Load, Promise, Stopwatch, scaled, wait_for
 from harness.client import dealer, encode_checks, long_limit
 from harness.history import LAST_MOMENTS_S
 from harness.waiting import is_slowed
@@ -69,12 +69,12 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 32 MB of its own."""
+    """A file system of 96 MB of its own."""
     if os.getuid() != 0:
         pytest.skip("mounting a small file system needs root")
     place = tmp_path / "disk"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(place)],
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(place)],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted: {done.stderr.strip()}")
@@ -99,7 +99,6 @@ def use_keys(cluster, prefix, count, limit):
     return keys
 
 
-# Limits are kept in memory while the disk is full, operators see it, and it ends by itself.
 def test_a_new_store_on_a_full_disk_is_refused_in_words(small_disk, new_cluster):
     node = new_cluster(1)[0]
     node.data = str(small_disk / "data")
@@ -110,11 +109,32 @@ def test_a_new_store_on_a_full_disk_is_refused_in_words(small_disk, new_cluster)
     assert "No space left on device" in node.log()
 
 
-def test_a_full_disk_is_told_and_survived(small_disk, new_cluster, measured):
+def edit(node, *arguments):
+    return Command(*arguments, endpoints=[node.endpoint])
+
+
+def large_rules(place, rate):
+    """A file of rules that needs more room than a store has to spare."""
+    path = place / f"rules-{rate}.yaml"
+    path.write_text("".join(f"# {line:70}\n" for line in range(8000)) +
+                    f"rules: [{{name: all, key: [user], limits: [{{rate: {rate}/24h}}]}}]\n")
+    return str(path)
+
+
+def block_reasons(node):
+    return [row["reason"] for row in node.admin("blocks")]
+
+
+# Limits are kept in memory while disks are full, operators see it, edits of the configuration are refused in words
+# by nodes that serve on, and it all ends by itself.
+def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, measured):
     cluster = new_cluster(3)
     full = cluster[2]
-    full.data = str(small_disk / "data")
+    for node in cluster:
+        node.data = str(small_disk / node.name)
     cluster.start()
+    wait_for(lambda: all(node.status()["settings"]["version"] > 0 for node in cluster), 5, "they have settings")
+    assert edit(full, "block", "user=bad", "--reason", "before").code == 0
     limit = long_limit(10)
     before = use_keys(cluster, "before", 2000, limit)
     wait_for(lambda: full.status()["storage"]["flush_lag_ms"] == 0, 5, "all is written")
@@ -124,6 +144,13 @@ def test_a_full_disk_is_told_and_survived(small_disk, new_cluster, measured):
     assert "cannot write to the store" in full.log()
     assert any("stor" in reason or "disk" in reason for reason in full.status()["reasons"]), \
         full.status()["reasons"]
+    for node in cluster[:2]:
+        refused = edit(node, "rules", "apply", large_rules(tmp_path, 7), "--yes")
+        assert refused.code == 2 and f"the disk of {node.name} has no room ({node.data})" in refused.error, refused
+    refused = edit(full, "block", "user=bad", "--reason", "during")  # it has room for that, most have not
+    assert refused.code == 2 and any(f"no room on the disks of voters {names}:" in refused.error
+                                     for names in ("n1, n2", "n2, n1")), refused
+    assert all(node.is_running and block_reasons(node) == ["before"] for node in cluster)
     with cluster.client(2) as client:
         for keys in (before, during):
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
@@ -132,8 +159,15 @@ def test_a_full_disk_is_told_and_survived(small_disk, new_cluster, measured):
     wait_for(lambda: full.status()["storage"]["ok"], 10, "it writes again")
     measured("space is back: written again after", f"{watch.ms:.0f} ms")
     wait_for(lambda: full.status()["storage"]["flush_lag_ms"] == 0, 10, "all is written")
+    wait_for(lambda: all(node.status()["storage"]["ok"] for node in cluster), 10, "all of them do")
+    done = edit(full, "rules", "apply", large_rules(tmp_path, 9), "--yes")
+    assert done.code == 0, done
+    done = edit(cluster[0], "block", "user=bad", "--reason", "after")
+    assert done.code == 0, done
     cluster.kill_all()
     cluster.start()
+    wait_for(lambda: all(block_reasons(node) == ["after"] for node in cluster), 5, "all have the edit")
+    assert all(node.status()["rules"]["version"] > 1 for node in cluster)
     with full.client(deadline_s=5) as client:
         for keys in (before, during):
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}

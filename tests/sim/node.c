@@ -247,7 +247,7 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->settings_items_max = SETTINGS_ITEMS_HERE;
 }
 
-static void restore_settings(struct node *node)
+void node_restore_settings(struct node *node)
 {
     struct disk *disk = &node->disk;
     int error = 0;
@@ -281,7 +281,7 @@ void node_start(struct sim *sim, struct node *node)
     const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
     free(options);
     ASSERT(error == 0);
-    restore_settings(node);
+    node_restore_settings(node);
     sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
              (unsigned long long)node->disk.now.incarnation, node->shard_count,
              (unsigned long long)node->disk.now.records);

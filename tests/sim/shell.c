@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/control_state.h"
 #include "tests/sim/sim.h"
 
 #define BURST_NS (SIM_MS / 10)
@@ -168,6 +169,24 @@ static void carry_out_one(struct sim *sim, struct node *node, uint8_t shard,
     }
 }
 
+/* Whether the disk has no room for what a core wants kept; then control goes back to what is there.
+ */
+static bool disk_refuses(struct sim *sim, struct node *node, const struct effect *effect)
+{
+    if (effect->kind != EFFECT_META || sim->now_ns >= node->disk.full_until_ns ||
+        !node->disk.now.has_identity)
+        return false;
+    const struct disk_meta config = disk_get_meta(&node->disk, CONTROL_CONFIG_KEY);
+    const struct disk_meta ballots = disk_get_meta(&node->disk, CONTROL_BALLOTS_KEY);
+    const struct control_stored stored = {config.bytes, config.len, ballots.bytes, ballots.len};
+    const int error = control_disk_refused(node->control, shell_clock(sim, node), &stored);
+    ASSERT(error == 0);
+    node_restore_settings(node);
+    sim->coverage.refused_values++;
+    sim_tell(sim, 2, "n%u has no room for %s", node->index, effect->address);
+    return true;
+}
+
 /* Whether the process ends after this effect: more often after one that made something durable, and
  * not in the middle of a transaction. */
 static bool ends_after(struct sim *sim, const struct effect *effect)
@@ -183,6 +202,8 @@ static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
     bool joined = false;
     for (size_t i = 0; i < sim->effects.count && !sim->crash_due; i++) {
         const struct effect *effect = &sim->effects.items[i];
+        if (disk_refuses(sim, node, effect))
+            break;
         carry_out_one(sim, node, shard, effect);
         joined = joined || effect->kind == EFFECT_JOINED;
         sim->crash_due = ends_after(sim, effect);
@@ -241,6 +262,8 @@ void shell_control_done(struct sim *sim, struct node *node)
         for (uint8_t i = 0; i < node->shard_count; i++)
             node_start_shard(sim, node, i);
     }
+    if (sim->now_ns >= node->disk.full_until_ns)
+        control_disk_has_room(node->control);
     if (control_view_due(node->control))
         give_view(sim, node);
     next_control_tick(sim, node);

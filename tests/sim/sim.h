@@ -603,6 +603,8 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id);
 /* Gives all first members the disks of a cluster that was stopped in order. */
 void node_form(struct sim *sim);
 void node_start(struct sim *sim, struct node *node);
+/* Gives the node's control core what its disk has of the settings. */
+void node_restore_settings(struct node *node);
 void node_start_later(struct sim *sim, uint8_t node, int64_t delay_ns);
 /* Starts a shard with what is stored; the node has a cluster. */
 void node_start_shard(struct sim *sim, struct node *node, uint8_t shard);

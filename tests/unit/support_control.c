@@ -73,17 +73,34 @@ void net_seed(struct control_options *options, uint32_t seed)
     net_address(seed, options->seeds[options->seed_count++]);
 }
 
+static void restore(const struct net_node *node)
+{
+    for (uint32_t i = 0; i < node->value_count; i++)
+        assert_int_equal(control_restore_settings(node->control, node->values[i].key,
+                                                  node->values[i].bytes, node->values[i].len),
+                         0);
+    assert_int_equal(control_settings_restored(node->control), 0);
+}
+
 static void create(struct net *net, uint32_t at)
 {
     struct net_node *node = &net->nodes[at];
     assert_null(node->control);
     node->joined = 0;
     assert_int_equal(control_new(alloc_heap(), &node->options, net->now_ns, &node->control), 0);
-    for (uint32_t i = 0; i < node->value_count; i++)
-        assert_int_equal(control_restore_settings(node->control, node->values[i].key,
-                                                  node->values[i].bytes, node->values[i].len),
-                         0);
-    assert_int_equal(control_settings_restored(node->control), 0);
+    restore(node);
+}
+
+void net_fill(struct net *net, uint32_t at, uint32_t spare)
+{
+    net->nodes[at].full = true;
+    net->nodes[at].spare = spare;
+}
+
+void net_empty(struct net *net, uint32_t at)
+{
+    net->nodes[at].full = false;
+    control_disk_has_room(net->nodes[at].control);
 }
 
 uint32_t net_start(struct net *net, const struct control_options *options)
@@ -189,11 +206,31 @@ static void send_frame(struct net *net, uint32_t at, const struct effect *effect
     }
 }
 
+/* Whether the disk has no room for a transaction that begins here; the node goes back then. */
+static bool refuses(struct net *net, uint32_t at, const struct effect *effect)
+{
+    struct net_node *node = &net->nodes[at];
+    const struct control_stored stored = {node->config, node->config_len, node->ballots,
+                                          node->ballots_len};
+    if (!node->full || effect->kind != EFFECT_META || node->group)
+        return false;
+    if (node->spare > 0) {
+        node->spare--;
+        return false;
+    }
+    node->refused++;
+    assert_int_equal(control_disk_refused(node->control, net->now_ns, &stored), 0);
+    restore(node);
+    return true;
+}
+
 static void perform(struct net *net, uint32_t at)
 {
     struct net_node *node = &net->nodes[at];
     for (size_t i = 0; i < net->effects.count; i++) {
         const struct effect *effect = &net->effects.items[i];
+        if (refuses(net, at, effect))
+            break;
         if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.config") == 0) {
             store(&node->config, &node->config_len, effect);
         } else if (effect->kind == EFFECT_META && strcmp(effect->address, "ring.register") == 0) {

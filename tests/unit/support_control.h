@@ -47,7 +47,10 @@ struct net_node {
     size_t ballots_len;
     struct net_value *values; /* NET_VALUES_MAX */
     uint32_t value_count;
-    bool group; /* the last value was to be kept with one that follows */
+    bool group;       /* the last value was to be kept with one that follows */
+    bool full;        /* its disk takes no more than `spare` transactions */
+    uint32_t spare;   /* of one value or more */
+    uint32_t refused; /* transactions for which there was no room */
     bool has_identity;
     struct control_identity identity;
 };
@@ -87,6 +90,9 @@ void net_stop(struct net *net, uint32_t at);
 void net_restart(struct net *net, uint32_t at);
 /* Starts `count` nodes, n1 with id 1 and so on, and runs until all are in one stable ring. */
 struct net *net_cluster(uint32_t count);
+/* There is no room on the disk of node `at`, but for so many transactions / there is room again. */
+void net_fill(struct net *net, uint32_t at, uint32_t spare);
+void net_empty(struct net *net, uint32_t at);
 
 void net_run(struct net *net, int64_t ns);
 /* Gives node `at` a frame now. */

@@ -2,7 +2,7 @@
  *
  * A world of registers joined by a bag of messages: any message may come next, twice, late or
  * never, and any node may crash at any moment, also between making something durable and saying so.
- * What is durable survives. Invariants are judged after every step:
+ * What is durable survives; a disk may have no room. Invariants are judged after every step:
  *
  *   A  agreement: one value for each epoch, for ever
  *   B  each decision follows the configuration before it
@@ -71,6 +71,7 @@ struct world {
     int64_t pace_ns;      /* time goes on by up to this each step */
     uint32_t crash_ppm;   /* a node crashes, for each step */
     uint32_t between_ppm; /* and between durable and said */
+    uint32_t refuse_ppm;  /* a disk has no room, for each thing it is to keep */
     uint32_t lose_ppm;
     uint32_t repeat_ppm;
     struct ring_config *a;
@@ -205,12 +206,34 @@ static void crash(struct world *world, uint32_t at)
     register_free(&world->places[at].core);
 }
 
+/* The register of `at` is to know what is on disk, and no more. */
+static void recall(struct world *world, uint32_t at)
+{
+    struct place *place = &world->places[at];
+    register_follow(place->core, decode(world, world->a, place->config, place->config_len));
+    if (place->record_len > 0)
+        assert_int_equal(
+            register_restore(place->core, world->now_ns, place->record, place->record_len), 0);
+}
+
+/* Whether the disk of `at` has no room; then its register goes back to what is there. */
+static bool refuses(struct world *world, uint32_t at)
+{
+    if (world->refuse_ppm == 0 || !chance(world, world->refuse_ppm))
+        return false;
+    register_forget(world->places[at].core);
+    recall(world, at);
+    return true;
+}
+
 static void take_config(struct world *world, uint32_t at, const uint8_t *bytes, size_t len)
 {
     struct place *place = &world->places[at];
     if (decode(world, world->a, bytes, len)->epoch <= epoch_of(world, at))
         return;
     note(world, world->a->epoch, bytes, len);
+    if (refuses(world, at))
+        return;
     memcpy(place->config, bytes, len);
     place->config_len = len;
     register_follow(place->core, decode(world, world->a, bytes, len));
@@ -223,6 +246,8 @@ static void perform(struct world *world, uint32_t at)
     const struct register_out *out = &world->out;
     register_check_invariants(place->core);
     if (out->persist) {
+        if (refuses(world, at))
+            return;
         const int len = register_encode(place->core, place->record, sizeof place->record);
         assert_true(len > 0);
         place->record_len = (size_t)len;
@@ -268,10 +293,7 @@ static void start(struct world *world, uint32_t at)
         .node_id = id_of(at), .boot = ++place->boot, .seed = random_next(&world->random)};
     assert_null(place->core);
     assert_int_equal(register_new(alloc_heap(), &options, &place->core), 0);
-    register_follow(place->core, decode(world, world->a, place->config, place->config_len));
-    if (place->record_len > 0)
-        assert_int_equal(
-            register_restore(place->core, world->now_ns, place->record, place->record_len), 0);
+    recall(world, at);
 }
 
 static void deliver(struct world *world, uint32_t which)
@@ -405,6 +427,7 @@ static void calm(struct world *world, uint32_t proposer, uint32_t count)
     world->pace_ns = 6 * MS;
     world->crash_ppm = 0;
     world->between_ppm = 0;
+    world->refuse_ppm = 0;
     world->lose_ppm = 0;
     world->repeat_ppm = 0;
     for (uint32_t i = 0; i < NODES; i++) {
@@ -431,6 +454,7 @@ static void adverse(struct world *world)
     struct random *random = &world->random;
     world->crash_ppm = (uint32_t)random_below(random, 60000);
     world->between_ppm = (uint32_t)random_below(random, 60000);
+    world->refuse_ppm = (uint32_t)random_below(random, 60000);
     world->lose_ppm = (uint32_t)random_below(random, 200000);
     world->repeat_ppm = (uint32_t)random_below(random, 300000);
     world->pace_ns = random_between(random, 1, 100) * MS;
@@ -710,6 +734,46 @@ static void processes_of_one_node_use_different_ballots(void **state)
     world_free(world);
 }
 
+/* R2, where it had no room on the disk: the promise is made anew when it is asked for again. */
+static void a_promise_that_was_not_kept_is_none(void **state)
+{
+    struct world *world = world_new(13, 3);
+    (void)state;
+    const struct register_message prepare = {
+        .type = REGISTER_PREPARE,
+        .sender = id_of(1),
+        .epoch = world->epoch + 1,
+        .ballot = {.number = 1, .node = id_of(1), .boot = 1},
+    };
+    for (uint32_t i = 0; i < 3; i++) {
+        struct register_core *core = world->places[0].core;
+        register_receive(core, world->now_ns, &prepare, &world->out);
+        assert_int_equal(world->out.sends[0].message.type, REGISTER_PROMISE);
+        assert_int_equal(world->out.persist, i < 2);
+        if (i == 0) {
+            register_forget(core);
+            recall(world, 0);
+        }
+    }
+    world_free(world);
+}
+
+/* R3, where the record of a ballot, or of a decision, had no room on the disk. */
+static void a_process_uses_no_ballot_twice_though_its_disk_is_full(void **state)
+{
+    struct world *world = world_new(12, 3);
+    (void)state;
+    want(world, 5, false);
+    const struct register_ballot before = world->out.sends[0].message.ballot;
+    register_forget(world->places[5].core);
+    recall(world, 5);
+    want(world, 5, false);
+    const struct register_ballot after = world->out.sends[0].message.ballot;
+    assert_int_equal(world->out.sends[0].message.type, REGISTER_PREPARE);
+    assert_true(register_ballot_compare(&before, &after) < 0);
+    world_free(world);
+}
+
 /* R5: the voters that decide next must know what they follow. */
 static void a_change_of_voters_needs_both_majorities(void **state)
 {
@@ -772,6 +836,8 @@ int main(void)
         cmocka_unit_test(an_acceptance_survives_a_crash),
         cmocka_unit_test(the_value_of_the_highest_ballot_is_carried_on),
         cmocka_unit_test(processes_of_one_node_use_different_ballots),
+        cmocka_unit_test(a_promise_that_was_not_kept_is_none),
+        cmocka_unit_test(a_process_uses_no_ballot_twice_though_its_disk_is_full),
         cmocka_unit_test(a_change_of_voters_needs_both_majorities),
         cmocka_unit_test(records_are_taken_back_with_care),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
