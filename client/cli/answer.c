@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/document.h"
 #include "client/cli/table.h"
 
@@ -52,6 +53,36 @@ int cli_answer_ask(struct cli *cli, const char *command, const struct mp_writer 
     return code != 0 ? code : result;
 }
 
+bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer)
+{
+    memset(answer, 0, sizeof *answer);
+    answer->capacity = writer->len;
+    answer->tokens = alloc_array(alloc_heap(), answer->capacity, sizeof *answer->tokens);
+    const int count = answer->tokens == NULL || writer->failed
+                          ? TG_ENOMEM
+                          : mp_parse(writer->data, writer->len, answer->tokens, answer->capacity);
+    if (count < 0) {
+        cli_complain("out of memory to put the answer together");
+        cli_answer_fini(answer);
+        return false;
+    }
+    answer->count = (size_t)count;
+    return true;
+}
+
+void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
+{
+    enum { SMALL = 1, MEDIUM = 3 };
+    const uint8_t *bytes = answer->reply.data;
+    ASSERT(answer->tokens[0].type == MP_MAP && answer->tokens[0].count < UINT16_MAX);
+    const size_t head = (bytes[0] & 0xf0) == 0x80 ? SMALL : MEDIUM; /* how many pairs follow */
+    const size_t len = answer->reply.len - head;
+    mp_put_map(writer, answer->tokens[0].count + more);
+    ASSERT(!writer->failed && writer->capacity - writer->len >= len);
+    memcpy((uint8_t *)writer->data + writer->len, bytes + head, len);
+    writer->len += len;
+}
+
 /* Complains about `code`, in the node's own words if it sent some. */
 int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer)
 {
@@ -93,6 +124,9 @@ static void add_table(struct cli *cli, const struct cli_answer *answer)
         break;
     case CLI_APIKEY_LIST:
         cli_table_rows(text, answer->tokens, answer->count, cli_api_key_columns, cli->colour);
+        break;
+    case CLI_QUOTA_LIST:
+        cli_table_rows(text, answer->tokens, answer->count, cli_quota_columns, cli->colour);
         break;
     case CLI_BLOCKS:
         cli_table_rows(text, answer->tokens, answer->count, cli_block_columns, cli->colour);

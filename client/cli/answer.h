@@ -21,6 +21,12 @@ struct cli_answer {
 MUST_USE int cli_answer_ask(struct cli *cli, const char *command, const struct mp_writer *question,
                             int timeout_ms, struct cli_answer *answer);
 void cli_answer_fini(struct cli_answer *answer);
+/* Makes an answer of what was written, as if a node had sent it; the bytes must outlive it. False
+ * without memory, after saying so. */
+MUST_USE bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer);
+/* Writes the answer, a map, as the beginning of one that has `more` pairs, which are to follow. The
+ * writer has room for all of it. */
+void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer);
 /* Complains about `code`, in the node's own words if it sent some. Returns the exit status. */
 MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer);
 /* Prints it as the command and --output want it. Returns the exit status. */

@@ -61,6 +61,11 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     [CLI_APIKEY_SHOW] = "apikey show",
     [CLI_APIKEY_REVOKE] = "apikey revoke",
     [CLI_APIKEY_DELETE] = "apikey delete",
+    [CLI_QUOTA_SET] = "quota set",
+    [CLI_QUOTA_SHOW] = "quota show",
+    [CLI_QUOTA_LIST] = "quota list",
+    [CLI_QUOTA_DELETE] = "quota delete",
+    [CLI_QUOTA_RESET] = "quota reset",
     [CLI_POOLS_LIST] = "pools list",
     [CLI_POOLS_SET] = "pools set",
     [CLI_POOLS_REPORT] = "pools report",
@@ -84,8 +89,10 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
 #define APPLYING                                                                                   \
     (BIT(CLI_RULES_APPLY) | BIT(CLI_RULES_DELETE) | BIT(CLI_RULES_ROLLBACK) | BIT(CLI_POOLS_SET))
 #define BLOCKING (BIT(CLI_BLOCK) | BIT(CLI_UNBLOCK))
+#define QUOTING  (BIT(CLI_QUOTA_SET) | BIT(CLI_QUOTA_DELETE)) /* quotas change */
 #define KEYING                                                                                     \
-    (BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE)) /* keys change */
+    (BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE))     /* keys change */
+#define ENDING      (BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE) | BIT(CLI_QUOTA_SET)) /* at a time */
 #define NAMING_KEYS (BIT(CLI_APIKEY_SHOW) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE))
 #define FILED       (BIT(CLI_RULES_VALIDATE) | BIT(CLI_RULES_DIFF) | BIT(CLI_RULES_APPLY))
 #define EVERY       (BIT(CLI_COMMAND_COUNT) - 1)
@@ -136,6 +143,12 @@ enum flag {
     FLAG_NAME,
     FLAG_OWNER,
     FLAG_TIER,
+    FLAG_LIMIT,
+    FLAG_BLOCK,
+    FLAG_UNBLOCK,
+    FLAG_NOTES,
+    FLAG_CLEAR,
+    FLAG_AFTER,
     FLAG_COUNT
 };
 
@@ -154,7 +167,7 @@ static const struct {
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
-    [FLAG_BURST] = {"burst", 0, true, KEYED},
+    [FLAG_BURST] = {"burst", 0, true, KEYED | BIT(CLI_QUOTA_SET)},
     [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
     [FLAG_COST] = {"cost", 0, true, COSTED},
     [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_LEASE)},
@@ -179,21 +192,27 @@ static const struct {
     [FLAG_SUGGEST] = {"suggest", 0, true, BIT(CLI_REPLAY)},
     [FLAG_DRY_RUN] = {"dry-run", 0, false, APPLYING},
     [FLAG_YES] = {"yes", 'y', false, APPLYING},
-    [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING | KEYING},
-    [FLAG_NOTE] = {"note", 0, true, APPLYING | KEYING},
+    [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING | KEYING | QUOTING},
+    [FLAG_NOTE] = {"note", 0, true, APPLYING | KEYING | QUOTING},
     [FLAG_OF_VERSION] = {"of-version", 0, true, BIT(CLI_RULES_SHOW)},
-    [FLAG_FOR] = {"for", 0, true, BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE)},
-    [FLAG_UNTIL] = {"until", 0, true, BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE)},
+    [FLAG_FOR] = {"for", 0, true, ENDING},
+    [FLAG_UNTIL] = {"until", 0, true, ENDING},
     [FLAG_REASON] = {"reason", 0, true, BIT(CLI_BLOCK)},
     [FLAG_NAME] = {"name", 0, true, BIT(CLI_APIKEY_CREATE)},
     [FLAG_OWNER] = {"owner", 0, true, BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_LIST)},
-    [FLAG_TIER] = {"tier", 0, true, BIT(CLI_APIKEY_CREATE)},
+    [FLAG_TIER] = {"tier", 0, true, BIT(CLI_APIKEY_CREATE) | BIT(CLI_QUOTA_SET)},
+    [FLAG_LIMIT] = {"limit", 0, true, BIT(CLI_QUOTA_SET)},
+    [FLAG_BLOCK] = {"block", 0, true, BIT(CLI_QUOTA_SET)},
+    [FLAG_UNBLOCK] = {"unblock", 0, false, BIT(CLI_QUOTA_SET)},
+    [FLAG_NOTES] = {"notes", 0, true, BIT(CLI_QUOTA_SET)},
+    [FLAG_CLEAR] = {"clear", 0, false, BIT(CLI_QUOTA_SET)},
+    [FLAG_AFTER] = {"after", 0, true, BIT(CLI_QUOTA_LIST)},
 };
 
 /* Flags that may be given several times. */
 static bool repeats(enum flag flag)
 {
-    return flag == FLAG_MAP || flag == FLAG_SET;
+    return flag == FLAG_MAP || flag == FLAG_SET || flag == FLAG_LIMIT;
 }
 
 const char *cli_command_name(enum cli_command command)
@@ -331,6 +350,7 @@ static const struct {
      "list, show, validate, explain, diff, apply, delete, history or rollback"},
     {"pools", CLI_POOLS_LIST, "list, set or report"},
     {"apikey", CLI_APIKEY_CREATE, "create, list, show, revoke or delete"},
+    {"quota", CLI_QUOTA_SET, "set, show, list, delete or reset"},
 };
 
 enum { GROUPS = sizeof groups / sizeof *groups };
@@ -708,6 +728,66 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
     return CLI_EXIT_OK;
 }
 
+/* The limits given, apart by spaces; the node judges each. */
+static int take_limits(struct cli_quota *quota, const struct raw *raw)
+{
+    const char *limits[REPEATED_MAX];
+    const size_t count = gather(raw, FLAG_LIMIT, limits);
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t more = strlen(limits[i]);
+        if (more == 0 || strchr(limits[i], ' ') != NULL || more >= CLI_LIMITS_LEN - 1 - len)
+            return refuse(raw, CLI_EXIT_INVALID,
+                          "--limit is '%.64s'; expected a rate of one unit, such as 500/h",
+                          limits[i]);
+        if (len > 0)
+            quota->limits[len++] = ' ';
+        memcpy(quota->limits + len, limits[i], more + 1);
+        len += more;
+    }
+    return CLI_EXIT_OK;
+}
+
+static int take_quota_flags(struct cli_arguments *out, const struct raw *raw)
+{
+    struct cli_quota *quota = &out->quota;
+    const bool timed = raw->values[FLAG_FOR] != NULL || raw->values[FLAG_UNTIL] != NULL;
+    quota->tier = raw->values[FLAG_TIER];
+    quota->block = raw->values[FLAG_BLOCK];
+    quota->notes = raw->values[FLAG_NOTES];
+    quota->after = raw->values[FLAG_AFTER];
+    quota->unblock = raw->values[FLAG_UNBLOCK] != NULL;
+    quota->clear = raw->values[FLAG_CLEAR] != NULL;
+    if (quota->block != NULL && quota->unblock)
+        return refuse(raw, CLI_EXIT_USAGE, "--block and --unblock exclude each other");
+    if (timed && quota->block == NULL)
+        return refuse(raw, CLI_EXIT_USAGE,
+                      "--for and --until say when a --block ends; expected it");
+    int status = take_limits(quota, raw);
+    if (status == CLI_EXIT_OK)
+        status = take_number(raw, FLAG_BURST, 1, TG_COST_MAX, &quota->burst);
+    return status == CLI_EXIT_OK ? take_time(out, raw) : status;
+}
+
+/* The USER of `quota`, and what is to be set; `quota reset` is a reset of what he counts by. */
+static int take_quota(struct cli_arguments *out, const struct raw *raw, const char *const *words,
+                      size_t count)
+{
+    if (out->command == CLI_QUOTA_LIST) {
+        out->quota.after = raw->values[FLAG_AFTER];
+        return CLI_EXIT_OK;
+    }
+    if (count == 0)
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a USER", command_names[out->command]);
+    if (words[0][0] == '\0' || strlen(words[0]) > TG_VALUE_MAX)
+        return refuse(raw, CLI_EXIT_INVALID, "USER has %zu bytes; expected 1 to %d",
+                      strlen(words[0]), (int)TG_VALUE_MAX);
+    out->quota.user = words[0];
+    out->attributes[0] = (tg_attribute_t){"user", words[0], strlen(words[0])};
+    out->attribute_count = 1;
+    return out->command == CLI_QUOTA_SET ? take_quota_flags(out, raw) : CLI_EXIT_OK;
+}
+
 /* The NAME of a pool. */
 static int take_pool_name(const struct cli_arguments *out, const struct raw *raw,
                           const char *const *words, size_t count)
@@ -809,6 +889,9 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     } else if (out->command >= CLI_APIKEY_CREATE && out->command <= CLI_APIKEY_DELETE) {
         status = take_api_key(out, raw, words, count);
         wanted = (NAMING_KEYS & BIT(out->command)) != 0;
+    } else if (out->command >= CLI_QUOTA_SET && out->command <= CLI_QUOTA_RESET) {
+        status = take_quota(out, raw, words, count);
+        wanted = out->command != CLI_QUOTA_LIST;
     } else if (out->command == CLI_POOLS_REPORT || out->command == CLI_POOLS_SET) {
         status = out->command == CLI_POOLS_SET ? take_pool_edit(out, raw, words, count)
                                                : take_pool_load(out, raw, words, count);

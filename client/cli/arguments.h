@@ -60,6 +60,11 @@ enum cli_command {
     CLI_APIKEY_SHOW,
     CLI_APIKEY_REVOKE,
     CLI_APIKEY_DELETE,
+    CLI_QUOTA_SET,
+    CLI_QUOTA_SHOW,
+    CLI_QUOTA_LIST,
+    CLI_QUOTA_DELETE,
+    CLI_QUOTA_RESET,
     CLI_POOLS_LIST,
     CLI_POOLS_SET,
     CLI_POOLS_REPORT,
@@ -74,6 +79,21 @@ enum cli_command {
 };
 
 enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64, CLI_POOL_LEN = 129 };
+
+enum { CLI_LIMITS_MAX = 8, CLI_LIMITS_LEN = 512 };
+
+/* What is to be set for a user; NULL, 0 and "": not given. */
+struct cli_quota {
+    const char *user;
+    const char *tier;
+    char limits[CLI_LIMITS_LEN]; /* apart by spaces */
+    uint64_t burst;
+    const char *block; /* the reason */
+    const char *notes;
+    bool unblock;
+    bool clear;
+    const char *after; /* of CLI_QUOTA_LIST */
+};
 
 struct cli_arguments {
     enum cli_command command;
@@ -111,8 +131,9 @@ struct cli_arguments {
     const char *reason; /* of CLI_BLOCK; NULL: none */
     const char *owner;  /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST; NULL: none */
     const char *tier;   /* of CLI_APIKEY_CREATE; NULL: none */
-    uint64_t for_ms;    /* of CLI_BLOCK, CLI_APIKEY_CREATE, 0: not given */
-    uint64_t until_ms;  /* Unix time, 0: not given */
+    struct cli_quota quota;
+    uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET; 0: not given */
+    uint64_t until_ms; /* Unix time, 0: not given */
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };
 

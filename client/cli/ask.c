@@ -303,6 +303,7 @@ static tg_operation_t operation_of(enum cli_command command)
     case CLI_REFUND:
         return TG_REFUND;
     case CLI_RESET:
+    case CLI_QUOTA_RESET:
         return TG_RESET;
     case CLI_LEASE:
         return TG_LEASE;

@@ -10,6 +10,7 @@
  *                                      --rules.c----> tg_admin       rules show .. rollback
  *                                      --block.c----> tg_admin       block unblock blocks
  *                                      --api_key.c--> tg_admin       apikey create .. delete
+ *                                      --quota.c----> tg_admin       quota set show list delete
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.
@@ -78,6 +79,11 @@ MUST_USE int cli_block(struct cli *cli);
 
 /* apikey create, list, show, revoke, delete. Returns the exit status. */
 MUST_USE int cli_api_key(struct cli *cli);
+
+/* ---- quota.c ---- */
+
+/* quota set, show, list, delete. Returns the exit status. */
+MUST_USE int cli_quota(struct cli *cli);
 
 /* ---- change.c ---- */
 

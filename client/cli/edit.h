@@ -8,7 +8,7 @@
 
 #include "client/cli/cli.h"
 
-enum { CLI_EDIT_FIELDS_MAX = 8 };
+enum { CLI_EDIT_FIELDS_MAX = 12 };
 
 /* A text, or a number where `text` is NULL. */
 struct cli_edit_field {

@@ -227,6 +227,44 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "The last one is not deleted: without any key, api_key is an attribute like any other,\n"
          "and nobody is refused for it. --force does so nevertheless.\n",
          "  tidegate apikey delete 4wq7ce2lkzam\n"},
+    [CLI_QUOTA_SET] =
+        {"USER [--tier T] [--limit RATE]... [--burst N] [--block REASON [--for DURATION | --until "
+         "TIME]] [--unblock] [--notes TEXT] [--clear] [--note TEXT] [--author NAME]",
+         "give one user a tier, limits of his own, or a block",
+         "  --tier T             the tier of his requests, whatever they say themselves\n"
+         "  --limit RATE         replaces the limit of the same window in his plan, the limits of\n"
+         "                       his tier (or of a rule of group tier): a count per second,\n"
+         "                       minute, hour, day, week, month or year; another window is added\n"
+         "  --burst N            of the buckets of his plan\n"
+         "  --block REASON       deny his requests, status 403, with the reason as the message;\n"
+         "                       --for 1h or --until 2026-12-31T18:00:00Z (UTC), or until "
+         "--unblock\n"
+         "  --notes TEXT         kept with the record; --note is why this change is made\n"
+         "  --clear              forget what the record says, and begin anew\n"
+         "What is not named stays as it is. What he has consumed stays: with a higher limit he\n"
+         "has the difference left. Every reachable node has it within two seconds. If somebody\n"
+         "else changes the record at the same time, one of the two is told (exit status 3).\n",
+         "  tidegate quota set ada --tier premium\n"
+         "  tidegate quota set ada --limit 500/h --limit 20000/day\n"
+         "  tidegate quota set mallory --block unpaid --for 7d\n"},
+    [CLI_QUOTA_SHOW] =
+        {"USER", "what is set for a user, and what he has left",
+         "STATE tells every limit that a request meets whose only attribute is the user: used,\n"
+         "remaining, and the time until it is full again.\n",
+         "  tidegate quota show ada\n"
+         "  tidegate quota show ada -o json\n"},
+    [CLI_QUOTA_LIST] = {"[--after USER]", "the users for whom something is set, by name",
+                        "At most 1000 are shown; --after goes on behind that user.\n",
+                        "  tidegate quota list\n"
+                        "  tidegate quota list --after zoe -o json\n"},
+    [CLI_QUOTA_DELETE] = {"USER [--note TEXT] [--author NAME]", "forget what is set for a user",
+                          "He is as all others then; what he has consumed stays.\n",
+                          "  tidegate quota delete ada\n"},
+    [CLI_QUOTA_RESET] =
+        {"USER", "forget what a user has consumed",
+         "Resets every limit that a request meets whose only attribute is the user, as\n"
+         "`tidegate reset user=USER` does.\n",
+         "  tidegate quota reset ada\n"},
     [CLI_POOLS_LIST] =
         {"", "how the pools that elastic limits borrow of are doing",
          "GUARANTEED and BORROWED are tokens a second, in the last half second, of the whole\n"

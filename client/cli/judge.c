@@ -33,24 +33,6 @@ bool cli_judges_offline(const struct cli_arguments *arguments)
     return arguments->command == CLI_RULES_EXPLAIN && arguments->file != NULL;
 }
 
-/* Makes an answer of what was written, as if a node had sent it. False without memory. */
-static bool answer_from(const struct mp_writer *writer, struct cli_answer *answer)
-{
-    memset(answer, 0, sizeof *answer);
-    answer->capacity = writer->len;
-    answer->tokens = alloc_array(alloc_heap(), answer->capacity, sizeof *answer->tokens);
-    const int count = answer->tokens == NULL || writer->failed
-                          ? TG_ENOMEM
-                          : mp_parse(writer->data, writer->len, answer->tokens, answer->capacity);
-    if (count < 0) {
-        cli_complain("out of memory to put the answer together");
-        cli_answer_fini(answer);
-        return false;
-    }
-    answer->count = (size_t)count;
-    return true;
-}
-
 int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
                      size_t len)
 {
@@ -133,7 +115,7 @@ static int validate_here(struct cli *cli)
     put_verdict(&writer, &file);
     const bool kept = file.len <= POLICY_DOCUMENT_LEN_MAX;
     cli_rules_fini(&file);
-    if (!answer_from(&writer, &answer))
+    if (!cli_answer_from(&writer, &answer))
         return status;
     if (kept || !cli_answer_true(&answer, "ok"))
         status = judge_rules(cli, &answer);
@@ -197,7 +179,7 @@ static int explain_by(struct cli *cli, const struct policy *policy)
         ASSERT(code == 0); /* arguments.c bounds attributes as tightly */
         mp_writer_init(&writer, bytes, room);
         policy_report_put(&writer, policy, &result, reasons);
-        if (answer_from(&writer, &answer))
+        if (cli_answer_from(&writer, &answer))
             status = cli_answer_show(cli, &answer);
         cli_answer_fini(&answer);
     }

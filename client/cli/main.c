@@ -61,8 +61,10 @@ static int show_version(struct cli *cli)
 static int run_command(struct cli *cli)
 {
     const enum cli_command command = cli->arguments->command;
-    if (command <= CLI_RENEW)
+    if (command <= CLI_RENEW || command == CLI_QUOTA_RESET)
         return cli_ask(cli);
+    if (command >= CLI_QUOTA_SET && command <= CLI_QUOTA_DELETE)
+        return cli_quota(cli);
     if (command == CLI_POOLS_LIST || command == CLI_POOLS_REPORT)
         return cli_pools(cli);
     if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)

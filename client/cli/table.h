@@ -25,6 +25,7 @@ extern const char *const cli_rule_columns[];
 extern const char *const cli_version_columns[];
 extern const char *const cli_block_columns[];
 extern const char *const cli_api_key_columns[];
+extern const char *const cli_quota_columns[];
 
 /* Adds an array of maps. `columns` NULL shows the fields of the first row. */
 void cli_table_rows(struct cli_text *text, const struct mp_token *tokens, size_t count,

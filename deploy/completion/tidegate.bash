@@ -30,13 +30,18 @@ _tidegate_flags() {
     "apikey list") echo "$common --owner" ;;
     "apikey revoke") echo "$common --note --author" ;;
     "apikey delete") echo "$common --force --note --author" ;;
+    "quota set")
+        echo "$common --tier --limit --burst --block --for --until --unblock --notes --clear --note --author"
+        ;;
+    "quota list") echo "$common --after" ;;
+    "quota delete") echo "$common --note --author" ;;
     *) echo "$common" ;;
     esac
 }
 
 _tidegate() {
     local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
-    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks apikey pools drain leave remove replay version help"
+    local commands="check peek hit refund reset lease release renew status members ring owner rules block unblock blocks apikey quota pools drain leave remove replay version help"
     local command="" subcommand="" word i
     COMPREPLY=()
 
@@ -46,7 +51,7 @@ _tidegate() {
         case "$word" in
         -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-            --load | --load-max | --reserve | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
+            --load | --load-max | --reserve | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
             ((i++))
             ;;
         -*) ;;
@@ -87,13 +92,13 @@ _tidegate() {
         ;;
     --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
         --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
-        --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier)
+        --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
         return
         ;;
     esac
 
     local flags_of="$command"
-    if [ "$command" = rules ] || [ "$command" = pools ] || [ "$command" = apikey ]; then
+    if [ "$command" = rules ] || [ "$command" = pools ] || [ "$command" = apikey ] || [ "$command" = quota ]; then
         flags_of="$command $subcommand"
     fi
     if [[ "$current" == -* ]]; then
@@ -108,6 +113,8 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -W "list set report" -- "$current")
     elif [ "$command" = apikey ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help apikey" ]; then
         mapfile -t COMPREPLY < <(compgen -W "create list show revoke delete" -- "$current")
+    elif [ "$command" = quota ] && [ -z "$subcommand" ] || [ "$command $subcommand" = "help quota" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "set show list delete reset" -- "$current")
     elif [[ "$command $subcommand" == "rules "@(validate|diff|apply) || "$command" = replay ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi

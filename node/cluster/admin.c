@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/people.h"
 
 static void send_frame(uint64_t connection, int len, struct effects *effects)
 {
@@ -209,19 +210,25 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
                                 struct mp_writer *writer)
 {
     struct policy_result result;
-    const struct api_key *key;
+    const struct api_key *key = NULL;
     const struct policy_slot *slot = &shard->policies[shard->policy];
+    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
+    struct limit limits[OWN_MERGED_MAX];
+    struct person person = {.key_own = NULL};
     uint32_t rows = 0;
     if (slot->api_keys != NULL &&
-        api_keys_resolve(slot->api_keys, question->attributes, &question->attribute_count,
-                         (uint64_t)(shard->now_ns / MS), &key) != NULL) {
+        api_keys_resolve(slot->api_keys, question->attributes, &question->attribute_count, now_ms,
+                         &key) != NULL) {
         mp_put_array(writer, 0); /* refused: nothing of it is counted anywhere */
         return true;
     }
+    person.tiered = key != NULL && key->tier.len > 0;
+    people_find(slot->people, question->attributes, &question->attribute_count, now_ms, &person);
     if (policy_resolve(slot->policy, question->attributes, question->attribute_count, &result) != 0)
         return false;
+    people_apply(&person, question->attributes, question->attribute_count, &result);
     for (uint32_t i = 0; i < result.part_count; i++)
-        rows += result.parts[i].rule->limit_count;
+        rows += own_limits_of(&result.parts[i], limits);
     mp_put_array(writer, rows);
     for (uint32_t i = 0; i < result.part_count; i++) {
         const struct policy_rule *rule = result.parts[i].rule;
@@ -232,9 +239,13 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
         if (identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
                           rule->key_count) != 0)
             return false;
-        for (uint32_t k = 0; k < rule->limit_count; k++)
-            put_owner(shard, rule->name.data, rule->windows[k],
+        const uint32_t count = own_limits_of(&result.parts[i], limits);
+        for (uint32_t k = 0; k < count; k++) {
+            char window[QUANTITY_TEXT_LEN];
+            own_limits_window(rule, &limits[k], window);
+            put_owner(shard, rule->name.data, window,
                       rule->consistency == POLICY_CONSISTENCY_QUORUM, writer);
+        }
     }
     return true;
 }

@@ -513,6 +513,14 @@ bool control_blocks_due(struct control *control)
     return due;
 }
 
+bool control_quotas_due(struct control *control)
+{
+    struct settings *settings = control->settings;
+    const bool due = settings->quotas_since != settings->quotas_told;
+    settings->quotas_told = settings->quotas_since;
+    return due;
+}
+
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
                                                   size_t *cursor)
 {

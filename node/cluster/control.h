@@ -159,6 +159,14 @@ struct api_key_entry;
 /* A setting of kind SETTINGS_API_KEY. What it points to is the entry's. */
 struct api_key_entry control_api_key_of(const struct settings_entry *entry);
 
+/* True once after each change of the quota records, and at first if there are any. */
+bool control_quotas_due(struct control *control);
+
+struct quota;
+/* Reads a setting of kind SETTINGS_QUOTA; false if it cannot be read. What it points to is the
+ * entry's. */
+bool control_quota_of(const struct settings_entry *entry, struct quota *out);
+
 struct block;
 /* Reads a setting of kind SETTINGS_BLOCK; false if it is none. What it points to is the entry's. */
 bool control_block_of(const struct settings_entry *entry, struct block *out);
@@ -168,6 +176,7 @@ struct control_edit_request {
     struct hash128 id; /* random: asked again with the same, nothing is done twice */
     uint32_t kind;
     bool removes;
+    bool based;        /* of an answer: on that version, whether or not the operator names one */
     uint64_t based_on; /* the version of the record that it replaces, 0: none, or SETTINGS_ANY */
     bool keeps_last;   /* the last record of its kind is not removed */
     struct settings_text name; /* of rules: anything */

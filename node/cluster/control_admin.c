@@ -183,6 +183,10 @@ static const struct {
     {"apikey.show", answer_apikey_show},
     {"apikey.revoke", answer_apikey_revoke},
     {"apikey.delete", answer_apikey_delete},
+    {"quota.set", answer_quota_set},
+    {"quota.show", answer_quota_show},
+    {"quota.list", answer_quota_list},
+    {"quota.delete", answer_quota_delete},
 };
 
 static void dispatch(struct answer_context *context)
@@ -199,7 +203,8 @@ static void dispatch(struct answer_context *context)
                  "unknown command; expected status, members, ring, owner, rules.list, "
                  "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
                  "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-                 "apikey.show, apikey.revoke, apikey.delete, pools.list, "
+                 "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
+                 "quota.list, quota.delete, pools.list, "
                  "pools.report, drain, leave or remove");
 }
 

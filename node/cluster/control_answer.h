@@ -8,6 +8,7 @@
  *                                            rules.apply, edit.state
  *                     --> control_blocks.c   block, unblock, blocks
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
+ *                     --> control_quotas.c   quota.set, quota.show, quota.list, quota.delete
  *                     --> (itself)           members, ring
  *
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
@@ -61,6 +62,10 @@ void control_put_time(struct mp_writer *writer, const char *name, uint64_t ms);
 struct settings_text control_read_text(const struct answer_context *context, const char *name);
 bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
 
+/* When something is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed.
+ */
+bool control_read_end(const struct answer_context *context, uint64_t *until_ms);
+
 /* The pools, an array of maps. */
 void control_put_pools(const struct control_report *report, struct mp_writer *writer);
 
@@ -81,6 +86,10 @@ void answer_apikey_list(struct answer_context *context);
 void answer_apikey_show(struct answer_context *context);
 void answer_apikey_revoke(struct answer_context *context);
 void answer_apikey_delete(struct answer_context *context);
+void answer_quota_set(struct answer_context *context);
+void answer_quota_show(struct answer_context *context);
+void answer_quota_list(struct answer_context *context);
+void answer_quota_delete(struct answer_context *context);
 void answer_edit_state(struct answer_context *context);
 void answer_drain(struct answer_context *context);
 void answer_leave(struct answer_context *context);

@@ -47,8 +47,7 @@ static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN
     return true;
 }
 
-/* When it is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed. */
-static bool read_end(struct answer_context *context, uint64_t *until_ms)
+bool control_read_end(const struct answer_context *context, uint64_t *until_ms)
 {
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     uint64_t for_ms = 0;
@@ -76,7 +75,7 @@ void answer_block(struct answer_context *context)
                      "the reason is longer than 256 bytes, or has control characters");
         return;
     }
-    if (!read_end(context, &until_ms)) {
+    if (!control_read_end(context, &until_ms)) {
         answer_error(context, TG_EINVALID, "the block would have ended already");
         return;
     }

@@ -21,6 +21,7 @@
 #include "node/cluster/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 
 enum { RULES_NAME_LEN = 17 };
 
@@ -270,7 +271,8 @@ static bool say_full(const struct settings *settings, struct settings_edit *edit
         size_t max;
         const char *what;
     } bounds[] = {{SETTINGS_BLOCK, BLOCKS_MAX, "blocks"},
-                  {SETTINGS_API_KEY, API_KEYS_MAX, "API keys"}};
+                  {SETTINGS_API_KEY, API_KEYS_MAX, "API keys"},
+                  {SETTINGS_QUOTA, PEOPLE_MAX, "users with quotas"}};
     const struct settings_table *table = &settings->table;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         if (!fresh || edit->kind != bounds[i].kind ||

@@ -6,10 +6,11 @@
 
 #include "node/cluster/control_answer.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/people.h"
 #include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
 
-enum { RULE_TEXT_LEN = 8192 };
+enum { RULE_TEXT_LEN = 8192, SENTENCE_LEN = 512 };
 
 static void put_rule(const struct policy_rule *rule, struct mp_writer *writer)
 {
@@ -117,20 +118,28 @@ static bool read_attributes(const struct answer_context *context,
     return !cursor.failed;
 }
 
-/* Puts what the request's API key stands for in its place; the refusal if it is not in force. */
-static const struct policy_rule *resolve_key(const struct answer_context *context,
-                                             struct policy_attribute *attributes, size_t *count)
+/* Puts what the request's API key and its user stand for in their place; what denies it at once. */
+static const struct policy_rule *resolve_people(const struct answer_context *context,
+                                                struct policy_attribute *attributes, size_t *count,
+                                                struct person *person)
 {
-    const struct api_keys *keys = policy_joined(context->report->policy)->api_keys;
-    const struct api_key *key;
-    return keys != NULL ? api_keys_resolve(keys, attributes, count,
-                                           (uint64_t)(context->now_ns / CONTROL_MS), &key)
-                        : NULL;
+    const struct policy_joined *joined = policy_joined(context->report->policy);
+    const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
+    const struct api_key *key = NULL;
+    const struct policy_rule *refusal =
+        joined->api_keys != NULL
+            ? api_keys_resolve(joined->api_keys, attributes, count, now_ms, &key)
+            : NULL;
+    if (refusal != NULL)
+        return refusal;
+    person->tiered = key != NULL && key->tier.len > 0;
+    people_find(joined->people, attributes, count, now_ms, person);
+    return person->denied;
 }
 
 static void answer_refusal(struct answer_context *context, const struct policy_rule *refusal)
 {
-    char sentence[128];
+    char sentence[SENTENCE_LEN];
     (void)snprintf(sentence, sizeof sentence,
                    "rules.explain: %s: the request is blocked, with status %u, before any rule is "
                    "looked at",
@@ -145,10 +154,12 @@ void answer_explain(struct answer_context *context)
     const size_t rules = policy_rule_count(policy) + 1;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
+    struct person person = {.denied = NULL, .key_own = NULL};
     size_t count = 0;
     struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
     const bool read = read_attributes(context, attributes, &count);
-    const struct policy_rule *refusal = read ? resolve_key(context, attributes, &count) : NULL;
+    const struct policy_rule *refusal =
+        read ? resolve_people(context, attributes, &count, &person) : NULL;
     if (reasons == NULL)
         answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
     else if (refusal != NULL)
@@ -159,6 +170,7 @@ void answer_explain(struct answer_context *context)
                      "attributes, values of at most 1024 bytes");
     else {
         const struct mp_writer begin = *context->writer;
+        people_apply(&person, attributes, count, &result);
         answer_begin(context);
         policy_report_put(context->writer, policy, &result, reasons);
         if (context->writer->failed) {

@@ -319,7 +319,8 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
     }
     request->author = control_read_text(context, "author");
     request->note = control_read_text(context, "note");
-    request->based_on = SETTINGS_ANY;
+    if (!request->based)
+        request->based_on = SETTINGS_ANY;
     (void)control_read_uint(context, "base", &request->based_on);
     if (request->author.data == NULL || request->author.len == 0) {
         answer_error(context, TG_EINVALID, "an edit needs {\"author\": who makes it}");

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "node/cluster/pools.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/own_limits.h"
 
 void explain_begin(struct shard *shard)
 {
@@ -34,19 +35,39 @@ void explain_end(struct shard *shard, uint32_t explained)
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
+/* Whether the texts of the part's windows are not all those of a rule. */
+static bool has_own_text(const struct policy_rule *rule)
+{
+    return rule == NULL || rule->plan;
+}
+
+/* Which of the item's parts with own limits this is. */
+static uint32_t own_place(const struct policy_rule *rule)
+{
+    return rule == own_limits_key_rule();
+}
+
+static void put_window(const struct policy_rule *rule, const struct limit *limit,
+                       char out[QUANTITY_TEXT_LEN])
+{
+    const struct quantity_rate rate = {limit->count, limit->window_ns};
+    if (rule == NULL)
+        quantity_format_rate(&rate, out);
+    else
+        own_limits_window(rule, limit, out);
+}
+
 static void keep(struct shard *shard, uint32_t explained, uint32_t item, uint32_t part,
-                 const struct policy_rule *rule, const struct limit *limit,
+                 const struct policy_rule *rule, const struct limit *limits,
                  const struct peer_state *states, uint32_t count)
 {
     struct explained *block = pool_at(&shard->explains, explained);
     ASSERT(item < WIRE_EXPLAIN_ITEMS_MAX && part < POLICY_PARTS_MAX && count <= PEER_LIMITS_MAX);
     block->rules[item][part] = rule;
-    if (rule == NULL) {
-        const struct quantity_rate rate = {limit->count, limit->window_ns};
-        quantity_format_rate(&rate, block->windows[item]);
-    }
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t place = part * PEER_LIMITS_MAX + i;
+        if (has_own_text(rule))
+            put_window(rule, &limits[i], block->windows[item][own_place(rule)][i]);
         block->states[item][place] = states[i];
         block->met[item] |= UINT64_C(1) << place;
     }
@@ -117,7 +138,7 @@ static void tell_pool(const struct shard *shard, const struct policy_rule *rule,
 {
     struct shard_pool now;
     const struct policy_pool *pool =
-        rule == NULL || rule->shadow || rule->limits[limit].pool == 0
+        rule == NULL || rule->shadow || limit >= rule->limit_count || rule->limits[limit].pool == 0
             ? NULL
             : policy_pool_by_id(shard->policies[shard->policy].policy, rule->limits[limit].pool);
     if (pool == NULL)
@@ -142,8 +163,9 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
                 continue;
             const struct policy_rule *rule = block->rules[item][place / PEER_LIMITS_MAX];
             const struct peer_state *state = &block->states[item][place];
-            const char *window =
-                rule != NULL ? rule->windows[place % PEER_LIMITS_MAX] : block->windows[item];
+            const uint32_t limit = place % PEER_LIMITS_MAX;
+            const char *window = has_own_text(rule) ? block->windows[item][own_place(rule)][limit]
+                                                    : rule->windows[limit];
             struct wire_explain_row *row = &out->rows[rows++];
             *row = (struct wire_explain_row){
                 .rule = rule != NULL ? (struct wire_text){rule->name.data, rule->name.len}
@@ -157,7 +179,7 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
                 .retry_after_ms = state->allowed ? 0 : ms_up(state->retry_after_ns),
                 .pool = wire_text_of(""),
             };
-            tell_pool(shard, rule, place % PEER_LIMITS_MAX, row);
+            tell_pool(shard, rule, limit, row);
         }
         out->end[item] = rows;
     }

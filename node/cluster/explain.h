@@ -26,7 +26,8 @@
 
 enum {
     SHARD_EXPLAINS_MAX = 8, /* messages at once whose limits are gathered */
-    EXPLAIN_PLACES = POLICY_PARTS_MAX * PEER_LIMITS_MAX
+    EXPLAIN_PLACES = POLICY_PARTS_MAX * PEER_LIMITS_MAX,
+    EXPLAIN_OWN_MAX = 2 /* parts of one item with own limits: of the user, of the API key */
 };
 static_assert((int)EXPLAIN_PLACES <= (int)WIRE_EXPLAIN_ROWS_MAX, "all limits of an item are told");
 static_assert(EXPLAIN_PLACES <= 64, "a place is a bit");
@@ -35,7 +36,8 @@ static_assert(EXPLAIN_PLACES <= 64, "a place is a bit");
 struct explained {
     uint64_t met[WIRE_EXPLAIN_ITEMS_MAX]; /* bits: places filled */
     const struct policy_rule *rules[WIRE_EXPLAIN_ITEMS_MAX][POLICY_PARTS_MAX];
-    char windows[WIRE_EXPLAIN_ITEMS_MAX][QUANTITY_TEXT_LEN]; /* of inline limits */
+    /* Of limits that no rule has the text of: inline ones and those of a user, those of a key. */
+    char windows[WIRE_EXPLAIN_ITEMS_MAX][EXPLAIN_OWN_MAX][PEER_LIMITS_MAX][QUANTITY_TEXT_LEN];
     struct peer_state states[WIRE_EXPLAIN_ITEMS_MAX][EXPLAIN_PLACES];
 };
 

@@ -33,11 +33,12 @@
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
-static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
 static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
-              "what an API key adds has room");
+              "what is added to a request's attributes has room");
+static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
@@ -203,6 +204,17 @@ static uint16_t status_of(const struct row *row, uint8_t outcome)
     return row->rule != NULL ? row->rule->status : STATUS_LIMITED;
 }
 
+/* The text of a window that an own limit replaced. */
+static struct wire_text own_window_of(struct shard *shard, const struct row *row)
+{
+    if (shard->reply.window_count == WIRE_SOURCES_MAX)
+        return wire_text_of("");
+    char *text = shard->reply.windows[shard->reply.window_count++];
+    shard->reply.window_last = (struct quantity_rate){0, 0};
+    own_limits_window(row->rule, &row->limit_shown, text);
+    return wire_text_of(text);
+}
+
 /* The text of the deciding limit's window; an inline one is written into the scratch of windows,
  * one entry a source, which is enough because equal texts are one source. */
 static struct wire_text window_of(struct shard *shard, const struct row *row)
@@ -213,7 +225,9 @@ static struct wire_text window_of(struct shard *shard, const struct row *row)
         for (uint32_t i = 0; i < row->rule->limit_count; i++)
             if (row->rule->limits[i].algorithm == row->limit_shown.algorithm &&
                 row->rule->limits[i].ordinal == row->limit_shown.ordinal)
-                return wire_text_of(row->rule->windows[i]);
+                return row->rule->limits[i].count == row->limit_shown.count || !row->rule->plan
+                           ? wire_text_of(row->rule->windows[i])
+                           : own_window_of(shard, row);
     const struct quantity_rate rate = {row->limit_shown.count, row->limit_shown.window_ns};
     if (shard->reply.window_count > 0 && shard->reply.window_last.count == rate.count &&
         shard->reply.window_last.window_ns == rate.window_ns)
@@ -478,6 +492,16 @@ static void place(struct shard *shard, const struct limit *limits, uint32_t coun
     }
 }
 
+/* The same for the limits of a rule, with own ones on top where the part has any. */
+static void place_part(struct shard *shard, const struct policy_part *part, struct forward *forward)
+{
+    struct limit merged[OWN_MERGED_MAX];
+    if (part->own == NULL)
+        place(shard, part->rule->limits, part->rule->limit_count, forward);
+    else
+        place(shard, merged, own_limits_of(part, merged), forward);
+}
+
 /* Whether the rule has a limit of leases. */
 static bool gives_leases(const struct policy_rule *rule)
 {
@@ -511,7 +535,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         if (result->part_count > 1 && result->allowed)
             out->parts[i].flags |= FORWARD_SEVERAL;
-        place(shard, rule->limits, rule->limit_count, &out->parts[i]);
+        place_part(shard, found, &out->parts[i]);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
         for (uint32_t j = 0; rule->shadow && j < rule->limit_count; j++)
             out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
@@ -528,17 +552,24 @@ static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct
     row->retry_after_ns = allowed ? 0 : -1;
 }
 
-/* What denies the request before rules are looked at: its API key, or a block; NULL: nothing. The
- * key is replaced by what it stands for, first of all: nothing else sees it. */
+/* What denies the request before rules are looked at: its API key, a block, or the user's quota
+ * record; NULL: nothing. The key is replaced by what it stands for, first of all: nothing else sees
+ * it. Then the tier of the user's record becomes that of the request. */
 static const struct policy_rule *refuse_at_once(const struct policy_slot *slot,
                                                 struct policy_attribute *attributes, size_t *count,
-                                                uint64_t now_ms)
+                                                uint64_t now_ms, struct person *person)
 {
-    const struct api_key *key;
+    const struct api_key *key = NULL;
     const struct policy_rule *refusal =
         slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, attributes, count, now_ms, &key)
                                : NULL;
-    return refusal != NULL ? refusal : blocks_find(slot->denied, attributes, *count, now_ms);
+    if (refusal != NULL)
+        return refusal;
+    person->tiered = key != NULL && key->tier.len > 0;
+    if (slot->people != NULL)
+        people_find(slot->people, attributes, count, now_ms, person);
+    refusal = blocks_find(slot->denied, attributes, *count, now_ms);
+    return refusal != NULL ? refusal : person->denied;
 }
 
 /* Applies the rules to the attributes of the item. What needs no limit fixes the row at once. */
@@ -548,6 +579,7 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
+    struct person person = {.denied = NULL, .own = NULL, .key_own = NULL};
     size_t count = wire_checks_values(&shard->checks, item, values);
     struct row *row = &shard->rows[item];
     for (size_t i = 0; i < count; i++)
@@ -555,7 +587,7 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
                                                   values[i].data, values[i].len};
     const struct policy_slot *slot = &shard->policies[shard->policy];
     const struct policy_rule *refusal =
-        refuse_at_once(slot, attributes, &count, (uint64_t)(shard->now_ns / MS));
+        refuse_at_once(slot, attributes, &count, (uint64_t)(shard->now_ns / MS), &person);
     if (refusal != NULL) {
         fix_row(row, OUTCOME_BLOCKED, false, refusal);
         return;
@@ -564,6 +596,8 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
         fix_row(row, OUTCOME_ERROR, false, NULL);
         return;
     }
+    if (person.own != NULL || person.key_own != NULL)
+        people_apply(&person, attributes, count, &result);
     row->shadow_denied = result.shadow != NULL;
     switch (result.action) {
     case POLICY_LIMITS:

@@ -135,6 +135,7 @@ static void keep_log(struct settings *settings, uint64_t version, const void *by
 static void note_kind(struct settings *settings, uint32_t kind)
 {
     settings->blocks_since += kind == SETTINGS_BLOCK || kind == SETTINGS_API_KEY;
+    settings->quotas_since += kind == SETTINGS_QUOTA;
 }
 
 int settings_apply(struct settings *settings, const void *bytes, size_t len, bool more,

@@ -143,6 +143,8 @@ struct settings {
     uint64_t rules_told;   /* version of the rules that the runtime was given */
     uint64_t blocks_since; /* goes up with every change of a block or an API key */
     uint64_t blocks_told;  /* what that was when the runtime was given the blocks */
+    uint64_t quotas_since; /* the same of quota records */
+    uint64_t quotas_told;
     int64_t asked_ns;
     int64_t swept_ns;
     int64_t forced_ns;

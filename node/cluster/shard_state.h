@@ -296,6 +296,7 @@ struct policy_slot {
     const struct policy *policy;
     const struct blocks *denied;     /* its blocks, or NULL */
     const struct api_keys *api_keys; /* of it, or NULL: none was issued */
+    const struct people *people;     /* its quota records, or NULL */
     uint32_t references;             /* waiting requests */
 };
 

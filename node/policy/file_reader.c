@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 
+#include "node/policy/own_limits.h"
 #include "node/policy/policy_internal.h"
 
 /* The rules read so far, by name: open addressing, at most half full; 0 = free, else index + 1. */
@@ -55,6 +56,22 @@ static uint32_t name_node(const struct yaml_reader *reader, uint32_t rule)
     return yaml_reader_at(reader, key)->next;
 }
 
+/* Whether the rule is a user's plan. */
+static bool is_plan(const struct policy_rule *rule)
+{
+    return rule->act == POLICY_ACT_THROTTLE && !rule->shadow &&
+           policy_text_is(&rule->group, POLICY_PLAN_GROUP) && rule->key_count == 1 &&
+           policy_text_is(&rule->key[0], "user");
+}
+
+/* Whether the name is that of limits that users or API keys have of their own: they would share
+ * their counts (I1). */
+static bool is_taken(const struct policy_text *name)
+{
+    return policy_text_equal(name, &own_limits_user_rule()->name) ||
+           policy_text_equal(name, &own_limits_key_rule()->name);
+}
+
 /* Reads the list of rules into policy->rules. */
 static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
                       struct names *names)
@@ -67,10 +84,16 @@ static int read_rules(struct policy *policy, const struct yaml_reader *reader, u
         const int result = policy_read_rule(policy, reader, node, &policy->rules[i]);
         if (result != TG_OK)
             return result;
+        if (is_taken(&policy->rules[i].name))
+            return yaml_reader_fail(reader, name_node(reader, node),
+                                    "name: found %s, which limits of users and keys have; expected "
+                                    "another one",
+                                    yaml_reader_shown(reader, name_node(reader, node), shown));
         if (!names_add(names, policy->rules, i))
             return yaml_reader_fail(reader, name_node(reader, node),
                                     "name: found a second rule %s; expected unique names",
                                     yaml_reader_shown(reader, name_node(reader, node), shown));
+        policy->rules[i].plan = is_plan(&policy->rules[i]);
         policy->rule_count++;
     }
     return TG_OK;

@@ -47,7 +47,7 @@ enum {
     POLICY_MATCH_VALUES_MAX = 256,    /* alternatives of one matched attribute */
     POLICY_PARTS_MAX = 8,             /* throttle rules that act on one request */
     POLICY_ATTRIBUTES_GIVEN_MAX = 32, /* of one request, as it comes */
-    POLICY_ATTRIBUTES_ADDED_MAX = 2,  /* by its API key (api_keys.h) */
+    POLICY_ATTRIBUTES_ADDED_MAX = 2,  /* by who asks: user and tier (people.h) */
     POLICY_ATTRIBUTES_MAX = POLICY_ATTRIBUTES_GIVEN_MAX + POLICY_ATTRIBUTES_ADDED_MAX,
     POLICY_IP_TEXT_LEN = 52, /* the longest IPv6 text, "/128" and NUL */
     POLICY_IPV6_PREFIX_DEFAULT = 64,
@@ -160,7 +160,10 @@ struct policy_rule {
     bool shadow;       /* decide and record, never deny */
     bool count_denied; /* a denied request consumes as well */
     bool missing_deny; /* an absent key attribute denies (else the rule is skipped) */
+    bool plan;         /* own limits may be on top: of that group, enforced, counted by [user] */
 };
+
+struct own_limits;
 
 struct policy;
 
@@ -242,6 +245,7 @@ struct policy_part {
     const struct policy_rule *rule;
     struct policy_text
         values[POLICY_KEY_ATTRIBUTES_MAX]; /* rule->key_count, in rule->key's order */
+    const struct own_limits *own;          /* on top of the rule's limits, or NULL (people.h) */
 };
 
 /* Everything in it points into the policy, the request's attributes or the result itself: it must

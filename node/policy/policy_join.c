@@ -8,6 +8,7 @@
 
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 #include "node/policy/policy_internal.h"
 
 int policy_join(const struct allocator *allocator, const struct policy *base,
@@ -37,5 +38,6 @@ void policy_free_joined(struct policy *policy)
     policy_free(&policy->base);
     blocks_free(&policy->joined.blocks);
     api_keys_free(&policy->joined.api_keys);
+    people_free(&policy->joined.people);
     alloc_put(policy->joiner, policy, sizeof *policy);
 }

@@ -15,11 +15,13 @@
 
 struct api_keys;
 struct blocks;
+struct people;
 
 /* Each is NULL where there is none. */
 struct policy_joined {
     struct blocks *blocks;     /* blocks.h */
     struct api_keys *api_keys; /* api_keys.h */
+    struct people *people;     /* people.h */
 };
 
 /* The rules of `base` with these, which are its own from now on unless this fails; `base` stays the

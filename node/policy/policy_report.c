@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "node/policy/own_limits.h"
+
 enum { SENTENCE_LEN = 512, PAIR_LEN = 160, VALUE_SHOWN_LEN = 64, FIELDS = 6 };
 
 static void put_text(struct mp_writer *writer, const char *name, const char *value)
@@ -21,17 +23,20 @@ static const char *action_name(enum policy_action action)
     return names[action];
 }
 
-static void put_limit(struct mp_writer *writer, const struct policy_part *part, size_t limit)
+static void put_limit(struct mp_writer *writer, const struct policy_part *part,
+                      const struct limit *limit)
 {
     const struct policy_rule *rule = part->rule;
     char pair[PAIR_LEN];
+    char window[QUANTITY_TEXT_LEN];
 
+    own_limits_window(rule, limit, window);
     mp_put_map(writer, FIELDS);
     put_text(writer, "rule", rule->name.data);
-    put_text(writer, "window", rule->windows[limit]);
-    put_text(writer, "algorithm", algorithm_name(rule->limits[limit].algorithm));
+    put_text(writer, "window", window);
+    put_text(writer, "algorithm", algorithm_name(limit->algorithm));
     mp_put_str(writer, "exceed_percent");
-    mp_put_uint(writer, rule->limits[limit].exceed_percent);
+    mp_put_uint(writer, limit->exceed_percent);
     mp_put_str(writer, "shadow");
     mp_put_bool(writer, rule->shadow);
     mp_put_str(writer, "key");
@@ -47,15 +52,17 @@ static void put_limit(struct mp_writer *writer, const struct policy_part *part, 
 
 static void put_limits(struct mp_writer *writer, const struct policy_result *result)
 {
+    struct limit limits[OWN_MERGED_MAX];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < result->part_count; i++)
-        count += result->parts[i].rule->limit_count;
+        count += own_limits_of(&result->parts[i], limits);
     mp_put_str(writer, "limits");
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < result->part_count; i++) {
-        for (size_t l = 0; l < result->parts[i].rule->limit_count; l++)
-            put_limit(writer, &result->parts[i], l);
+        const uint32_t own = own_limits_of(&result->parts[i], limits);
+        for (uint32_t l = 0; l < own; l++)
+            put_limit(writer, &result->parts[i], &limits[l]);
     }
 }
 

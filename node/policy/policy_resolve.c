@@ -221,6 +221,7 @@ static void fill_parts(const struct policy_search *request)
         const struct policy_plan *plan = request->parts[i];
         struct policy_part *part = &out->parts[i];
         part->rule = plan->rule;
+        part->own = NULL;
         for (size_t k = 0; k < plan->key_count; k++) {
             const uint32_t attribute = policy_plan_key(plan)[k];
             part->values[k] = *policy_search_value(request, attribute);

@@ -76,6 +76,7 @@ int policy_read_tier(struct policy *policy, const struct yaml_reader *reader, ui
         .consistency = POLICY_CONSISTENCY_ONE,
         .ipv6_prefix = POLICY_IPV6_PREFIX_DEFAULT,
         .enabled = true,
+        .plan = true,
     };
     int result = check_name(reader, name);
     if (result == TG_OK)

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/settings.h"
+#include "node/policy/people.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
 
@@ -538,6 +539,7 @@ static void stop(struct daemon *daemon)
     store_close(&daemon->store);
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
+    people_free(&daemon->people);
     policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon->items);
@@ -558,6 +560,7 @@ int daemon_check(const struct config *config)
         (void)fprintf(stderr, "tidegated: %s\n", error);
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
+    people_free(&daemon->people);
     policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon);

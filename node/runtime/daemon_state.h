@@ -51,8 +51,10 @@ struct daemon {
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;
-    struct policy *rules;      /* the rules in force, without blocks, or NULL */
-    struct policy *policy;     /* the same with the blocks in force, or NULL */
+    struct policy *rules;      /* the rules in force alone, or NULL */
+    struct policy *policy;     /* the same with blocks and quotas in force, or NULL */
+    struct people *people;     /* the quota records in force, or NULL */
+    int64_t people_ns;         /* when they were collected last */
     struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
     char *rules_text;          /* what the rules file held when it was read last, or NULL */
     size_t rules_len;
@@ -124,6 +126,11 @@ void disk_look(struct daemon *daemon);
 /* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many. */
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
                        const struct log *log);
+
+/* ---- quotas.c ---- */
+/* Collects the quota records of the settings if they have changed: true if they are to be joined
+ * with the rules anew. After every event. */
+bool quotas_look(struct daemon *daemon);
 
 /* ---- rules_file.c ---- */
 /* Reads and compiles the rules file, which is in force until the settings have rules. 0, or

@@ -21,6 +21,7 @@
 #include "node/cluster/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 #include "node/policy/policy_diff.h"
 #include "node/policy/policy_join.h"
 #include "node/runtime/daemon_state.h"
@@ -193,8 +194,8 @@ static struct api_keys *collect_api_keys(const struct daemon *daemon, int *error
     return keys;
 }
 
-/* Joins the rules with blocks and API keys, and gives them to the shards. 0, or why nothing
- * changes. */
+/* Joins the rules with blocks, API keys and quotas, and gives them to the shards. 0, or why
+ * nothing changes. */
 static int join_records(struct daemon *daemon, struct policy *rules)
 {
     int error;
@@ -203,13 +204,16 @@ static int join_records(struct daemon *daemon, struct policy *rules)
     struct policy_joined with = {.blocks = collect_blocks(daemon, &error)};
     if (error == 0)
         with.api_keys = collect_api_keys(daemon, &error);
-    if (error == 0 && (with.blocks != NULL || with.api_keys != NULL))
+    if (daemon->people != NULL)
+        with.people = people_share(daemon->people);
+    if (error == 0 && (with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
         error = policy_join(alloc_heap(), ruled ? rules : policy_empty(), &with, &policy);
     else if (error == 0 && ruled)
         policy = policy_share(rules);
     if (error != 0) {
         blocks_free(&with.blocks);
         api_keys_free(&with.api_keys);
+        people_free(&with.people);
         return error;
     }
     policy_free(&daemon->policy);
@@ -385,7 +389,7 @@ static void look_at_records(struct daemon *daemon)
 {
     const int error = join_records(daemon, daemon->rules);
     if (error != 0)
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks and API keys not put in force: %s",
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks, API keys and quotas not put in force: %s",
                    error_message(error));
 }
 
@@ -393,7 +397,8 @@ void rules_look(struct daemon *daemon)
 {
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
-    if (daemon->shard_count > 0 && control_blocks_due(daemon->control))
+    const bool quotas_due = quotas_look(daemon);
+    if (daemon->shard_count > 0 && (control_blocks_due(daemon->control) || quotas_due))
         look_at_records(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
         compile(daemon, &rules);

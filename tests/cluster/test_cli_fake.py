@@ -554,7 +554,7 @@ def complete(*words):
 COMMANDS = ["check", "peek", "hit", "refund", "reset", "lease", "release", "renew", "status", "members", "ring", "owner", "rules list",
             "rules validate", "rules explain", "rules show", "rules diff", "rules apply", "rules delete", "rules history",
             "rules rollback", "block", "unblock", "blocks", "apikey create", "apikey list", "apikey show",
-            "apikey revoke", "apikey delete", "pools list", "pools set", "pools report", "drain", "leave", "remove", "replay", "version", "help"]
+            "apikey revoke", "apikey delete", "quota set", "quota show", "quota list", "quota delete", "quota reset", "pools list", "pools set", "pools report", "drain", "leave", "remove", "replay", "version", "help"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

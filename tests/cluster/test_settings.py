@@ -12,6 +12,8 @@ from harness import Cluster, Command, scaled, wait_for
 
 RULES = """\
 unmatched: allow
+tiers:
+  gold: {{limits: [{{rate: 3/day, algorithm: fixed_window}}]}}
 rules:
   # who pays
   - name: pay
@@ -146,7 +148,7 @@ def test_the_command_line_shows_asks_and_refuses(settled, tmp_path):
     assert dry.code == 0 and set(dry.rows[0]["changed"]) <= {"pay", "look"} and not dry.rows[0]["added"]
     path.write_text(text().replace("key: [user]", "key: user", 1))
     bad = tidegate(settled[0], "rules", "apply", str(path), "--yes")
-    assert bad.code == 3 and bad.error.startswith(f"{path}:6:"), bad
+    assert bad.code == 3 and bad.error.startswith(f"{path}:8:"), bad
     assert newest(settled) == before
 
 
@@ -161,7 +163,7 @@ def test_a_rule_is_deleted_and_an_older_version_comes_back(settled):
     after = tidegate(settled[1], "rules", "show").output
     assert "# who pays" in after and "look" not in after and "name: pay" in after
     wait_for(lambda: in_force(settled, gone.rows[0]["version"]), 2, "all have it")
-    assert {rule["name"] for rule in settled[2].admin("rules.list")} == {"pay"}
+    assert {rule["name"] for rule in settled[2].admin("rules.list")} == {"pay", "tier gold"}
     assert tidegate(settled[0], "rules", "show", "look").code == 3
     back = tidegate(settled[2], "rules", "rollback", str(number), "--yes", "-o", "json")
     assert back.code == 0 and back.rows[0]["version"] > gone.rows[0]["version"], back
@@ -266,6 +268,49 @@ def test_a_revoked_key_is_refused_on_every_node(settled):
     assert holds(settled, made["id"]), "the id is kept, so the search finds what is there"
     secret = made["key"].rpartition("_")[2]
     assert not holds(settled, secret) and not holds(settled, short["key"].rpartition("_")[2])
+
+
+# What is set for a user at one node is in force on all within two seconds, keeps what he has consumed, and is what a node
+# has that was away, and that was started again.
+def test_a_users_quota_is_in_force_on_all_and_keeps_what_was_consumed(settled):
+    user = fresh()
+    clients = [node.client() for node in settled]
+
+    def told(number, **options):
+        return clients[number].rules({"user": user}, **options)
+
+    def everywhere(**wanted):
+        return all(all(getattr(told(number, cost=0), name) == value for name, value in wanted.items())
+                   for number in range(len(clients)))
+
+    assert tidegate(settled[0], "quota", "show", user).code == 3
+    assert tidegate(settled[0], "quota", "set", user, "--tier", "none-of-these").code == 3
+    done = tidegate(settled[0], "quota", "set", user, "--tier", "gold", "--notes", "since May")
+    assert done.code == 0, done
+    wait_for(lambda: everywhere(rule="tier gold", limit=3), 2, "the tier is known to every node", 0.02)
+    assert [told(number).allowed for number in (0, 1, 2, 0)] == [True, True, True, False]
+    assert tidegate(settled[1], "quota", "set", user, "--limit", "5/day").code == 0
+    wait_for(lambda: everywhere(limit=5, used=3), 2, "the limit is known to every node, the count is kept", 0.02)
+    assert told(2).allowed and told(1).remaining == 0 and not told(0).allowed
+    shown = tidegate(settled[2], "quota", "show", user, "-o", "json").rows[0]
+    assert (shown["tier"], shown["limits"], shown["notes"]) == ("gold", ["5/d"], "since May")
+    assert [(row["rule"], row["window"], row["limit"], row["used"], row["remaining"]) for row in shown["state"]] == \
+        [("tier gold", "5/d", 5, 5, 0)]
+    assert user in {row["user"] for row in tidegate(settled[1], "quota", "list", "-o", "json").rows[0]}
+    assert tidegate(settled[0], "quota", "reset", user).code == 0 and told(0, cost=0).used == 0
+
+    settled[2].kill()
+    assert tidegate(settled[0], "quota", "set", user, "--block", "unpaid").code == 0
+    settled[2].start()
+    clients[2] = settled[2].client()
+    wait_for(lambda: everywhere(outcome="blocked", status=403, message="unpaid"), 5, "blocked on every node", 0.05)
+    assert tidegate(settled[1], "quota", "set", user, "--unblock").code == 0
+    wait_for(lambda: everywhere(outcome="allow", limit=5), 2, "no node blocks him", 0.02)
+    assert tidegate(settled[1], "quota", "delete", user).code == 0
+    wait_for(lambda: everywhere(outcome="no_rule"), 2, "he is as all others", 0.02)
+    for client in clients:
+        client.close()
+    settled.wait_healthy()
 
 
 # A node that was away takes what it missed; one alone serves with what it has, and refuses edits by name.

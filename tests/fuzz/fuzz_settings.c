@@ -1,6 +1,6 @@
 /* fuzz_settings.c - changes, records and frames of the settings; a store of them that hears any.
  *
- *     u8 what | bytes                     1, 2, 3: one codec
+ *     u8 what | bytes                     1, 2, 3, 6: one codec
  *     u8 0    | op ...                    a store: op = u8 what | ...
  *       apply     u16 length, change
  *       follow    u8 operations, u8 names: a change that follows the head
@@ -15,6 +15,7 @@
 
 #include "node/cluster/settings.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { OPS_MAX = 40, ROOM = JOIN_LARGE_FRAME_MAX };
@@ -98,7 +99,7 @@ static size_t follow(const struct settings *settings, struct fuzz_input *input)
     change.version = settings->version + 1 + fuzz_u8(input) % 2;
     change.before = settings->digest;
     change.voters = (struct register_voters){.count = 1, .ids = {1}};
-    change.op_count = fuzz_u8(input) % 6;
+    change.op_count = fuzz_u8(input) % 7;
     for (uint32_t i = 0; i < change.op_count; i++) {
         const uint8_t what = fuzz_u8(input);
         const char *name = names[what % 5];
@@ -181,10 +182,36 @@ static void fuzz_restore(struct fuzz_input *input)
     settings_free(&settings);
 }
 
+/* A quota record that is read is written again as the same, and can be put in force. */
+static void fuzz_quota(const uint8_t *data, size_t len)
+{
+    uint8_t written[PEOPLE_ENCODED_MAX];
+    struct quota quota;
+    struct quota again;
+    struct people *people = NULL;
+    if (quota_decode(data, len, &quota) != 0)
+        return;
+    const size_t once = quota_encode(&quota, written);
+    int error = quota_decode(written, once, &again);
+    ASSERT(error == 0 && memcmp(&again.own, &quota.own, sizeof quota.own) == 0);
+    ASSERT(again.blocked == quota.blocked && again.until_ms == quota.until_ms);
+    ASSERT(again.tier.len == quota.tier.len && again.notes.len == quota.notes.len);
+    quota.user = (struct policy_text){"u", 1};
+    error = people_new(alloc_heap(), &quota, 1, &people);
+    ASSERT(error == 0);
+    struct person person = {.key_own = NULL};
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX] = {{"user", 4, "u", 1}};
+    size_t count = 1;
+    people_find(people, attributes, &count, 1, &person);
+    ASSERT(count == 1 + (size_t)(quota.tier.len > 0));
+    ASSERT((person.own != NULL) == !own_limits_empty(&quota.own));
+    people_free(&people);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct fuzz_input input = fuzz_open(data, len);
-    const uint8_t what = fuzz_u8(&input) % 6;
+    const uint8_t what = fuzz_u8(&input) % 7;
     size_t got = 0;
     if (what == 0) {
         fuzz_store(&input);
@@ -202,8 +229,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         fuzz_entry(copy, got);
     else if (what == 3)
         fuzz_frame(copy, got);
-    else
+    else if (what == 4)
         fuzz_block(copy, got);
+    else
+        fuzz_quota(copy, got);
     free(copy);
     return 0;
 }

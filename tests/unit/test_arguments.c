@@ -288,6 +288,51 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
 }
 
+/* What is set for a user is named by flags, the user by his name. */
+static void quotas_are_set_by_user(void **state)
+{
+    static const struct {
+        const char *line;
+        enum cli_command command;
+    } known[] = {
+        {"quota set ada --tier free", CLI_QUOTA_SET},
+        {"quota show ada", CLI_QUOTA_SHOW},
+        {"quota list", CLI_QUOTA_LIST},
+        {"quota delete ada", CLI_QUOTA_DELETE},
+        {"quota reset ada", CLI_QUOTA_RESET},
+    };
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"quota", "'quota' needs set, show, list, delete or reset"},
+        {"quota get ada", "'quota get'; expected set, show, list, delete or reset"},
+        {"quota set", "'quota set' needs a USER"},
+        {"quota reset", "'quota reset' needs a USER"},
+        {"quota show a b", "unexpected 'b' behind 'quota show'"},
+        {"quota list a", "unexpected 'a' behind 'quota list'"},
+        {"quota show a --tier x", "'quota show' does not take --tier"},
+        {"quota set a --block x --unblock", "--block and --unblock exclude each other"},
+        {"quota set a --for 1h", "--for and --until say when a --block ends"},
+    };
+    struct cli_arguments out;
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        accepts(&out, known[i].line);
+        assert_int_equal(out.command, known[i].command);
+    }
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
+    accepts(&out, "quota set ada --limit 500/h --limit 9/day --burst 7 --block unpaid --for 2s");
+    assert_string_equal(out.quota.user, "ada");
+    assert_string_equal(out.quota.limits, "500/h 9/day");
+    assert_string_equal(out.quota.block, "unpaid");
+    assert_true(out.quota.burst == 7 && out.for_ms == 2000);
+    assert_true(out.quota.tier == NULL && !out.quota.unblock && !out.quota.clear);
+    accepts(&out, "quota list --after ada");
+    assert_string_equal(out.quota.after, "ada");
+}
+
 /* A wrong value is invalid input (3), and the sentence says what was expected. */
 static void a_wrong_value_is_invalid_input(void **state)
 {
@@ -295,6 +340,7 @@ static void a_wrong_value_is_invalid_input(void **state)
         const char *line;
         const char *words;
     } wrong[] = {
+        {"quota set a --burst 0", "--burst"},
         {"pools report api --load 1.5", "--load is '1.5'; expected a number from 0 to 1"},
         {"pools report api --load high", "--load is 'high'"},
         {"pools set api --rate ten", "--rate"},
@@ -458,6 +504,7 @@ int main(void)
         cmocka_unit_test(operands_and_flags_are_read),
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(quotas_are_set_by_user),
         cmocka_unit_test(a_wrong_value_is_invalid_input),
         cmocka_unit_test(bounds_are_taken_and_what_is_beyond_is_refused),
         cmocka_unit_test(changes_are_read_whole),

@@ -283,7 +283,7 @@ static void rules_are_explained(void **state)
     struct answer answer = {.policy = NULL};
     struct policy *policy;
     struct policy_error error;
-    char sentence[256];
+    char sentence[512];
     (void)state;
     assert_int_equal(policy_compile(RULES, strlen(RULES), alloc_heap(), &policy, &error), 0);
     answer.policy = policy;

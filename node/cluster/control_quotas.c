@@ -1,0 +1,255 @@
+/* control_quotas.c - what operators set for one user: one record of the settings a user.
+ *
+ *   quota.set      the tier, own limits, block and notes of a user: what is not named stays
+ *   quota.show     one record; quota.list: all, in the order of names, a page at a time
+ *   quota.delete   the record goes: the user is as all others
+ *
+ *   name    the user
+ *   value   as quota_encode writes it (node/policy/people.h)
+ *
+ * An edit is based on the record that it was worked out from, so of two that change one user at
+ * once one is told. A block that ended does nothing; it stays in the record, as its history.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cluster/control_answer.h"
+#include "node/cluster/settings.h"
+#include "node/policy/people.h"
+
+enum { SHOWN_MAX = 1000, SENTENCE_LEN = 320, ROW_FIELDS = 14 };
+
+static_assert((int)POLICY_VALUE_LEN_MAX <= (int)SETTINGS_NAME_LEN_MAX, "a user is a name");
+static_assert((int)PEOPLE_ENCODED_MAX <= (int)SETTINGS_VALUE_LEN_MAX, "a record is a value");
+
+bool control_quota_of(const struct settings_entry *entry, struct quota *out)
+{
+    if (quota_decode(entry->value.data, entry->value.len, out) != 0)
+        return false;
+    out->user = (struct policy_text){entry->name.data, entry->name.len};
+    return true;
+}
+
+static int refuse(struct answer_context *context, const char *sentence)
+{
+    answer_error(context, TG_EINVALID, sentence);
+    return TG_EINVALID;
+}
+
+/* The user whom the command is about; data NULL after the answer was that there is none. */
+static struct settings_text read_user(struct answer_context *context)
+{
+    static const struct settings_text none = {.data = NULL, .len = 0};
+    const struct settings_text user = control_read_text(context, "user");
+    if (user.data != NULL && user.len > 0 && settings_text_ok(&user, POLICY_VALUE_LEN_MAX))
+        return user;
+    (void)refuse(context, "expected {\"user\": the value of the attribute user}, of 1 to 1024 "
+                          "bytes without control characters");
+    return none;
+}
+
+/* ---- set ------------------------------------------------------------------------------------- */
+
+static int read_tier(struct answer_context *context, struct quota *quota)
+{
+    char sentence[SENTENCE_LEN];
+    const struct settings_text tier = control_read_text(context, "tier");
+    if (tier.data == NULL)
+        return 0;
+    if (!people_tier_ok(tier.data, tier.len))
+        return refuse(context, "tier: expected 1 to 64 letters, digits and _ . -");
+    if (!people_tier_known(context->report->policy, tier.data, tier.len)) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "tier %.*s: the rules in force have no tier of that name, and none of them "
+                       "matches it; expected a name of `tiers:` in `tidegate rules show`",
+                       (int)tier.len, tier.data);
+        return refuse(context, sentence);
+    }
+    quota->tier = (struct policy_text){tier.data, tier.len};
+    return 0;
+}
+
+/* Rates apart by spaces: each replaces the one of its window. */
+static int read_limits(struct answer_context *context, struct quota *quota)
+{
+    char error[OWN_ERROR_LEN];
+    const struct settings_text limits = control_read_text(context, "limits");
+    struct own_limits given = {.burst = 0};
+    size_t at = 0;
+    while (limits.data != NULL && at < limits.len) {
+        const char *space = memchr(limits.data + at, ' ', limits.len - at);
+        const size_t end = space != NULL ? (size_t)(space - limits.data) : limits.len;
+        if (own_limits_add(&given, limits.data + at, end - at, error) != 0)
+            return refuse(context, error);
+        at = end + 1;
+    }
+    for (size_t i = 0; i < OWN_UNITS; i++)
+        if (given.counts[i] != 0)
+            quota->own.counts[i] = given.counts[i];
+    uint64_t burst;
+    if (control_read_uint(context, "burst", &burst) &&
+        own_limits_set_burst(&quota->own, burst, error) != 0)
+        return refuse(context, error);
+    return 0;
+}
+
+static int read_block(struct answer_context *context, struct quota *quota)
+{
+    const struct settings_text reason = control_read_text(context, "block");
+    uint64_t unblock = 0;
+    (void)control_read_uint(context, "unblock", &unblock);
+    if (unblock != 0) {
+        quota->blocked = false;
+        quota->until_ms = 0;
+        quota->reason = (struct policy_text){"", 0};
+    }
+    if (reason.data == NULL)
+        return 0;
+    if (reason.len == 0 || !settings_text_ok(&reason, POLICY_MESSAGE_LEN_MAX))
+        return refuse(context, "block: expected a reason of 1 to 256 bytes without control "
+                               "characters");
+    quota->blocked = true;
+    quota->reason = (struct policy_text){reason.data, reason.len};
+    if (!control_read_end(context, &quota->until_ms))
+        return refuse(context, "the block would have ended already");
+    return 0;
+}
+
+static int read_notes(struct answer_context *context, struct quota *quota)
+{
+    const struct settings_text notes = control_read_text(context, "notes");
+    if (notes.data == NULL)
+        return 0;
+    if (!settings_text_ok(&notes, PEOPLE_NOTES_LEN_MAX))
+        return refuse(context, "notes: expected at most 256 bytes without control characters");
+    quota->notes = (struct policy_text){notes.data, notes.len};
+    return 0;
+}
+
+void answer_quota_set(struct answer_context *context)
+{
+    uint8_t value[PEOPLE_ENCODED_MAX];
+    struct quota quota = {.blocked = false};
+    uint64_t clear = 0;
+    const struct settings_text user = read_user(context);
+    if (user.data == NULL)
+        return;
+    const struct settings_entry *current =
+        settings_current(context->control->settings, SETTINGS_QUOTA, &user);
+    (void)control_read_uint(context, "clear", &clear);
+    if (current != NULL && clear == 0 && !control_quota_of(current, &quota)) {
+        (void)refuse(context, "the user's record is of a newer release, which alone can change it");
+        return;
+    }
+    if (read_tier(context, &quota) != 0 || read_limits(context, &quota) != 0 ||
+        read_block(context, &quota) != 0 || read_notes(context, &quota) != 0)
+        return;
+    struct control_edit_request request = {
+        .kind = SETTINGS_QUOTA,
+        .based = true,
+        .based_on = current != NULL ? current->version : 0,
+        .name = user,
+        .value = {(const char *)value, quota_encode(&quota, value)},
+    };
+    control_answer_edit(context, &request);
+}
+
+void answer_quota_delete(struct answer_context *context)
+{
+    const struct settings_text user = read_user(context);
+    struct control_edit_request request = {.kind = SETTINGS_QUOTA, .removes = true, .name = user};
+    if (user.data != NULL)
+        control_answer_edit(context, &request);
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+static void put_text(struct mp_writer *writer, const char *name, const char *data, size_t len)
+{
+    mp_put_str(writer, name);
+    mp_put_strn(writer, data, len);
+}
+
+static void put_limits(const struct own_limits *own, struct mp_writer *writer)
+{
+    char window[QUANTITY_TEXT_LEN];
+    uint32_t count = 0;
+    for (unsigned i = 0; i < OWN_UNITS; i++)
+        count += own->counts[i] != 0;
+    mp_put_str(writer, "limits");
+    mp_put_array(writer, count);
+    for (unsigned i = 0; i < OWN_UNITS; i++) {
+        own_limits_format(own, (enum own_unit)i, window);
+        if (window[0] != '\0')
+            mp_put_str(writer, window);
+    }
+    put_field_uint(writer, "burst", own->burst);
+}
+
+static void put_quota(struct answer_context *context, const struct settings_entry *entry,
+                      const struct quota *quota)
+{
+    struct mp_writer *writer = context->writer;
+    const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
+    const bool blocked = quota->blocked && (quota->until_ms == 0 || quota->until_ms > now_ms);
+    mp_put_map(writer, ROW_FIELDS);
+    put_text(writer, "user", entry->name.data, entry->name.len);
+    put_text(writer, "tier", quota->tier.data, quota->tier.len);
+    put_limits(&quota->own, writer);
+    put_field_bool(writer, "blocked", blocked);
+    put_text(writer, "reason", quota->reason.data, quota->reason.len);
+    put_field_uint(writer, "until_ms", quota->until_ms);
+    control_put_time(writer, "until", quota->until_ms);
+    put_text(writer, "notes", quota->notes.data, quota->notes.len);
+    put_text(writer, "author", entry->author.data, entry->author.len);
+    put_text(writer, "note", entry->note.data, entry->note.len);
+    put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
+    control_put_time(writer, "time", (uint64_t)entry->time_ms);
+    put_field_uint(writer, "version", settings_version_shown(entry->version));
+}
+
+void answer_quota_show(struct answer_context *context)
+{
+    struct quota quota;
+    const struct settings_text user = read_user(context);
+    if (user.data == NULL)
+        return;
+    const struct settings_entry *entry =
+        settings_current(context->control->settings, SETTINGS_QUOTA, &user);
+    if (entry == NULL) {
+        answer_error(context, TG_ENOTFOUND,
+                     "the user has no quota record; expected a name of "
+                     "`tidegate quota list`");
+        return;
+    }
+    if (!control_quota_of(entry, &quota)) {
+        (void)refuse(context, "the user's record is of a newer release, which alone can read it");
+        return;
+    }
+    answer_begin(context);
+    put_quota(context, entry, &quota);
+}
+
+void answer_quota_list(struct answer_context *context)
+{
+    const struct settings_text after = control_read_text(context, "after");
+    const struct settings_table *table = &context->control->settings->table;
+    const struct settings_text from = {after.data == NULL ? "" : after.data, after.len};
+    static const struct settings_text none = {.data = "", .len = 0};
+    const size_t end = settings_table_at(table, SETTINGS_QUOTA + 1, &none);
+    size_t at = settings_table_at(table, SETTINGS_QUOTA, &from);
+    if (after.data != NULL && at < end &&
+        settings_compare(SETTINGS_QUOTA, &table->records[at]->entry.name, SETTINGS_QUOTA, &from) ==
+            0)
+        at++;
+    const size_t count = end - at < SHOWN_MAX ? end - at : (size_t)SHOWN_MAX;
+    answer_begin(context);
+    mp_put_array(context->writer, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const struct settings_entry *entry = &table->records[at + i]->entry;
+        struct quota quota;
+        if (!control_quota_of(entry, &quota))
+            quota = (struct quota){.notes = {"", 0}, .tier = {"?", 1}, .reason = {"", 0}};
+        put_quota(context, entry, &quota);
+    }
+}
