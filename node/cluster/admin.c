@@ -217,8 +217,8 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
     struct person person = {.key_own = NULL};
     uint32_t rows = 0;
     if (slot->api_keys != NULL &&
-        api_keys_resolve(slot->api_keys, question->attributes, &question->attribute_count, now_ms,
-                         &key) != NULL) {
+        api_keys_resolve(slot->api_keys, NULL, question->attributes, &question->attribute_count,
+                         now_ms, &key) != NULL) {
         mp_put_array(writer, 0); /* refused: nothing of it is counted anywhere */
         return true;
     }

@@ -128,7 +128,7 @@ static const struct policy_rule *resolve_people(const struct answer_context *con
     const struct api_key *key = NULL;
     const struct policy_rule *refusal =
         joined->api_keys != NULL
-            ? api_keys_resolve(joined->api_keys, attributes, count, now_ms, &key)
+            ? api_keys_resolve(joined->api_keys, NULL, attributes, count, now_ms, &key)
             : NULL;
     if (refusal != NULL)
         return refusal;

@@ -555,13 +555,16 @@ static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct
 /* What denies the request before rules are looked at: its API key, a block, or the user's quota
  * record; NULL: nothing. The key is replaced by what it stands for, first of all: nothing else sees
  * it. Then the tier of the user's record becomes that of the request. */
-static const struct policy_rule *refuse_at_once(const struct policy_slot *slot,
+static const struct policy_rule *refuse_at_once(struct shard *shard,
                                                 struct policy_attribute *attributes, size_t *count,
-                                                uint64_t now_ms, struct person *person)
+                                                struct person *person)
 {
+    const struct policy_slot *slot = &shard->policies[shard->policy];
+    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
     const struct api_key *key = NULL;
     const struct policy_rule *refusal =
-        slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, attributes, count, now_ms, &key)
+        slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, &shard->api_keys_cache,
+                                                  attributes, count, now_ms, &key)
                                : NULL;
     if (refusal != NULL)
         return refusal;
@@ -586,8 +589,7 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
         attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
                                                   values[i].data, values[i].len};
     const struct policy_slot *slot = &shard->policies[shard->policy];
-    const struct policy_rule *refusal =
-        refuse_at_once(slot, attributes, &count, (uint64_t)(shard->now_ns / MS), &person);
+    const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &person);
     if (refusal != NULL) {
         fix_row(row, OUTCOME_BLOCKED, false, refusal);
         return;

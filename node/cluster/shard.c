@@ -473,6 +473,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->denied = policy_joined(policy)->blocks;
             slot->api_keys = policy_joined(policy)->api_keys;
             slot->people = policy_joined(policy)->people;
+            api_keys_cache_init(&shard->api_keys_cache, &shard->options.secret);
             shard->policy = i;
             shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);
             return;

@@ -42,6 +42,7 @@
 #include "node/cluster/stream.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
+#include "node/policy/api_keys.h"
 
 #define MS ((int64_t)1000000)
 
@@ -547,6 +548,7 @@ struct shard {
     struct identity identity;
     struct admin_scratch admin;
     uint8_t state[SHARD_STATE_MAX];
+    struct api_keys_cache api_keys_cache; /* of the policy in force */
 };
 
 /* ---- shard.c --------------------------------------------------------------------------------- */

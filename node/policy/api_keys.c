@@ -162,6 +162,34 @@ const struct api_key *api_keys_find(const struct api_keys *keys, const char *tex
     return key;
 }
 
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+static_assert((API_KEYS_CACHED & (API_KEYS_CACHED - 1)) == 0, "a place is some bits of a hash");
+
+void api_keys_cache_init(struct api_keys_cache *cache, const struct hash_key *secret)
+{
+    memset(cache, 0, sizeof *cache);
+    cache->secret = *secret;
+}
+
+/* As api_keys_find. */
+static const struct api_key *find_cached(const struct api_keys *keys, struct api_keys_cache *cache,
+                                         const char *text, size_t len)
+{
+    if (cache == NULL)
+        return api_keys_find(keys, text, len);
+    const struct hash128 hash = hash128(&cache->secret, text, len);
+    const size_t at = hash.lo & (API_KEYS_CACHED - 1);
+    if (cache->places[at].key != NULL && hash128_equal(cache->places[at].hash, hash))
+        return cache->places[at].key;
+    const struct api_key *found = api_keys_find(keys, text, len);
+    if (found != NULL) {
+        cache->places[at].hash = hash;
+        cache->places[at].key = found;
+    }
+    return found;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 #define REFUSAL(text)                                                                              \
@@ -207,6 +235,7 @@ static void set(struct policy_attribute *attributes, size_t *count, const char *
 }
 
 const struct policy_rule *api_keys_resolve(const struct api_keys *keys,
+                                           struct api_keys_cache *cache,
                                            struct policy_attribute *attributes, size_t *count,
                                            uint64_t now_ms, const struct api_key **key)
 {
@@ -218,7 +247,7 @@ const struct policy_rule *api_keys_resolve(const struct api_keys *keys,
             given = &attributes[i];
     if (given == NULL)
         return NULL;
-    const struct api_key *found = api_keys_find(keys, given->value, given->value_len);
+    const struct api_key *found = find_cached(keys, cache, given->value, given->value_len);
     const struct policy_rule *refusal = refusal_of(found, now_ms);
     *key = found;
     if (refusal != NULL)

@@ -12,15 +12,20 @@
  *                             +--> no such key, revoked, expired: blocked, status 401
  *
  * K1  A set of keys is made whole and never changed after; any thread may look.
- * K2  A look costs one digest and one probe of a table; where no key was ever issued, `api_key` is
- *     an attribute like any other, and costs nothing.
+ * K2  A look costs one digest and one probe of a table, and for a key that was used lately one
+ *     keyed hash and one comparison; where no key was ever issued, `api_key` is an attribute like
+ *     any other, and costs nothing.
  * K3  Once a set has been asked, the key itself is in no attribute any more: it is neither counted
  *     nor told to anybody.
  * K4  A key ends by time alone: whether or not anybody has changed its record.
  *
  * What keeps others from guessing: 160 random bits. The digest of what a caller sends cannot be
  * steered, so the time that a probe takes tells nothing of the keys there are; digests are compared
- * in constant time nevertheless. Whether an id exists is no secret.
+ * in constant time nevertheless. Whether an id exists is no secret. The cache remembers keys by a
+ * keyed hash of 128 bits, not by themselves: whoever reads a node's memory finds no key there that
+ * is not just being used, and whoever does not know the secret can neither make two texts of one
+ * hash nor learn from the time that a look takes. Keys that do not exist are not remembered, so
+ * that nobody crowds out those that do.
  *
  * Record, as the settings keep it under its id (node/cluster/control_api_keys.c):
  *
@@ -32,6 +37,7 @@
 #define NODE_POLICY_API_KEYS_H
 
 #include "base/digest.h"
+#include "base/hash.h"
 #include "node/policy/policy.h"
 
 enum {
@@ -44,6 +50,7 @@ enum {
     API_KEY_TIER_LEN_MAX = 128,  /* the attribute `tier` */
     API_KEY_AUTHOR_LEN_MAX = 128,
     API_KEY_RECORD_LEN_MAX = 1536,
+    API_KEYS_CACHED = 1024, /* a power of two */
 };
 
 #define API_KEY_PREFIX "tgk_"
@@ -106,10 +113,24 @@ size_t api_keys_count(const struct api_keys *keys);
 /* The key that is written so, whatever its state, or NULL. */
 const struct api_key *api_keys_find(const struct api_keys *keys, const char *text, size_t len);
 
+/* Keys of one set that were used lately. One thread's. */
+struct api_keys_cache {
+    struct hash_key secret;
+    struct {
+        struct hash128 hash; /* of the key as it is written */
+        const struct api_key *key;
+    } places[API_KEYS_CACHED];
+};
+
+/* Forgets all: before a cache is used with another set, as keys of the old one may be gone. */
+void api_keys_cache_init(struct api_keys_cache *cache, const struct hash_key *secret);
+
 /* Resolves the key of a request in place (K3): `attributes` has room for
- * POLICY_ATTRIBUTES_ADDED_MAX more than *count. Returns NULL and the key, or NULL if the request
- * names none; else the refusal, as a rule: then the attributes are not to be used. */
+ * POLICY_ATTRIBUTES_ADDED_MAX more than *count; `cache` may be NULL. Returns NULL and the key, or
+ * NULL if the request names none; else the refusal, as a rule: then the attributes are not to be
+ * used. */
 const struct policy_rule *api_keys_resolve(const struct api_keys *keys,
+                                           struct api_keys_cache *cache,
                                            struct policy_attribute *attributes, size_t *count,
                                            uint64_t now_ms, const struct api_key **key);
 

@@ -129,7 +129,7 @@ static void a_key_becomes_its_id_its_owner_and_its_tier(void **state)
     attributes[0] = attribute("user", "mallory");
     attributes[1] = attribute("api_key", made.text);
     attributes[2] = attribute("api", "/x");
-    assert_null(api_keys_resolve(keys, attributes, &count, NOW_MS, &key));
+    assert_null(api_keys_resolve(keys, NULL, attributes, &count, NOW_MS, &key));
     assert_non_null(key);
     assert_int_equal(count, 4);
     assert_value(attributes, count, "api_key", id);
@@ -155,15 +155,15 @@ static void what_a_key_does_not_say_stays_as_it_was(void **state)
     attributes[0] = attribute("api_key", made.text);
     attributes[1] = attribute("user", "bob");
     attributes[2] = attribute("tier", "free");
-    assert_null(api_keys_resolve(keys, attributes, &count, NOW_MS, &key));
+    assert_null(api_keys_resolve(keys, NULL, attributes, &count, NOW_MS, &key));
     assert_value(attributes, count, "user", "bob");
     assert_value(attributes, count, "tier", "free");
     assert_int_equal(count, 3);
     attributes[0] = attribute("api_key", "");
-    assert_null(api_keys_resolve(keys, attributes, &count, NOW_MS, &key));
+    assert_null(api_keys_resolve(keys, NULL, attributes, &count, NOW_MS, &key));
     assert_null(key);
     attributes[0] = attribute("api_kez", made.text);
-    assert_null(api_keys_resolve(keys, attributes, &count, NOW_MS, &key));
+    assert_null(api_keys_resolve(keys, NULL, attributes, &count, NOW_MS, &key));
     assert_value(attributes, count, "api_kez", made.text);
     api_keys_free(&keys);
 }
@@ -195,7 +195,7 @@ static void unknown_expired_and_revoked_keys_are_refused_by_name(void **state)
         size_t count = 1;
         attributes[0] = attribute("api_key", cases[i].made < 2 ? made[cases[i].made].text : "tgk_");
         const struct policy_rule *refusal =
-            api_keys_resolve(keys, attributes, &count, cases[i].now_ms, &key);
+            api_keys_resolve(keys, NULL, attributes, &count, cases[i].now_ms, &key);
         assert_int_equal(key != NULL, cases[i].made < 2);
         assert_int_equal(refusal != NULL, cases[i].message != NULL);
         if (refusal == NULL)
@@ -231,6 +231,40 @@ static void every_key_of_a_set_is_found_and_no_other(void **state)
         assert_int_equal(found != NULL, !spoilt);
         if (found != NULL)
             assert_memory_equal(found->id.data, near->entry.id.data, API_KEY_ID_LEN);
+    }
+    api_keys_free(&keys);
+}
+
+/* A cache tells of each key what the set tells, whether it was asked before or not, and however
+ * many share its places; of a set that it was not begun with it is never asked. */
+static void a_cache_tells_what_the_set_tells(void **state)
+{
+    static struct made made[KEYS];
+    static struct api_keys_cache cache;
+    const struct hash_key secret = {{7}};
+    struct random random;
+    (void)state;
+    random_init(&random, 7);
+    for (size_t i = 0; i < KEYS; i++)
+        make(&made[i], &random, (struct api_key_record){.expires_ms = i % 3 == 0 ? NOW_MS : 0});
+    struct api_keys *keys = set_of(made, KEYS);
+    api_keys_cache_init(&cache, &secret);
+    for (size_t i = 0; i < LOOKS; i++) {
+        struct policy_attribute cached[1 + POLICY_ATTRIBUTES_ADDED_MAX];
+        const struct api_key *expected;
+        const struct api_key *found;
+        char text[API_KEY_LEN + 1];
+        size_t count = 1;
+        memcpy(text, made[random_below(&random, KEYS)].text, sizeof text);
+        text[API_KEY_LEN - 1] ^= random_below(&random, 4) == 0;
+        cached[0] = attribute("api_key", text);
+        expected = api_keys_find(keys, text, API_KEY_LEN);
+        const uint64_t now_ms = NOW_MS - 1 + random_below(&random, 2);
+        const struct policy_rule *refusal =
+            api_keys_resolve(keys, &cache, cached, &count, now_ms, &found);
+        assert_ptr_equal(found, expected);
+        assert_int_equal(refusal == NULL, expected != NULL && (expected->expires_ms == 0 ||
+                                                               now_ms < expected->expires_ms));
     }
     api_keys_free(&keys);
 }
@@ -285,6 +319,7 @@ int main(void)
         cmocka_unit_test(what_a_key_does_not_say_stays_as_it_was),
         cmocka_unit_test(unknown_expired_and_revoked_keys_are_refused_by_name),
         cmocka_unit_test(every_key_of_a_set_is_found_and_no_other),
+        cmocka_unit_test(a_cache_tells_what_the_set_tells),
         cmocka_unit_test(records_that_cannot_be_read_are_left_out),
         cmocka_unit_test(a_set_that_finds_no_memory_is_none),
     };

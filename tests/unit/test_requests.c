@@ -651,6 +651,19 @@ static void a_key_that_is_not_in_force_is_blocked(void **state)
     assert_true(ask(lab, 1, none).allowed);
 }
 
+/* What was remembered of a key is forgotten with the set that it was of. */
+static void a_key_in_use_is_looked_up_anew_when_keys_change(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const by_key[] = {"api_key=" RAW, NULL};
+    join_key(lab, 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(ask(lab, 1, by_key).allowed);
+    join_key(lab, 1);
+    const struct wire_decision decision = ask(lab, 1, by_key);
+    assert_true(!decision.allowed && lab_text_is(decision.source->message, "API key expired"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -682,6 +695,7 @@ int main(void)
         LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
         LAB_TEST_ONE(a_key_is_counted_by_its_id_and_its_owner),
         LAB_TEST_ONE(a_key_that_is_not_in_force_is_blocked),
+        LAB_TEST_ONE(a_key_in_use_is_looked_up_anew_when_keys_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
