@@ -151,6 +151,9 @@ static int create(struct cli *cli)
     add_word(&edit, "name", arguments->name);
     add_word(&edit, "owner", arguments->owner);
     add_word(&edit, "tier", arguments->tier);
+    if (arguments->quota.limits[0] != '\0')
+        add_word(&edit, "limits", arguments->quota.limits);
+    add_number(&edit, "burst", arguments->quota.burst);
     add_number(&edit, "for_ms", arguments->for_ms);
     add_number(&edit, "until_ms", arguments->until_ms);
     int status = cli_edit(cli, &edit);

@@ -94,6 +94,7 @@ static const char *const command_names[CLI_COMMAND_COUNT] = {
     (BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE))     /* keys change */
 #define ENDING      (BIT(CLI_BLOCK) | BIT(CLI_APIKEY_CREATE) | BIT(CLI_QUOTA_SET)) /* at a time */
 #define NAMING_KEYS (BIT(CLI_APIKEY_SHOW) | BIT(CLI_APIKEY_REVOKE) | BIT(CLI_APIKEY_DELETE))
+#define LIMITING    (BIT(CLI_QUOTA_SET) | BIT(CLI_APIKEY_CREATE)) /* own limits */
 #define FILED       (BIT(CLI_RULES_VALIDATE) | BIT(CLI_RULES_DIFF) | BIT(CLI_RULES_APPLY))
 #define EVERY       (BIT(CLI_COMMAND_COUNT) - 1)
 
@@ -167,7 +168,7 @@ static const struct {
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
-    [FLAG_BURST] = {"burst", 0, true, KEYED | BIT(CLI_QUOTA_SET)},
+    [FLAG_BURST] = {"burst", 0, true, KEYED | LIMITING},
     [FLAG_ALGORITHM] = {"algorithm", 0, true, KEYED},
     [FLAG_COST] = {"cost", 0, true, COSTED},
     [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_LEASE)},
@@ -201,7 +202,7 @@ static const struct {
     [FLAG_NAME] = {"name", 0, true, BIT(CLI_APIKEY_CREATE)},
     [FLAG_OWNER] = {"owner", 0, true, BIT(CLI_APIKEY_CREATE) | BIT(CLI_APIKEY_LIST)},
     [FLAG_TIER] = {"tier", 0, true, BIT(CLI_APIKEY_CREATE) | BIT(CLI_QUOTA_SET)},
-    [FLAG_LIMIT] = {"limit", 0, true, BIT(CLI_QUOTA_SET)},
+    [FLAG_LIMIT] = {"limit", 0, true, LIMITING},
     [FLAG_BLOCK] = {"block", 0, true, BIT(CLI_QUOTA_SET)},
     [FLAG_UNBLOCK] = {"unblock", 0, false, BIT(CLI_QUOTA_SET)},
     [FLAG_NOTES] = {"notes", 0, true, BIT(CLI_QUOTA_SET)},
@@ -697,6 +698,26 @@ static int take_text(const struct raw *raw, enum flag flag, size_t max, const ch
     return CLI_EXIT_OK;
 }
 
+/* The own limits given, apart by spaces, and the burst; the node judges each. */
+static int take_limits(struct cli_quota *quota, const struct raw *raw)
+{
+    const char *limits[REPEATED_MAX];
+    const size_t count = gather(raw, FLAG_LIMIT, limits);
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t more = strlen(limits[i]);
+        if (more == 0 || strchr(limits[i], ' ') != NULL || more >= CLI_LIMITS_LEN - 1 - len)
+            return refuse(raw, CLI_EXIT_INVALID,
+                          "--limit is '%.64s'; expected a rate of one unit, such as 500/h",
+                          limits[i]);
+        if (len > 0)
+            quota->limits[len++] = ' ';
+        memcpy(quota->limits + len, limits[i], more + 1);
+        len += more;
+    }
+    return take_number(raw, FLAG_BURST, 1, TG_COST_MAX, &quota->burst);
+}
+
 /* What an API key is to be, or which one is meant: a key itself is cut to its id, so that it goes
  * nowhere. */
 static int take_api_key(struct cli_arguments *out, const struct raw *raw, const char *const *words,
@@ -707,6 +728,8 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
         status = take_text(raw, FLAG_OWNER, API_KEY_OWNER_LEN_MAX, &out->owner);
     if (status == CLI_EXIT_OK)
         status = take_text(raw, FLAG_TIER, API_KEY_TIER_LEN_MAX, &out->tier);
+    if (status == CLI_EXIT_OK)
+        status = take_limits(&out->quota, raw);
     if (status == CLI_EXIT_OK)
         status = take_time(out, raw);
     if (status != CLI_EXIT_OK || (NAMING_KEYS & BIT(out->command)) == 0)
@@ -728,26 +751,6 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
     return CLI_EXIT_OK;
 }
 
-/* The limits given, apart by spaces; the node judges each. */
-static int take_limits(struct cli_quota *quota, const struct raw *raw)
-{
-    const char *limits[REPEATED_MAX];
-    const size_t count = gather(raw, FLAG_LIMIT, limits);
-    size_t len = 0;
-    for (size_t i = 0; i < count; i++) {
-        const size_t more = strlen(limits[i]);
-        if (more == 0 || strchr(limits[i], ' ') != NULL || more >= CLI_LIMITS_LEN - 1 - len)
-            return refuse(raw, CLI_EXIT_INVALID,
-                          "--limit is '%.64s'; expected a rate of one unit, such as 500/h",
-                          limits[i]);
-        if (len > 0)
-            quota->limits[len++] = ' ';
-        memcpy(quota->limits + len, limits[i], more + 1);
-        len += more;
-    }
-    return CLI_EXIT_OK;
-}
-
 static int take_quota_flags(struct cli_arguments *out, const struct raw *raw)
 {
     struct cli_quota *quota = &out->quota;
@@ -763,9 +766,7 @@ static int take_quota_flags(struct cli_arguments *out, const struct raw *raw)
     if (timed && quota->block == NULL)
         return refuse(raw, CLI_EXIT_USAGE,
                       "--for and --until say when a --block ends; expected it");
-    int status = take_limits(quota, raw);
-    if (status == CLI_EXIT_OK)
-        status = take_number(raw, FLAG_BURST, 1, TG_COST_MAX, &quota->burst);
+    const int status = take_limits(quota, raw);
     return status == CLI_EXIT_OK ? take_time(out, raw) : status;
 }
 

@@ -82,7 +82,7 @@ enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64, CL
 
 enum { CLI_LIMITS_MAX = 8, CLI_LIMITS_LEN = 512 };
 
-/* What is to be set for a user; NULL, 0 and "": not given. */
+/* What is to be set for a user; of an API key, its limits and burst. NULL, 0, "": not given. */
 struct cli_quota {
     const char *user;
     const char *tier;

@@ -196,16 +196,19 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate blocks\n"
          "  tidegate blocks -o json\n"},
     [CLI_APIKEY_CREATE] =
-        {"[--name TEXT] [--owner USER] [--tier TIER] [--for DURATION | --until TIME] "
-         "[--note TEXT] [--author NAME]",
+        {"[--name TEXT] [--owner USER] [--tier TIER] [--limit RATE]... [--burst N] "
+         "[--for DURATION | --until TIME] [--note TEXT] [--author NAME]",
          "issue an API key; it is shown this once",
          "The key is made here, of 160 random bits, and goes nowhere: the cluster keeps its\n"
          "digest. A request with the attribute api_key is counted by the id of the key, and has\n"
          "the attributes user (--owner) and tier (--tier) of the key. It ends by itself: --for\n"
          "90d, or --until 2026-12-31T18:00:00Z (UTC).\n"
+         "--limit 500/h gives the key a limit of its own, beside all that rules say, of a second,\n"
+         "minute, hour, day, week, month or year; each is a token_bucket, --burst N that of all.\n"
          "From the first key on, every node refuses requests with an api_key that was not\n"
          "issued, has expired or was revoked: outcome blocked, status 401.\n",
          "  tidegate apikey create --name ci --owner ada --tier premium --for 90d\n"
+         "  tidegate apikey create --owner bob --limit 500/h --limit 20000/day\n"
          "  tidegate apikey create --owner bob -o json\n"},
     [CLI_APIKEY_LIST] =
         {"[--owner USER]", "the API keys that were issued, by id",

@@ -30,9 +30,9 @@ const char *const cli_quota_columns[] = {"user",   "tier",  "limits", "burst", "
                                          "reason", "until", "author", "notes", NULL};
 const char *const cli_block_columns[] = {"kind",   "what",   "until", "left_ms",
                                          "reason", "author", NULL};
-const char *const cli_api_key_columns[] = {"id",      "name",       "owner",   "tier",      "state",
-                                           "created", "created_by", "expires", "last_used", "total",
-                                           "revoked", "revoked_by", NULL};
+const char *const cli_api_key_columns[] = {"id",        "name",  "owner",   "tier",       "limits",
+                                           "burst",     "state", "created", "created_by", "expires",
+                                           "last_used", "total", "revoked", "revoked_by", NULL};
 
 /* ---- finding things -------------------------------------------------------------------------- */
 

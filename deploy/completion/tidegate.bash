@@ -26,7 +26,7 @@ _tidegate_flags() {
     "rules apply" | "rules delete" | "rules rollback") echo "$common --dry-run --yes --note --author" ;;
     block) echo "$common --key --for --until --reason --author" ;;
     unblock) echo "$common --key --author" ;;
-    "apikey create") echo "$common --name --owner --tier --for --until --note --author" ;;
+    "apikey create") echo "$common --name --owner --tier --limit --burst --for --until --note --author" ;;
     "apikey list") echo "$common --owner" ;;
     "apikey revoke") echo "$common --note --author" ;;
     "apikey delete") echo "$common --force --note --author" ;;

@@ -214,7 +214,7 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
     const struct policy_slot *slot = &shard->policies[shard->policy];
     const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
     struct limit limits[OWN_MERGED_MAX];
-    struct person person = {.key_own = NULL};
+    struct person person;
     uint32_t rows = 0;
     if (slot->api_keys != NULL &&
         api_keys_resolve(slot->api_keys, NULL, question->attributes, &question->attribute_count,
@@ -222,7 +222,7 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
         mp_put_array(writer, 0); /* refused: nothing of it is counted anywhere */
         return true;
     }
-    person.tiered = key != NULL && key->tier.len > 0;
+    people_begin(key, &person);
     people_find(slot->people, question->attributes, &question->attribute_count, now_ms, &person);
     if (policy_resolve(slot->policy, question->attributes, question->attribute_count, &result) != 0)
         return false;

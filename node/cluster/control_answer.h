@@ -66,6 +66,13 @@ bool control_read_uint(const struct answer_context *context, const char *name, u
  */
 bool control_read_end(const struct answer_context *context, uint64_t *until_ms);
 
+struct own_limits;
+/* Own limits of a user or a key: "limits", rates apart by spaces, each of which replaces the one of
+ * its window, and "burst". False after it was answered what is wrong with them. */
+bool control_read_limits(struct answer_context *context, struct own_limits *own);
+/* And two fields of a map: limits, an array of texts; burst, 0: none. */
+void control_put_limits(const struct own_limits *own, struct mp_writer *writer);
+
 /* The pools, an array of maps. */
 void control_put_pools(const struct control_report *report, struct mp_writer *writer);
 

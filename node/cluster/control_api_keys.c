@@ -19,7 +19,7 @@
 #include "node/cluster/settings.h"
 #include "node/policy/api_keys.h"
 
-enum { SHOWN_MAX = 1000, ROW_FIELDS = 16 };
+enum { SHOWN_MAX = 1000, ROW_FIELDS = 18 };
 
 struct api_key_entry control_api_key_of(const struct settings_entry *entry)
 {
@@ -81,7 +81,7 @@ static bool read_record(struct answer_context *context, struct api_key_record *r
            read_text(context, "owner", API_KEY_OWNER_LEN_MAX, &record->owner) &&
            read_text(context, "tier", API_KEY_TIER_LEN_MAX, &record->tier) &&
            read_text(context, "author", API_KEY_AUTHOR_LEN_MAX, &record->created_by) &&
-           read_end(context, &record->expires_ms);
+           control_read_limits(context, &record->own) && read_end(context, &record->expires_ms);
 }
 
 void answer_apikey_create(struct answer_context *context)
@@ -96,6 +96,11 @@ void answer_apikey_create(struct answer_context *context)
     }
     if (!read_record(context, &record))
         return;
+    if (record.own.burst != 0 && !own_limits_limit(&record.own)) {
+        answer_error(context, TG_EINVALID,
+                     "burst: expected a limit of the key itself beside it, such as 500/h");
+        return;
+    }
     record.created_ms = now_ms(context);
     const int len = api_key_encode(&record, value, sizeof value);
     ASSERT(len > 0); /* by the bounds of api_keys.h */
@@ -175,6 +180,7 @@ static void put_key(struct answer_context *context, const struct settings_entry 
     put_text(writer, "name", &record->name);
     put_text(writer, "owner", &record->owner);
     put_text(writer, "tier", &record->tier);
+    control_put_limits(&record->own, writer);
     put_field_str(writer, "state", api_key_state_name(state));
     put_field_uint(writer, "created_ms", record->created_ms);
     control_put_time(writer, "created", record->created_ms);

@@ -69,8 +69,7 @@ static int read_tier(struct answer_context *context, struct quota *quota)
     return 0;
 }
 
-/* Rates apart by spaces: each replaces the one of its window. */
-static int read_limits(struct answer_context *context, struct quota *quota)
+bool control_read_limits(struct answer_context *context, struct own_limits *own)
 {
     char error[OWN_ERROR_LEN];
     const struct settings_text limits = control_read_text(context, "limits");
@@ -79,18 +78,22 @@ static int read_limits(struct answer_context *context, struct quota *quota)
     while (limits.data != NULL && at < limits.len) {
         const char *space = memchr(limits.data + at, ' ', limits.len - at);
         const size_t end = space != NULL ? (size_t)(space - limits.data) : limits.len;
-        if (own_limits_add(&given, limits.data + at, end - at, error) != 0)
-            return refuse(context, error);
+        if (own_limits_add(&given, limits.data + at, end - at, error) != 0) {
+            answer_error(context, TG_EINVALID, error);
+            return false;
+        }
         at = end + 1;
     }
     for (size_t i = 0; i < OWN_UNITS; i++)
         if (given.counts[i] != 0)
-            quota->own.counts[i] = given.counts[i];
+            own->counts[i] = given.counts[i];
     uint64_t burst;
     if (control_read_uint(context, "burst", &burst) &&
-        own_limits_set_burst(&quota->own, burst, error) != 0)
-        return refuse(context, error);
-    return 0;
+        own_limits_set_burst(own, burst, error) != 0) {
+        answer_error(context, TG_EINVALID, error);
+        return false;
+    }
+    return true;
 }
 
 static int read_block(struct answer_context *context, struct quota *quota)
@@ -141,7 +144,7 @@ void answer_quota_set(struct answer_context *context)
         (void)refuse(context, "the user's record is of a newer release, which alone can change it");
         return;
     }
-    if (read_tier(context, &quota) != 0 || read_limits(context, &quota) != 0 ||
+    if (read_tier(context, &quota) != 0 || !control_read_limits(context, &quota.own) ||
         read_block(context, &quota) != 0 || read_notes(context, &quota) != 0)
         return;
     struct control_edit_request request = {
@@ -170,7 +173,7 @@ static void put_text(struct mp_writer *writer, const char *name, const char *dat
     mp_put_strn(writer, data, len);
 }
 
-static void put_limits(const struct own_limits *own, struct mp_writer *writer)
+void control_put_limits(const struct own_limits *own, struct mp_writer *writer)
 {
     char window[QUANTITY_TEXT_LEN];
     uint32_t count = 0;
@@ -195,7 +198,7 @@ static void put_quota(struct answer_context *context, const struct settings_entr
     mp_put_map(writer, ROW_FIELDS);
     put_text(writer, "user", entry->name.data, entry->name.len);
     put_text(writer, "tier", quota->tier.data, quota->tier.len);
-    put_limits(&quota->own, writer);
+    control_put_limits(&quota->own, writer);
     put_field_bool(writer, "blocked", blocked);
     put_text(writer, "reason", quota->reason.data, quota->reason.len);
     put_field_uint(writer, "until_ms", quota->until_ms);

@@ -132,7 +132,7 @@ static const struct policy_rule *resolve_people(const struct answer_context *con
             : NULL;
     if (refusal != NULL)
         return refusal;
-    person->tiered = key != NULL && key->tier.len > 0;
+    people_begin(key, person);
     people_find(joined->people, attributes, count, now_ms, person);
     return person->denied;
 }
@@ -154,7 +154,7 @@ void answer_explain(struct answer_context *context)
     const size_t rules = policy_rule_count(policy) + 1;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
-    struct person person = {.denied = NULL, .key_own = NULL};
+    struct person person = {.denied = NULL};
     size_t count = 0;
     struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
     const bool read = read_attributes(context, attributes, &count);

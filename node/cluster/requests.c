@@ -568,7 +568,7 @@ static const struct policy_rule *refuse_at_once(struct shard *shard,
                                : NULL;
     if (refusal != NULL)
         return refusal;
-    person->tiered = key != NULL && key->tier.len > 0;
+    people_begin(key, person);
     if (slot->people != NULL)
         people_find(slot->people, attributes, count, now_ms, person);
     refusal = blocks_find(slot->denied, attributes, *count, now_ms);
@@ -582,7 +582,7 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
-    struct person person = {.denied = NULL, .own = NULL, .key_own = NULL};
+    struct person person;
     size_t count = wire_checks_values(&shard->checks, item, values);
     struct row *row = &shard->rows[item];
     for (size_t i = 0; i < count; i++)

@@ -11,13 +11,19 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/mp.h"
 #include "node/policy/lookup.h"
 
-enum { RECORD_VERSION = 1, RECORD_FIELDS = 10, RECORD_TOKENS_MAX = 64, STATUS_UNAUTHORIZED = 401 };
+enum {
+    RECORD_VERSION = 1,
+    RECORD_FIELDS = 10 /* without own limits */,
+    RECORD_TOKENS_MAX = 64,
+    STATUS_UNAUTHORIZED = 401
+};
 
 static_assert(DIGEST_LEN + API_KEY_NAME_LEN_MAX + API_KEY_OWNER_LEN_MAX + API_KEY_TIER_LEN_MAX +
-                      2 * API_KEY_AUTHOR_LEN_MAX + RECORD_FIELDS * 9 <
+                      2 * API_KEY_AUTHOR_LEN_MAX + OWN_ENCODED_MAX + (RECORD_FIELDS + 1) * 9 <
                   API_KEY_RECORD_LEN_MAX,
               "the largest record fits");
 
@@ -73,11 +79,20 @@ static void put_text(struct mp_writer *writer, const struct policy_text *text)
     mp_put_strn(writer, text->data != NULL ? text->data : "", text->len);
 }
 
+static void put_own(struct mp_writer *writer, const struct own_limits *own)
+{
+    uint8_t bytes[OWN_ENCODED_MAX];
+    struct bytes_writer encoded;
+    bytes_writer_init(&encoded, bytes, sizeof bytes);
+    own_limits_put(own, &encoded);
+    mp_put_bin(writer, bytes, encoded.len);
+}
+
 int api_key_encode(const struct api_key_record *record, void *out, size_t capacity)
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, RECORD_FIELDS);
+    mp_put_array(&writer, RECORD_FIELDS + 1);
     mp_put_uint(&writer, RECORD_VERSION);
     mp_put_bin(&writer, record->digest.bytes, DIGEST_LEN);
     put_text(&writer, &record->name);
@@ -88,6 +103,7 @@ int api_key_encode(const struct api_key_record *record, void *out, size_t capaci
     mp_put_uint(&writer, record->expires_ms);
     mp_put_uint(&writer, record->revoked_ms);
     put_text(&writer, &record->revoked_by);
+    put_own(&writer, &record->own);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -102,14 +118,28 @@ static struct policy_text get_text(struct mp_cursor *cursor, size_t len_max)
     return text;
 }
 
+/* The own limits at the end of a record; false if they cannot be read. */
+static bool get_own(struct mp_cursor *cursor, struct own_limits *own)
+{
+    size_t len = 0;
+    struct bytes_reader reader;
+    const uint8_t *bytes = mp_get_bin(cursor, &len);
+    if (bytes == NULL)
+        return false;
+    bytes_reader_init(&reader, bytes, len);
+    return own_limits_get(&reader, own) == 0 && bytes_left(&reader) == 0;
+}
+
 bool api_key_decode(const void *bytes, size_t len, struct api_key_record *out)
 {
     struct mp_token tokens[RECORD_TOKENS_MAX];
     struct mp_cursor cursor;
     const int count = mp_parse(bytes, len, tokens, RECORD_TOKENS_MAX);
     mp_cursor_init(&cursor, tokens, count > 0 ? (size_t)count : 0);
-    if (count < 0 || mp_get_array(&cursor) < RECORD_FIELDS ||
-        mp_get_uint(&cursor) != RECORD_VERSION)
+    if (count < 0)
+        return false;
+    const size_t fields = mp_get_array(&cursor);
+    if (fields < RECORD_FIELDS || mp_get_uint(&cursor) != RECORD_VERSION)
         return false;
     const uint8_t *digest = mp_get_bin_exact(&cursor, DIGEST_LEN);
     if (digest == NULL)
@@ -123,7 +153,8 @@ bool api_key_decode(const void *bytes, size_t len, struct api_key_record *out)
     out->expires_ms = mp_get_uint(&cursor);
     out->revoked_ms = mp_get_uint(&cursor);
     out->revoked_by = get_text(&cursor, API_KEY_AUTHOR_LEN_MAX);
-    return !cursor.failed;
+    memset(&out->own, 0, sizeof out->own);
+    return (fields == RECORD_FIELDS || get_own(&cursor, &out->own)) && !cursor.failed;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -146,6 +177,8 @@ static void add(struct api_keys *keys, const struct api_key_entry *entry)
         .tier = keep(keys, &record.tier),
         .expires_ms = record.expires_ms,
         .revoked_ms = record.revoked_ms,
+        .limited = own_limits_limit(&record.own),
+        .own = record.own,
     };
     lookup_file(&keys->table, digest_word(&key->digest));
 }

@@ -29,15 +29,17 @@
  *
  * Record, as the settings keep it under its id (node/cluster/control_api_keys.c):
  *
- *   [1, digest, name, owner, tier, created_ms, created_by, expires_ms, revoked_ms, revoked_by]
+ *   [1, digest, name, owner, tier, created_ms, created_by, expires_ms, revoked_ms, revoked_by,
+ *    own limits as own_limits_put writes them]
  *
- * What further releases append is skipped.
+ * A record that ends before its own limits has none; what further releases append is skipped.
  */
 #ifndef NODE_POLICY_API_KEYS_H
 #define NODE_POLICY_API_KEYS_H
 
 #include "base/digest.h"
 #include "base/hash.h"
+#include "node/policy/own_limits.h"
 #include "node/policy/policy.h"
 
 enum {
@@ -66,6 +68,7 @@ struct api_key_record {
     uint64_t created_ms; /* Unix time, as all of these */
     uint64_t expires_ms; /* 0: never */
     uint64_t revoked_ms; /* 0: it is not */
+    struct own_limits own;
 };
 
 enum api_key_state { API_KEY_ACTIVE, API_KEY_EXPIRED, API_KEY_REVOKED };
@@ -93,6 +96,8 @@ struct api_key {
     struct policy_text tier;
     uint64_t expires_ms;
     uint64_t revoked_ms;
+    bool limited; /* there is a rate of its own */
+    struct own_limits own;
 };
 
 struct api_keys;

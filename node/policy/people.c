@@ -292,8 +292,6 @@ void people_find(const struct people *people, struct policy_attribute *attribute
 {
     const struct policy_attribute *user = NULL;
 
-    person->denied = NULL;
-    person->own = NULL;
     if (people != NULL)
         user = value_of(attributes, *count, "user");
     if (user == NULL)
@@ -348,7 +346,7 @@ void people_apply(const struct person *person, const struct policy_attribute *at
         else if (may_act(result) && own_limits_limit(person->own))
             add_part(result, own_limits_user_rule(), &person->user, person->own);
     }
-    if (person->key_own != NULL && may_act(result)) {
+    if (person->key_own != NULL && may_act(result) && result->allowed) {
         const struct policy_attribute *key = value_of(attributes, count, "api_key");
         if (key != NULL)
             add_part(result, own_limits_key_rule(),

@@ -10,8 +10,9 @@
  *
  * A user's plan is the rule of group `tier` that acts and counts by [user] alone: that of his tier,
  * or whatever rule the operator gave that group as a default. Own limits replace those of the same
- * window there (own_limits.h); where no plan acts they are a rule of their own, "user quota". They
- * act as a rule below all others: if an allow or block rule ended the search, they do not.
+ * window there (own_limits.h); where no plan acts they are a rule of their own, "user quota". Those
+ * of a key are always one, "api key"; it admits nothing that `unmatched: deny` denies. They act as
+ * a rule below all others: if an allow or block rule ended the search, they do not.
  *
  * P1  The tier of a quota record is the operator's word: it replaces what the request says, but not
  *     what an API key says, which is the operator's word as well, and nearer.
@@ -22,6 +23,7 @@
 #ifndef NODE_POLICY_PEOPLE_H
 #define NODE_POLICY_PEOPLE_H
 
+#include "node/policy/api_keys.h"
 #include "node/policy/own_limits.h"
 #include "node/policy/policy.h"
 
@@ -70,14 +72,23 @@ struct person {
     const struct policy_rule *denied; /* blocked: deny with its status and message; or NULL */
     const struct own_limits *own;     /* of the user, or NULL */
     struct policy_text user;          /* who has them */
-    /* Set by whoever resolved the API key, before people_find: */
-    bool tiered;                      /* the key has said which tier it is */
-    const struct own_limits *key_own; /* of the key, or NULL */
+    bool tiered;                      /* an API key has said which tier it is */
+    const struct own_limits *key_own; /* of that key, or NULL */
 };
 
-/* Looks up the user of a request. Puts the tier of his record among the `*count` attributes, which
- * have room for POLICY_ATTRIBUTES_MAX and are fewer, and sets the rest of `person`. `people`
- * may be NULL. */
+/* Begins with what the request's API key says, which has been resolved; NULL: it has none. */
+static inline void people_begin(const struct api_key *key, struct person *person)
+{
+    *person = (struct person){.denied = NULL};
+    if (key == NULL)
+        return;
+    person->tiered = key->tier.len > 0;
+    if (key->limited)
+        person->key_own = &key->own;
+}
+/* Looks up the user of a request, after people_begin. Puts the tier of his record among the
+ * `*count` attributes, which have room for POLICY_ATTRIBUTES_MAX and are fewer, and sets the rest
+ * of `person`. `people` may be NULL. */
 void people_find(const struct people *people, struct policy_attribute *attributes, size_t *count,
                  uint64_t now_ms, struct person *person);
 /* Puts own limits into what policy_resolve found with the same attributes. */

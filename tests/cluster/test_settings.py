@@ -245,7 +245,7 @@ def test_a_revoked_key_is_refused_on_every_node(settled):
     owner = fresh()
     with settled.client(1) as client:
         assert client.rules({"api": "/pay", "user": fresh(), "api_key": "free"}).allowed
-    made = create_key(settled[0], "--name", "ci", "--owner", owner)
+    made = create_key(settled[0], "--name", "ci", "--owner", owner, "--limit", "1000/day")
     short = create_key(settled[1], "--name", "short", "--for", "2s")
     wait_for(lambda: all_say(settled, made["key"], None) and all_say(settled, "free", "API key unknown"), 2,
              "the key is known to every node", 0.02)
@@ -254,10 +254,13 @@ def test_a_revoked_key_is_refused_on_every_node(settled):
         with node.client() as client:
             used.append(client.rules({"api": "/look", "user": "mallory", "api_key": made["key"]}).used)
     assert used == [1, 2, 3], used
+    with settled.client(1) as client:
+        answer = client.rules({"user": "nobody", "api_key": made["key"]})
+        assert (answer.rule, answer.limit) == ("api key", 1000) and answer.used > 3
     with settled.client(2) as client:
         assert client.rules({"api": "/look", "user": owner}).used == 4
     shown = tidegate(settled[2], "apikey", "show", "ci", "-o", "json")
-    assert shown.rows[0]["id"] == made["id"] and made["key"] not in shown.output
+    assert (shown.rows[0]["id"], shown.rows[0]["limits"]) == (made["id"], ["1000/d"]) and made["key"] not in shown.output
     done = tidegate(settled[1], "apikey", "revoke", made["key"], "--author", "eve@desk")
     assert done.code == 0, done
     wait_for(lambda: all_say(settled, made["key"], "API key revoked"), 2, "every node refuses the key", 0.02)

@@ -199,7 +199,7 @@ static void fuzz_quota(const uint8_t *data, size_t len)
     quota.user = (struct policy_text){"u", 1};
     error = people_new(alloc_heap(), &quota, 1, &people);
     ASSERT(error == 0);
-    struct person person = {.key_own = NULL};
+    struct person person = {.denied = NULL};
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX] = {{"user", 4, "u", 1}};
     size_t count = 1;
     people_find(people, attributes, &count, 1, &person);

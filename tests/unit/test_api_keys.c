@@ -84,6 +84,7 @@ static void a_record_is_read_as_it_is_written(void **state)
         .created_ms = UINT64_MAX,
         .expires_ms = 7,
         .revoked_ms = 8,
+        .own = {.counts = {1, 2, 3, 4, 5, 6, 7}, .burst = 8},
     };
     const int len = api_key_encode(&record, bytes, API_KEY_RECORD_LEN_MAX);
     assert_true(len > 0);
@@ -92,10 +93,31 @@ static void a_record_is_read_as_it_is_written(void **state)
     assert_int_equal(read.owner.len, API_KEY_OWNER_LEN_MAX);
     assert_int_equal(read.tier.len, API_KEY_TIER_LEN_MAX);
     assert_true(read.created_ms == UINT64_MAX && read.expires_ms == 7 && read.revoked_ms == 8);
+    assert_memory_equal(&read.own, &record.own, sizeof read.own);
     for (int i = 0; i < len; i++)
         assert_false(api_key_decode(bytes, (size_t)i, &read));
     bytes[1] = 2; /* of a release that changed the meaning */
     assert_false(api_key_decode(bytes, (size_t)len, &read));
+}
+
+/* A record of a release that knew no own limits has none; own limits that cannot be are no record.
+ */
+static void a_record_without_own_limits_is_read(void **state)
+{
+    uint8_t bytes[API_KEY_RECORD_LEN_MAX];
+    struct api_key_record read;
+    const struct api_key_record record = {.created_ms = 5, .own = {.burst = 3}};
+    (void)state;
+    const int len = api_key_encode(&record, bytes, sizeof bytes);
+    const int own_len = 2 + 1 + 8; /* the head of the bin, which units, the burst */
+    assert_true(api_key_decode(bytes, (size_t)len, &read));
+    assert_int_equal(read.own.burst, 3);
+    assert_int_equal(bytes[0], 0x90 + 11);
+    bytes[len - own_len + 2] = 0; /* nothing is given, and yet something follows */
+    assert_false(api_key_decode(bytes, (size_t)len, &read));
+    bytes[0] = 0x90 + 10;
+    assert_true(api_key_decode(bytes, (size_t)(len - own_len), &read));
+    assert_true(own_limits_empty(&read.own));
 }
 
 /* An id is taken for one, and nothing else is. */
@@ -314,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_read_as_it_is_written),
+        cmocka_unit_test(a_record_without_own_limits_is_read),
         cmocka_unit_test(ids_are_told_from_other_texts),
         cmocka_unit_test(a_key_becomes_its_id_its_owner_and_its_tier),
         cmocka_unit_test(what_a_key_does_not_say_stays_as_it_was),

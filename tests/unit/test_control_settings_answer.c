@@ -588,6 +588,14 @@ static void what_is_no_api_key_is_refused(void **state)
         {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"owner", "a\tb", 0}, {NULL, NULL, 0}};
     ask(net, "apikey.create", odd_owner, &answer);
     assert_refused(&answer, TG_EINVALID, "owner");
+    const struct pair odd_limit[] = {
+        {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"limits", "5/3h", 0}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", odd_limit, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected a window of one second");
+    const struct pair burst[] = {
+        {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"burst", NULL, 5}, {NULL, NULL, 0}};
+    ask(net, "apikey.create", burst, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected a limit of the key itself");
     const struct pair late[] = {
         {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"until_ms", NULL, 1}, {NULL, NULL, 0}};
     ask(net, "apikey.create", late, &answer);

@@ -72,7 +72,7 @@ static const char *met(const struct people *people, const struct policy *policy,
     static char copy[256];
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
-    struct person person = {.key_own = NULL};
+    struct person person;
     struct limit limits[OWN_MERGED_MAX];
     size_t count = 0;
     size_t len = 0;
@@ -83,6 +83,7 @@ static const char *met(const struct people *people, const struct policy *policy,
         *equals = '\0';
         attributes[count++] = attribute(word, equals + 1);
     }
+    people_begin(NULL, &person);
     people_find(people, attributes, &count, now_ms, &person);
     memset(out, 0, sizeof out);
     if (person.denied != NULL) {
@@ -378,6 +379,14 @@ static void what_an_api_key_says_goes_before_the_record(void **state)
     assert_int_equal(result.parts[1].values[0].len, 2);
     assert_int_equal(own_limits_of(&result.parts[1], out), 1);
     assert_int_equal(out[0].count, 7);
+    struct policy *bare = compile("{unmatched: deny, rules: [{name: p, key: [page], limits: "
+                                  "[{rate: 1/s}]}]}");
+    const struct person stranger = {.key_own = &limits};
+    assert_int_equal(policy_resolve(bare, attributes, count, &result), 0);
+    people_apply(&stranger, attributes, count, &result);
+    assert_int_equal(result.action, POLICY_UNMATCHED);
+    assert_int_equal(result.part_count, 0);
+    policy_free(&bare);
     policy_free(&policy);
     people_free(&people);
 }

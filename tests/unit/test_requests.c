@@ -594,13 +594,15 @@ static const char key_rules[] =
     "- {name: by-key, key: [api_key], limits: [{rate: 9/h, algorithm: fixed_window}]}\n"
     "- {name: by-user, key: [user], limits: [{rate: 5/h, algorithm: fixed_window}]}\n";
 
-/* Puts the rules in force beside one key of ann's that ends at `expires_ms`. */
-static void join_key(struct lab *lab, uint64_t expires_ms)
+/* Puts the rules in force beside one key of ann's that ends at `expires_ms`, and may ask so many
+ * times an hour itself, 0: without a limit. */
+static void join_limited_key(struct lab *lab, uint64_t expires_ms, uint64_t hourly)
 {
     uint8_t value[API_KEY_RECORD_LEN_MAX];
     struct policy_joined with = {.blocks = NULL};
     struct policy *joined;
     struct api_key_record record = {.owner = {"ann", 3}, .expires_ms = expires_ms};
+    record.own.counts[OWN_HOUR] = hourly;
     digest_make(RAW, strlen(RAW), &record.digest);
     const int len = api_key_encode(&record, value, sizeof value);
     assert_true(len > 0);
@@ -610,6 +612,30 @@ static void join_key(struct lab *lab, uint64_t expires_ms)
     const struct policy *rules = lab_rules(lab, key_rules);
     assert_int_equal(policy_join(alloc_heap(), rules, &with, &joined), 0);
     lab_policy(lab, joined);
+}
+
+static void join_key(struct lab *lab, uint64_t expires_ms)
+{
+    join_limited_key(lab, expires_ms, 0);
+}
+
+/* A key's own limits count under the key beside all rules, whoever has it; they are told as the
+ * rule `api key`, also where no rule matches, and not where a rule allows all. */
+static void a_key_has_limits_of_its_own(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const by_key[] = {"api_key=" RAW, NULL};
+    static const char *const inside[] = {"api_key=" RAW, "ip=10.1.1.1", NULL};
+    join_limited_key(lab, 0, 2);
+    assert_true(ask(lab, 2, by_key).allowed);
+    struct wire_decision decision = ask(lab, 1, by_key);
+    assert_true(!decision.allowed && lab_text_is(decision.source->rule, "api key"));
+    assert_true(lab_text_is(decision.source->window, "2/h"));
+    assert_int_equal(ask(lab, 1, ann).used, 3); /* nothing of the denied one is charged */
+    assert_true(ask(lab, 1, inside).allowed);
+    join_limited_key(lab, 0, 3);
+    assert_true(ask(lab, 1, by_key).allowed);
+    assert_false(ask(lab, 1, by_key).allowed);
 }
 
 /* What is counted is the key's id and its owner, so both go on counting when the keys are gone and
@@ -693,6 +719,7 @@ int main(void)
         LAB_TEST(more_than_may_wait_is_answered_busy_at_once, set_up_ghost),
         LAB_TEST(a_message_that_waits_in_part_is_answered_once_and_whole, set_up_ghost),
         LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
+        LAB_TEST_ONE(a_key_has_limits_of_its_own),
         LAB_TEST_ONE(a_key_is_counted_by_its_id_and_its_owner),
         LAB_TEST_ONE(a_key_that_is_not_in_force_is_blocked),
         LAB_TEST_ONE(a_key_in_use_is_looked_up_anew_when_keys_change),
