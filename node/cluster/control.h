@@ -89,6 +89,7 @@ struct control_options {
 
 struct control;
 struct settings_edit;
+struct usage_book;
 
 /* 0, TG_ENOMEM, TG_EINVALID, or TG_ECORRUPT when the stored configuration cannot be read. */
 MUST_USE int control_new(const struct allocator *allocator, const struct control_options *options,
@@ -246,6 +247,7 @@ struct control_report {
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     int64_t flush_lag_ns;           /* age of the oldest change not on disk, 0 = none */
     int64_t started_ns;
+    const struct usage_book *usage;          /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
 };
 

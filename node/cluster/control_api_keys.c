@@ -17,9 +17,10 @@
 #include "base/assert.h"
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
+#include "node/cluster/usage_book.h"
 #include "node/policy/api_keys.h"
 
-enum { SHOWN_MAX = 1000, ROW_FIELDS = 18 };
+enum { SHOWN_MAX = 1000, ROW_FIELDS = 21 };
 
 struct api_key_entry control_api_key_of(const struct settings_entry *entry)
 {
@@ -176,6 +177,8 @@ static void put_key(struct answer_context *context, const struct settings_entry 
     const enum api_key_state state =
         api_key_state(record->expires_ms, record->revoked_ms, now_ms(context));
     const struct policy_text id = {entry->name.data, entry->name.len};
+    const struct usage_totals totals =
+        usage_book_find(context->report->usage, api_key_hash(id.data, id.len), now_ms(context));
     put_text(writer, "id", &id);
     put_text(writer, "name", &record->name);
     put_text(writer, "owner", &record->owner);
@@ -193,6 +196,9 @@ static void put_key(struct answer_context *context, const struct settings_entry 
     put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
     put_text(writer, "note", &(struct policy_text){entry->note.data, entry->note.len});
     put_field_uint(writer, "version", settings_version_shown(entry->version));
+    put_field_uint(writer, "last_used_ms", totals.last_ms);
+    control_put_time(writer, "last_used", totals.last_ms);
+    put_field_uint(writer, "total", totals.ever.requests);
 }
 
 static size_t count_keys(const struct control *control)

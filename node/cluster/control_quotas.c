@@ -15,9 +15,10 @@
 
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
+#include "node/cluster/usage_book.h"
 #include "node/policy/people.h"
 
-enum { SHOWN_MAX = 1000, SENTENCE_LEN = 320, ROW_FIELDS = 14 };
+enum { SHOWN_MAX = 1000, SENTENCE_LEN = 320, ROW_FIELDS = 22 };
 
 static_assert((int)POLICY_VALUE_LEN_MAX <= (int)SETTINGS_NAME_LEN_MAX, "a user is a name");
 static_assert((int)PEOPLE_ENCODED_MAX <= (int)SETTINGS_VALUE_LEN_MAX, "a record is a value");
@@ -189,6 +190,23 @@ void control_put_limits(const struct own_limits *own, struct mp_writer *writer)
     put_field_uint(writer, "burst", own->burst);
 }
 
+/* How often the user has asked this node. */
+static void put_usage(struct answer_context *context, const struct settings_text *user)
+{
+    struct mp_writer *writer = context->writer;
+    const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
+    const struct usage_totals totals =
+        usage_book_find(context->report->usage, people_hash(user->data, user->len), now_ms);
+    put_field_uint(writer, "requests_today", totals.today.requests);
+    put_field_uint(writer, "exceeded_today", totals.today.exceeded);
+    put_field_uint(writer, "requests_month", totals.month.requests);
+    put_field_uint(writer, "exceeded_month", totals.month.exceeded);
+    put_field_uint(writer, "requests_total", totals.ever.requests);
+    put_field_uint(writer, "exceeded_total", totals.ever.exceeded);
+    put_field_uint(writer, "last_seen_ms", totals.last_ms);
+    control_put_time(writer, "last_seen", totals.last_ms);
+}
+
 static void put_quota(struct answer_context *context, const struct settings_entry *entry,
                       const struct quota *quota)
 {
@@ -209,6 +227,7 @@ static void put_quota(struct answer_context *context, const struct settings_entr
     put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
     control_put_time(writer, "time", (uint64_t)entry->time_ms);
     put_field_uint(writer, "version", settings_version_shown(entry->version));
+    put_usage(context, &entry->name);
 }
 
 void answer_quota_show(struct answer_context *context)

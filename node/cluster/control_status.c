@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "node/cluster/control_answer.h"
+#include "node/cluster/usage_book.h"
 
 enum { REASON_LEN = 160, REASONS_MAX = 8, SHARD_POOL_FIELDS = 6 };
 
@@ -288,7 +289,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 21);
+    mp_put_map(writer, 22);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -317,6 +318,8 @@ void answer_status(struct answer_context *context)
     control_put_settings(control, writer);
     mp_put_str(writer, "pools");
     control_put_pools(report, writer);
+    put_field_uint(writer, "usage_lost",
+                   report->usage != NULL ? usage_book_lost(report->usage) : 0);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

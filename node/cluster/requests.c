@@ -258,6 +258,18 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
     return wire_sources_add(&shard->reply.sources, &source);
 }
 
+/* What is told of a request is counted for its user and its API key. */
+static void count_usage(struct shard *shard, const struct row *row, bool exceeded)
+{
+    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
+    if (shard->usage == NULL)
+        return;
+    if (row->user_hash != 0)
+        usage_tally_add(shard->usage, row->user_hash, exceeded, now_ms);
+    if (row->key_hash != 0)
+        usage_tally_add(shard->usage, row->key_hash, exceeded, now_ms);
+}
+
 static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
 {
     struct wire_decision_columns *columns = &shard->reply.columns;
@@ -266,6 +278,8 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     if (!row->allowed && row->rule != NULL && row->rule->retry_after_ns != 0 &&
         outcome == OUTCOME_DENY)
         retry_ns = (int64_t)row->rule->retry_after_ns;
+    if ((row->user_hash | row->key_hash) != 0)
+        count_usage(shard, row, outcome == OUTCOME_DENY);
     columns->outcomes[at] = outcome;
     columns->flags[at] =
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
@@ -566,13 +580,26 @@ static const struct policy_rule *refuse_at_once(struct shard *shard,
         slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, &shard->api_keys_cache,
                                                   attributes, count, now_ms, &key)
                                : NULL;
+    people_begin(refusal == NULL ? key : NULL, person);
     if (refusal != NULL)
         return refusal;
-    people_begin(key, person);
     if (slot->people != NULL)
         people_find(slot->people, attributes, count, now_ms, person);
     refusal = blocks_find(slot->denied, attributes, *count, now_ms);
     return refusal != NULL ? refusal : person->denied;
+}
+
+/* Notes in whose totals the item will be: one that asks for something, not one that looks. */
+static void note_usage(struct shard *shard, uint32_t item, const struct person *person)
+{
+    const enum operation operation = wire_checks_operation(&shard->checks, item);
+    struct row *row = &shard->rows[item];
+    if ((operation != OPERATION_CHECK && operation != OPERATION_HIT &&
+         operation != OPERATION_LEASE) ||
+        wire_checks_cost(&shard->checks, item) == 0)
+        return;
+    row->user_hash = person->user_hash;
+    row->key_hash = person->key_hash;
 }
 
 /* Applies the rules to the attributes of the item. What needs no limit fixes the row at once. */
@@ -590,6 +617,8 @@ static void resolve_attributes(struct shard *shard, uint32_t item,
                                                   values[i].data, values[i].len};
     const struct policy_slot *slot = &shard->policies[shard->policy];
     const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &person);
+    if ((person.user_hash | person.key_hash) != 0)
+        note_usage(shard, item, &person);
     if (refusal != NULL) {
         fix_row(row, OUTCOME_BLOCKED, false, refusal);
         return;

@@ -146,6 +146,7 @@ void shard_free(struct shard **pointer)
     if (shard == NULL)
         return;
     const struct allocator *allocator = shard->allocator;
+    usage_tally_free(&shard->usage);
     peers_fini(shard);
     retry_fini(&shard->retries);
     reserve_fini(&shard->reserves);
@@ -493,6 +494,14 @@ const struct policy *shard_policy_unused(struct shard *shard)
         }
     }
     return NULL;
+}
+
+struct usage_tally *shard_usage(struct shard *shard, struct usage_tally *empty)
+{
+    struct usage_tally *seen = shard->usage;
+    ASSERT(empty == NULL || empty->count == 0);
+    shard->usage = empty;
+    return seen;
 }
 
 const struct policy *shard_policy_take(struct shard *shard)

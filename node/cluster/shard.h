@@ -114,6 +114,10 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
 void shard_policy(struct shard *shard, const struct policy *policy);
 /* An older policy that no waiting request refers to any more, or NULL. Ask after each tick. */
 const struct policy *shard_policy_unused(struct shard *shard);
+struct usage_tally;
+/* What the shard has counted of people and API keys since this was asked last, for an empty tally,
+ * which is its own from now on; NULL, before and after: nothing is counted. */
+struct usage_tally *shard_usage(struct shard *shard, struct usage_tally *empty);
 /* At the end, when no event follows: the next policy it still holds, NULL when there is none. */
 const struct policy *shard_policy_take(struct shard *shard);
 /* The answer to EFFECT_LOAD: 0 with the state, TG_ENOTFOUND, or another error. */

@@ -40,6 +40,7 @@
 #include "node/cluster/shard.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
+#include "node/cluster/usage_tally.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
 #include "node/policy/api_keys.h"
@@ -278,6 +279,8 @@ struct row {
     int64_t reset_after_ns;
     int64_t retry_after_ns;
     int64_t delay_ns;
+    uint64_t user_hash; /* whose totals it is in, 0: nobody's; people.h */
+    uint64_t key_hash;
 };
 
 struct request {
@@ -549,6 +552,7 @@ struct shard {
     struct admin_scratch admin;
     uint8_t state[SHARD_STATE_MAX];
     struct api_keys_cache api_keys_cache; /* of the policy in force */
+    struct usage_tally *usage;            /* NULL: nobody wants totals */
 };
 
 /* ---- shard.c --------------------------------------------------------------------------------- */

@@ -45,6 +45,13 @@ bool api_key_id_ok(const char *text, size_t len)
     return len == API_KEY_ID_LEN;
 }
 
+uint64_t api_key_hash(const char *id, size_t len)
+{
+    static const struct hash_key key = {{'k', 'e', 'y'}}; /* no user of that name shares it */
+    const uint64_t hash = hash64(&key, id, len);
+    return hash != 0 ? hash : 1;
+}
+
 void api_key_write(const uint8_t random[API_KEY_ID_LEN + API_KEY_SECRET_LEN],
                    char out[API_KEY_LEN + 1])
 {
@@ -177,6 +184,7 @@ static void add(struct api_keys *keys, const struct api_key_entry *entry)
         .tier = keep(keys, &record.tier),
         .expires_ms = record.expires_ms,
         .revoked_ms = record.revoked_ms,
+        .hash = api_key_hash(entry->id.data, entry->id.len),
         .limited = own_limits_limit(&record.own),
         .own = record.own,
     };

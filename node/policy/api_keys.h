@@ -79,6 +79,8 @@ enum api_key_state api_key_state(uint64_t expires_ms, uint64_t revoked_ms, uint6
 const char *api_key_state_name(enum api_key_state state);
 /* Whether the text can be the id of a key. */
 bool api_key_id_ok(const char *text, size_t len);
+/* The name under which a key's totals are kept: a hash of its id, never 0. */
+uint64_t api_key_hash(const char *id, size_t len);
 /* Writes the key whose id and secret are made of these random bytes, five bits of each, and a NUL.
  */
 void api_key_write(const uint8_t random[API_KEY_ID_LEN + API_KEY_SECRET_LEN],
@@ -96,7 +98,8 @@ struct api_key {
     struct policy_text tier;
     uint64_t expires_ms;
     uint64_t revoked_ms;
-    bool limited; /* there is a rate of its own */
+    uint64_t hash; /* api_key_hash of the id */
+    bool limited;  /* there is a rate of its own */
     struct own_limits own;
 };
 

@@ -134,13 +134,14 @@ int quota_decode(const void *bytes, size_t len, struct quota *quota)
     return result == TG_OK && !reader.failed && bytes_left(&reader) == 0 ? TG_OK : TG_EPROTOCOL;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
-static uint64_t hash_of(const struct policy_text *user)
+uint64_t people_hash(const char *user, size_t len)
 {
     static const struct hash_key key = {{0}}; /* operators choose what is in here, not callers */
-    return hash64(&key, user->data, user->len);
+    const uint64_t hash = hash64(&key, user, len);
+    return hash != 0 ? hash : 1;
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static uint32_t add_own(struct people *people, const struct own_limits *own)
 {
@@ -177,14 +178,15 @@ static void add(struct people *people, const struct quota *quota)
     entry->tier_len = (uint16_t)quota->tier.len;
     entry->own = add_own(people, &quota->own);
     entry->verdict = add_verdict(people, quota);
-    lookup_file(table, hash_of(&quota->user));
+    lookup_file(table, people_hash(quota->user.data, quota->user.len));
 }
 
-static const struct entry *look_up(const struct people *people, const struct policy_text *user)
+static const struct entry *look_up(const struct people *people, const struct policy_text *user,
+                                   uint64_t hash)
 {
     const struct lookup *table = &people->table;
     const struct entry *entry;
-    uint32_t at = lookup_home(table, hash_of(user));
+    uint32_t at = lookup_home(table, hash);
     while ((entry = lookup_at(table, at)) != NULL &&
            (entry->user_len != user->len || memcmp(entry->user, user->data, user->len) != 0))
         at = lookup_next(table, at);
@@ -297,9 +299,11 @@ void people_find(const struct people *people, struct policy_attribute *attribute
     if (user == NULL)
         return;
     person->user = (struct policy_text){user->value, user->value_len};
-    const struct entry *entry = look_up(people, &person->user);
+    const uint64_t hash = people_hash(user->value, user->value_len);
+    const struct entry *entry = look_up(people, &person->user, hash);
     if (entry == NULL)
         return;
+    person->user_hash = hash;
     if (entry->verdict != NOTHING) {
         const struct verdict *verdict = &people->verdicts[entry->verdict];
         if (verdict->until_ms == 0 || now_ms < verdict->until_ms)

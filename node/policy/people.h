@@ -56,6 +56,9 @@ size_t quota_encode(const struct quota *quota, uint8_t out[PEOPLE_ENCODED_MAX]);
 /* And back, but for the user, pointing into `bytes`: 0, TG_EPROTOCOL or TG_EVERSION. */
 MUST_USE int quota_decode(const void *bytes, size_t len, struct quota *quota);
 
+/* The name under which a user's totals are kept: a hash of his name, never 0. */
+uint64_t people_hash(const char *user, size_t len);
+
 struct people;
 
 /* A set of `count` records, copied. 0, TG_ENOMEM, or TG_ETOOBIG (more than PEOPLE_MAX). */
@@ -72,6 +75,8 @@ struct person {
     const struct policy_rule *denied; /* blocked: deny with its status and message; or NULL */
     const struct own_limits *own;     /* of the user, or NULL */
     struct policy_text user;          /* who has them */
+    uint64_t user_hash;               /* people_hash of that user, 0: he has no record */
+    uint64_t key_hash;                /* api_key_hash of the API key, 0: none */
     bool tiered;                      /* an API key has said which tier it is */
     const struct own_limits *key_own; /* of that key, or NULL */
 };
@@ -83,6 +88,7 @@ static inline void people_begin(const struct api_key *key, struct person *person
     if (key == NULL)
         return;
     person->tiered = key->tier.len > 0;
+    person->key_hash = key->hash;
     if (key->limited)
         person->key_own = &key->own;
 }

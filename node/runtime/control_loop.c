@@ -98,6 +98,7 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         .storage_failed_writes = disk.write_fails + disk.journal_fails,
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
+        .usage = daemon->usage.book,
         .compiled = compiled,
     };
     const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
@@ -174,6 +175,9 @@ static void read_letters(struct daemon *daemon)
             break;
         case LETTER_IDLE:
             daemon->idle[letter.shard] = true;
+            break;
+        case LETTER_USAGE:
+            usage_take(daemon, &letter);
             break;
         case LETTER_VIEW:
         case LETTER_POLICY:
@@ -350,6 +354,7 @@ static void turn(struct daemon *daemon)
     disk_look(daemon);
     start_if_joined(daemon);
     rules_look(daemon);
+    usage_look(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
     look_at_departure(daemon);

@@ -509,6 +509,8 @@ static int start(struct daemon *daemon)
     daemon->boot = make_boot(daemon->incarnation);
     if (code == 0)
         code = start_control(daemon);
+    if (code == 0 && usage_open(daemon) != 0)
+        code = complain(daemon, DAEMON_DATA, "the totals of users cannot be read from the store");
     if (code == 0 && control_loop_open(daemon) != 0)
         code = complain(daemon, DAEMON_DATA, "the event loop cannot be made");
     if (code == 0 && daemon->store == NULL)
@@ -524,6 +526,7 @@ static void stop(struct daemon *daemon)
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_join(daemon->shards[i]);
     disk_free(&daemon->disk);
+    usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
         shard_loop_free(&daemon->shards[i]);
         socket_close(&daemon->clients[i]);

@@ -32,6 +32,18 @@ struct rules_wish {
     int64_t asked_ns;
 };
 
+/* Totals of people and API keys (usage.c). */
+struct usage {
+    struct usage_book *book;
+    struct usage_tally *spare[CONFIG_SHARDS_MAX]; /* an empty one of each shard, or NULL */
+    bool begun[CONFIG_SHARDS_MAX];                /* the shard has been given one */
+    bool asked[CONFIG_SHARDS_MAX];                /* it has one to give back */
+    int64_t looked_ns;
+    uint32_t chunk; /* from which on is written next */
+    uint8_t *bytes; /* of chunks on their way to disk */
+    bool failed;    /* the last write */
+};
+
 struct daemon {
     const struct config *config;
     struct log_output output;
@@ -61,6 +73,7 @@ struct daemon {
     uint64_t
         rules_judged; /* version of the settings' rules that were put in force or refused last */
     struct rules_wish rules_wish;
+    struct usage usage;
     struct compiler *compiler;
     struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */
     size_t refused_len;            /* bytes that the disk had no room for */
@@ -131,6 +144,16 @@ uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN]
 /* Collects the quota records of the settings if they have changed: true if they are to be joined
  * with the rules anew. After every event. */
 bool quotas_look(struct daemon *daemon);
+
+/* ---- usage.c ---- */
+/* Begins the totals with those on disk. 0, or an error: there is no memory, or no store. */
+MUST_USE int usage_open(struct daemon *daemon);
+/* Collects and writes, once a second. After every event. */
+void usage_look(struct daemon *daemon);
+/* Takes a LETTER_USAGE, and its tally. */
+void usage_take(struct daemon *daemon, const struct letter *letter);
+/* Takes what the shards have counted last, after their threads have ended, and writes all. */
+void usage_close(struct daemon *daemon);
 
 /* ---- rules_file.c ---- */
 /* Reads and compiles the rules file, which is in force until the settings have rules. 0, or

@@ -27,6 +27,8 @@ enum letter_kind {
     LETTER_CLOSED,  /* to control: the connection to node `number` was lost */
     LETTER_SETTLED, /* to control: shard `shard` has settled epoch `number` */
     LETTER_IDLE,    /* to control: shard `shard` has resigned and written everything */
+    LETTER_USAGE,   /* to a shard: `pointer` is an empty struct usage_tally, the receiver's from now
+                       on; to control: the one that `shard` had before, or NULL */
 };
 
 struct letter {

@@ -22,6 +22,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/effects.h"
+#include "node/cluster/usage_tally.h"
 #include "node/runtime/failure.h"
 #include "node/runtime/links.h"
 #include "node/runtime/replies.h"
@@ -75,6 +76,8 @@ struct shard_loop {
     bool idle_told;
     bool stopping;
     uint64_t settled_told;
+    struct usage_tally *usage_seen; /* to be given to control, if `usage_due` */
+    bool usage_due;
     int64_t stats_ns;
     int64_t rest_ns;            /* how long the last turn took, beside reading */
     pthread_mutex_t stats_lock; /* of the two below */
@@ -288,6 +291,10 @@ static void read_letters(struct shard_loop *loop)
         case LETTER_RESIGN:
             loop->resigning = true;
             break;
+        case LETTER_USAGE:
+            loop->usage_seen = shard_usage(loop->options.shard, letter.pointer);
+            loop->usage_due = true;
+            break;
         case LETTER_STOP:
             loop->stopping = true;
             break;
@@ -347,6 +354,12 @@ static void tell_control(struct shard_loop *loop)
         letter.number = settled;
         if (mailbox_put(loop->options.control, &letter))
             loop->settled_told = settled;
+    }
+    letter = (struct letter){
+        .kind = LETTER_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
+    if (loop->usage_due && mailbox_put(loop->options.control, &letter)) {
+        loop->usage_due = false;
+        loop->usage_seen = NULL;
     }
     if (stats_due(loop))
         tell_stats(loop);
@@ -566,6 +579,13 @@ void shard_loop_join(struct shard_loop *loop)
     loop->started = false;
 }
 
+struct usage_tally *shard_loop_usage(struct shard_loop *loop)
+{
+    struct usage_tally *seen = loop->usage_seen;
+    loop->usage_seen = NULL;
+    return seen != NULL ? seen : shard_usage(loop->options.shard, NULL);
+}
+
 static void close_handle(uv_handle_t *handle, void *context)
 {
     (void)context;
@@ -582,6 +602,8 @@ static void drop_letters(struct shard_loop *loop)
             view_free((struct view **)&letter.pointer);
         else if (letter.kind == LETTER_POLICY)
             policy_free((struct policy **)&letter.pointer);
+        else if (letter.kind == LETTER_USAGE)
+            usage_tally_free((struct usage_tally **)&letter.pointer);
         else
             free(letter.pointer);
     }

@@ -47,6 +47,9 @@ void shard_loop_wake(struct shard_loop *loop);
 void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out);
 /* Waits for the thread to end (after LETTER_STOP). */
 void shard_loop_join(struct shard_loop *loop);
+/* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL
+ * after the last one. */
+struct usage_tally *shard_loop_usage(struct shard_loop *loop);
 /* After the join, and after disk_free: its buffers may have been with the writer. */
 void shard_loop_free(struct shard_loop **loop);
 

@@ -268,9 +268,15 @@ def test_a_revoked_key_is_refused_on_every_node(settled):
     listed = {row["name"]: row for row in tidegate(settled[2], "apikey", "list", "-o", "json").rows[0]}
     assert (listed["ci"]["state"], listed["ci"]["revoked_by"], listed["short"]["state"]) == (
         "revoked", "eve@desk", "expired")
+    assert listed["ci"]["total"] >= 2 and listed["ci"]["last_used_ms"] > listed["ci"]["created_ms"]
     assert holds(settled, made["id"]), "the id is kept, so the search finds what is there"
     secret = made["key"].rpartition("_")[2]
     assert not holds(settled, secret) and not holds(settled, short["key"].rpartition("_")[2])
+
+
+def asked(cluster, user):
+    rows = [node.admin("quota.show", {"user": user}) for node in cluster]
+    return [(row["requests_today"], row["exceeded_month"]) for row in rows]
 
 
 # What is set for a user at one node is in force on all within two seconds, keeps what he has consumed, and is what a node
@@ -293,6 +299,7 @@ def test_a_users_quota_is_in_force_on_all_and_keeps_what_was_consumed(settled):
     wait_for(lambda: everywhere(rule="tier gold", limit=3), 2, "the tier is known to every node", 0.02)
     assert [told(number).allowed for number in (0, 1, 2, 0)] == [True, True, True, False]
     assert tidegate(settled[1], "quota", "set", user, "--limit", "5/day").code == 0
+    wait_for(lambda: asked(settled, user) == [(2, 1), (1, 0), (1, 0)], 3, "each node has counted what it was asked", 0.05)
     wait_for(lambda: everywhere(limit=5, used=3), 2, "the limit is known to every node, the count is kept", 0.02)
     assert told(2).allowed and told(1).remaining == 0 and not told(0).allowed
     shown = tidegate(settled[2], "quota", "show", user, "-o", "json").rows[0]
@@ -302,11 +309,12 @@ def test_a_users_quota_is_in_force_on_all_and_keeps_what_was_consumed(settled):
     assert user in {row["user"] for row in tidegate(settled[1], "quota", "list", "-o", "json").rows[0]}
     assert tidegate(settled[0], "quota", "reset", user).code == 0 and told(0, cost=0).used == 0
 
-    settled[2].kill()
+    settled[2].stop()  # in order: what it has counted is there again
     assert tidegate(settled[0], "quota", "set", user, "--block", "unpaid").code == 0
     settled[2].start()
     clients[2] = settled[2].client()
     wait_for(lambda: everywhere(outcome="blocked", status=403, message="unpaid"), 5, "blocked on every node", 0.05)
+    assert asked(settled, user)[2] == (2, 0)
     assert tidegate(settled[1], "quota", "set", user, "--unblock").code == 0
     wait_for(lambda: everywhere(outcome="allow", limit=5), 2, "no node blocks him", 0.02)
     assert tidegate(settled[1], "quota", "delete", user).code == 0

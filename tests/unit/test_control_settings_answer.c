@@ -11,7 +11,9 @@
 
 #include "client/protocol/wire.h"
 #include "node/cluster/control_state.h"
+#include "node/cluster/usage_book.h"
 #include "node/policy/blocks.h"
+#include "node/policy/people.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
@@ -43,6 +45,7 @@ struct answer {
     struct mp_token tokens[TOKENS_MAX];
     struct wire_admin_reply reply;
     const struct policy *policy;
+    struct usage_book *usage;                /* NULL: no totals */
     const struct control_compiled *compiled; /* of the next questions, or NULL */
     const char *to_compile;                  /* of the last one, as control_admin_compiles said */
     size_t to_compile_len;
@@ -69,6 +72,7 @@ static void ask(struct net *net, const char *command, const struct pair *pairs,
         .policy = answer->policy != NULL ? answer->policy : policy_empty(),
         .storage = "lmdb",
         .storage_ok = true,
+        .usage = answer->usage,
         .compiled = answer->compiled,
     };
     while (pairs != NULL && pairs[count].name != NULL)
@@ -371,6 +375,19 @@ static void quotas_are_set_and_shown(void **state)
     policy_free(&policy);
 }
 
+/* Totals of two requests of now, one of which exceeded a limit. */
+static struct usage_book *note_usage(const struct net *net, uint64_t hash)
+{
+    const uint64_t now_ms = (uint64_t)net->now_ns / 1000000;
+    struct usage_book *book = usage_book_new(alloc_heap());
+    struct usage_tally *tally = usage_tally_new(alloc_heap());
+    usage_tally_add(tally, hash, true, now_ms - 1);
+    usage_tally_add(tally, hash, false, now_ms);
+    usage_book_add(book, tally);
+    usage_tally_free(&tally);
+    return book;
+}
+
 /* Quota records are listed by name, page by page, and gone when they are deleted. */
 static void quotas_are_listed_and_deleted(void **state)
 {
@@ -379,8 +396,13 @@ static void quotas_are_listed_and_deleted(void **state)
     struct net *net = net_cluster(1);
     const struct pair bob[] = {{"user", "bob", 0}, END};
     const struct pair set[] = {EDIT(ID_A), {"user", "bob", 0}, END};
-    answer = (struct answer){.policy = NULL};
+    answer = (struct answer){.usage = note_usage(net, people_hash("bob", 3))};
     make(net, "quota.set", set, &answer);
+    ask(net, "quota.show", bob, &answer);
+    assert_int_equal(number_of(&answer, "requests_today"), 2);
+    assert_int_equal(number_of(&answer, "exceeded_month"), 1);
+    assert_int_equal(number_of(&answer, "requests_total"), 2);
+    assert_true(number_of(&answer, "last_seen_ms") > 0);
     const struct pair cid[] = {EDIT("0000000000000000000000000000000d"), {"user", "cid", 0}, END};
     make(net, "quota.set", cid, &answer);
     ask(net, "quota.list", NULL, &answer);
@@ -397,6 +419,7 @@ static void quotas_are_listed_and_deleted(void **state)
     assert_true(true_of(&answer, "changed"));
     ask(net, "quota.show", bob, &answer);
     assert_refused(&answer, TG_ENOTFOUND, "no quota record");
+    usage_book_free(&answer.usage);
     net_free(net);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/usage_tally.h"
 #include "node/policy/people.h"
 #include "node/policy/policy_join.h"
 #include "tests/unit/support_shard.h"
@@ -148,12 +149,44 @@ static void a_blocked_user_is_denied_and_charged_nothing(void **state)
     assert_told(&decision, true, "tier free", "2/h", 2, 1);
 }
 
+/* What people with a record ask is counted where it came in, whoever decides, also if a block
+ * denies it; looking is not counted, nor is anybody else. */
+static void what_users_ask_is_counted_where_it_came(void **state)
+{
+    struct lab *lab = *state;
+    for (uint32_t at = 0; at < 2; at++) {
+        char user[LAB_KEY_LEN];
+        lab_attribute(lab, "tier free", "user", at, user);
+        struct quota record = quota(user + 5, "free", "");
+        put(lab, &record, 1);
+        assert_null(shard_usage(lab->shards[0].shard, usage_tally_new(alloc_heap())));
+        for (int i = 0; i < 3; i++)
+            (void)ask(lab, user, NULL);
+        (void)ask(lab, "user=eve", "tier=free");
+        const char *const attributes[] = {user, NULL};
+        lab_ask_attributes(lab, 0, attributes);
+        (void)lab_answer(lab, lab_send(lab, 0, 2000), 0);
+        record.blocked = true;
+        put(lab, &record, 1);
+        (void)ask(lab, user, NULL);
+        struct usage_tally *seen = shard_usage(lab->shards[0].shard, NULL);
+        assert_int_equal(seen->count, 1);
+        assert_true(seen->entries[0].hash == people_hash(user + 5, strlen(user + 5)));
+        assert_int_equal(seen->entries[0].requests, 4);
+        assert_int_equal(seen->entries[0].exceeded, 1);
+        assert_int_equal(seen->entries[0].last_ms, lab->now_ns / LAB_MS);
+        assert_null(shard_usage(lab->shards[1].shard, NULL));
+        usage_tally_free(&seen);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST(own_limits_keep_what_was_consumed, set_up),
         LAB_TEST(every_own_limit_is_told_with_its_window, set_up),
         LAB_TEST(a_blocked_user_is_denied_and_charged_nothing, set_up),
+        LAB_TEST(what_users_ask_is_counted_where_it_came, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

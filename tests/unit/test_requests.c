@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/usage_tally.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/people.h"
 #include "node/policy/policy_join.h"
 #include "tests/unit/support_shard.h"
 
@@ -638,6 +640,27 @@ static void a_key_has_limits_of_its_own(void **state)
     assert_false(ask(lab, 1, by_key).allowed);
 }
 
+/* Requests with a key are counted for it, those that it is refused for are not. */
+static void what_a_key_is_used_for_is_counted(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const by_key[] = {"api_key=" RAW, NULL};
+    struct shard *shard = lab->shards[0].shard;
+    join_limited_key(lab, 0, 2);
+    assert_null(shard_usage(shard, usage_tally_new(alloc_heap())));
+    for (int i = 0; i < 3; i++)
+        (void)ask(lab, 1, by_key);
+    join_key(lab, 1);
+    (void)ask(lab, 1, by_key);
+    struct usage_tally *seen = shard_usage(shard, NULL);
+    assert_int_equal(seen->count, 1);
+    assert_true(seen->entries[0].hash == api_key_hash(KEY_ID, strlen(KEY_ID)));
+    assert_true(seen->entries[0].hash != people_hash(KEY_ID, strlen(KEY_ID)));
+    assert_int_equal(seen->entries[0].requests, 3);
+    assert_int_equal(seen->entries[0].exceeded, 1);
+    usage_tally_free(&seen);
+}
+
 /* What is counted is the key's id and its owner, so both go on counting when the keys are gone and
  * a request names them itself; the key itself is counted under nothing. */
 static void a_key_is_counted_by_its_id_and_its_owner(void **state)
@@ -720,6 +743,7 @@ int main(void)
         LAB_TEST(a_message_that_waits_in_part_is_answered_once_and_whole, set_up_ghost),
         LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
         LAB_TEST_ONE(a_key_has_limits_of_its_own),
+        LAB_TEST_ONE(what_a_key_is_used_for_is_counted),
         LAB_TEST_ONE(a_key_is_counted_by_its_id_and_its_owner),
         LAB_TEST_ONE(a_key_that_is_not_in_force_is_blocked),
         LAB_TEST_ONE(a_key_in_use_is_looked_up_anew_when_keys_change),
