@@ -13,17 +13,16 @@
  * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
  * D4  What may be a repetition is looked up after all that came before it was decided.
  * D5  What took nothing because another part of its group was denied is not remembered.
- * D6  In the plane of quorum an answer is remembered for its term alone, and leaves only when it is
- *     committed (quorum.c).
+ * D6  In the plane of quorum an answer is remembered for its term alone, and those that this one
+ *     was passed on to with all that was decided; it leaves only when it is committed (quorum.c).
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
  * D9  What waited, what gives back, and all of the plane of quorum, is looked up even if it is a
  *     first copy: a repeated one may have been decided before it.
  * D10 An undo gives back what the memory of reservations says that its attempt alone was granted
  *     and still holds (reserve.h), and in the same breath that is so no more. So a repeated one
- *     does nothing, and nothing is given back of which nothing is known: of another term of the
- *     plane of quorum, which that term's memory alone knows, nor of a state that this one does
- *     not descend from.
+ *     does nothing, and nothing is given back of which nothing is known: nor of a state that this
+ *     one does not descend from.
  * D11 The id of a lease is a hash of the request's identity under the cluster's secret. So every
  *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
  *     answer need not carry it, and nobody else can guess it.
@@ -92,8 +91,6 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
     if (item->gives > 0) {
         batch->flags[row] |= LIMIT_UNDO;
         batch->marks[row] = item->reservation.marks[limit];
-        if (item->elsewhere && batch->marks[row].given != LIMIT_GIVEN_NOTHING)
-            batch->marks[row].given = LIMIT_GIVEN_UNKNOWN;
     } else {
         batch->operations[row] = OPERATION_PEEK;
         batch->flags[row] |= LIMIT_LOADED; /* the disk need not be asked for that */
@@ -157,13 +154,13 @@ bool decide_only_once(const struct shard *shard, const struct forward *forward)
 }
 
 /* Under which key the first answer is remembered. What was decided in another term may not be part
- * of what is counted now, so in the plane of quorum the term belongs to the key (D6). */
+ * of what is counted now, so in the plane of quorum the line of terms belongs to the key (D6). */
 static struct retry_key key_of(const struct shard *shard, const struct retry_key *retry,
                                uint32_t vnode, struct hash128 id, bool several)
 {
     struct retry_key key = several ? reserve_key(retry, id) : *retry;
     if (vnodes_quorum(shard, vnode)) {
-        const struct term *term = &shard->vnodes[vnode].term;
+        const struct term *term = &shard->vnodes[vnode].line;
         key.session ^= hash_mix64(term->number ^ term->epoch << 40 ^ (uint64_t)vnode << 20);
     }
     return key;
@@ -196,21 +193,10 @@ static bool look_up(struct shard *shard, struct batch_item *item, const struct f
                         &item->memory);
 }
 
-/* Whether what is held of the vnode contains what was charged in that term up to that seq. */
-static bool contains(const struct shard *shard, uint32_t number, const struct term *term,
-                     uint64_t seq)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    if (term_compare(term, &vnode->term) == 0)
-        return true;
-    return term_compare(term, &vnode->base_state) == 0 && seq <= vnode->base_seq;
-}
-
 /* What the undo is to give back (D10); `cost` is what stays. */
 static void prepare_undo(struct shard *shard, struct batch_item *item,
                          const struct forward *forward)
 {
-    const struct vnode *vnode = &shard->vnodes[forward->vnode];
     struct reservation *what = &item->reservation;
     struct retry_key key = item->key;
     key.part &= (uint8_t)~RETRY_UNDO;
@@ -221,13 +207,13 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
     const enum reserve_hold hold =
         reserve_find(&shard->reserves, &key, forward->attempt, shard->now_ns, what);
     const bool known = hold == RESERVE_ALONE && what->count == forward->limit_count &&
-                       contains(shard, forward->vnode, &what->term, what->seq);
+                       what->fold == reserve_fold(forward->ids, forward->limit_count) &&
+                       term_compare(&what->term, &shard->vnodes[forward->vnode].term) == 0;
     if (known)
         item->gives =
             what->granted - (forward->cost < what->granted ? forward->cost : what->granted);
     else if (hold != RESERVE_SHARED && item->again == 0)
         shard->stats.undo_unknown++;
-    item->elsewhere = known && term_compare(&what->term, &vnode->term) != 0;
     const bool waited = item->part != POOL_NONE;
     if (hold == RESERVE_UNKNOWN && shard->active_count > (waited ? 1 : 0)) {
         const struct retry_key plain = reserve_key(&forward->retry, forward->ids[0]);
@@ -402,9 +388,11 @@ static void remember_several(struct shard *shard, const struct batch_item *item,
     const bool marked =
         item->parts == 1 && answer->allowed && (batch->flags[first] & LIMIT_MARK) != 0;
     const struct reservation what = {
+        .vnode = vnode,
         .term = shard->vnodes[vnode].term,
         .seq = table_vnode_seq(shard->table, vnode),
         .granted = answer->granted,
+        .fold = marked ? reserve_fold(&batch->ids[first], item->count) : 0,
         .count = (uint8_t)(item->first + item->ends[part] - first),
         .marks = marked ? &batch->marks[first] : NULL,
     };

@@ -40,7 +40,8 @@ enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4, ANSWER_BORROWED = 8 };
-enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8 };
+enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8, PING_RESERVES = 16 };
+enum { MARK_NOTHING = 1 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {
@@ -51,9 +52,10 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
     bytes_put_u32(writer, ping->announced);
     bytes_put_u32(writer, ping->patience_ms);
     bytes_put_u64(writer, ping->process);
-    bytes_put_u8(writer, (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
-                                   (ping->announces ? PING_ANNOUNCES : 0) |
-                                   (ping->asks ? PING_ASKS : 0) | (ping->deaf ? PING_DEAF : 0)));
+    bytes_put_u8(writer,
+                 (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
+                           (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0) |
+                           (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0)));
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -104,6 +106,32 @@ void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct
         bytes_put_u64(writer, states[i].remaining);
         bytes_put_i64(writer, states[i].reset_after_ns);
         bytes_put_i64(writer, states[i].retry_after_ns);
+    }
+}
+
+void peer_put_reserved(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
+                       const struct term *line, const struct peer_reservation *what)
+{
+    bytes_put_u8(writer, PEER_RESERVED);
+    bytes_put_u32(writer, vnode);
+    term_put(writer, term);
+    term_put(writer, line);
+    bytes_put_u64(writer, what->tag);
+    bytes_put_u32(writer, what->age_ms);
+    bytes_put_u8(writer, what->limit_index);
+    bytes_put_u8(writer, what->claims);
+    bytes_put_u8(writer, what->attempts);
+    for (uint32_t i = 0; i < what->attempts; i++)
+        bytes_put_u16(writer, what->names[i]);
+    bytes_put_u64(writer, what->granted);
+    bytes_put_u64(writer, what->seq);
+    bytes_put_u16(writer, what->fold);
+    bytes_put_u8(writer, what->count);
+    for (uint32_t i = 0; i < what->count; i++) {
+        bytes_put_u64(writer, what->marks[i].place);
+        bytes_put_i64(writer, what->marks[i].at_ns);
+        bytes_put_u32(writer, what->marks[i].part);
+        bytes_put_u8(writer, what->marks[i].nothing ? MARK_NOTHING : 0);
     }
 }
 
@@ -318,6 +346,7 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->announces = (flags & PING_ANNOUNCES) != 0;
     ping->asks = (flags & PING_ASKS) != 0;
     ping->deaf = (flags & PING_DEAF) != 0;
+    ping->reserves = (flags & PING_RESERVES) != 0;
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 
@@ -543,6 +572,43 @@ static bool get_pool_level(struct bytes_reader *reader, struct peer_pool_level *
            out->budget_open <= WATER_RATE_MAX && out->spare <= WATER_RATE_MAX;
 }
 
+static bool get_reservation(struct bytes_reader *reader, struct peer_reservation *what)
+{
+    what->tag = bytes_get_u64(reader);
+    what->age_ms = bytes_get_u32(reader);
+    what->limit_index = bytes_get_u8(reader);
+    what->claims = bytes_get_u8(reader);
+    what->attempts = bytes_get_u8(reader);
+    if (reader->failed || what->tag == 0 || what->attempts > RETRY_ATTEMPTS_MAX)
+        return false;
+    for (uint32_t i = 0; i < RETRY_ATTEMPTS_MAX; i++)
+        what->names[i] = i < what->attempts ? bytes_get_u16(reader) : 0;
+    what->granted = bytes_get_u64(reader);
+    what->seq = bytes_get_u64(reader);
+    what->fold = bytes_get_u16(reader);
+    what->count = bytes_get_u8(reader);
+    if (reader->failed || what->count == 0 || what->count > PEER_LIMITS_MAX)
+        return false;
+    for (uint32_t i = 0; i < what->count; i++) {
+        what->marks[i].place = bytes_get_u64(reader);
+        what->marks[i].at_ns = bytes_get_i64(reader);
+        what->marks[i].part = bytes_get_u32(reader);
+        what->marks[i].nothing = (bytes_get_u8(reader) & MARK_NOTHING) != 0;
+        if (what->marks[i].at_ns < 0)
+            return false;
+    }
+    return what->granted > 0;
+}
+
+static bool get_reserved(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record)
+{
+    record->reserved.vnode = bytes_get_u32(reader);
+    record->reserved.term = term_get(reader);
+    record->reserved.line = term_get(reader);
+    return record->reserved.vnode < vnodes && sane(&record->reserved.term) &&
+           sane(&record->reserved.line) && get_reservation(reader, &record->reserved.what);
+}
+
 static void get_ack(struct bytes_reader *reader, struct peer_record *record)
 {
     record->stream.stream = bytes_get_u64(reader);
@@ -605,6 +671,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_pool_report(reader, &record->pool_report);
     case PEER_POOL_LEVEL:
         return get_pool_level(reader, &record->pool_level);
+    case PEER_RESERVED:
+        return get_reserved(reader, vnodes, record);
     case PEER_MARK:
     case PEER_STALE:
     case PEER_QUERY:

@@ -41,6 +41,12 @@
  *   POOL_LEVEL  u32 pool | 3 x u64 level | u64 budget | u64 budget_open | u64 spare |
  *             u64 guaranteed | u64 borrowed | u32 load_ppm        what it answers
  *
+ *   RESERVED  u32 vnode | term | term line | u64 tag | u32 age_ms | u8 limit_index | u8 claims |
+ *             u8 count | count x u16 name | u64 granted | u64 seq | u16 fold | u8 count |
+ *             count x (u64 place | i64 at_ns | u32 part | u8 flags)
+ *                                           ahead of a PASS: a charge that may have to be undone
+ *                                           (reserve.h); for peers whose PING says they read it
+ *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
  * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
@@ -97,6 +103,7 @@ enum peer_record_type {
     PEER_EXPLAIN,
     PEER_POOL_REPORT,
     PEER_POOL_LEVEL,
+    PEER_RESERVED,
     PEER_TYPE_END
 };
 
@@ -118,7 +125,10 @@ struct retry_key {
     uint8_t part; /* with RETRY_UNDO: gives back what that part was granted */
 };
 
-enum { RETRY_UNDO = 0x80 };
+enum {
+    RETRY_UNDO = 0x80,
+    RETRY_ATTEMPTS_MAX = 4, /* that a memory of answers knows by name */
+};
 
 /* The first three are the engine's own (enum limit_flag of node/limit/engine.h). */
 enum forward_flags {
@@ -193,7 +203,8 @@ struct peer_vnode {
     struct term term;  /* the newest term known */
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
-    uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to */
+    uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to;
+                        * PASS: how many RESERVED of the vnode went ahead of it */
     bool beyond;       /* REPORT: parts of a newer state are held as well */
     bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
     uint8_t flags;     /* enum peer_vnode_flag */
@@ -224,6 +235,30 @@ struct peer_ping {
     bool resigning;       /* stops soon: pass it nothing */
     uint64_t process;     /* a name of the process that it is for, as far as its sender knows */
     bool deaf;            /* has not heard that process for nearly so long */
+    bool reserves;        /* its sender reads RESERVED */
+};
+
+/* Where the charge of one limit is (struct limit_mark, as far as another node can use it). */
+struct peer_mark {
+    uint64_t place;
+    int64_t at_ns;
+    uint32_t part;
+    bool nothing; /* none was made */
+};
+
+/* What a decider remembers of a part that it granted, and may have to give back. */
+struct peer_reservation {
+    uint64_t tag; /* names the part, in the memory of every node (retry.c) */
+    uint32_t age_ms;
+    uint8_t limit_index;
+    uint8_t claims;
+    uint8_t attempts; /* <= RETRY_ATTEMPTS_MAX */
+    uint16_t names[RETRY_ATTEMPTS_MAX];
+    uint64_t granted;
+    uint64_t seq;
+    uint16_t fold; /* of the limits' slots */
+    uint8_t count; /* 1 .. PEER_LIMITS_MAX */
+    struct peer_mark marks[PEER_LIMITS_MAX];
 };
 
 /* A branch that is handed over: whose it is, and how it descends. */
@@ -312,17 +347,25 @@ struct peer_record {
             uint8_t count; /* 1 .. PEER_LIMITS_MAX */
             struct peer_state states[PEER_LIMITS_MAX];
         } explain;
+        struct {
+            uint32_t vnode;
+            struct term term; /* in which the sender decides */
+            struct term line; /* under which it remembers answers (decide.c) */
+            struct peer_reservation what;
+        } reserved;
     };
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 69 };
+enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEER_LIMITS_MAX * 21 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
                       uint32_t count);
+void peer_put_reserved(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
+                       const struct term *line, const struct peer_reservation *what);
 void peer_put_moved(struct bytes_writer *writer, uint64_t ticket, uint32_t vnode,
                     const struct term *term);
 void peer_put_stream(struct bytes_writer *writer, uint64_t stream, uint64_t seq, uint64_t boot);

@@ -381,6 +381,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (peer->resigning != ping->resigning)
         vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
+    peer->reserves = ping->reserves;
     fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
@@ -439,6 +440,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .process = process_of(peer->node, peer->boot),
         .deaf = nearly_silent(shard, at),
         .resigning = shard->resigning,
+        .reserves = true,
     };
     if (peer->announce_due)
         ping.announced = vnodes_announce(shard, at, effects);

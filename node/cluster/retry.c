@@ -232,3 +232,24 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
         entry->names[at] = entry->names[--entry->attempts];
     }
 }
+
+uint32_t retry_take(struct retry_memory *memory, const struct retry_memory_entry *entry,
+                    int64_t now_ns)
+{
+    const uint32_t now_ms = ms_of(now_ns);
+    struct retry_memory_entry *place = place_for(memory, entry->tag, now_ms);
+    if (place->tag != entry->tag && young(memory, place, now_ms))
+        memory->dropped++;
+    *place = *entry;
+    return (uint32_t)(place - memory->entries);
+}
+
+uint32_t retry_age_ms(const struct retry_memory_entry *entry, int64_t now_ns)
+{
+    return ms_of(now_ns) - entry->at_ms;
+}
+
+uint32_t retry_made_ms(uint32_t age_ms, int64_t now_ns)
+{
+    return ms_of(now_ns) - age_ms;
+}

@@ -36,7 +36,6 @@ enum {
     RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (lend.c) */
     RETRY_WAYS = 4,
     RETRY_SETS = 1 << 15, /* unless told otherwise */
-    RETRY_ATTEMPTS_MAX = 4,
 };
 
 struct retry_memory_entry {
@@ -98,5 +97,14 @@ enum retry_hold retry_held(const struct retry_memory *memory, const struct retry
  * theirs as it is, and so does the attempt's own part if any is to be kept. */
 void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                   uint64_t keep, int64_t now_ns);
+
+/* Takes an answer that was given elsewhere, in place of one that is known; at_ms is of this node's
+ * time. Returns its index. */
+uint32_t retry_take(struct retry_memory *memory, const struct retry_memory_entry *entry,
+                    int64_t now_ns);
+/* How long ago the entry was noted, in ms; not for the empty. */
+uint32_t retry_age_ms(const struct retry_memory_entry *entry, int64_t now_ns);
+/* Notes when an entry was made that is `age_ms` old. */
+uint32_t retry_made_ms(uint32_t age_ms, int64_t now_ns);
 
 #endif

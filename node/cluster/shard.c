@@ -71,7 +71,8 @@ static int take_memory(struct shard *shard)
         error = retry_init(&shard->retries, allocator, &options->secret, options->retry_sets);
     if (error == 0)
         error = reserve_init(&shard->reserves, allocator, &options->secret,
-                             options->retry_sets >= 2 ? options->retry_sets / 2 : 1);
+                             options->retry_sets >= 2 ? options->retry_sets / 2 : 1,
+                             2 * options->vnodes);
     if (error == 0)
         error = merge_init(shard);
     if (error == 0)
@@ -298,6 +299,8 @@ static uint32_t vnode_of(const struct peer_record *record)
         return record->side.vnode;
     case PEER_APART:
         return record->apart.vnode;
+    case PEER_RESERVED:
+        return record->reserved.vnode;
     case PEER_PING:
     case PEER_ANSWER:
     case PEER_EXPLAIN:
@@ -366,6 +369,9 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_DIVERGED:
         if (in->accept)
             merge_in_diverged(shard, record);
+        break;
+    case PEER_RESERVED:
+        vnodes_reserved(shard, record);
         break;
     case PEER_POOL_REPORT:
         pools_reported(shard, at, &record->pool_report);

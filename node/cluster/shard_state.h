@@ -103,6 +103,7 @@ struct peer {
     bool hears;        /* it has heard this process */
     bool silent;       /* as judged at the last look */
     bool resigning;    /* it said that it stops soon */
+    bool reserves;     /* it reads RESERVED */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -209,6 +210,12 @@ struct vnode {
     int64_t in_ns;          /* when something of it came */
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
+    /* Answers of the plane of quorum are remembered under `line`: the term in which they were
+     * given, or the first one of those that it was passed on through, each state containing all
+     * that was decided before. That is known of the state that `line_of` wrote (D6 of decide.c). */
+    struct term line;
+    struct term line_of;
+    uint32_t reserved; /* RESERVED that came since the last PASS */
     struct merge_vnode merge;
     bool sampled; /* is in shard.bound.samples */
 };
@@ -367,7 +374,6 @@ struct batch_item {
     bool explains;  /* its rows are told, each */
     bool several;   /* of a request of several parts: remembered in `reserves` */
     bool undo;
-    bool elsewhere; /* an undo of what was charged in an older term: others decided meanwhile */
     uint8_t parts;
     uint8_t operation;
     uint16_t attempt;  /* its name (retry.h) */
@@ -662,6 +668,8 @@ void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *en
                  struct effects *effects);
 void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
+/* A RESERVED came: what the decider that passes the vnode on knows of a charge. */
+void vnodes_reserved(struct shard *shard, const struct peer_record *record);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Tells the peer of every vnode decided here; returns how many records that took. */
 uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *effects);

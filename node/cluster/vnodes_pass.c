@@ -8,17 +8,56 @@
  *    REPLICA of B              <-------------------     OPENED
  *    forwards what comes late
  *
+ * What A remembers of charges that may have to be undone goes ahead of the PASS, which says how
+ * many there were (RESERVED; V6 of reserve.h). B notes it as long as it is a replica in A's term:
+ * from A's seal on nothing of it changes, and once B decides, a late copy would bring back what B
+ * has undone. If some were lost on the way, B waits for the PASS to be repeated.
+ *
  * A PASS that is not answered is repeated with what B may have lost; when B falls silent or does
  * not take it for VNODES_PASS_GIVE_UP_MS, A recovers: it asks all replicas, and only if none
  * decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
  */
 #include "node/cluster/vnodes_state.h"
 
+/* Returns how many went out. */
+static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t at,
+                                 struct effects *effects)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    struct peer_reservation what;
+    uint32_t place = reserve_first(&shard->reserves, number);
+    uint32_t count = 0;
+    while (shard->peers[at]->reserves && count < RESERVE_PASS_MAX &&
+           reserve_next(&shard->reserves, &place, shard->now_ns, &what)) {
+        peer_put_reserved(peers_outbox(shard, at, PEER_RESERVED_MAX, effects), number, &vnode->term,
+                          &vnode->line, &what);
+        count++;
+    }
+    return count;
+}
+
 static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
 {
-    const struct peer_vnode entry = vnodes_entry(shard, number);
+    struct peer_vnode entry = vnodes_entry(shard, number);
+    const uint16_t at = shard->vnodes[number].links[link].peer;
     shard->vnodes[number].asked_ns = shard->now_ns;
-    peers_put_vnode(shard, shard->vnodes[number].links[link].peer, PEER_PASS, &entry, effects);
+    if (effects->used >= CHANNEL_ARENA_MAX)
+        return; /* enough is sent in this step: the pass is repeated */
+    entry.sync = put_reservations(shard, number, at, effects);
+    peers_put_vnode(shard, at, PEER_PASS, &entry, effects);
+}
+
+void vnodes_reserved(struct shard *shard, const struct peer_record *record)
+{
+    const uint32_t number = record->reserved.vnode;
+    const struct term *term = &record->reserved.term;
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role != ROLE_REPLICA || term_compare(&vnode->term, term) != 0)
+        return;
+    vnode->line = record->reserved.line;
+    vnode->line_of = *term;
+    vnode->reserved++;
+    reserve_take(&shard->reserves, number, term, &record->reserved.what, shard->now_ns);
 }
 
 int vnodes_successor(const struct shard *shard, uint32_t number)
@@ -90,7 +129,9 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     vnodes_hear(shard, at, entry);
-    const bool whole = vnode->role == ROLE_REPLICA &&
+    const bool told = vnode->reserved == entry->sync;
+    vnode->reserved = 0;
+    const bool whole = told && vnode->role == ROLE_REPLICA &&
                        term_compare(&vnode->term, &entry->term) == 0 &&
                        term_compare(&vnode->state, &entry->term) == 0 &&
                        table_vnode_seq(shard->table, entry->vnode) == entry->seq;

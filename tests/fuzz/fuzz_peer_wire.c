@@ -44,6 +44,22 @@ static void put_pool_report(struct bytes_writer *writer, const struct peer_pool_
     peer_put_pool_report(writer, &report, told->load_ppm, told->load_ms);
 }
 
+static void put_slot(struct bytes_writer *writer, const struct peer_record *record)
+{
+    if (record->type == PEER_SLOT)
+        peer_put_slot(writer, record->slot.vnode, record->slot.id, record->slot.state,
+                      record->slot.len);
+    else
+        peer_put_diverged(writer, record->slot.vnode, record->slot.id, record->slot.state,
+                          record->slot.len);
+}
+
+static void put_reserved(struct bytes_writer *writer, const struct peer_record *record)
+{
+    peer_put_reserved(writer, record->reserved.vnode, &record->reserved.term,
+                      &record->reserved.line, &record->reserved.what);
+}
+
 /* Writes the record; false for a type that this target cannot write. */
 static bool put_record(struct bytes_writer *writer, const struct peer_record *record)
 {
@@ -76,12 +92,8 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
                       record->term.copy, record->term.begins);
         return true;
     case PEER_SLOT:
-        peer_put_slot(writer, record->slot.vnode, record->slot.id, record->slot.state,
-                      record->slot.len);
-        return true;
     case PEER_DIVERGED:
-        peer_put_diverged(writer, record->slot.vnode, record->slot.id, record->slot.state,
-                          record->slot.len);
+        put_slot(writer, record);
         return true;
     case PEER_GUARD:
         peer_put_guard(writer, record->guard.vnode, &record->guard.guard);
@@ -97,6 +109,9 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
         return true;
     case PEER_POOL_LEVEL:
         peer_put_pool_level(writer, &record->pool_level);
+        return true;
+    case PEER_RESERVED:
+        put_reserved(writer, record);
         return true;
     case PEER_MARK:
     case PEER_HELD:

@@ -402,21 +402,6 @@ uint64_t nodes_undo_lost(const struct sim *sim)
     return sum;
 }
 
-uint64_t nodes_opened(const struct sim *sim)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < sim->node_count; i++) {
-        const struct node *node = &sim->nodes[i];
-        for (uint8_t k = 0; node->up && k < node->shard_count; k++) {
-            struct shard_stats stats = {.terms_opened = 0};
-            if (node->shards[k] != NULL)
-                shard_stats(node->shards[k], &stats);
-            sum += stats.terms_opened;
-        }
-    }
-    return sum;
-}
-
 uint32_t node_parts(const struct node *node)
 {
     uint32_t sum = 0;

@@ -19,6 +19,7 @@ enum {
     EARLY_PHASES = 3,
     SHIFT_ONE_IN = 8,
     APART_ONE_IN = 6,
+    RELAY_ONE_IN = 12,
     CROWD = 1200,
     BORROW_ONE_IN = 8
 };
@@ -115,6 +116,18 @@ static void draw_apart(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phase relay. */
+static void draw_relay(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x72656c6179);
+    if (random_below(&random, RELAY_ONE_IN) != 0)
+        return;
+    const int phase = phase_find("relay", 5);
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 /* And for phase borrow. */
 static void draw_borrow(uint64_t seed, struct options *out)
 {
@@ -158,6 +171,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_shift(seed, out);
     draw_apart(seed, out);
     draw_borrow(seed, out);
+    draw_relay(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

@@ -24,6 +24,7 @@ static const struct phase phases[] = {
     {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
     {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
     {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
+    {"relay", 0, true, NULL, phase_relay},
 };
 
 const struct phase *phase_at(uint32_t index)
@@ -72,7 +73,6 @@ static void enter_phase(struct sim *sim, const struct phase *phase)
     plan->orphans = 0;
     plan->resent = nodes_resent(sim);
     plan->undo_lost = nodes_undo_lost(sim);
-    plan->opened = nodes_opened(sim);
     plan->next_ns = sim->now_ns;
     plan->keys = keys_new(sim, phase->name, PHASE_KEYS);
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)

@@ -98,6 +98,7 @@ extern const struct phase_step phase_lag[];
 extern const struct phase_step phase_alone[];
 extern const struct phase_step phase_chaos[];
 extern const struct phase_step phase_apart[];
+extern const struct phase_step phase_relay[];
 extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
 bool phase_join_fits(const struct sim *sim);

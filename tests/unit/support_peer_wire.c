@@ -24,6 +24,20 @@ const struct peer_pool_level peer_wire_level = {
     .load_ppm = 48,
 };
 
+const struct peer_reservation peer_wire_reservation = {
+    .tag = 51,
+    .age_ms = 52,
+    .limit_index = 53,
+    .claims = 54,
+    .attempts = 2,
+    .names = {55, 0xfffe},
+    .granted = 56,
+    .seq = UINT64_MAX,
+    .fold = 59,
+    .count = PEER_LIMITS_MAX,
+    .marks = {{57, INT64_MAX, 58, false}, {UINT64_MAX, 0, UINT32_MAX, true}},
+};
+
 int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record)
 {
     uint8_t *copy = malloc(len + 1);

@@ -5,6 +5,7 @@
 
 #include "node/cluster/peer_wire.h"
 
+extern const struct peer_reservation peer_wire_reservation;
 extern const struct elastic_report peer_wire_report;
 extern const struct peer_pool_level peer_wire_level;
 

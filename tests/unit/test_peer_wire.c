@@ -177,6 +177,9 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
     case PEER_POOL_LEVEL:
         peer_put_pool_level(writer, &peer_wire_level);
         break;
+    case PEER_RESERVED:
+        peer_put_reserved(writer, VNODE, &newest, &older, &peer_wire_reservation);
+        break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
     }
@@ -561,7 +564,7 @@ static void a_vnode_out_of_range_is_refused(void **state)
         struct bytes_reader reader;
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
-                               type != PEER_ACK && type < PEER_EXPLAIN;
+                               type != PEER_ACK && (type < PEER_EXPLAIN || type == PEER_RESERVED);
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);
         bytes_reader_init(&reader, data, len);

@@ -9,8 +9,9 @@
 
 #include "base/alloc.h"
 #include "node/cluster/reserve.h"
+#include "tests/unit/support_peer_wire.h"
 
-enum { SETS = 64, ENTRIES = SETS * RETRY_WAYS };
+enum { SETS = 64, ENTRIES = SETS * RETRY_WAYS, VNODES = 4, VNODE = 1 };
 
 #define NOW_NS INT64_C(1700000000000000000)
 #define MS_NS  INT64_C(1000000)
@@ -21,7 +22,7 @@ static int set_up(void **state)
 {
     static struct reserve reserve;
     *state = &reserve;
-    return reserve_init(&reserve, alloc_heap(), &hash_key, SETS);
+    return reserve_init(&reserve, alloc_heap(), &hash_key, SETS, VNODES);
 }
 
 static int tear_down(void **state)
@@ -42,8 +43,12 @@ static void note(struct reserve *reserve, uint64_t seq, uint16_t attempt, uint8_
     const struct retry_key key = key_of(seq);
     for (uint32_t i = 0; i < 4; i++)
         marks[i] = (struct limit_mark){.place = seq * 10 + i, .part = i};
-    const struct reservation what = {
-        .term = {1, 2, 3}, .seq = seq, .granted = 5, .count = count, .marks = marks};
+    const struct reservation what = {.vnode = VNODE,
+                                     .term = {1, 2, 3},
+                                     .seq = seq,
+                                     .granted = 5,
+                                     .count = count,
+                                     .marks = marks};
     reserve_note(reserve, &key, attempt, true, 0, NOW_NS + (int64_t)seq * MS_NS, &what);
 }
 
@@ -201,15 +206,148 @@ static void parts_are_told_apart_by_what_they_charge(void **state)
     assert_int_equal(reserve_key(&first, a).part, RETRY_UNDO);
 }
 
+/* ---- from decider to decider ----------------------------------------------------------------- */
+
+/* V6: what one memory gives another takes: newest first, without what was undone; and there it can
+ * be undone once, by the attempt that was told. */
+static void what_is_known_goes_along(void **state)
+{
+    struct reserve *a = *state;
+    struct reserve b;
+    struct reservation what;
+    struct peer_reservation passed;
+    uint64_t expected = 9;
+    assert_int_equal(reserve_init(&b, alloc_heap(), &hash_key, SETS, VNODES), 0);
+    for (uint64_t seq = 1; seq <= 9; seq++)
+        note(a, seq, 1, 2);
+    undone(a, 5, 1, 0);
+    undone(a, 6, 1, 2);
+    uint32_t at = reserve_first(a, VNODE);
+    while (reserve_next(a, &at, NOW_NS + 1000 * MS_NS, &passed)) {
+        expected -= expected == 5;
+        assert_int_equal(passed.seq, expected--);
+        reserve_take(&b, VNODE, &(struct term){1, 2, 3}, &passed, NOW_NS + 1000 * MS_NS);
+    }
+    assert_int_equal(expected, 0);
+    assert_int_equal(reserve_first(a, VNODE + 1), RESERVE_NONE);
+    assert_int_equal(find(&b, 5, 1, &what), RESERVE_UNKNOWN);
+    assert_int_equal(find(&b, 7, 2, &what), RESERVE_UNKNOWN);
+    assert_int_equal(find(&b, 7, 1, &what), RESERVE_ALONE);
+    assert_true(what.granted == 5 && what.count == 2 && what.seq == 7 && what.term.number == 2);
+    assert_true(what.marks[1].place == 71 && what.marks[1].given == LIMIT_GIVEN_UNKNOWN);
+    undone(&b, 7, 1, 0);
+    assert_int_equal(find(&b, 7, 1, &what), RESERVE_UNKNOWN);
+    assert_int_equal(find(&b, 6, 1, &what), RESERVE_ALONE);
+    assert_int_equal(what.granted, 2);
+    reserve_fini(&b);
+}
+
+/* V6: who opens a term keeps what belongs to the state it is opened on, and nothing else: what was
+ * charged after that, or in a term that somebody else has followed, may have been undone there. */
+static void a_term_keeps_what_its_state_contains(void **state)
+{
+    struct reserve *reserve = *state;
+    struct reservation what;
+    struct retry_memory_entry entry;
+    const struct retry_key lost = key_of(8);
+    const struct term base = {1, 2, 3};
+    const struct term term = {1, 4, 5};
+    note(reserve, 7, 1, 2);
+    note(reserve, 8, 1, 2);
+    reserve_opened(reserve, VNODE, &base, 7, &term);
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_ALONE);
+    assert_int_equal(term_compare(&what.term, &term), 0);
+    assert_int_equal(what.marks[0].given, LIMIT_GIVEN_UNKNOWN);
+    assert_int_equal(find(reserve, 8, 1, &what), RESERVE_UNKNOWN);
+    assert_false(retry_look(&reserve->answers, &lost, NOW_NS + 1000 * MS_NS, &entry));
+    reserve_opened(reserve, VNODE, &base, 100, &(struct term){1, 6, 5});
+    assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
+    assert_int_equal(reserve_first(reserve, VNODE), RESERVE_NONE);
+}
+
+/* The chains of vnodes hold together however their places are taken over: by others of the same
+ * vnode or of another, by answers without marks, and by words. */
+static void chains_hold_when_places_are_taken_over(void **state)
+{
+    struct reserve *reserve = *state;
+    struct peer_reservation passed;
+    for (uint64_t seq = 1; seq <= 20 * ENTRIES; seq++) {
+        const struct limit_mark marks[1] = {{.place = seq % VNODES}};
+        const struct retry_key key = key_of(seq);
+        const struct reservation what = {.vnode = (uint32_t)(seq % VNODES),
+                                         .term = {1, 2, 3},
+                                         .seq = seq,
+                                         .granted = 1,
+                                         .count = 1,
+                                         .marks = seq % 5 == 0 ? NULL : marks};
+        reserve_note(reserve, &key, 1, true, 0, NOW_NS, &what);
+        if (seq % 7 == 0)
+            reserve_call_off(reserve, &key, 2, NOW_NS);
+        if (seq % 3 == 0)
+            reserve_undone(reserve, &key, 1, 0, NOW_NS);
+    }
+    uint32_t count = 0;
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++) {
+        uint64_t last = UINT64_MAX;
+        uint32_t at = reserve_first(reserve, vnode);
+        while (reserve_next(reserve, &at, NOW_NS, &passed)) {
+            assert_true(passed.marks[0].place == vnode && passed.seq % VNODES == vnode);
+            assert_true(passed.seq < last && passed.seq % 3 != 0 && passed.seq % 5 != 0);
+            last = passed.seq;
+            count++;
+        }
+    }
+    assert_true(count > ENTRIES / 10 && count <= ENTRIES);
+}
+
+/* What goes along with a PASS: every field arrives, and counts that do not fit are refused. */
+static void a_reservation_arrives_as_it_was_put(void **state)
+{
+    const struct peer_reservation *put = &peer_wire_reservation;
+    const struct term term = {1, 2, 3};
+    const struct term line = {4, 5, 6};
+    uint8_t data[PEER_RESERVED_MAX];
+    struct bytes_writer writer;
+    struct peer_record record;
+
+    (void)state;
+    bytes_writer_init(&writer, data, sizeof data);
+    peer_put_reserved(&writer, VNODE, &term, &line, put);
+    assert_false(writer.failed);
+    assert_int_equal(peer_wire_next(data, writer.len, VNODES, &record), 1);
+    assert_int_equal(record.reserved.vnode, VNODE);
+    assert_int_equal(term_compare(&record.reserved.term, &term), 0);
+    assert_int_equal(term_compare(&record.reserved.line, &line), 0);
+    const struct peer_reservation *got = &record.reserved.what;
+    assert_true(got->tag == put->tag && got->age_ms == put->age_ms);
+    assert_true(got->limit_index == put->limit_index && got->claims == put->claims);
+    assert_true(got->attempts == put->attempts && got->granted == put->granted);
+    assert_memory_equal(got->names, put->names, sizeof put->names);
+    assert_true(got->seq == put->seq && got->fold == put->fold && got->count == put->count);
+    for (uint32_t i = 0; i < PEER_LIMITS_MAX; i++) {
+        assert_true(got->marks[i].place == put->marks[i].place);
+        assert_true(got->marks[i].at_ns == put->marks[i].at_ns);
+        assert_true(got->marks[i].part == put->marks[i].part);
+        assert_true(got->marks[i].nothing == put->marks[i].nothing);
+    }
+    const size_t attempts = 1 + 4 + 2 * TERM_LEN + 8 + 4 + 2;
+    data[attempts] = RETRY_ATTEMPTS_MAX + 1;
+    assert_int_equal(peer_wire_next(data, writer.len, VNODES, &record), TG_EPROTOCOL);
+    data[attempts] = put->attempts;
+    data[attempts + 1 + 2 * 2 + 16 + 2] = 0; /* no limits */
+    assert_int_equal(peer_wire_next(data, writer.len, VNODES, &record), TG_EPROTOCOL);
+}
+
 /* Each allocation may fail; then it says so, and leaves nothing behind. */
 static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    for (uint32_t fail = 1; fail <= 3; fail++) {
+    for (uint32_t fail = 1; fail <= 4; fail++) {
         struct reserve reserve;
         struct alloc_failing failing;
         alloc_failing_init(&failing, fail);
-        assert_int_equal(reserve_init(&reserve, &failing.allocator, &hash_key, SETS), TG_ENOMEM);
+        assert_int_equal(reserve_init(&reserve, &failing.allocator, &hash_key, SETS, VNODES),
+                         TG_ENOMEM);
         reserve_fini(&reserve);
         assert_int_equal(failing.bytes_live, 0);
     }
@@ -233,6 +371,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(overwritten_marks_are_not_taken_for_others, set_up,
                                         tear_down),
         cmocka_unit_test(parts_are_told_apart_by_what_they_charge),
+        cmocka_unit_test_setup_teardown(what_is_known_goes_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_term_keeps_what_its_state_contains, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(chains_hold_when_places_are_taken_over, set_up, tear_down),
+        cmocka_unit_test(a_reservation_arrives_as_it_was_put),
         cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
