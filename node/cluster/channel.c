@@ -121,7 +121,7 @@ bool channel_has_room(const struct shard *shard, uint16_t at, enum channel_kind 
     const struct peer *peer = shard->peers[at];
     const struct channel *channel = &peer->channels[kind];
     return !peer->silent && peer->in_view && peer->heard_ns != 0 &&
-           channel->out_seq - channel->out_acked < CHANNEL_FRAMES_MAX &&
+           channel->out_seq - channel->out_acked < shard->options.frames_max &&
            channel->out_bytes < CHANNEL_BYTES_MAX && effects->used < CHANNEL_ARENA_MAX;
 }
 

@@ -16,8 +16,9 @@
  *   ----|--- in flight ---|--- outbox             once; a gap, a restart or a long silence begins a
  *        <= FRAMES, BYTES                         new stream
  *
- * H1  At most CHANNEL_FRAMES_MAX frames are in flight. A new one is begun only while fewer than
- *     CHANNEL_BYTES_MAX bytes are, and while the step's arena is not nearly used up.
+ * H1  At most options.frames_max frames are in flight (CHANNEL_FRAMES_MAX, unless a simulation
+ *     narrows it). A new one is begun only while fewer than CHANNEL_BYTES_MAX bytes are, and while
+ *     the step's arena is not nearly used up.
  */
 #ifndef NODE_CLUSTER_CHANNEL_H
 #define NODE_CLUSTER_CHANNEL_H

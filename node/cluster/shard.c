@@ -30,6 +30,7 @@ void shard_options_default(struct shard_options *options)
     options->grace_ns = 1000 * MS;
     options->handoff_rate = 64 << 20;
     options->retry_sets = RETRY_SETS;
+    options->frames_max = CHANNEL_FRAMES_MAX;
 }
 
 static int take_memory(struct shard *shard)
@@ -112,7 +113,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     if (options->lease_ns >= options->silence_ns || options->shards == 0 ||
         options->shard >= options->shards || options->node_id == 0 || options->handoff_rate == 0 ||
         options->idle_ns < options->keepalive_ns || options->retry_sets == 0 ||
-        (options->retry_sets & (options->retry_sets - 1)) != 0)
+        (options->retry_sets & (options->retry_sets - 1)) != 0 || options->frames_max == 0 ||
+        options->frames_max > CHANNEL_FRAMES_MAX)
         return TG_EINVALID;
     struct shard *shard = alloc_get(allocator, sizeof *shard);
     if (shard == NULL)

@@ -63,6 +63,7 @@ struct shard_options {
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
     uint32_t retry_sets;   /* of the retry memory, a power of two; default RETRY_SETS */
+    uint32_t frames_max;   /* in flight on one channel; default, and at most, CHANNEL_FRAMES_MAX */
 };
 
 struct shard;

@@ -15,6 +15,7 @@
 enum {
     MEMORY_BYTES = 4 << 20,
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
+    NARROW_FRAMES = 4,
     CROWD_SMALL = 2000,        /* and for a crowd of so many */
     DRIFT_MAX_PPB = 100000,
     SETTINGS_LOG_HERE = 6,   /* few, so that nodes that were away copy all records */
@@ -82,6 +83,8 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     options.vnodes = node->disk.now.identity.vnodes;
     options.memory_bytes = MEMORY_BYTES;
     options.retry_sets = sim->options.crowd > CROWD_SMALL ? RETRY_SETS : RETRY_SETS_HERE;
+    if (sim->options.narrow)
+        options.frames_max = NARROW_FRAMES;
     options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
     options.idle_ns = options.keepalive_ns * (sim->options.lazy ? 5 : 2) / 2;
     options.idle_after_ns = options.keepalive_ns / 2; /* clients hardly ever rest */

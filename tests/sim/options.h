@@ -59,6 +59,7 @@ struct options {
     bool quorum;           /* clients use keys that majorities keep */
     bool far;              /* links are those of a wide area */
     bool lazy;             /* idle nodes send half as many keep-alives */
+    bool narrow;           /* channels to peers hold few frames, and are full at times */
     uint32_t faults_off;   /* a bit for each kind */
     uint32_t phase_count;
     uint8_t phases[OPTIONS_PHASES_MAX]; /* between the first and the last */

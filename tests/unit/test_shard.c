@@ -61,6 +61,11 @@ static void options_that_cannot_work_are_refused(void **state)
     bad = good;
     bad.retry_sets = 3;
     assert_int_equal(try_options(&bad), TG_EINVALID);
+    bad = good;
+    bad.frames_max = 0;
+    assert_int_equal(try_options(&bad), TG_EINVALID);
+    bad.frames_max = good.frames_max + 1;
+    assert_int_equal(try_options(&bad), TG_EINVALID);
 }
 
 /* Whichever request for memory fails, the start is refused whole and gives back what it had. */
