@@ -9,7 +9,8 @@
  *   remove         this node proposes the configuration without a dead member, as soon as no
  *                  transition is under way, for CONTROL_WISH_NS after it was asked last. By
  *                  force, on a frozen ring or in a transition that stands still, it begins a new
- *                  lineage with the voters that it sees.
+ *                  lineage with the voters that it sees; so for the configuration store, whose
+ *                   voters may be lost though the ring is not frozen, or the member out of it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -238,9 +239,28 @@ static uint64_t find_member(const struct control *control, const char *text, con
             return member->record.id;
     }
     *name = control->wished_name;
-    const bool wished = control->wished != 0 &&
-                        (strcmp(control->wished_name, text) == 0 || is_id(text, control->wished));
-    return wished ? control->wished : 0;
+    if (control->wished != 0 &&
+        (strcmp(control->wished_name, text) == 0 || is_id(text, control->wished)))
+        return control->wished;
+    const struct register_voters *voters = &control->settings->voters;
+    *name = "a voter that is gone";
+    for (uint32_t i = 0; i < voters->count; i++)
+        if (is_id(text, voters->ids[i]))
+            return voters->ids[i];
+    return 0;
+}
+
+/* Whether the configuration store has lost its voters though the ring may have gone on without
+ * them: then only force is of use, also against members that are out of the ring already. */
+static bool settings_lost(const struct control *control)
+{
+    return control->settings->version > 0 && control_settings_frozen(control);
+}
+
+/* Whether there is something left to do for the removal. */
+static bool removal_due(const struct control *control, uint64_t id, bool force)
+{
+    return ring_config_find(control->config, id) != NULL || (force && settings_lost(control));
 }
 
 /* Why `id` is not removed, whatever is tried; false if nothing speaks against it. */
@@ -251,7 +271,7 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
     if (id == control->options.node_id || (member != NULL && member->state == SWIM_ALIVE)) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is alive: ask itself, by `tidegate drain` or `tidegate leave`", name);
-    } else if (ring_config_find(control->config, id) == NULL) {
+    } else if (!removal_due(control, id, force)) {
         return false; /* it is out already */
     } else if (control->disk_full) {
         control_say_disk_full(control, sentence, CONTROL_SENTENCE_LEN);
@@ -283,6 +303,8 @@ static const char *waits_for(const struct control *control, uint64_t id)
                "a vnode of consistency quorum are gone for good, --force goes on without them";
     if (!ring_config_is_stable(control->config))
         return "the ring configuration is changing";
+    if (settings_lost(control) && control_settings_behind(control))
+        return "a member has a newer configuration, and is being asked for it";
     return "";
 }
 
@@ -292,8 +314,7 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
     const struct swim_member *member = swim_find(control->swim, id);
     if (refuse_removal(control, id, name, force, sentence))
         return TG_ECONFLICT;
-    if (ring_config_find(control->config, id) == NULL ||
-        (member != NULL && member->state == SWIM_SUSPECT))
+    if (!removal_due(control, id, force) || (member != NULL && member->state == SWIM_SUSPECT))
         return 0;
     control->wished = id;
     (void)snprintf(control->wished_name, sizeof control->wished_name, "%s", name);
@@ -329,7 +350,7 @@ void answer_remove(struct answer_context *context)
         answer_error(context, error, sentence);
         return;
     }
-    const bool done = ring_config_find(control->config, id) == NULL;
+    const bool done = !removal_due(control, id, force);
     answer_begin(context);
     mp_put_map(context->writer, 7);
     put_field_str(context->writer, "node", name);

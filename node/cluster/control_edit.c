@@ -54,8 +54,10 @@ void control_say_settings_frozen(const struct control *control, char *out, size_
         if (id == control->options.node_id || control_alive(control, id))
             continue;
         const struct swim_member *member = swim_find(control->swim, id);
-        len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint,
-                        member != NULL ? member->record.name : "?");
+        if (member != NULL)
+            len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint, member->record.name);
+        else /* `remove` takes it as well */
+            len += snprintf(out + len, capacity - (size_t)len, "%s%016" PRIx64, joint, id);
         joint = ", ";
     }
     if (len >= 0 && (size_t)len < capacity)

@@ -659,6 +659,44 @@ static void force_begins_a_new_lineage(void **state)
     net_free(net);
 }
 
+/* Voters of the settings that died and left the ring, before the settings could follow it, are made
+ * up for by force, though the ring is not frozen and has nothing to remove. */
+static void force_helps_settings_whose_voters_have_left_the_ring(void **state)
+{
+    (void)state;
+    char sentence[CONTROL_SENTENCE_LEN];
+    struct net *net = net_cluster(5);
+    (void)make(net, 0, 1, "api", "old");
+    for (uint32_t i = 0; i < 5; i++) { /* all have three voters, of whom two end at once */
+        settings_of(net, i)->voters = (struct register_voters){3, {1, 4, 5}};
+        decide(net, i, 1, "api", "decided");
+    }
+    net_stop(net, 3);
+    net_stop(net, 4);
+    for (uint32_t i = 0; i < 30; i++) {
+        const uint64_t gone = i < 20 ? 4 : 5;
+        const int error = control_remove(net->nodes[0].control, net->now_ns, gone,
+                                         gone == 4 ? "n4" : "n5", false, sentence);
+        assert_true(error == 0 || i < 10); /* it is not known to be dead at once */
+        net_run(net, NET_SECOND);
+    }
+    assert_true(net_has_ring(net, 0, 7));
+    const struct control_edit_request wanted = request(2, "api", "never", SETTINGS_ANY);
+    edit(net, 0, &wanted);
+    net_run(net, 3 * NET_SECOND);
+    assert_int_equal(outcome(net, 0, 2)->state, SETTINGS_EDIT_UNAVAILABLE);
+    assert_non_null(strstr(outcome(net, 0, 2)->sentence, "n4, n5 cannot be reached"));
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    assert_int_equal(control_remove(net->nodes[0].control, net->now_ns, 4, "n4", true, sentence),
+                     0);
+    net_run(net, 3 * NET_SECOND);
+    (void)make(net, 1, 3, "api", "new");
+    assert_int_equal(settings_of(net, 0)->voters.count, 3);
+    assert_int_equal(net_config(net, 0)->epoch, epoch); /* of the ring nothing is forced */
+    assert_equal(net, 7);
+    net_free(net);
+}
+
 /* Versions of the rules are kept up to their bound, and the newest is in force. */
 static void old_versions_of_the_rules_are_forgotten_in_order(void **state)
 {
@@ -756,6 +794,7 @@ int main(void)
         cmocka_unit_test(blocks_that_ended_are_removed),
         cmocka_unit_test(without_a_majority_edits_are_refused),
         cmocka_unit_test(force_begins_a_new_lineage),
+        cmocka_unit_test(force_helps_settings_whose_voters_have_left_the_ring),
         cmocka_unit_test(old_versions_of_the_rules_are_forgotten_in_order),
         cmocka_unit_test(voters_follow_the_ring),
         cmocka_unit_test(too_many_edits_at_once_are_refused),
