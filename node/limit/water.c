@@ -91,8 +91,6 @@ size_t water_shares(const struct water *water, uint64_t near, struct water_share
             out[count++] = (struct water_share){0, 0};
             const size_t octave = i == 0 ? 0 : (i - 1) / WATER_FINE;
             group_end = fine ? i + 1 : i == 0 ? 1 : 1 + (octave + 1) * WATER_FINE;
-            if (!fine && i < fine_from && group_end > fine_from)
-                group_end = fine_from;
         }
         share_add(&out[count - 1], bin->weight, bin->ask);
     }
