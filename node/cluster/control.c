@@ -505,19 +505,12 @@ bool control_rules_due(struct control *control, struct settings_entry *out)
     return true;
 }
 
-bool control_blocks_due(struct control *control)
+bool control_kind_due(struct control *control, uint32_t kind)
 {
     struct settings *settings = control->settings;
-    const bool due = settings->blocks_since != settings->blocks_told;
-    settings->blocks_told = settings->blocks_since;
-    return due;
-}
-
-bool control_quotas_due(struct control *control)
-{
-    struct settings *settings = control->settings;
-    const bool due = settings->quotas_since != settings->quotas_told;
-    settings->quotas_told = settings->quotas_since;
+    ASSERT(kind < SETTINGS_KINDS);
+    const bool due = settings->kind_since[kind] != settings->kind_told[kind];
+    settings->kind_told[kind] = settings->kind_since[kind];
     return due;
 }
 

@@ -149,8 +149,8 @@ bool control_settings_awaited(const struct control *control, int64_t now_ns);
  * points to lives until the next event. */
 bool control_rules_due(struct control *control, struct settings_entry *out);
 
-/* True once after each change of the blocks or API keys, and at first if there are any. */
-bool control_blocks_due(struct control *control);
+/* True once after each change of the records of that kind, and at first if there are any. */
+bool control_kind_due(struct control *control, uint32_t kind);
 /* The next setting of the kind, in order of names; NULL at the end. *cursor is 0 at first. Lives
  * until the next event. */
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
@@ -159,9 +159,6 @@ const struct settings_entry *control_setting_next(const struct control *control,
 struct api_key_entry;
 /* A setting of kind SETTINGS_API_KEY. What it points to is the entry's. */
 struct api_key_entry control_api_key_of(const struct settings_entry *entry);
-
-/* True once after each change of the quota records, and at first if there are any. */
-bool control_quotas_due(struct control *control);
 
 struct quota;
 /* Reads a setting of kind SETTINGS_QUOTA; false if it cannot be read. What it points to is the

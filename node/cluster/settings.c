@@ -134,8 +134,8 @@ static void keep_log(struct settings *settings, uint64_t version, const void *by
 
 static void note_kind(struct settings *settings, uint32_t kind)
 {
-    settings->blocks_since += kind == SETTINGS_BLOCK || kind == SETTINGS_API_KEY;
-    settings->quotas_since += kind == SETTINGS_QUOTA;
+    if (kind < SETTINGS_KINDS)
+        settings->kind_since[kind]++;
 }
 
 int settings_apply(struct settings *settings, const void *bytes, size_t len, bool more,
@@ -513,7 +513,8 @@ void settings_forget(struct settings *settings)
     settings->mixed = false;
     settings->copying.active = false;
     settings->more_ns = 0;
-    settings->blocks_since++; /* the last of them may be one that was never kept */
+    for (uint32_t kind = 0; kind < SETTINGS_KINDS; kind++)
+        settings->kind_since[kind]++; /* the last of them may be one that was never kept */
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

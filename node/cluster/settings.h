@@ -139,12 +139,10 @@ struct settings {
     struct settings_edit edits[SETTINGS_EDITS_MAX];
     uint32_t proposing; /* the place after that of the edit that was proposed last */
     struct settings_copying copying;
-    int64_t more_ns;       /* when changes came behind which there are more, 0: none are known */
-    uint64_t rules_told;   /* version of the rules that the runtime was given */
-    uint64_t blocks_since; /* goes up with every change of a block or an API key */
-    uint64_t blocks_told;  /* what that was when the runtime was given the blocks */
-    uint64_t quotas_since; /* the same of quota records */
-    uint64_t quotas_told;
+    int64_t more_ns;     /* when changes came behind which there are more, 0: none are known */
+    uint64_t rules_told; /* version of the rules that the runtime was given */
+    uint64_t kind_since[SETTINGS_KINDS]; /* goes up with every change of a record of the kind */
+    uint64_t kind_told[SETTINGS_KINDS];  /* what that was when the runtime was given them */
     int64_t asked_ns;
     int64_t swept_ns;
     int64_t forced_ns;

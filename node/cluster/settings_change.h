@@ -51,6 +51,7 @@ enum settings_kind {
     SETTINGS_TIER = 4,
     SETTINGS_QUOTA = 5,
     SETTINGS_API_KEY = 6,
+    SETTINGS_KINDS, /* those of this release are below */
     SETTINGS_KIND_MAX = 255
 };
 

@@ -257,6 +257,12 @@ size_t usage_book_encode(struct usage_book *book, uint32_t number, uint8_t out[U
     return writer.len;
 }
 
+void usage_book_retry(struct usage_book *book, uint32_t chunk)
+{
+    ASSERT(chunk < USAGE_CHUNKS);
+    book->chunks[chunk].dirty = true;
+}
+
 static void get_count(struct bytes_reader *reader, struct usage_count *count)
 {
     count->requests = bytes_get_u64(reader);

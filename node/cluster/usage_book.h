@@ -65,6 +65,8 @@ uint64_t usage_book_lost(const struct usage_book *book);
 bool usage_book_dirty(const struct usage_book *book, uint32_t chunk);
 /* The chunk as it is to be stored; returns the length. It is not dirty then. */
 size_t usage_book_encode(struct usage_book *book, uint32_t chunk, uint8_t out[USAGE_CHUNK_LEN_MAX]);
+/* The chunk could not be stored: it has changed still. */
+void usage_book_retry(struct usage_book *book, uint32_t chunk);
 /* What was stored of a chunk, into a book that has nothing of it yet. 0, TG_ENOMEM, or TG_ECORRUPT:
  * then the chunk is empty. */
 MUST_USE int usage_book_restore(struct usage_book *book, uint32_t chunk, const void *bytes,

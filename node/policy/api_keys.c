@@ -8,6 +8,7 @@
 #include "node/policy/api_keys.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -28,7 +29,8 @@ static_assert(DIGEST_LEN + API_KEY_NAME_LEN_MAX + API_KEY_OWNER_LEN_MAX + API_KE
               "the largest record fits");
 
 struct api_keys {
-    struct lookup table; /* of struct api_key, by digest */
+    _Atomic uint32_t shares; /* how often api_keys_free leaves it in place */
+    struct lookup table;     /* of struct api_key, by digest */
 };
 
 /* ---- keys as text ---------------------------------------------------------------------------- */
@@ -325,11 +327,17 @@ int api_keys_new(const struct allocator *allocator, const struct api_key_entry *
     return error;
 }
 
+struct api_keys *api_keys_share(struct api_keys *keys)
+{
+    atomic_fetch_add(&keys->shares, 1);
+    return keys;
+}
+
 void api_keys_free(struct api_keys **pointer)
 {
     struct api_keys *keys = *pointer;
     *pointer = NULL;
-    if (keys == NULL)
+    if (keys == NULL || atomic_fetch_sub(&keys->shares, 1) != 0)
         return;
     const struct allocator *allocator = keys->table.allocator;
     lookup_fini(&keys->table);

@@ -115,6 +115,9 @@ struct api_key_entry {
  * as unknown. 0, TG_ENOMEM, or TG_ETOOBIG (more than API_KEYS_SET_MAX). */
 MUST_USE int api_keys_new(const struct allocator *allocator, const struct api_key_entry *entries,
                           size_t count, struct api_keys **out);
+/* Another pointer to the same set, to be given to api_keys_free as well. */
+struct api_keys *api_keys_share(struct api_keys *keys);
+/* Frees the set unless it is shared still; NULL is allowed. */
 void api_keys_free(struct api_keys **keys);
 size_t api_keys_count(const struct api_keys *keys);
 

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/settings.h"
+#include "node/policy/api_keys.h"
 #include "node/policy/people.h"
 #include "node/runtime/daemon_state.h"
 #include "node/zones/zones.h"
@@ -543,6 +544,7 @@ static void stop(struct daemon *daemon)
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
     people_free(&daemon->people);
+    api_keys_free(&daemon->api_keys);
     policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon->items);
@@ -564,6 +566,7 @@ int daemon_check(const struct config *config)
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
     people_free(&daemon->people);
+    api_keys_free(&daemon->api_keys);
     policy_free(&daemon->rules_file);
     free(daemon->rules_text);
     free(daemon);

@@ -66,7 +66,8 @@ struct daemon {
     struct policy *rules;      /* the rules in force alone, or NULL */
     struct policy *policy;     /* the same with blocks and quotas in force, or NULL */
     struct people *people;     /* the quota records in force, or NULL */
-    int64_t people_ns;         /* when they were collected last */
+    struct api_keys *api_keys; /* the API keys in force, or NULL */
+    int64_t records_ns;        /* when some of these were collected last */
     struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
     char *rules_text;          /* what the rules file held when it was read last, or NULL */
     size_t rules_len;
@@ -140,10 +141,10 @@ void disk_look(struct daemon *daemon);
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
                        const struct log *log);
 
-/* ---- quotas.c ---- */
-/* Collects the quota records of the settings if they have changed: true if they are to be joined
- * with the rules anew. After every event. */
-bool quotas_look(struct daemon *daemon);
+/* ---- records.c ---- */
+/* Collects the quota records and the API keys of the settings if they have changed: true if they
+ * are to be joined with the rules anew. After every event. */
+bool records_look(struct daemon *daemon);
 
 /* ---- usage.c ---- */
 /* Begins the totals with those on disk. 0, or an error: there is no memory, or no store. */

@@ -169,31 +169,6 @@ static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
     return blocks;
 }
 
-/* All API keys of the settings; as collect_blocks. */
-static struct api_keys *collect_api_keys(const struct daemon *daemon, int *error)
-{
-    struct api_keys *keys = NULL;
-    const struct settings_entry *entry;
-    size_t cursor = 0;
-    size_t count = 0;
-    while (control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor) != NULL)
-        count++;
-    *error = 0;
-    if (count == 0)
-        return NULL;
-    struct api_key_entry *list = calloc(count, sizeof *list);
-    *error = list == NULL ? TG_ENOMEM : 0;
-    cursor = 0;
-    count = 0;
-    while (list != NULL &&
-           (entry = control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor)) != NULL)
-        list[count++] = control_api_key_of(entry);
-    if (*error == 0)
-        *error = api_keys_new(alloc_heap(), list, count, &keys);
-    free(list);
-    return keys;
-}
-
 /* Joins the rules with blocks, API keys and quotas, and gives them to the shards. 0, or why
  * nothing changes. */
 static int join_records(struct daemon *daemon, struct policy *rules)
@@ -202,8 +177,8 @@ static int join_records(struct daemon *daemon, struct policy *rules)
     const bool ruled = rules != NULL;
     struct policy *policy = NULL;
     struct policy_joined with = {.blocks = collect_blocks(daemon, &error)};
-    if (error == 0)
-        with.api_keys = collect_api_keys(daemon, &error);
+    if (daemon->api_keys != NULL)
+        with.api_keys = api_keys_share(daemon->api_keys);
     if (daemon->people != NULL)
         with.people = people_share(daemon->people);
     if (error == 0 && (with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
@@ -397,8 +372,9 @@ void rules_look(struct daemon *daemon)
 {
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
-    const bool quotas_due = quotas_look(daemon);
-    if (daemon->shard_count > 0 && (control_blocks_due(daemon->control) || quotas_due))
+    const bool records_due = records_look(daemon);
+    if (daemon->shard_count > 0 &&
+        (control_kind_due(daemon->control, SETTINGS_BLOCK) || records_due))
         look_at_records(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
         compile(daemon, &rules);

@@ -55,12 +55,14 @@ static void write_round(struct daemon *daemon)
 {
     struct usage *usage = &daemon->usage;
     char keys[ROUND][KEY_LEN];
+    uint32_t chunks[ROUND];
     size_t count = 0;
     for (uint32_t i = 0; i < ROUND; i++) {
         const uint32_t chunk = (usage->chunk + i) % USAGE_CHUNKS;
         if (!usage_book_dirty(usage->book, chunk))
             continue;
         uint8_t *bytes = usage->bytes + count * USAGE_CHUNK_LEN_MAX;
+        chunks[count] = chunk;
         (void)snprintf(keys[count], KEY_LEN, PREFIX "%u", (unsigned)chunk);
         daemon->items[count] = (struct store_meta_item){
             .key = keys[count], .data = bytes, .len = usage_book_encode(usage->book, chunk, bytes)};
@@ -74,6 +76,8 @@ static void write_round(struct daemon *daemon)
         log_printf(daemon->log, LOG_LEVEL_ERROR,
                    "totals of users and API keys cannot be written: %s", error_message(error));
     usage->failed = error != 0;
+    for (size_t i = 0; error != 0 && i < count; i++)
+        usage_book_retry(usage->book, chunks[i]);
 }
 
 /* ---- the shards ------------------------------------------------------------------------------ */

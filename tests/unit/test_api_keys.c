@@ -332,6 +332,22 @@ static void a_set_that_finds_no_memory_is_none(void **state)
                      TG_ETOOBIG);
 }
 
+/* A set that is shared is there until all have freed it. */
+static void a_shared_set_outlives_who_made_it(void **state)
+{
+    static struct made made;
+    struct random random;
+    (void)state;
+    random_init(&random, 11);
+    make(&made, &random, (struct api_key_record){.created_ms = 1});
+    struct api_keys *keys = set_of(&made, 1);
+    struct api_keys *shared = api_keys_share(keys);
+    api_keys_free(&keys);
+    assert_null(keys);
+    assert_non_null(api_keys_find(shared, made.text, API_KEY_LEN));
+    api_keys_free(&shared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_cache_tells_what_the_set_tells),
         cmocka_unit_test(records_that_cannot_be_read_are_left_out),
         cmocka_unit_test(a_set_that_finds_no_memory_is_none),
+        cmocka_unit_test(a_shared_set_outlives_who_made_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

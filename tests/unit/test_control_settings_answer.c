@@ -263,8 +263,8 @@ static void blocks_are_made_listed_and_lifted(void **state)
                                  {"for_ms", NULL, 5000},    {NULL, NULL, 0}};
     make(net, "block", block, &answer);
     tokens_assert_text(value_of(&answer), "state", "done");
-    assert_true(control_blocks_due(net->nodes[0].control));
-    assert_false(control_blocks_due(net->nodes[0].control));
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
     ask(net, "blocks", NULL, &answer);
     struct mp_cursor list = value_of(&answer);
     assert_int_equal(mp_get_array(&list), 1);
@@ -336,11 +336,11 @@ static void quotas_are_set_and_shown(void **state)
                                {"for_ms", NULL, 5000},
                                {"notes", "since May", 0},
                                END};
-    assert_false(control_quotas_due(net->nodes[0].control));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
     make(net, "quota.set", set, &answer);
     tokens_assert_text(value_of(&answer), "state", "done");
-    assert_true(control_quotas_due(net->nodes[0].control));
-    assert_false(control_quotas_due(net->nodes[0].control));
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
     const struct pair more[] = {EDIT(ID_B), {"user", "bob", 0}, {"limits", "8/day 1/s", 0}, END};
     make(net, "quota.set", more, &answer);
     assert_true(true_of(&answer, "changed"));
@@ -419,6 +419,11 @@ static void quotas_are_listed_and_deleted(void **state)
     assert_true(true_of(&answer, "changed"));
     ask(net, "quota.show", bob, &answer);
     assert_refused(&answer, TG_ENOTFOUND, "no quota record");
+    (void)control_kind_due(net->nodes[0].control, SETTINGS_QUOTA);
+    (void)control_kind_due(net->nodes[0].control, SETTINGS_API_KEY);
+    settings_forget(net->nodes[0].control->settings); /* then nothing of before is in force */
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_API_KEY));
     usage_book_free(&answer.usage);
     net_free(net);
 }
@@ -558,7 +563,7 @@ static void api_keys_are_made_shown_and_revoked(void **state)
     struct net *net = net_cluster(1);
     answer.policy = NULL;
     create_key(net, ID_A, KEY_ID, "ci", &answer);
-    assert_true(control_blocks_due(net->nodes[0].control));
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_API_KEY));
     const struct pair by_name[] = {{"key", "ci", 0}, {NULL, NULL, 0}};
     ask(net, "apikey.show", by_name, &answer);
     static const char *const texts[][2] = {
@@ -574,7 +579,9 @@ static void api_keys_are_made_shown_and_revoked(void **state)
     const struct pair revoke[] = {
         {"id", ID_B, 0}, {"author", "eve", 0}, {"key", KEY_ID, 0}, {NULL, NULL, 0}};
     make(net, "apikey.revoke", revoke, &answer);
-    assert_true(control_blocks_due(net->nodes[0].control));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_API_KEY));
     const struct pair again[] = {
         {"id", ID_C, 0}, {"author", "mallory", 0}, {"key", KEY_ID, 0}, {NULL, NULL, 0}};
     make(net, "apikey.revoke", again, &answer);

@@ -111,6 +111,8 @@ static void totals_are_kept(void **state)
         assert_true(one.ever.requests > 0);
         assert_memory_equal(&one, &two, sizeof one);
     }
+    usage_book_retry(after, 512 + 5); /* it could not be written */
+    assert_true(usage_book_dirty(after, 512 + 5));
     note(after, 5, 1, MAY_31);
     assert_true(usage_book_dirty(after, 5));
     usage_book_free(&book);
