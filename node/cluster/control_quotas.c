@@ -130,11 +130,25 @@ static int read_notes(struct answer_context *context, struct quota *quota)
     return 0;
 }
 
+static void put_quota(struct answer_context *context, const struct settings_entry *entry,
+                      const struct quota *quota);
+
+/* The record as it would be, in the place of an edit. */
+static void answer_trial(struct answer_context *context, const struct settings_text *user,
+                         const struct settings_entry *current, const struct quota *quota)
+{
+    const struct settings_entry none = {
+        .name = *user, .author = {.data = "", .len = 0}, .note = {.data = "", .len = 0}};
+    answer_begin(context);
+    put_quota(context, current != NULL ? current : &none, quota);
+}
+
 void answer_quota_set(struct answer_context *context)
 {
     uint8_t value[PEOPLE_ENCODED_MAX];
-    struct quota quota = {.blocked = false};
+    struct quota quota = {.tier = {"", 0}, .reason = {"", 0}, .notes = {"", 0}};
     uint64_t clear = 0;
+    uint64_t trial = 0;
     const struct settings_text user = read_user(context);
     if (user.data == NULL)
         return;
@@ -148,6 +162,10 @@ void answer_quota_set(struct answer_context *context)
     if (read_tier(context, &quota) != 0 || !control_read_limits(context, &quota.own) ||
         read_block(context, &quota) != 0 || read_notes(context, &quota) != 0)
         return;
+    if (control_read_uint(context, "dry_run", &trial) && trial != 0) {
+        answer_trial(context, &user, current, &quota);
+        return;
+    }
     struct control_edit_request request = {
         .kind = SETTINGS_QUOTA,
         .based = true,

@@ -428,6 +428,35 @@ static void quotas_are_listed_and_deleted(void **state)
     net_free(net);
 }
 
+/* A dry run tells the record as it would be, of what is there and what is given, and changes
+ * nothing; it refuses what a change would be refused for. */
+static void a_quota_is_tried_without_a_change(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    const struct pair bob[] = {{"user", "bob", 0}, END};
+    const struct pair trial[] = {{"user", "bob", 0}, {"dry_run", NULL, 1}, {"burst", NULL, 7}, END};
+    const struct pair set[] = {EDIT(ID_A), {"user", "bob", 0}, {"notes", "since May", 0}, END};
+    const struct pair bad[] = {
+        {"user", "bob", 0}, {"dry_run", NULL, 1}, {"limits", "5/3h", 0}, END};
+    answer = (struct answer){.policy = NULL};
+    ask(net, "quota.set", trial, &answer);
+    assert_int_equal(number_of(&answer, "burst"), 7);
+    tokens_assert_text(value_of(&answer), "notes", "");
+    ask(net, "quota.show", bob, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no quota record");
+    make(net, "quota.set", set, &answer);
+    ask(net, "quota.set", trial, &answer);
+    assert_int_equal(number_of(&answer, "burst"), 7);
+    tokens_assert_text(value_of(&answer), "notes", "since May");
+    ask(net, "quota.show", bob, &answer);
+    assert_int_equal(number_of(&answer, "burst"), 0);
+    ask(net, "quota.set", bad, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected a window of one second");
+    net_free(net);
+}
+
 /* What is no user, tier, limit, block or note is refused with what was expected; of two edits that
  * were worked out from one record the second is told. */
 static void quotas_that_cannot_be_are_refused(void **state)
@@ -664,6 +693,7 @@ int main(void)
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(quotas_are_set_and_shown),
         cmocka_unit_test(quotas_are_listed_and_deleted),
+        cmocka_unit_test(a_quota_is_tried_without_a_change),
         cmocka_unit_test(quotas_that_cannot_be_are_refused),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),
         cmocka_unit_test(api_keys_are_made_shown_and_revoked),
