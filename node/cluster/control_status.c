@@ -125,7 +125,7 @@ static void put_members_count(const struct control *control, struct mp_writer *w
     put_field_uint(writer, "left", stats.left);
 }
 
-enum { SEVERAL_FIELDS = 3 };
+enum { SEVERAL_FIELDS = 5 };
 
 /* Of requests whose rules several nodes decide. */
 static void put_several(const struct shard_stats *stats, struct mp_writer *writer)
@@ -133,6 +133,8 @@ static void put_several(const struct shard_stats *stats, struct mp_writer *write
     put_field_uint(writer, "several", stats->several);
     put_field_uint(writer, "undo_resent", stats->undo_resent);
     put_field_uint(writer, "undo_unknown", stats->undo_unknown);
+    put_field_uint(writer, "reserves_dropped", stats->reserves_dropped);
+    put_field_uint(writer, "retries_dropped", stats->retries_dropped);
 }
 
 /* What elastic limits did: the last fields of a shard. */

@@ -193,6 +193,17 @@ static bool look_up(struct shard *shard, struct batch_item *item, const struct f
                         &item->memory);
 }
 
+/* An undo that was decided is known by its word for a while, as other answers are (retry.h). */
+static bool first_copy(struct shard *shard, const struct forward *forward)
+{
+    struct retry_memory_entry ignored;
+    const struct retry_key key = reserve_key(&forward->retry, forward->ids[0]);
+    const struct retry_key word = reserve_word(&key, forward->attempt);
+    const bool first = !retry_look(&shard->retries, &word, shard->now_ns, &ignored);
+    (void)retry_remember(&shard->retries, &word, forward->attempt, false, 0, 0, shard->now_ns);
+    return first;
+}
+
 /* What the undo is to give back (D10); `cost` is what stays. */
 static void prepare_undo(struct shard *shard, struct batch_item *item,
                          const struct forward *forward)
@@ -206,13 +217,14 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
     item->key = key;
     const enum reserve_hold hold =
         reserve_find(&shard->reserves, &key, forward->attempt, shard->now_ns, what);
+    const bool first = first_copy(shard, forward);
     const bool known = hold == RESERVE_ALONE && what->count == forward->limit_count &&
                        what->fold == reserve_fold(forward->ids, forward->limit_count) &&
                        term_compare(&what->term, &shard->vnodes[forward->vnode].term) == 0;
     if (known)
         item->gives =
             what->granted - (forward->cost < what->granted ? forward->cost : what->granted);
-    else if (hold != RESERVE_SHARED && item->again == 0)
+    else if (hold != RESERVE_SHARED && first)
         shard->stats.undo_unknown++;
     const bool waited = item->part != POOL_NONE;
     if (hold == RESERVE_UNKNOWN && shard->active_count > (waited ? 1 : 0)) {

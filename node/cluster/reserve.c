@@ -139,8 +139,7 @@ enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry
     return out->count == 0 ? RESERVE_UNKNOWN : RESERVE_ALONE; /* V4 */
 }
 
-/* Where the word of an undo that came too early is left: beside the part's answer, by attempt. */
-static struct retry_key key_of_word(const struct retry_key *key, uint16_t attempt)
+struct retry_key reserve_word(const struct retry_key *key, uint16_t attempt)
 {
     struct retry_key out = *key;
     out.session ^= hash_mix64(UINT64_C(1) << 32 | attempt);
@@ -151,14 +150,14 @@ static struct retry_key key_of_word(const struct retry_key *key, uint16_t attemp
 void reserve_call_off(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                       int64_t now_ns)
 {
-    const struct retry_key word = key_of_word(key, attempt);
+    const struct retry_key word = reserve_word(key, attempt);
     leave_chain(reserve, retry_remember(&reserve->answers, &word, attempt, false, 0, 0, now_ns));
 }
 
 bool reserve_called_off(const struct reserve *reserve, const struct retry_key *key,
                         uint16_t attempt, int64_t now_ns)
 {
-    const struct retry_key word = key_of_word(key, attempt);
+    const struct retry_key word = reserve_word(key, attempt);
     struct retry_memory_entry ignored;
     return retry_look(&reserve->answers, &word, now_ns, &ignored);
 }

@@ -92,6 +92,8 @@ void reserve_fini(struct reserve *reserve);
 /* Under which key a part of a request is remembered: by what it charges, `id` being the first slot,
  * and not by its number, for rules may have changed when the request is repeated. */
 struct retry_key reserve_key(const struct retry_key *key, struct hash128 id);
+/* Under which key the word of an undo is left: beside the part's answer, by attempt. */
+struct retry_key reserve_word(const struct retry_key *key, uint16_t attempt);
 /* What tells whether an undo is about the same slots, in the same order, as the charge was. */
 uint16_t reserve_fold(const struct hash128 *ids, uint32_t count);
 /* Notes the answer to a part, which `attempt` is told. `marks` NULL: it is not known where the

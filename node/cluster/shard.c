@@ -744,6 +744,8 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->evicted = table.evicted;
     out->forgotten = table.forgotten;
     out->refused = table.refused;
+    out->reserves_dropped = shard->reserves.answers.dropped;
+    out->retries_dropped = shard->retries.dropped;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
     bound_stats(shard, out);

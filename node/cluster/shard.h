@@ -298,15 +298,17 @@ struct shard_stats {
     uint64_t undone;           /* reservations given back, as their deciders acknowledged */
     uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */
     uint64_t undo_lost;        /* reservations that could not be given back in time */
-    uint64_t
-        undo_unknown; /* here as the decider: of which nothing is known, and that stay charged */
-    uint64_t unconfirmed;           /* changes not yet acknowledged by any replica, now */
-    uint64_t over_tokens;           /* granted, and known to no other replica, now */
-    struct lag lag;                 /* from a grant to the first replica's acknowledgement */
-    int64_t flush_lag_ns;           /* age of the oldest change that is not on disk, 0 = none */
-    uint64_t pools_lent;            /* requests that pools lent to here */
-    uint64_t pools_refused;         /* requests above an elastic limit that got nothing */
-    uint64_t pools_no_room;         /* of these: for want of room to meter them */
+    uint64_t undo_unknown; /* here as the decider, each once: of nothing that is known. What they
+                            * were for stays charged, if it was charged at all */
+    uint64_t reserves_dropped; /* of what may have to be undone, for want of room (R1 of retry.h) */
+    uint64_t retries_dropped;  /* of first answers for who asks again */
+    uint64_t unconfirmed;      /* changes not yet acknowledged by any replica, now */
+    uint64_t over_tokens;      /* granted, and known to no other replica, now */
+    struct lag lag;            /* from a grant to the first replica's acknowledgement */
+    int64_t flush_lag_ns;      /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t pools_lent;       /* requests that pools lent to here */
+    uint64_t pools_refused;    /* requests above an elastic limit that got nothing */
+    uint64_t pools_no_room;    /* of these: for want of room to meter them */
     uint64_t pools_reports_dropped; /* reports that there was no room for: nothing was lent then */
     uint32_t pools_keys;            /* that asked for more than their limit lately */
     uint32_t pool_count;            /* of the rules in force */
