@@ -91,6 +91,10 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(borrowed, "requests that borrowed", true)                                                    \
     X(pool_owners, "owners of pools killed", true)                                                 \
     X(pools_filled, "pools filled by guaranteed traffic", true)                                    \
+    X(leases, "leases taken", true)                                                                \
+    X(leases_released, "leases released", true)                                                    \
+    X(leases_renewed, "leases renewed", true)                                                      \
+    X(leases_left, "leases left to end by themselves", true)                                       \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \
     X(loads, "loads", true)                                                                        \

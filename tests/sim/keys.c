@@ -76,6 +76,10 @@ static const char rules_text[] =
     "  - {name: team, match: {api: /several}, key: [team],\n"
     "     consistency: %s,\n"
     "     limits: [{rate: %u/24h, algorithm: sliding_window}]}\n"
+    "  - {name: flight, match: {api: /flight}, key: [guest], on_failure: closed,\n"
+    "     limits: [{count: %u, algorithm: concurrency, timeout: 24h}]}\n"
+    "  - {name: brief, match: {api: /brief}, key: [guest], on_failure: closed,\n"
+    "     limits: [{count: %u, algorithm: concurrency, timeout: %ums}]}\n"
     "  - {name: borrow, match: {api: /borrow}, key: [guest],\n"
     "     mode: {elastic: {pool: spare}}, limits: [{rate: 2/s}]}\n"
     "  - {name: owner, match: {api: /owner}, key: [guest],\n"
@@ -188,6 +192,18 @@ struct key_set keys_several(struct sim *sim, const char *name)
     return (struct key_set){first, sim->key_count - first};
 }
 
+struct key_set keys_flight(struct sim *sim, const char *name)
+{
+    const uint32_t first = sim->key_count;
+    for (uint32_t i = 0; i < LEASE_KEYS; i++) {
+        char text[SIM_TEXT_LEN];
+        snprintf(text, sizeof text, "%s-%u-%u", name, first, i);
+        add_rule_key(sim, KEY_FLIGHT, text, i % 2 == 0 ? "flight" : "brief", ALGORITHM_CONCURRENCY,
+                     LEASE_LIMIT);
+    }
+    return (struct key_set){first, LEASE_KEYS};
+}
+
 uint32_t keys_exact(struct key_set set)
 {
     return set.count - KEYS_USERS - KEYS_ADDRESSES;
@@ -208,12 +224,12 @@ void keys_rules(struct sim *sim, uint32_t generation)
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
-    const int len = snprintf(text, sizeof text, rules_text, BORROW_POOL_RATE, USER_LIMIT + more,
-                             USER_LIMIT + more + 5, ADDRESS_LIMIT + more,
-                             sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
-                             sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT,
-                             LENT_LIMIT, LENT_LIMIT, MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT,
-                             sim->options.quorum ? "quorum" : "one", TEAM_LIMIT);
+    const int len = snprintf(
+        text, sizeof text, rules_text, BORROW_POOL_RATE, USER_LIMIT + more, USER_LIMIT + more + 5,
+        ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
+        sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT,
+        MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT, sim->options.quorum ? "quorum" : "one",
+        TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

@@ -21,7 +21,8 @@ enum {
     APART_ONE_IN = 6,
     RELAY_ONE_IN = 12,
     CROWD = 1200,
-    BORROW_ONE_IN = 8
+    BORROW_ONE_IN = 8,
+    LEASE_ONE_IN = 7
 };
 
 static const char *const fault_names[] = {
@@ -140,6 +141,18 @@ static void draw_borrow(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phase lease. */
+static void draw_lease(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x6c65617365);
+    if (random_below(&random, LEASE_ONE_IN) != 0)
+        return;
+    const int phase = phase_find("lease", 5);
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -173,6 +186,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_apart(seed, out);
     draw_borrow(seed, out);
     draw_relay(seed, out);
+    draw_lease(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

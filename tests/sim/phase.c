@@ -24,7 +24,7 @@ static const struct phase phases[] = {
     {"lag", 0, true, NULL, phase_lag},         {"alone", 0, false, NULL, phase_alone},
     {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
     {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
-    {"relay", 0, true, NULL, phase_relay},
+    {"relay", 0, true, NULL, phase_relay},     {"lease", 0, false, NULL, phase_lease},
 };
 
 const struct phase *phase_at(uint32_t index)

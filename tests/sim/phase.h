@@ -101,6 +101,7 @@ extern const struct phase_step phase_apart[];
 extern const struct phase_step phase_relay[];
 extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
+extern const struct phase_step phase_lease[];
 bool phase_join_fits(const struct sim *sim);
 
 #endif

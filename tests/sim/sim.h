@@ -271,7 +271,7 @@ struct node {
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
-enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_SEVERAL, KEY_NOISE };
+enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_SEVERAL, KEY_NOISE, KEY_FLIGHT };
 
 /* What the rule of a lent key says of times at which nobody who holds the key can be reached. */
 enum lent { LENT_LOCAL, LENT_OPEN, LENT_CLOSED, LENT_COUNT };
@@ -421,6 +421,35 @@ struct borrow {
     uint64_t full_from;
 };
 
+/* What phase lease has under way; phase_lease.c. */
+enum { LEASE_KEYS = 4, LEASE_LIMIT = 5, LEASE_WORKERS = 28 };
+
+struct lease_worker {
+    uint8_t state;     /* enum of phase_lease.c */
+    uint8_t operation; /* that waits for its answer */
+    uint32_t key;      /* 0 .. LEASE_KEYS - 1 */
+    uint64_t seq;
+    uint64_t lease;
+    uint32_t tries;
+    int64_t asked_ns;  /* when its message was sent first */
+    int64_t resend_ns; /* and when it is sent again */
+    int64_t until_ns;  /* it holds its lease for sure until then */
+};
+
+struct leases_held {
+    struct lease_worker workers[LEASE_WORKERS];
+    struct key_set keys;
+    uint64_t doubts[LEASE_KEYS];   /* leases that may be taken though nobody has them */
+    uint64_t repeated[LEASE_KEYS]; /* so may these be, if deciders changed meanwhile */
+    uint64_t unconfirmed;          /* and releases that one side of a split has not heard of */
+    uint64_t free[LEASE_KEYS];     /* places of each key, as told when all had released theirs */
+    bool looked[LEASE_KEYS];
+    bool asking;       /* workers that have no lease ask for one */
+    bool leaving;      /* and those that have one release it */
+    int64_t mended_ns; /* since when nothing is wrong any more; SIM_NEVER: something may be */
+    int64_t until_ns;
+};
+
 struct sim {
     struct options options;
     const struct allocator *allocator;
@@ -454,6 +483,7 @@ struct sim {
     uint32_t settings_done_count;
     struct settings_past settings_done[SIM_EDITS_MAX];
     struct borrow borrow;
+    struct leases_held leases;
     bool flooded;                       /* tables are full of keys that nobody counts */
     bool stepped;                       /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
@@ -649,6 +679,9 @@ const char *keys_lent_name(enum lent lent);
 /* Users, hosts and teams that three rules limit, each on the vnode of its own key. */
 struct key_set keys_several(struct sim *sim, const char *name);
 enum { KEYS_MEMBERS = 12, KEYS_HOSTS = 6, KEYS_TEAMS = 2 };
+/* LEASE_KEYS keys of which so many may be in flight; those of odd numbers end by themselves. */
+struct key_set keys_flight(struct sim *sim, const char *name);
+enum { KEYS_BRIEF_MS = 1200 };
 /* How many of a set are exact keys; they come first, then users, then addresses. */
 uint32_t keys_exact(struct key_set set);
 enum { KEYS_USERS = 4, KEYS_ADDRESSES = 2, KEYS_VAULTS = 2 };
@@ -692,6 +725,11 @@ bool client_idle(const struct sim *sim);
 
 /* An answer to what nobody in particular asked. */
 void borrow_reply(struct sim *sim, const struct event *event);
+
+/* ---- phase_lease.c --------------------------------------------------------------------------- */
+
+/* An answer to what a worker asked; false: it is for somebody else. */
+bool lease_reply(struct sim *sim, const struct event *event);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
