@@ -20,6 +20,7 @@ void cli_answer_fini(struct cli_answer *answer)
     if (answer->tokens != NULL)
         alloc_put(alloc_heap(), answer->tokens, answer->capacity * sizeof *answer->tokens);
     tg_reply_free(&answer->reply);
+    packed_fini(&answer->text, alloc_heap());
     memset(answer, 0, sizeof *answer);
 }
 
@@ -91,6 +92,22 @@ int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer)
         (void)snprintf(said, sizeof said, "%.*s", (int)answer->tokens[0].count,
                        (const char *)answer->tokens[0].data);
     return cli_fail(cli, code, said);
+}
+
+int cli_answer_unpack(struct cli_answer *answer)
+{
+    static const char name[] = "text";
+    struct mp_cursor cursor;
+    if (!cli_answer_find(answer, "packed", &cursor) || mp_peek_type(&cursor) != MP_BIN)
+        return 0;
+    struct mp_token *value = &answer->tokens[cursor.at];
+    const int error = packed_open(value->data, value->count, alloc_heap(), &answer->text);
+    if (error != 0)
+        return error;
+    value[0] = (struct mp_token){
+        MP_STR, (uint32_t)answer->text.len, {.data = (const uint8_t *)answer->text.data}};
+    value[-1] = (struct mp_token){MP_STR, sizeof name - 1, {.data = (const uint8_t *)name}};
+    return 0;
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -9,12 +9,14 @@
 
 #include "base/mp.h"
 #include "client/cli/cli.h"
+#include "node/policy/packed.h"
 
 struct cli_answer {
     tg_reply_t reply;
     struct mp_token *tokens;
     size_t capacity; /* of tokens */
     size_t count;
+    struct packed text; /* what cli_answer_unpack unpacked */
 };
 
 /* Asks; 0 or the code. The answer is to be finished in any case. `question`: NULL for none. */
@@ -27,6 +29,9 @@ MUST_USE bool cli_answer_from(const struct mp_writer *writer, struct cli_answer 
 /* Writes the answer, a map, as the beginning of one that has `more` pairs, which are to follow. The
  * writer has room for all of it. */
 void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer);
+/* Puts a document of rules that came as `packed` in its place as `text`. 0, or an error of
+ * packed_open. */
+MUST_USE int cli_answer_unpack(struct cli_answer *answer);
 /* Complains about `code`, in the node's own words if it sent some. Returns the exit status. */
 MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer);
 /* Prints it as the command and --output want it. Returns the exit status. */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "client/cli/answer.h"
+#include "client/cli/rules_file.h"
 
 enum {
     ID_LEN = 33,
@@ -60,7 +61,7 @@ static int ask(struct cli *cli, struct edit_run *run)
     const struct cli_edit *edit = run->edit;
     struct mp_writer question;
     mp_writer_init(&question, run->bytes, run->room);
-    mp_put_map(&question, 3U + edit->field_count + edit->based);
+    mp_put_map(&question, 3U + edit->field_count + edit->based + (edit->document != NULL));
     mp_put_str(&question, "id");
     mp_put_str(&question, run->id);
     mp_put_str(&question, "author");
@@ -78,8 +79,14 @@ static int ask(struct cli *cli, struct edit_run *run)
         else
             mp_put_uint(&question, edit->fields[i].number);
     }
+    if (edit->document != NULL)
+        cli_rules_put(&question, edit->document);
     ASSERT(!question.failed);
-    return cli_answer_ask(cli, edit->command, &question, cli->timeout_ms, &run->answer);
+    const int timeout_ms =
+        edit->document != NULL
+            ? cli_rules_timeout(edit->document, cli->timeout_ms, cli->arguments->timeout_ms)
+            : cli->timeout_ms;
+    return cli_answer_ask(cli, edit->command, &question, timeout_ms, &run->answer);
 }
 
 static int ask_state(struct cli *cli, struct edit_run *run)
@@ -158,6 +165,7 @@ int cli_edit(struct cli *cli, const struct cli_edit *edit)
     struct edit_run run = {.edit = edit, .room = ROOM_BESIDE};
     for (uint32_t i = 0; i < edit->field_count; i++)
         run.room += edit->fields[i].len + 64;
+    run.room += edit->document != NULL ? edit->document->len : 0;
     run.bytes = alloc_get(alloc_heap(), run.room);
     if (run.bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");

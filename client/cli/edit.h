@@ -18,6 +18,8 @@ struct cli_edit_field {
     uint64_t number;
 };
 
+struct packed;
+
 struct cli_edit {
     const char *command;
     const char *note;
@@ -26,6 +28,7 @@ struct cli_edit {
     bool quiet; /* nothing is printed when it is done */
     uint32_t field_count;
     struct cli_edit_field fields[CLI_EDIT_FIELDS_MAX];
+    const struct packed *document; /* a document of rules that is sent along, or NULL */
 };
 
 /* Asks, waits, prints what became of it. Returns the exit status: 3 where somebody else was first,

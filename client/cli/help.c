@@ -160,7 +160,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "FILE:LINE:COLUMN. If somebody else has changed the rules since the difference was\n"
          "shown, nothing is changed, and it says so (exit status 3). The author is user@host\n"
          "or --author; --note says why. Every reachable node has it within two seconds. A file\n"
-         "has at most 1,036,288 bytes.\n",
+         "has at most 1,036,288 bytes, or, above that, packed so many, and 16 MiB unpacked.\n",
          "  tidegate rules apply rules.yaml\n"
          "  tidegate rules apply rules.yaml --yes --note more-for-partners\n"},
     [CLI_RULES_DELETE] = {"NAME [--dry-run] [--yes] [--note TEXT] [--author NAME]",

@@ -108,20 +108,20 @@ static int validate_here(struct cli *cli)
     struct cli_answer answer;
     struct mp_writer writer;
     uint8_t bytes[VERDICT_LEN];
+    struct packed packed = {.data = NULL};
     int status = CLI_EXIT_INVALID;
     if (!cli_rules_read(cli->arguments->file, POLICY_FILE_LEN_MAX, &file))
         return status;
     mp_writer_init(&writer, bytes, sizeof bytes);
     put_verdict(&writer, &file);
-    const bool kept = file.len <= POLICY_DOCUMENT_LEN_MAX;
-    cli_rules_fini(&file);
-    if (!cli_answer_from(&writer, &answer))
-        return status;
-    if (kept || !cli_answer_true(&answer, "ok"))
+    if (cli_answer_from(&writer, &answer) &&
+        (!cli_answer_true(&answer, "ok") ||
+         cli_rules_pack(cli->arguments->file, file.text, file.len, &packed))) {
         status = judge_rules(cli, &answer);
-    else
-        cli_rules_too_large(cli->arguments->file);
+        packed_fini(&packed, alloc_heap());
+    }
     cli_answer_fini(&answer);
+    cli_rules_fini(&file);
     return status;
 }
 
@@ -132,22 +132,25 @@ static int validate_there(struct cli *cli)
     struct cli_answer answer;
     struct mp_writer question;
     int status = CLI_EXIT_INVALID;
-    if (!cli_rules_read(cli->arguments->file, POLICY_DOCUMENT_LEN_MAX, &file))
+    struct packed packed = {.data = NULL};
+    if (!cli_rules_read(cli->arguments->file, POLICY_FILE_LEN_MAX, &file))
         return status;
     uint8_t *bytes = alloc_get(alloc_heap(), room);
     if (bytes == NULL) {
         cli_complain("out of memory to ask about %s", cli->arguments->file);
-    } else {
+    } else if (cli_rules_pack(cli->arguments->file, file.text, file.len, &packed)) {
         mp_writer_init(&question, bytes, room);
         mp_put_map(&question, 1);
-        mp_put_str(&question, "text");
-        mp_put_strn(&question, file.text, file.len);
-        ASSERT(!question.failed);
-        const int code = cli_answer_ask(cli, "rules.validate", &question, cli->timeout_ms, &answer);
+        cli_rules_put(&question, &packed);
+        ASSERT(!question.failed); /* by the bound of cli_rules_pack */
+        const int timeout_ms =
+            cli_rules_timeout(&packed, cli->timeout_ms, cli->arguments->timeout_ms);
+        const int code = cli_answer_ask(cli, "rules.validate", &question, timeout_ms, &answer);
         status = code == 0 ? judge_rules(cli, &answer) : cli_answer_fail(cli, code, &answer);
         cli_answer_fini(&answer);
     }
     alloc_put(alloc_heap(), bytes, room);
+    packed_fini(&packed, alloc_heap());
     cli_rules_fini(&file);
     return status;
 }

@@ -30,9 +30,10 @@
 enum { ROOM_BESIDE = 2048 };
 
 struct document {
-    char *text; /* POLICY_DOCUMENT_LEN_MAX + 1 bytes */
+    char *text; /* POLICY_FILE_LEN_MAX + 1 bytes */
     size_t len;
-    const char *path; /* what it is called where it is refused */
+    struct packed kept; /* the same as it is sent, which may point into it */
+    const char *path;   /* what it is called where it is refused */
     char note[64];
 };
 
@@ -44,12 +45,15 @@ static int ask_document(struct cli *cli, uint64_t version, struct cli_answer *an
     uint8_t bytes[64];
     struct mp_writer question;
     mp_writer_init(&question, bytes, sizeof bytes);
-    mp_put_map(&question, version != 0);
+    mp_put_map(&question, 1 + (version != 0));
+    mp_put_str(&question, "packed");
+    mp_put_bool(&question, true);
     if (version != 0) {
         mp_put_str(&question, "version");
         mp_put_uint(&question, version);
     }
-    return cli_answer_ask(cli, "rules.show", &question, cli->timeout_ms, answer);
+    const int code = cli_answer_ask(cli, "rules.show", &question, cli->timeout_ms, answer);
+    return code == 0 ? cli_answer_unpack(answer) : code;
 }
 
 static int ask_by_name(struct cli *cli, const char *command, const char *name,
@@ -118,7 +122,7 @@ static int history(struct cli *cli)
 static int take_text(struct document *document, const struct cli_answer *answer)
 {
     const char *text = text_of(answer, &document->len);
-    if (document->len > POLICY_DOCUMENT_LEN_MAX)
+    if (document->len > POLICY_FILE_LEN_MAX)
         return TG_ETOOBIG;
     memcpy(document->text, text, document->len);
     return 0;
@@ -127,7 +131,7 @@ static int take_text(struct document *document, const struct cli_answer *answer)
 static int read_document(const char *path, struct document *document)
 {
     struct cli_rules_file file;
-    if (!cli_rules_read(path, POLICY_DOCUMENT_LEN_MAX, &file))
+    if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
     memcpy(document->text, file.text, file.len);
     document->path = path;
@@ -143,7 +147,8 @@ static int refuse_edit(struct cli *cli, int code)
     if (code == TG_ENOMEM)
         return cli_fail(cli, code, "out of memory");
     if (code == TG_ETOOBIG)
-        cli_rules_too_large("the document with this change");
+        cli_complain("the document with this change is larger than %d bytes",
+                     (int)POLICY_FILE_LEN_MAX);
     else
         cli_complain("the rules in force are not understood by this release of tidegate: %s",
                      tg_strerror(code));
@@ -156,7 +161,7 @@ static int set_pool(struct cli *cli, const char *text, size_t len, struct docume
     const struct pool_edit *edit = &cli->arguments->pool_edit;
     (void)snprintf(document->note, sizeof document->note, "pool %.40s", edit->name);
     const int code = policy_set_pool(text, len, edit, zones_system(), alloc_heap(), document->text,
-                                     POLICY_DOCUMENT_LEN_MAX, &document->len);
+                                     POLICY_FILE_LEN_MAX, &document->len);
     if (code == TG_ENOTFOUND)
         return cli_fail(cli, code, "there is no such pool yet; expected --rate for a new one");
     if (code != TG_EUNSUPPORTED)
@@ -174,9 +179,8 @@ static int remove_rule(struct cli *cli, const char *text, size_t len, struct doc
     const struct policy_text rule = {name, strlen(name)};
     uint32_t line;
     (void)snprintf(document->note, sizeof document->note, "without %.40s", name);
-    const int code =
-        policy_remove_rule(text, len, &rule, zones_system(), alloc_heap(), document->text,
-                           POLICY_DOCUMENT_LEN_MAX, &document->len, &line);
+    const int code = policy_remove_rule(text, len, &rule, zones_system(), alloc_heap(),
+                                        document->text, POLICY_FILE_LEN_MAX, &document->len, &line);
     if (code == TG_ENOTFOUND)
         return cli_fail(cli, code,
                         "no rule is called so; expected a name of `tidegate rules list`");
@@ -244,10 +248,11 @@ static int compare(struct cli *cli, const struct document *document, struct cli_
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     mp_writer_init(&question, bytes, (size_t)POLICY_DOCUMENT_LEN_MAX + ROOM_BESIDE);
     mp_put_map(&question, 1);
-    mp_put_str(&question, "text");
-    mp_put_strn(&question, document->text, document->len);
-    ASSERT(!question.failed);
-    const int code = cli_answer_ask(cli, "rules.diff", &question, cli->timeout_ms, answer);
+    cli_rules_put(&question, &document->kept);
+    ASSERT(!question.failed); /* by the bound of cli_rules_pack */
+    const int timeout_ms =
+        cli_rules_timeout(&document->kept, cli->timeout_ms, cli->arguments->timeout_ms);
+    const int code = cli_answer_ask(cli, "rules.diff", &question, timeout_ms, answer);
     alloc_put(alloc_heap(), bytes, (size_t)POLICY_DOCUMENT_LEN_MAX + ROOM_BESIDE);
     if (code != 0)
         return cli_answer_fail(cli, code, answer);
@@ -321,8 +326,7 @@ static int apply(struct cli *cli, const struct document *document,
                             .note = arguments->note != NULL ? arguments->note : document->note,
                             .based = true,
                             .base = cli_answer_uint(compared, "base"),
-                            .field_count = 1};
-    edit.fields[0] = (struct cli_edit_field){"text", document->text, document->len, 0};
+                            .document = &document->kept};
     return cli_edit(cli, &edit);
 }
 
@@ -330,6 +334,9 @@ static int change(struct cli *cli, struct document *document)
 {
     struct cli_answer compared = {.count = 0};
     int status = get_document(cli, document);
+    if (status == CLI_EXIT_OK &&
+        !cli_rules_pack(document->path, document->text, document->len, &document->kept))
+        status = CLI_EXIT_INVALID;
     if (status == CLI_EXIT_OK)
         status = compare(cli, document, &compared);
     if (status == CLI_EXIT_OK)
@@ -352,10 +359,11 @@ int cli_rules(struct cli *cli)
         return show(cli);
     if (cli->arguments->command == CLI_RULES_HISTORY)
         return history(cli);
-    document.text = alloc_get(alloc_heap(), (size_t)POLICY_DOCUMENT_LEN_MAX + 1);
+    document.text = alloc_get(alloc_heap(), (size_t)POLICY_FILE_LEN_MAX + 1);
     if (document.text == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     const int status = change(cli, &document);
-    alloc_put(alloc_heap(), document.text, (size_t)POLICY_DOCUMENT_LEN_MAX + 1);
+    packed_fini(&document.kept, alloc_heap());
+    alloc_put(alloc_heap(), document.text, (size_t)POLICY_FILE_LEN_MAX + 1);
     return status;
 }

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "client/cli/cli.h"
-#include "node/policy/policy.h"
 
 /* Reads up to `capacity` bytes. False after complaining. */
 static bool read_all(const char *path, struct cli_rules_file *file)
@@ -37,10 +36,7 @@ bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out
         cli_complain("out of memory to read %s", path);
     good = good && read_all(path, out);
     if (good && out->len > len_max) {
-        if (len_max == POLICY_DOCUMENT_LEN_MAX)
-            cli_rules_too_large(path);
-        else
-            cli_complain("%s is larger than %zu bytes", path, len_max);
+        cli_complain("%s is larger than %zu bytes", path, len_max);
         good = false;
     }
     if (!good)
@@ -48,13 +44,38 @@ bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out
     return good;
 }
 
-void cli_rules_too_large(const char *path)
-{
-    cli_complain("%s " POLICY_DOCUMENT_TOO_LARGE, path, (int)POLICY_DOCUMENT_LEN_MAX);
-}
-
 void cli_rules_fini(struct cli_rules_file *file)
 {
     alloc_put(alloc_heap(), file->text, file->capacity);
     *file = (struct cli_rules_file){0};
+}
+
+bool cli_rules_pack(const char *path, const char *text, size_t len, struct packed *out)
+{
+    const int error = packed_make(text, len, alloc_heap(), out);
+    if (error != 0) {
+        cli_complain("out of memory to pack %s", path);
+        return false;
+    }
+    if (out->len <= POLICY_DOCUMENT_LEN_MAX)
+        return true;
+    cli_complain("%s " PACKED_TOO_LARGE, path, len, out->len, (int)POLICY_DOCUMENT_LEN_MAX);
+    packed_fini(out, alloc_heap());
+    return false;
+}
+
+int cli_rules_timeout(const struct packed *document, int usual_ms, int given_ms)
+{
+    enum { LARGE_TIMEOUT_MS = 10000 };
+    return given_ms == 0 && packed_is(document->data, document->len) ? LARGE_TIMEOUT_MS : usual_ms;
+}
+
+void cli_rules_put(struct mp_writer *question, const struct packed *document)
+{
+    const bool packed = packed_is(document->data, document->len);
+    mp_put_str(question, packed ? "packed" : "text");
+    if (packed)
+        mp_put_bin(question, document->data, document->len);
+    else
+        mp_put_strn(question, document->data, document->len);
 }

@@ -221,7 +221,7 @@ bool control_admin_compiles(const void *frame, size_t len, const char **text, si
         if (admin.command.len != strlen(compiling[i]) ||
             memcmp(admin.command.data, compiling[i], admin.command.len) != 0)
             continue;
-        const struct settings_text found = control_read_text(&context, "text");
+        const struct settings_text found = control_read_document(&context);
         *text = found.data;
         *text_len = found.len;
         return found.data != NULL;

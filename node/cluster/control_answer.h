@@ -51,8 +51,8 @@ bool answer_argument(const struct answer_context *context, const char *name,
  * in here, and answers how it stands. */
 void control_answer_edit(struct answer_context *context, struct control_edit_request *request);
 
-/* The rules of argument `text`, compiled, here or before; NULL after it was answered that they
- * cannot be. The caller frees them. */
+/* The rules of argument `text` or `packed`, compiled, here or before; NULL after it was answered
+ * that they cannot be. The caller frees them. `text`: the document, as it is kept. */
 struct policy *control_compile_argument(struct answer_context *context, const char *command,
                                         struct settings_text *text);
 
@@ -60,6 +60,8 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
 void control_put_time(struct mp_writer *writer, const char *name, uint64_t ms);
 /* A text argument, data NULL if there is none; a number, false if there is none. */
 struct settings_text control_read_text(const struct answer_context *context, const char *name);
+/* A document of rules: argument `text`, or `packed`, bytes as of packed.h. */
+struct settings_text control_read_document(const struct answer_context *context);
 bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
 
 /* When something is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed.

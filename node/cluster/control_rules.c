@@ -6,6 +6,7 @@
 
 #include "node/cluster/control_answer.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/packed.h"
 #include "node/policy/people.h"
 #include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
@@ -50,8 +51,8 @@ static int compile(const struct answer_context *context, const struct settings_t
 {
     const struct control_compiled *compiled = context->report->compiled;
     if (compiled == NULL)
-        return policy_compile_zoned(text->data, text->len, context->control->allocator,
-                                    context->control->options.zones, policy, error);
+        return packed_compile(text->data, text->len, context->control->allocator,
+                              context->control->options.zones, policy, error);
     *error = compiled->place;
     if (compiled->error == 0)
         *policy = policy_share(compiled->policy);
@@ -63,10 +64,11 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
 {
     struct policy_error error;
     struct policy *policy = NULL;
-    char sentence[WIRE_NAME_MAX + 64];
-    *text = control_read_text(context, "text");
+    char sentence[WIRE_NAME_MAX + 96];
+    *text = control_read_document(context);
     if (text->data == NULL) {
-        (void)snprintf(sentence, sizeof sentence, "%s: expected {\"text\": rules as YAML}",
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s: expected {\"text\": rules as YAML} or {\"packed\": their gzip}",
                        command);
         answer_error(context, TG_EINVALID, sentence);
         return NULL;

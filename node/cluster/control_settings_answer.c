@@ -1,13 +1,14 @@
 /* control_settings_answer.c - what operators ask about the configuration store, and change in it.
  *
- *   rules.show       the document in force, one version of it, or one rule
- *   rules.history    its versions that are kept, the newest first
- *   rules.diff       which rules another document adds, removes, changes
- *   rules.apply      begins an edit; asked again with its id, or edit.state: what became of it
+ *   rules.show       the document in force, one version of it, or one rule; packed (packed.h) for
+ * who can take that rules.history    its versions that are kept, the newest first rules.diff which
+ * rules another document adds, removes, changes rules.apply      begins an edit; asked again with
+ * its id, or edit.state: what became of it
  *
  * An edit is answered by its state, {"id", "state", "version", "changed", "message"}, where state
  * is waiting, done, conflict, unavailable or doubt (control_edit.c). Whoever waits asks again.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,13 @@
 #include "base/bytes.h"
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
+#include "node/policy/packed.h"
 #include "node/policy/policy_diff.h"
 
-enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256 };
+enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256, SHOW_SENTENCE_LEN = 160 };
+
+static_assert((int)SETTINGS_VALUE_LEN_MAX == (int)POLICY_DOCUMENT_LEN_MAX,
+              "what is kept is what may be packed to");
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
@@ -51,6 +56,15 @@ struct settings_text control_read_text(const struct answer_context *context, con
     struct settings_text text = {.data = NULL, .len = 0};
     if (answer_argument(context, name, &cursor))
         text.data = mp_get_str(&cursor, &text.len);
+    return text;
+}
+
+struct settings_text control_read_document(const struct answer_context *context)
+{
+    struct mp_cursor cursor;
+    struct settings_text text = control_read_text(context, "text");
+    if (text.data == NULL && answer_argument(context, "packed", &cursor))
+        text.data = (const char *)mp_get_bin(&cursor, &text.len);
     return text;
 }
 
@@ -140,6 +154,48 @@ static const struct settings_entry *find_version(const struct settings *settings
     return NULL;
 }
 
+static void put_shown(struct answer_context *context, const struct settings_entry *entry,
+                      const char *field, const void *bytes, size_t len)
+{
+    answer_begin(context);
+    mp_put_map(context->writer, 8);
+    put_version(context->control, entry, context->writer);
+    mp_put_str(context->writer, field);
+    if (strcmp(field, "packed") == 0)
+        mp_put_bin(context->writer, bytes, len);
+    else
+        mp_put_strn(context->writer, bytes, len);
+}
+
+/* A document that is kept packed is given so to who can take it; to others as text, if that fits.
+ */
+static void put_document(struct answer_context *context, const struct settings_entry *entry)
+{
+    struct mp_cursor cursor;
+    struct packed text;
+    char sentence[SHOW_SENTENCE_LEN];
+    const struct settings_text *kept = &entry->value;
+    const size_t len = packed_text_len(kept->data, kept->len);
+    if (packed_is(kept->data, kept->len) && answer_argument(context, "packed", &cursor) &&
+        mp_get_bool(&cursor)) {
+        put_shown(context, entry, "packed", kept->data, kept->len);
+        return;
+    }
+    (void)snprintf(sentence, sizeof sentence,
+                   "the document has %zu bytes, more than fit into a message; ask with "
+                   "{\"packed\": true} for its gzip",
+                   len);
+    const int error = len > POLICY_DOCUMENT_LEN_MAX
+                          ? TG_ETOOBIG
+                          : packed_open(kept->data, kept->len, context->control->allocator, &text);
+    if (error != 0) {
+        answer_error(context, error, error == TG_ETOOBIG ? sentence : error_message(error));
+        return;
+    }
+    put_shown(context, entry, "text", text.data, text.len);
+    packed_fini(&text, context->control->allocator);
+}
+
 static void show_document(struct answer_context *context)
 {
     const struct settings *settings = context->control->settings;
@@ -155,10 +211,7 @@ static void show_document(struct answer_context *context)
                            : "no rules have been applied to this cluster yet");
         return;
     }
-    answer_begin(context);
-    mp_put_map(context->writer, 8);
-    put_version(context->control, entry, context->writer);
-    put_text(context->writer, "text", &entry->value);
+    put_document(context, entry);
 }
 
 void answer_rules_show(struct answer_context *context)
@@ -197,7 +250,8 @@ void answer_rules_history(struct answer_context *context)
         const struct settings_entry *entry = &table->records[i - 1]->entry;
         mp_put_map(context->writer, 8);
         put_version(context->control, entry, context->writer);
-        put_field_uint(context->writer, "bytes", entry->value.len);
+        put_field_uint(context->writer, "bytes",
+                       packed_text_len(entry->value.data, entry->value.len));
     }
 }
 
@@ -340,8 +394,10 @@ void answer_rules_apply(struct answer_context *context)
     struct policy *policy = control_compile_argument(context, "rules.apply", &text);
     if (policy == NULL)
         return;
-    (void)snprintf(sentence, sizeof sentence, "the text " POLICY_DOCUMENT_TOO_LARGE,
-                   (int)SETTINGS_VALUE_LEN_MAX);
+    (void)snprintf(sentence, sizeof sentence,
+                   "the document has %zu bytes, which is more than the %d that are kept; expected "
+                   "it packed, as {\"packed\": its gzip}",
+                   text.len, (int)SETTINGS_VALUE_LEN_MAX);
     policy_free(&policy);
     struct control_edit_request request = {
         .kind = SETTINGS_RULES,

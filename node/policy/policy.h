@@ -32,7 +32,7 @@
 
 enum {
     POLICY_FILE_LEN_MAX = 16 * 1024 * 1024,      /* that can be compiled */
-    POLICY_DOCUMENT_LEN_MAX = (1 << 20) - 12288, /* that a cluster keeps: one record, one message */
+    POLICY_DOCUMENT_LEN_MAX = (1 << 20) - 12288, /* that is kept as it is, or packed (packed.h) */
     POLICY_RULES_MAX = 10000,
     POLICY_NAME_LEN_MAX = 128,          /* of a rule or a group */
     POLICY_ATTRIBUTE_NAME_LEN_MAX = 64, /* [a-z0-9_.-]+ */
@@ -66,13 +66,6 @@ struct policy_text {
     const char *data;
     size_t len;
 };
-
-/* What is said of a longer one; %d is the bound. */
-#define POLICY_DOCUMENT_TOO_LARGE                                                                  \
-    "is larger than %d bytes, the most that a cluster keeps as its rules; expected a shorter "     \
-    "form: 10,000 rules fit when each is one line, - {name: ..., limits: ...}, and what many "     \
-    "have "                                                                                        \
-    "in common is written once, as &name, and then *name"
 
 /* Where and why a rules file was refused. line and column count from 1; 0 = no place (out of
  * memory). `message` says what was found and what was expected, without the file's name. */

@@ -3,10 +3,12 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/policy/packed.h"
 
 struct job_list {
     struct compiler_job *first;
@@ -91,10 +93,44 @@ static void list_free(struct job_list *list)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Makes of a file's text what is kept of it. False, with the job's error, if it cannot be kept. */
+static bool pack(struct compiler_job *job)
+{
+    struct packed packed;
+    const size_t len = job->len;
+    if (job->purpose != COMPILER_FILE)
+        return true;
+    job->place = (struct policy_error){.line = 0};
+    job->error = packed_make(job->text, len, alloc_heap(), &packed);
+    if (job->error != 0) {
+        (void)snprintf(job->place.message, sizeof job->place.message, "%s",
+                       error_message(job->error));
+        return false;
+    }
+    if (packed.block != NULL) {
+        free(job->block);
+        job->block = packed.block; /* of the heap, as that was */
+        job->text = packed.data;
+        job->len = packed.len;
+    }
+    if (job->len <= POLICY_DOCUMENT_LEN_MAX)
+        return true;
+    job->error = TG_ETOOBIG;
+    (void)snprintf(job->place.message, sizeof job->place.message, PACKED_TOO_LARGE, len, job->len,
+                   (int)POLICY_DOCUMENT_LEN_MAX);
+    return false;
+}
+
+static void compile_packed(const struct compiler_options *options, struct compiler_job *job)
+{
+    job->error = packed_compile(job->text, job->len, options->allocator, options->zones,
+                                &job->policy, &job->place);
+}
+
 void compiler_do(const struct compiler_options *options, struct compiler_job *job)
 {
-    job->error = policy_compile_zoned(job->text, job->len, options->allocator, options->zones,
-                                      &job->policy, &job->place);
+    if (pack(job))
+        compile_packed(options, job);
 }
 
 static bool is_last(const struct compiler *compiler, const struct compiler_job *job)
@@ -116,12 +152,14 @@ static void remember(struct compiler *compiler, const struct compiler_job *job)
 
 static void compile(struct compiler *compiler, struct compiler_job *job)
 {
+    if (!pack(job))
+        return;
     if (is_last(compiler, job)) {
         job->error = 0;
         job->policy = policy_share(compiler->last->policy);
         return;
     }
-    compiler_do(&compiler->options, job);
+    compile_packed(&compiler->options, job);
     if (job->error == 0)
         remember(compiler, job);
 }

@@ -4,7 +4,7 @@
  * leases and operators would wait as long, on every node at the same time.
  *
  *     control loop                          thread
- *       compiler_ask(job)  --> waiting -->  policy_compile_zoned
+ *       compiler_ask(job)  --> waiting -->  packed_compile; a file is packed first, if it is large
  *       compiler_take()    <--   done  <--  a policy, or an error with its place; `wake` is called
  *
  * P1  A job is the loop's, or the compiler's from compiler_ask to compiler_take.
@@ -40,7 +40,7 @@ enum compiler_purpose {
 
 struct compiler_job {
     enum compiler_purpose purpose;
-    const char *text; /* in `block` */
+    const char *text; /* in `block`: a document, as of packed.h; FILE: that, once it is done */
     size_t len;
     void *block;                      /* malloc'ed, freed with the job */
     uint64_t version;                 /* RULES: of the settings */

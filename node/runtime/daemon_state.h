@@ -69,7 +69,8 @@ struct daemon {
     struct api_keys *api_keys; /* the API keys in force, or NULL */
     int64_t records_ns;        /* when some of these were collected last */
     struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
-    char *rules_text;          /* what the rules file held when it was read last, or NULL */
+    char *rules_text;          /* what the rules file held when it was read last, as it is kept
+                                  (packed.h), or NULL */
     size_t rules_len;
     uint64_t
         rules_judged; /* version of the settings' rules that were put in force or refused last */

@@ -4,13 +4,13 @@
  *            settings without rules --> the file becomes their first version (RULES_SEEDED)
  *            settings with other rules --> these are in force, and a warning says so, once
  *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
+ *   A large file is kept, compared and sent as it is packed (packed.h), which the compiler does.
  *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
  *
  * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
  * can only be those of a newer release, for a node compiles what it proposes; status shows them. I2
  * All threads share one compiled policy, which nobody changes.
  */
-#include <assert.h>
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -28,13 +28,10 @@
 #include "node/zones/zones.h"
 
 enum {
-    RULES_LEN_MAX = SETTINGS_VALUE_LEN_MAX,
+    RULES_LEN_MAX = POLICY_FILE_LEN_MAX,
     SEED_PAUSE_MS = 1000,
     ERROR_LEN = 16 * CONFIG_ERROR_LEN
 };
-
-static_assert((int)RULES_LEN_MAX <= (int)POLICY_FILE_LEN_MAX, "what is kept can be compiled");
-static_assert((int)RULES_LEN_MAX == (int)POLICY_DOCUMENT_LEN_MAX, "what is said of it is true");
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -54,7 +51,7 @@ static char *read_file(const char *path, size_t *len, char *error, size_t capaci
     if (!failed && !large)
         return text;
     if (large)
-        (void)snprintf(error, capacity, "%s " POLICY_DOCUMENT_TOO_LARGE, path, (int)RULES_LEN_MAX);
+        (void)snprintf(error, capacity, "%s is larger than %d bytes", path, (int)RULES_LEN_MAX);
     else
         (void)snprintf(error, capacity, "%s: cannot be read", path);
     free(text);
@@ -95,6 +92,11 @@ static struct compiler_job *read_rules(const struct daemon *daemon, char *error,
 /* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
 static int take_file(struct daemon *daemon, struct compiler_job *job, char *error, size_t capacity)
 {
+    if (job->error != 0 && job->place.line == 0) {
+        (void)snprintf(error, capacity, "%s%s %s", daemon->config->rules,
+                       job->error == TG_ETOOBIG ? "" : ":", job->place.message);
+        return job->error;
+    }
     if (job->error != 0) {
         (void)snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules, job->place.line,
                        job->place.column, job->place.message);

@@ -5,10 +5,13 @@ sentences, deadlines. The node counts per key and answers administration from a 
 says what it should answer. So every case is exact and none needs a cluster.
 """
 
+import base64
+import gzip
 import json
 import os
 import pathlib
 import pty
+import random
 import re
 import select
 import struct
@@ -366,12 +369,30 @@ def test_a_bad_rules_file_is_named_with_line_and_column(node, tmp_path):
     assert done.stderr == f"{path}:3:14: unknown unit 'q'\n"
     done = tidegate("rules", "validate", str(tmp_path / "missing"), endpoint=node.endpoint)
     assert done.returncode == INVALID and "No such file" in done.stderr
-    path.write_bytes(b"rules: [] #" + b"#" * (1 << 20))
+    path.write_text("rules: [] #" + base64.b64encode(random.Random(1).randbytes(1 << 20)).decode())
     for arguments in (["validate"], ["diff"], ["apply", "--yes"]):
         done = tidegate("rules", *arguments, str(path), endpoint=node.endpoint)
-        assert done.returncode == INVALID and f"{path} is larger than 1036288 bytes" in done.stderr
+        assert done.returncode == INVALID and f"{path} has {path.stat().st_size} bytes, packed 10" in done.stderr
     done = tidegate("rules", "validate", str(path))
-    assert (done.returncode, done.stdout) == (INVALID, "") and "larger than 1036288 bytes" in done.stderr
+    assert (done.returncode, done.stdout) == (INVALID, "") and "more than the 1036288 that" in done.stderr
+
+
+# A document that is longer than a message is sent and taken as gzip.
+def test_a_large_document_goes_packed(node, tmp_path):
+    path = tmp_path / "rules.yaml"
+    text = "rules: []\n" + "# so much to say\n" * 100000
+    path.write_text(text)
+    assert tidegate("rules", "validate", str(path), endpoint=node.endpoint).returncode == ALLOWED
+    (command, arguments), = node.asked
+    assert command == "rules.validate" and list(arguments) == ["packed"]
+    assert gzip.decompress(arguments["packed"]).decode() == text
+    node.replies["rules.show"] = (0, {"version": 3, "packed": gzip.compress(text.encode()), "author": "ada"})
+    assert tidegate("rules", "show", endpoint=node.endpoint).stdout == text
+    told = json.loads(tidegate("rules", "show", "-o", "json", endpoint=node.endpoint).stdout)
+    assert told == {"version": 3, "text": text, "author": "ada"}
+    node.replies["rules.show"] = (0, {"version": 3, "packed": gzip.compress(text.encode())[:-9]})
+    done = tidegate("rules", "show", endpoint=node.endpoint)
+    assert done.returncode == INVALID and done.stdout == ""
 
 
 RULES = """\

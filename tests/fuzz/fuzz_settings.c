@@ -1,6 +1,6 @@
 /* fuzz_settings.c - changes, records and frames of the settings; a store of them that hears any.
  *
- *     u8 what | bytes                     1, 2, 3, 6: one codec
+ *     u8 what | bytes                     1, 2, 3, 6: one codec; 4: a block; 7: packed rules
  *     u8 0    | op ...                    a store: op = u8 what | ...
  *       apply     u16 length, change
  *       follow    u8 operations, u8 names: a change that follows the head
@@ -8,13 +8,15 @@
  *       answer    u16 length, frame       asked by somebody
  *       restore   u8 key, u16 length, value
  *
- * Property: what a codec accepts it writes again, and reads as the same; the invariants of a store
- * hold after each operation, its version never falls, and what it answers decodes.
+ * Property: what a codec accepts it writes again, and reads as the same; what was packed unpacks to
+ * the same, and what is unpacked has the length that it said, within the bound; the invariants of a
+ * store hold after each operation, its version never falls, and what it answers decodes.
  */
 #include <stdio.h>
 
 #include "node/cluster/settings.h"
 #include "node/policy/blocks.h"
+#include "node/policy/packed.h"
 #include "node/policy/people.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -88,6 +90,34 @@ static void fuzz_block(const uint8_t *data, size_t len)
         blocks_free(&blocks);
     }
     free(text);
+}
+
+/* What unpacks is as long as it said; a larger text of these bytes, packed, with one bit changed or
+ * not. */
+static void fuzz_packed(const uint8_t *data, size_t len)
+{
+    static char text[POLICY_DOCUMENT_LEN_MAX + 256];
+    struct packed packed;
+    struct packed opened;
+    if (packed_open(data, len, alloc_heap(), &opened) == 0) {
+        ASSERT(opened.len == packed_text_len(data, len) && opened.len <= POLICY_FILE_LEN_MAX);
+        packed_fini(&opened, alloc_heap());
+    }
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)data[i % (len > 0 ? len : 1)];
+    int error = len == 0 ? TG_EINVALID : packed_make(text, sizeof text, alloc_heap(), &packed);
+    if (error != 0)
+        return;
+    const size_t at = (size_t)data[0] * 251 % packed.len;
+    uint8_t *bytes = packed.block;
+    bytes[at] ^= (uint8_t)(data[len - 1] % 2 << data[len / 2] % 8);
+    error = packed_open(packed.data, packed.len, alloc_heap(), &opened);
+    ASSERT(data[len - 1] % 2 != 0 || error == 0);
+    if (error == 0 && packed_is(packed.data, packed.len)) {
+        ASSERT(opened.len == sizeof text && memcmp(opened.data, text, sizeof text) == 0);
+        packed_fini(&opened, alloc_heap());
+    }
+    packed_fini(&packed, alloc_heap());
 }
 
 /* A change that follows the head of the store, with operations on few names. */
@@ -211,7 +241,7 @@ static void fuzz_quota(const uint8_t *data, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct fuzz_input input = fuzz_open(data, len);
-    const uint8_t what = fuzz_u8(&input) % 7;
+    const uint8_t what = fuzz_u8(&input) % 8;
     size_t got = 0;
     if (what == 0) {
         fuzz_store(&input);
@@ -231,8 +261,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         fuzz_frame(copy, got);
     else if (what == 4)
         fuzz_block(copy, got);
-    else
+    else if (what == 6)
         fuzz_quota(copy, got);
+    else
+        fuzz_packed(copy, got);
     free(copy);
     return 0;
 }

@@ -8,16 +8,20 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include "client/protocol/wire.h"
 #include "node/cluster/control_state.h"
 #include "node/cluster/usage_book.h"
 #include "node/policy/blocks.h"
+#include "node/policy/packed.h"
 #include "node/policy/people.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { TOKENS_MAX = 1024, FRAME_LEN = 16384 };
+enum { TOKENS_MAX = 1024, FRAME_LEN = 16384, LARGE_LEN = 1 << 21 };
+
+#define IS_TRUE UINT64_MAX /* a number that is sent as true */
 
 #define ID_A "00000000000000000000000000000001"
 #define ID_B "0000000000000000000000000000000b"
@@ -51,7 +55,7 @@ struct answer {
     size_t to_compile_len;
 };
 
-/* An argument: a text, or a number where it is NULL. */
+/* An argument: a text, bytes (a text with its length as `number`), or a number where it is NULL. */
 struct pair {
     const char *name;
     const char *text;
@@ -61,7 +65,7 @@ struct pair {
 static void ask(struct net *net, const char *command, const struct pair *pairs,
                 struct answer *answer)
 {
-    uint8_t frame[4096];
+    uint8_t frame[FRAME_LEN];
     char error[WIRE_ERROR_LEN];
     struct mp_writer writer;
     uint32_t count = 0;
@@ -82,8 +86,12 @@ static void ask(struct net *net, const char *command, const struct pair *pairs,
     mp_put_map(&writer, count);
     for (uint32_t i = 0; i < count; i++) {
         mp_put_str(&writer, pairs[i].name);
-        if (pairs[i].text != NULL)
+        if (pairs[i].text != NULL && pairs[i].number > 0)
+            mp_put_bin(&writer, pairs[i].text, pairs[i].number);
+        else if (pairs[i].text != NULL)
             mp_put_str(&writer, pairs[i].text);
+        else if (pairs[i].number == IS_TRUE)
+            mp_put_bool(&writer, true);
         else
             mp_put_uint(&writer, pairs[i].number);
     }
@@ -247,6 +255,93 @@ static void what_cannot_be_applied_is_refused(void **state)
     assert_int_equal(answer.reply.code, TG_EINVALID);
     ask(net, "rules.apply", NULL, &answer);
     assert_refused(&answer, TG_EINVALID, "text");
+    net_free(net);
+}
+
+/* The bytes of the answer's field `packed` are these. */
+static void assert_packed(const struct answer *answer, const struct packed *expected)
+{
+    size_t len = 0;
+    struct mp_cursor cursor = tokens_field(value_of(answer), "packed");
+    const uint8_t *bytes = mp_get_bin(&cursor, &len);
+    assert_non_null(bytes);
+    assert_int_equal(len, expected->len);
+    assert_memory_equal(bytes, expected->data, len);
+}
+
+/* A document that is longer than a message is applied, shown, compared and listed packed; who
+ * cannot take it so is told its length, and what is damaged begins no edit. */
+static void a_large_document_goes_packed(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    static char text[LARGE_LEN];
+    struct net *net = net_cluster(1);
+    struct packed packed;
+    answer.policy = NULL;
+    memset(text, '#', sizeof text);
+    for (size_t i = 99; i < sizeof text; i += 100)
+        text[i] = '\n';
+    memcpy(text, rules_a, sizeof rules_a - 1);
+    assert_int_equal(packed_make(text, sizeof text, alloc_heap(), &packed), 0);
+    struct pair pairs[] = {{"id", ID_A, 0},
+                           {"author", "ada", 0},
+                           {"packed", packed.data, packed.len - 1},
+                           {NULL, NULL, 0}};
+    ask(net, "rules.apply", pairs, &answer);
+    assert_false(true_of(&answer, "ok"));
+    pairs[2].number = packed.len;
+    make(net, "rules.apply", pairs, &answer);
+    tokens_assert_text(value_of(&answer), "state", "done");
+    ask(net, "rules.show", NULL, &answer);
+    assert_refused(&answer, TG_ETOOBIG, "has 2097152 bytes");
+    const struct pair take[] = {{"packed", NULL, IS_TRUE}, {NULL, NULL, 0}};
+    ask(net, "rules.show", take, &answer);
+    assert_packed(&answer, &packed);
+    ask(net, "rules.history", NULL, &answer);
+    struct mp_cursor list = value_of(&answer);
+    assert_int_equal(mp_get_array(&list), 1);
+    list = tokens_field(list, "bytes");
+    assert_int_equal(mp_get_uint(&list), sizeof text);
+    ask(net, "rules.diff", pairs + 2, &answer);
+    assert_true(true_of(&answer, "ok") && true_of(&answer, "same_text"));
+    assert_int_equal(number_of(&answer, "rules"), 2);
+    assert_int_equal(answer.to_compile_len, packed.len);
+    const struct pair other[] = {{"text", rules_b, 0}, {NULL, NULL, 0}};
+    ask(net, "rules.diff", other, &answer);
+    assert_true(true_of(&answer, "ok") && !true_of(&answer, "same_text"));
+    packed_fini(&packed, alloc_heap());
+    net_free(net);
+}
+
+/* A short document that somebody sent packed is shown as text to who does not ask otherwise. */
+static void a_short_document_is_unpacked_for_whoever_wants_text(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    uint8_t bytes[512];
+    z_stream stream = {.zalloc = NULL};
+    answer.policy = NULL;
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = (z_const Bytef *)(uintptr_t)rules_a;
+    stream.avail_in = sizeof rules_a - 1;
+    stream.next_out = bytes;
+    stream.avail_out = sizeof bytes;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    const struct packed packed = {.data = (const char *)bytes, .len = stream.total_out};
+    assert_int_equal(deflateEnd(&stream), Z_OK);
+    const struct pair pairs[] = {{"id", ID_A, 0},
+                                 {"author", "ada", 0},
+                                 {"packed", packed.data, packed.len},
+                                 {NULL, NULL, 0}};
+    make(net, "rules.apply", pairs, &answer);
+    tokens_assert_text(value_of(&answer), "state", "done");
+    ask(net, "rules.show", NULL, &answer);
+    tokens_assert_text(value_of(&answer), "text", rules_a);
+    const struct pair take[] = {{"packed", NULL, IS_TRUE}, {NULL, NULL, 0}};
+    ask(net, "rules.show", take, &answer);
+    assert_packed(&answer, &packed);
     net_free(net);
 }
 
@@ -690,6 +785,8 @@ int main(void)
         cmocka_unit_test(what_is_applied_is_shown_listed_and_compared),
         cmocka_unit_test(what_cannot_be_applied_is_refused),
         cmocka_unit_test(rules_compiled_beforehand_are_taken),
+        cmocka_unit_test(a_large_document_goes_packed),
+        cmocka_unit_test(a_short_document_is_unpacked_for_whoever_wants_text),
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(quotas_are_set_and_shown),
         cmocka_unit_test(quotas_are_listed_and_deleted),

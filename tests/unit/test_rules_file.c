@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
+#include "node/policy/packed.h"
 #include "node/runtime/daemon_state.h"
 #include "tests/unit/support_scratch.h"
 
@@ -117,14 +119,50 @@ static void a_file_that_cannot_be_read_is_named(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(truncate(f->config.rules, POLICY_DOCUMENT_LEN_MAX + 1), 0);
+    assert_int_equal(truncate(f->config.rules, POLICY_FILE_LEN_MAX + 1), 0);
     assert_int_equal(load(f), TG_EINVALID);
     assert_non_null(strstr(f->error, f->config.rules));
-    assert_non_null(strstr(f->error, "larger than 1036288 bytes"));
+    assert_non_null(strstr(f->error, "larger than 16777216 bytes"));
     assert_int_equal(unlink(f->config.rules), 0);
     assert_int_equal(load(f), TG_EINVALID);
     assert_non_null(strstr(f->error, f->config.rules));
     assert_null(f->daemon->policy);
+}
+
+/* A rule behind so many bytes of comment, all alike or all different. */
+static void write_large(const struct fixture *f, size_t len, bool alike)
+{
+    FILE *file = fopen(f->config.rules, "wb");
+    struct random random;
+    random_init(&random, 4);
+    assert_non_null(file);
+    for (size_t i = 0; i < len; i++) {
+        const char *sign = i % 100 == 0 ? "\n#" : "x";
+        const char noise[] = {(char)(' ' + random_below(&random, 95)), '\0'};
+        assert_true(fputs(i % 100 == 0 || alike ? sign : noise, file) >= 0);
+    }
+    assert_true(fprintf(file, "\n%s", one_rule) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A large file is kept packed, as the settings keep it; one that does not pack well enough is
+ * refused with its lengths. */
+static void a_large_file_is_kept_packed(void **state)
+{
+    struct fixture *f = *state;
+
+    write_large(f, 3 << 20, true);
+    if (load(f) != 0)
+        fail_msg("%s", f->error);
+    assert_int_equal(policy_rule_count(f->daemon->policy), 1);
+    assert_true(packed_is(f->daemon->rules_text, f->daemon->rules_len));
+    assert_true(f->daemon->rules_len < 1 << 16);
+    assert_in_range(packed_text_len(f->daemon->rules_text, f->daemon->rules_len), 3 << 20, 4 << 20);
+    write_large(f, 3 << 19, false);
+    assert_int_equal(load(f), TG_ETOOBIG);
+    assert_int_equal(strncmp(f->error, f->config.rules, strlen(f->config.rules)), 0);
+    assert_non_null(strstr(f->error, "more than the 1036288 that a cluster keeps"));
+    assert_true(f->daemon->rules_len < 1 << 16);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -136,6 +174,7 @@ int main(void)
         TEST(a_good_file_is_taken),
         TEST(a_bad_file_changes_nothing_and_tells_the_place),
         TEST(a_file_that_cannot_be_read_is_named),
+        TEST(a_large_file_is_kept_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
