@@ -15,8 +15,8 @@
 enum {
     MEMORY_BYTES = 4 << 20,
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
+    CROWD_SMALL = 2000,        /* and for a crowd of so many */
     NARROW_FRAMES = 4,
-    CROWD_SMALL = 2000, /* and for a crowd of so many */
     DRIFT_MAX_PPB = 100000,
     SETTINGS_LOG_HERE = 6,   /* few, so that nodes that were away copy all records */
     SETTINGS_ITEMS_HERE = 2, /* of a frame, so that changes go on in the midst of a copy */
