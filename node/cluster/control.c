@@ -514,6 +514,12 @@ bool control_kind_due(struct control *control, uint32_t kind)
     return due;
 }
 
+void control_kind_missed(struct control *control, uint32_t kind)
+{
+    ASSERT(kind < SETTINGS_KINDS);
+    control->settings->kind_told[kind]--; /* whatever it is now, it is another */
+}
+
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
                                                   size_t *cursor)
 {

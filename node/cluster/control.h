@@ -151,6 +151,8 @@ bool control_rules_due(struct control *control, struct settings_entry *out);
 
 /* True once after each change of the records of that kind, and at first if there are any. */
 bool control_kind_due(struct control *control, uint32_t kind);
+/* What was due could not be put in force: it is due again. */
+void control_kind_missed(struct control *control, uint32_t kind);
 /* The next setting of the kind, in order of names; NULL at the end. *cursor is 0 at first. Lives
  * until the next event. */
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,

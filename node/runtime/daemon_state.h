@@ -75,6 +75,7 @@ struct daemon {
     uint64_t
         rules_judged; /* version of the settings' rules that were put in force or refused last */
     struct rules_wish rules_wish;
+    int64_t records_missed_ns; /* when the newest blocks, keys and quotas found no memory; or 0 */
     struct usage usage;
     struct compiler *compiler;
     struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */

@@ -75,6 +75,8 @@ static bool look_at_people(struct daemon *daemon)
     if (error != 0) {
         log_printf(daemon->log, LOG_LEVEL_ERROR, "quotas not put in force: %s",
                    error_message(error));
+        control_kind_missed(daemon->control, SETTINGS_QUOTA);
+        daemon->records_ns = clock_now_ns(&daemon->clock);
         return false;
     }
     people_free(&daemon->people);
@@ -91,6 +93,8 @@ static bool look_at_api_keys(struct daemon *daemon)
     if (error != 0) {
         log_printf(daemon->log, LOG_LEVEL_ERROR, "API keys not put in force: %s",
                    error_message(error));
+        control_kind_missed(daemon->control, SETTINGS_API_KEY);
+        daemon->records_ns = clock_now_ns(&daemon->clock);
         return false;
     }
     api_keys_free(&daemon->api_keys);

@@ -33,6 +33,8 @@ enum {
     ERROR_LEN = 16 * CONFIG_ERROR_LEN
 };
 
+#define RECORDS_RETRY_NS INT64_C(1000000000)
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* The whole file with its length, or NULL with a sentence. The caller frees it. */
@@ -365,6 +367,7 @@ static void look_at_wish(struct daemon *daemon)
 static void look_at_records(struct daemon *daemon)
 {
     const int error = join_records(daemon, daemon->rules);
+    daemon->records_missed_ns = error != 0 ? clock_now_ns(&daemon->clock) : 0;
     if (error != 0)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks, API keys and quotas not put in force: %s",
                    error_message(error));
@@ -375,8 +378,11 @@ void rules_look(struct daemon *daemon)
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
     const bool records_due = records_look(daemon);
+    const bool missed =
+        daemon->records_missed_ns != 0 &&
+        clock_now_ns(&daemon->clock) - daemon->records_missed_ns >= RECORDS_RETRY_NS;
     if (daemon->shard_count > 0 &&
-        (control_kind_due(daemon->control, SETTINGS_BLOCK) || records_due))
+        (control_kind_due(daemon->control, SETTINGS_BLOCK) || records_due || missed))
         look_at_records(daemon);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
         compile(daemon, &rules);

@@ -360,6 +360,9 @@ static void blocks_are_made_listed_and_lifted(void **state)
     tokens_assert_text(value_of(&answer), "state", "done");
     assert_true(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
     assert_false(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
+    control_kind_missed(net->nodes[0].control, SETTINGS_BLOCK);
+    assert_true(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
+    assert_false(control_kind_due(net->nodes[0].control, SETTINGS_BLOCK));
     ask(net, "blocks", NULL, &answer);
     struct mp_cursor list = value_of(&answer);
     assert_int_equal(mp_get_array(&list), 1);
