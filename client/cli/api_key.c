@@ -14,6 +14,7 @@
 #include "client/cli/document.h"
 #include "client/cli/edit.h"
 #include "client/cli/table.h"
+#include "client/cli/totals.h"
 #include "node/policy/api_keys.h"
 
 enum { QUESTION_LEN = 1024, SHOWN_LEN = 4096, SHOWN_TOKENS_MAX = 128 };
@@ -58,29 +59,30 @@ static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static int ask(struct cli *cli, const char *command, const char *field, const char *text,
-               size_t len, struct cli_answer *answer)
+static void begin_question(struct mp_writer *question, uint8_t bytes[QUESTION_LEN],
+                           const char *field, const char *text, size_t len)
 {
-    uint8_t bytes[QUESTION_LEN];
-    struct mp_writer question;
-    mp_writer_init(&question, bytes, sizeof bytes);
-    mp_put_map(&question, text != NULL);
+    mp_writer_init(question, bytes, QUESTION_LEN);
+    mp_put_map(question, text != NULL);
     if (text != NULL) {
-        mp_put_str(&question, field);
-        mp_put_strn(&question, text, len);
+        mp_put_str(question, field);
+        mp_put_strn(question, text, len);
     }
-    ASSERT(!question.failed); /* arguments.c bounds what goes in */
-    return cli_answer_ask(cli, command, &question, cli->timeout_ms, answer);
+    ASSERT(!question->failed); /* arguments.c bounds what goes in */
 }
 
+/* Shows keys, with the totals of all members. */
 static int ask_and_show(struct cli *cli, const char *field, const char *text, size_t len)
 {
+    uint8_t bytes[QUESTION_LEN];
     struct cli_answer answer;
+    struct mp_writer question;
     const char *command =
         cli->arguments->command == CLI_APIKEY_LIST ? "apikey.list" : "apikey.show";
-    const int code = ask(cli, command, field, text, len, &answer);
-    const int status =
-        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    begin_question(&question, bytes, field, text, len);
+    const int code = cli_answer_ask(cli, command, &question, cli->timeout_ms, &answer);
+    const int status = code == 0 ? cli_totals_show(cli, command, "id", &question, &answer)
+                                 : cli_answer_fail(cli, code, &answer);
     cli_answer_fini(&answer);
     return status;
 }
@@ -129,7 +131,10 @@ static int show_new(struct cli *cli, const struct new_key *key)
 static void tell_first(struct cli *cli, const struct new_key *key)
 {
     struct cli_answer answer;
-    const int code = ask(cli, "apikey.show", "key", key->id, API_KEY_ID_LEN, &answer);
+    uint8_t bytes[QUESTION_LEN];
+    struct mp_writer question;
+    begin_question(&question, bytes, "key", key->id, API_KEY_ID_LEN);
+    const int code = cli_answer_ask(cli, "apikey.show", &question, cli->timeout_ms, &answer);
     if (cli->arguments->output == CLI_TABLE)
         cli_complain("keep it: it is shown this once, and nobody can find it out again");
     if (code == 0 && cli_answer_uint(&answer, "keys") == 1)

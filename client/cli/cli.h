@@ -11,6 +11,7 @@
  *                                      --block.c----> tg_admin       block unblock blocks
  *                                      --api_key.c--> tg_admin       apikey create .. delete
  *                                      --quota.c----> tg_admin       quota set show list delete
+ *                                         both with the totals of all members (totals.c)
  *
  * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
  * C2  Every way out returns an enum cli_exit; only main ends the process.

@@ -212,7 +212,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate apikey create --owner bob -o json\n"},
     [CLI_APIKEY_LIST] =
         {"[--owner USER]", "the API keys that were issued, by id",
-         "At most 1000 are shown. The keys themselves nobody knows but their holders.\n",
+         "At most 1000 are shown. The keys themselves nobody knows but their holders. LAST USED "
+         "and\n"
+         "TOTAL, the requests with the key, are those of all members that can be asked now.\n",
          "  tidegate apikey list\n"
          "  tidegate apikey list --owner ada -o json\n"},
     [CLI_APIKEY_SHOW] = {"KEY",
@@ -232,7 +234,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate apikey delete 4wq7ce2lkzam\n"},
     [CLI_QUOTA_SET] =
         {"USER [--tier T] [--limit RATE]... [--burst N] [--block REASON [--for DURATION | --until "
-         "TIME]] [--unblock] [--notes TEXT] [--clear] [--note TEXT] [--author NAME]",
+         "TIME]] [--unblock] [--notes TEXT] [--clear] [--dry-run] [--note TEXT] [--author NAME]",
          "give one user a tier, limits of his own, or a block",
          "  --tier T             the tier of his requests, whatever they say themselves\n"
          "  --limit RATE         replaces the limit of the same window in his plan, the limits of\n"
@@ -244,6 +246,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "--unblock\n"
          "  --notes TEXT         kept with the record; --note is why this change is made\n"
          "  --clear              forget what the record says, and begin anew\n"
+         "  --dry-run            show the record as it would be, and change nothing\n"
          "What is not named stays as it is. What he has consumed stays: with a higher limit he\n"
          "has the difference left. Every reachable node has it within two seconds. If somebody\n"
          "else changes the record at the same time, one of the two is told (exit status 3).\n",
@@ -253,11 +256,16 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_QUOTA_SHOW] =
         {"USER", "what is set for a user, and what he has left",
          "STATE tells every limit that a request meets whose only attribute is the user: used,\n"
-         "remaining, and the time until it is full again.\n",
+         "remaining, and the time until it is full again.\n"
+         "REQUESTS and EXCEEDED are how often he asked since his record is there, and how often a\n"
+         "limit denied it: today, this month (UTC), and in all, at all members that can be asked\n"
+         "now; the others are in NOT COUNTED. A node that is killed forgets up to 17 seconds.\n",
          "  tidegate quota show ada\n"
          "  tidegate quota show ada -o json\n"},
     [CLI_QUOTA_LIST] = {"[--after USER]", "the users for whom something is set, by name",
-                        "At most 1000 are shown; --after goes on behind that user.\n",
+                        "At most 1000 are shown; --after goes on behind that user. Totals are "
+                        "those of all members\n"
+                        "that can be asked now.\n",
                         "  tidegate quota list\n"
                         "  tidegate quota list --after zoe -o json\n"},
     [CLI_QUOTA_DELETE] = {"USER [--note TEXT] [--author NAME]", "forget what is set for a user",

@@ -1,7 +1,9 @@
 /* quota.c - quota set, show, list, delete: what is set for one user.
  *
  *   quota show   quota.show ---> the record -----+
- *                peek user=USER, explained ------+--> one document: record, and state of its limits
+ *                peek user=USER, explained ------+--> one document: record, and state of its
+ * limits, quota.show of all members ------+    with the totals of all (totals.h) quota set
+ * --dry-run: quota.set answers the record as it would be
  */
 #include <string.h>
 
@@ -9,8 +11,13 @@
 #include "base/assert.h"
 #include "client/cli/answer.h"
 #include "client/cli/edit.h"
+#include "client/cli/totals.h"
 
-enum { QUESTION_LEN = TG_VALUE_MAX + 64, STATE_LEN = TG_EXPLAIN_MAX * 512 };
+enum {
+    QUESTION_LEN = TG_VALUE_MAX + 64,
+    TRIAL_LEN = 4 * TG_VALUE_MAX + CLI_LIMITS_LEN,
+    STATE_LEN = TG_EXPLAIN_MAX * 512
+};
 
 static void add_text(struct cli_edit *edit, const char *name, const char *text)
 {
@@ -24,6 +31,33 @@ static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
     ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
     if (number != 0)
         edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
+}
+
+/* Shows the record as it would be: the same question as a change, answered at once. */
+static int try(struct cli *cli, const struct cli_edit *edit)
+{
+    uint8_t bytes[TRIAL_LEN];
+    struct cli_answer answer;
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, edit->field_count + 1);
+    mp_put_str(&question, "dry_run");
+    mp_put_uint(&question, 1);
+    for (uint32_t i = 0; i < edit->field_count; i++) {
+        const struct cli_edit_field *field = &edit->fields[i];
+        mp_put_str(&question, field->name);
+        if (field->text != NULL)
+            mp_put_strn(&question, field->text, field->len);
+        else
+            mp_put_uint(&question, field->number);
+    }
+    if (question.failed)
+        return cli_fail(cli, TG_ETOOBIG, "what is to be set is too long");
+    const int code = cli_answer_ask(cli, edit->command, &question, cli->timeout_ms, &answer);
+    const int status =
+        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    cli_answer_fini(&answer);
+    return status;
 }
 
 static int change(struct cli *cli, const char *command)
@@ -42,31 +76,31 @@ static int change(struct cli *cli, const char *command)
     add_number(&edit, "unblock", quota->unblock);
     add_text(&edit, "notes", quota->notes);
     add_number(&edit, "clear", quota->clear);
-    return cli_edit(cli, &edit);
+    return arguments->dry_run ? try(cli, &edit) : cli_edit(cli, &edit);
 }
 
-/* Asks with one text. */
-static int ask(struct cli *cli, const char *command, const char *name, const char *text,
-               struct cli_answer *answer)
+/* A question with one text, or with nothing. */
+static void begin_question(struct mp_writer *question, uint8_t bytes[QUESTION_LEN],
+                           const char *name, const char *text)
 {
-    uint8_t bytes[QUESTION_LEN];
-    struct mp_writer question;
-    mp_writer_init(&question, bytes, sizeof bytes);
-    mp_put_map(&question, text != NULL);
+    mp_writer_init(question, bytes, QUESTION_LEN);
+    mp_put_map(question, text != NULL);
     if (text != NULL) {
-        mp_put_str(&question, name);
-        mp_put_str(&question, text);
+        mp_put_str(question, name);
+        mp_put_str(question, text);
     }
-    ASSERT(!question.failed); /* arguments.c bounds what goes in */
-    return cli_answer_ask(cli, command, &question, cli->timeout_ms, answer);
+    ASSERT(!question->failed); /* arguments.c bounds what goes in */
 }
 
 static int list(struct cli *cli)
 {
+    uint8_t bytes[QUESTION_LEN];
     struct cli_answer answer;
-    const int code = ask(cli, "quota.list", "after", cli->arguments->quota.after, &answer);
-    const int status =
-        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    struct mp_writer question;
+    begin_question(&question, bytes, "after", cli->arguments->quota.after);
+    const int code = cli_answer_ask(cli, "quota.list", &question, cli->timeout_ms, &answer);
+    const int status = code == 0 ? cli_totals_show(cli, "quota.list", "user", &question, &answer)
+                                 : cli_answer_fail(cli, code, &answer);
     cli_answer_fini(&answer);
     return status;
 }
@@ -97,8 +131,8 @@ static void put_state(struct mp_writer *writer, const tg_explain_t *rows, size_t
 }
 
 /* Shows the record with the state behind its fields. */
-static int show_joined(struct cli *cli, const struct cli_answer *record, const tg_explain_t *rows,
-                       size_t count)
+static int show_joined(struct cli *cli, const struct mp_writer *question,
+                       const struct cli_answer *record, const tg_explain_t *rows, size_t count)
 {
     const size_t room = record->reply.len + STATE_LEN;
     uint8_t *bytes = alloc_get(alloc_heap(), room);
@@ -111,7 +145,7 @@ static int show_joined(struct cli *cli, const struct cli_answer *record, const t
     cli_answer_extend(record, 1, &writer);
     put_state(&writer, rows, count);
     if (cli_answer_from(&writer, &joined))
-        status = cli_answer_show(cli, &joined);
+        status = cli_totals_show(cli, "quota.show", "user", question, &joined);
     cli_answer_fini(&joined);
     alloc_put(alloc_heap(), bytes, room);
     return status;
@@ -121,8 +155,11 @@ static int show(struct cli *cli)
 {
     tg_explain_t rows[TG_EXPLAIN_MAX];
     tg_decision_t decision;
+    uint8_t bytes[QUESTION_LEN];
     struct cli_answer record;
-    int code = ask(cli, "quota.show", "user", cli->arguments->quota.user, &record);
+    struct mp_writer question;
+    begin_question(&question, bytes, "user", cli->arguments->quota.user);
+    int code = cli_answer_ask(cli, "quota.show", &question, cli->timeout_ms, &record);
     int status;
     if (code != 0) {
         status = cli_answer_fail(cli, code, &record);
@@ -131,7 +168,7 @@ static int show(struct cli *cli)
         request.explain = rows;
         request.explain_max = TG_EXPLAIN_MAX;
         code = tg_peek(cli->client, &request, &decision);
-        status = code == 0 ? show_joined(cli, &record, rows, decision.explain_count)
+        status = code == 0 ? show_joined(cli, &question, &record, rows, decision.explain_count)
                            : cli_fail(cli, code, "");
     }
     cli_answer_fini(&record);

@@ -26,8 +26,9 @@ const char *const cli_rule_columns[] = {"priority", "name",   "action", "enabled
                                         "key",      "limits", "match",  NULL};
 const char *const cli_version_columns[] = {"version", "time_ms",  "author", "note",
                                            "bytes",   "in_force", NULL};
-const char *const cli_quota_columns[] = {"user",   "tier",  "limits", "burst", "blocked",
-                                         "reason", "until", "author", "notes", NULL};
+const char *const cli_quota_columns[] = {
+    "user",           "tier",           "limits",    "burst",  "blocked", "reason", "until",
+    "requests_today", "requests_month", "last_seen", "author", "notes",   NULL};
 const char *const cli_block_columns[] = {"kind",   "what",   "until", "left_ms",
                                          "reason", "author", NULL};
 const char *const cli_api_key_columns[] = {"id",        "name",  "owner",   "tier",       "limits",

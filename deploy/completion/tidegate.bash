@@ -31,7 +31,7 @@ _tidegate_flags() {
     "apikey revoke") echo "$common --note --author" ;;
     "apikey delete") echo "$common --force --note --author" ;;
     "quota set")
-        echo "$common --tier --limit --burst --block --for --until --unblock --notes --clear --note --author"
+        echo "$common --tier --limit --burst --block --for --until --unblock --notes --clear --dry-run --note --author"
         ;;
     "quota list") echo "$common --after" ;;
     "quota delete") echo "$common --note --author" ;;

@@ -477,6 +477,35 @@ def test_a_rule_is_taken_out_of_the_document_that_the_node_has(node):
     assert {command for command, _ in node.asked} == {"rules.show", "rules.diff"}
 
 
+# Totals are those of all members that can be asked; who cannot is named, and what is not a total is the first node's.
+def test_totals_are_added_up_over_the_members(node):
+    def row(user, requests, seen_ms, seen, **more):
+        return {"user": user, "tier": "gold", "limits": ["5/h"], "requests_today": requests, "exceeded_today": 0,
+                "last_seen_ms": seen_ms, "last_seen": seen, "author": "ada", **more}
+    other = Node()
+    other.start()
+    members = [{**MEMBER, "client": node.endpoint[6:]}, {**MEMBER, "name": "n2", "client": other.endpoint[6:]},
+               {**MEMBER, "name": "n3", "state": "dead"}, {**MEMBER, "name": "n4", "state": "left"}]
+    node.replies.update({"members": (0, members), "quota.list": (0, [row("ada", 2, 70, "seven"), row("bob", 1, 0, "")])})
+    other.replies["quota.list"] = (0, [row("zoe", 9, 9, "nine"), row("ada", 40, 80, "eight", tier="other")])
+    done = tidegate("quota", "list", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [[row("ada", 42, 80, "eight"), row("bob", 1, 0, "")]]
+    assert done.stderr == ("tidegate: the totals are without those of 1 of the members, which cannot be asked now: n3\n")
+    key = {"id": "k1", "name": "ci", "total": 3, "last_used_ms": 5, "last_used": "five"}
+    node.replies["apikey.show"] = (0, key)
+    other.replies["apikey.show"] = (-9, "there is no such key")
+    done = tidegate("apikey", "show", "ci", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [{**key, "not_counted": ["n3"]}]
+    node.replies["members"] = (0, members[:2])
+    other.stop()
+    done = tidegate("--timeout", "300ms", "apikey", "show", "ci", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == 0 and lines(done) == [{**key, "not_counted": ["n2"]}]
+    node.replies["quota.set"] = (0, row("ada", 0, 0, ""))
+    done = tidegate("quota", "set", "ada", "--tier", "gold", "--burst", "5", "--dry-run", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [row("ada", 0, 0, "")]
+    assert node.asked[-1] == ("quota.set", {"dry_run": 1, "user": "ada", "tier": "gold", "burst": 5})
+
+
 # With --explain the request asks for it, and every limit is shown, below its line or in the JSON.
 def test_every_limit_is_shown_when_asked_for(node):
     node.explain = [["r", "5/h", 5, 6, 0, False, 100, -1], ["s\x1b", "9/d", 9, 1, 8, True, 50, 0]]

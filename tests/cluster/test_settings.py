@@ -306,6 +306,11 @@ def test_a_users_quota_is_in_force_on_all_and_keeps_what_was_consumed(settled):
     assert (shown["tier"], shown["limits"], shown["notes"]) == ("gold", ["5/d"], "since May")
     assert [(row["rule"], row["window"], row["limit"], row["used"], row["remaining"]) for row in shown["state"]] == \
         [("tier gold", "5/d", 5, 5, 0)]
+
+    def counted():
+        return tidegate(settled[1], "quota", "show", user, "-o", "json").rows[0]
+    wait_for(lambda: (counted()["requests_today"], counted()["exceeded_total"]) == (7, 2), 3, "all nodes' totals are added up", 0.1)
+    assert counted()["not_counted"] == [] and counted()["last_seen_ms"] > 0
     assert user in {row["user"] for row in tidegate(settled[1], "quota", "list", "-o", "json").rows[0]}
     assert tidegate(settled[0], "quota", "reset", user).code == 0 and told(0, cost=0).used == 0
 

@@ -296,6 +296,7 @@ static void quotas_are_set_by_user(void **state)
         enum cli_command command;
     } known[] = {
         {"quota set ada --tier free", CLI_QUOTA_SET},
+        {"quota set ada --burst 5 --dry-run", CLI_QUOTA_SET},
         {"quota show ada", CLI_QUOTA_SHOW},
         {"quota list", CLI_QUOTA_LIST},
         {"quota delete ada", CLI_QUOTA_DELETE},

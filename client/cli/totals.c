@@ -1,0 +1,350 @@
+/* totals.c - asks all members, adds up, shows; see totals.h.
+ *
+ * Of fields named in `fields` numbers are added, or the latest taken together with its text; all
+ * else is shown as the first node said it. A row that only others have is not shown: it has come or
+ * gone just now. Members are asked one after the other, as these commands are for people.
+ */
+#include "client/cli/totals.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "client/cli/document.h"
+
+enum { MISSING_MAX = 16, ADDRESS_LEN = 128, TIME_LEN = 40 };
+
+static const struct {
+    const char *name;
+    const char *text; /* the field whose text goes with the latest; NULL: numbers are added */
+} fields[] = {
+    {"requests_today", NULL}, {"exceeded_today", NULL},      {"requests_month", NULL},
+    {"exceeded_month", NULL}, {"requests_total", NULL},      {"exceeded_total", NULL},
+    {"total", NULL},          {"last_seen_ms", "last_seen"}, {"last_used_ms", "last_used"},
+};
+
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+struct sums {
+    uint64_t values[FIELDS];
+    char texts[FIELDS][TIME_LEN];
+};
+
+struct totals {
+    const struct cli_answer *shown;
+    const char *key;
+    struct sums *rows; /* of each row that is shown */
+    size_t row_count;
+    char missing[MISSING_MAX][CLI_MEMBER_LEN];
+    uint32_t missing_count; /* also of those that there is no room for */
+};
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static size_t next(const struct cli_answer *answer, size_t at)
+{
+    return at + cli_value_len(answer->tokens + at, answer->count - at);
+}
+
+static bool is(const struct mp_token *token, const char *text)
+{
+    return token->type == MP_STR && token->count == strlen(text) &&
+           memcmp(token->data, text, token->count) == 0;
+}
+
+/* The value of a field of the map at `row`; NULL if it has none. */
+static const struct mp_token *value_of(const struct cli_answer *answer, size_t row,
+                                       const char *name)
+{
+    size_t at = row + 1;
+    for (uint32_t i = 0; i < answer->tokens[row].count && at < answer->count; i++) {
+        const size_t value = next(answer, at);
+        if (value < answer->count && is(&answer->tokens[at], name))
+            return &answer->tokens[value];
+        at = next(answer, value);
+    }
+    return NULL;
+}
+
+/* How many rows an answer has, and where the first one is. */
+static size_t rows_of(const struct cli_answer *answer, size_t *first)
+{
+    const bool list = answer->count > 0 && answer->tokens[0].type == MP_ARRAY;
+    *first = list;
+    return list ? answer->tokens[0].count
+                : (size_t)(answer->count > 0 && answer->tokens[0].type == MP_MAP);
+}
+
+static bool same(const struct mp_token *a, const struct mp_token *b)
+{
+    return a != NULL && b != NULL && a->type == MP_STR && b->type == MP_STR &&
+           a->count == b->count && memcmp(a->data, b->data, a->count) == 0;
+}
+
+/* The number of the shown row that is the same as this one; row_count if there is none. */
+static size_t shown_row(const struct totals *totals, const struct mp_token *key)
+{
+    size_t at;
+    (void)rows_of(totals->shown, &at);
+    for (size_t i = 0; i < totals->row_count && at < totals->shown->count; i++) {
+        if (totals->shown->tokens[at].type == MP_MAP &&
+            same(value_of(totals->shown, at, totals->key), key))
+            return i;
+        at = next(totals->shown, at);
+    }
+    return totals->row_count;
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static void add_row(struct sums *sums, const struct cli_answer *answer, size_t row)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const struct mp_token *value = value_of(answer, row, fields[i].name);
+        if (value == NULL || value->type != MP_UINT)
+            continue;
+        if (fields[i].text == NULL) {
+            sums->values[i] += value->uint;
+        } else if (value->uint > sums->values[i]) {
+            const struct mp_token *text = value_of(answer, row, fields[i].text);
+            sums->values[i] = value->uint;
+            if (text != NULL && text->type == MP_STR)
+                (void)snprintf(sums->texts[i], TIME_LEN, "%.*s", (int)text->count,
+                               (const char *)text->data);
+        }
+    }
+}
+
+static void add_answer(struct totals *totals, const struct cli_answer *answer)
+{
+    size_t at;
+    const size_t count = rows_of(answer, &at);
+    for (size_t i = 0; i < count && at < answer->count; i++) {
+        if (answer->tokens[at].type == MP_MAP) {
+            const size_t row = shown_row(totals, value_of(answer, at, totals->key));
+            if (row < totals->row_count)
+                add_row(&totals->rows[row], answer, at);
+        }
+        at = next(answer, at);
+    }
+}
+
+static void miss(struct totals *totals, const char *name)
+{
+    if (totals->missing_count < MISSING_MAX)
+        (void)snprintf(totals->missing[totals->missing_count], CLI_MEMBER_LEN, "%s", name);
+    totals->missing_count++;
+}
+
+/* What one member answers; one that has no such row has counted nothing of it. False: it cannot be
+ * asked. */
+static bool ask_member(struct cli *cli, const char *address, const char *command,
+                       const struct mp_writer *question, struct totals *totals)
+{
+    char endpoint[ADDRESS_LEN + 8];
+    struct cli_answer answer;
+    struct cli other = *cli;
+    tg_options_t options = tg_options();
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
+    options.timeout_ms = cli->timeout_ms;
+    other.client = tg_open(endpoint, &options);
+    if (other.client == NULL)
+        return false;
+    const int code = cli_answer_ask(&other, command, question, cli->timeout_ms, &answer);
+    if (code == 0)
+        add_answer(totals, &answer);
+    cli_answer_fini(&answer);
+    tg_close(&other.client);
+    return code == 0 || code == TG_ENOTFOUND;
+}
+
+static void copy_text(const struct mp_token *token, char *out, size_t capacity)
+{
+    const bool text = token != NULL && token->type == MP_STR;
+    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
+                   text ? (const char *)token->data : "");
+}
+
+static void ask_members(struct cli *cli, const char *command, const struct mp_writer *question,
+                        const struct cli_answer *members, struct totals *totals)
+{
+    size_t at;
+    const size_t count = rows_of(members, &at);
+    for (size_t i = 0; i < count && at < members->count; i++, at = next(members, at)) {
+        char name[CLI_MEMBER_LEN];
+        char address[ADDRESS_LEN];
+        const struct mp_token *state =
+            members->tokens[at].type == MP_MAP ? value_of(members, at, "state") : NULL;
+        if (state == NULL || is(state, "left"))
+            continue;
+        copy_text(value_of(members, at, "name"), name, sizeof name);
+        copy_text(value_of(members, at, "client"), address, sizeof address);
+        if (is(state, "dead") || !ask_member(cli, address, command, question, totals))
+            miss(totals, name);
+    }
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static void put_token(struct mp_writer *writer, const struct mp_token *token)
+{
+    switch (token->type) {
+    case MP_BOOL:
+        mp_put_bool(writer, token->uint != 0);
+        break;
+    case MP_UINT:
+        mp_put_uint(writer, token->uint);
+        break;
+    case MP_INT:
+        mp_put_int(writer, token->sint);
+        break;
+    case MP_FLOAT:
+        mp_put_real(writer, token->real);
+        break;
+    case MP_STR:
+        mp_put_strn(writer, (const char *)token->data, token->count);
+        break;
+    case MP_BIN:
+        mp_put_bin(writer, token->data, token->count);
+        break;
+    case MP_ARRAY:
+        mp_put_array(writer, token->count);
+        break;
+    case MP_MAP:
+        mp_put_map(writer, token->count);
+        break;
+    case MP_NIL:
+    case MP_EXT:
+        mp_put_nil(writer);
+        break;
+    }
+}
+
+/* Writes the sum in the place of that field; false: it is none of them. */
+static bool put_sum(struct mp_writer *writer, const struct mp_token *name, const struct sums *sums)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        if (is(name, fields[i].name)) {
+            mp_put_uint(writer, sums->values[i]);
+            return true;
+        }
+        if (fields[i].text != NULL && is(name, fields[i].text)) {
+            mp_put_str(writer, sums->texts[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_missing(struct mp_writer *writer, const struct totals *totals)
+{
+    const uint32_t count =
+        totals->missing_count < MISSING_MAX ? totals->missing_count : (uint32_t)MISSING_MAX;
+    mp_put_str(writer, "not_counted");
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        mp_put_str(writer, totals->missing[i]);
+}
+
+/* The row at `at` with its sums; returns where the next one begins. */
+static size_t put_row(struct mp_writer *writer, const struct totals *totals, size_t at,
+                      const struct sums *sums, bool alone)
+{
+    const struct cli_answer *shown = totals->shown;
+    const uint32_t pairs = shown->tokens[at].count;
+    mp_put_map(writer, pairs + alone);
+    at++;
+    for (uint32_t i = 0; i < pairs && at < shown->count; i++) {
+        const size_t value = next(shown, at);
+        const size_t end = next(shown, value);
+        for (size_t k = at; k < value; k++)
+            put_token(writer, &shown->tokens[k]);
+        if (!put_sum(writer, &shown->tokens[at], sums))
+            for (size_t k = value; k < end; k++)
+                put_token(writer, &shown->tokens[k]);
+        at = end;
+    }
+    if (alone)
+        put_missing(writer, totals);
+    return at;
+}
+
+static void put_rows(struct mp_writer *writer, const struct totals *totals)
+{
+    size_t at;
+    const size_t count = rows_of(totals->shown, &at);
+    const bool alone = at == 0;
+    if (!alone)
+        mp_put_array(writer, count);
+    for (size_t i = 0; i < count && at < totals->shown->count; i++) {
+        if (totals->shown->tokens[at].type == MP_MAP) {
+            at = put_row(writer, totals, at, &totals->rows[i], alone);
+            continue;
+        }
+        for (size_t end = next(totals->shown, at); at < end; at++)
+            put_token(writer, &totals->shown->tokens[at]);
+    }
+}
+
+/* Enough for all that put_rows writes. */
+static size_t room_for(const struct totals *totals)
+{
+    enum { HEAD = 9 };
+    size_t room = (size_t)MISSING_MAX * (CLI_MEMBER_LEN + HEAD) + 64 +
+                  totals->row_count * FIELDS * (TIME_LEN + HEAD);
+    for (size_t i = 0; i < totals->shown->count; i++) {
+        const struct mp_token *token = &totals->shown->tokens[i];
+        const bool bytes = token->type == MP_STR || token->type == MP_BIN;
+        room += HEAD + (bytes ? token->count : 0);
+    }
+    return room;
+}
+
+static int show(struct cli *cli, const struct totals *totals)
+{
+    const size_t room = room_for(totals);
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
+    struct cli_answer joined;
+    struct mp_writer writer;
+    int status = CLI_EXIT_INVALID;
+    if (bytes == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    mp_writer_init(&writer, bytes, room);
+    put_rows(&writer, totals);
+    if (cli_answer_from(&writer, &joined))
+        status = cli_answer_show(cli, &joined);
+    cli_answer_fini(&joined);
+    alloc_put(alloc_heap(), bytes, room);
+    if (totals->missing_count > 0)
+        cli_complain("the totals are without those of %u of the members, which cannot be asked "
+                     "now: %s%s",
+                     totals->missing_count, totals->missing[0],
+                     totals->missing_count > 1 ? " ..." : "");
+    return status;
+}
+
+int cli_totals_show(struct cli *cli, const char *command, const char *key,
+                    const struct mp_writer *question, const struct cli_answer *answer)
+{
+    struct totals totals = {.shown = answer, .key = key};
+    struct cli_answer members;
+    size_t first;
+    totals.row_count = rows_of(answer, &first);
+    if (totals.row_count == 0)
+        return cli_answer_show(cli, answer);
+    totals.rows = alloc_array(alloc_heap(), totals.row_count, sizeof *totals.rows);
+    if (totals.rows == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    const int code = cli_answer_ask(cli, "members", NULL, cli->timeout_ms, &members);
+    int status;
+    if (code != 0) {
+        status = cli_answer_fail(cli, code, &members);
+    } else {
+        ask_members(cli, command, question, &members, &totals);
+        status = show(cli, &totals);
+    }
+    cli_answer_fini(&members);
+    alloc_put(alloc_heap(), totals.rows, totals.row_count * sizeof *totals.rows);
+    return status;
+}
