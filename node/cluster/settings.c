@@ -231,7 +231,7 @@ bool settings_answer(struct settings *settings, const struct settings_frame *ask
                      struct settings_frame *out)
 {
     bool known;
-    if (asked->version >= settings->version)
+    if (asked->version >= settings->version || settings->mixed) /* S6 */
         return false;
     memset(out, 0, offsetof(struct settings_frame, items));
     out->version = settings->version;

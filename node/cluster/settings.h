@@ -34,9 +34,10 @@
  * S6  A node that was away takes the changes that it lacks; where they are not kept any more, the
  *     records, range by range. In between its records are mixed, of different versions, each of
  *     them whole, and even of a lineage that may be lost with its source. So its digest is one
- *     that nobody has: no change follows it, only a whole copy ends it. Its version rises when it
- *     has all of them, then with every change since (T2 of settings_table.h). Rules come into
- *     force when all is there, or nothing comes any more; of mixed ones, only at a start.
+ *     that nobody has: no change follows it, only a whole copy ends it, and nobody is answered from
+ *     it. Its version rises when it has all of them, then with every change since (T2 of
+ *     settings_table.h). Rules come into force when all is there, or nothing comes any more; of
+ *     mixed ones, only at a start.
  * S7  Force (`remove --force`) begins a new lineage with the forcing node's records and voters
  *     that live; who comes back from the old one drops what it had beyond. The byte of its maker
  *     tells apart two that begin at once, as for the ring.

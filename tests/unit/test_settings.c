@@ -456,10 +456,12 @@ static void a_copy_that_cannot_end_leaves_nothing_behind(void **state)
     net_free(net);
 }
 
-/* A node whose process ended in the midst of a copy knows that its records are mixed, and copies.
- */
+/* A node whose process ended in the midst of a copy knows that its records are mixed, and copies;
+ * who has less yet gets nothing of them. */
 static void a_copy_that_a_restart_ended_begins_anew(void **state)
 {
+    static const struct settings_frame asked = {.type = SETTINGS_FETCH};
+    static struct settings_frame answer;
     (void)state;
     struct net *net = net_new();
     bool mixed = false;
@@ -485,6 +487,8 @@ static void a_copy_that_a_restart_ended_begins_anew(void **state)
         mixed = settings_of(net, 2)->copying.active && settings_of(net, 2)->table.count > 2;
     }
     assert_true(mixed);
+    assert_true(settings_of(net, 2)->version > 0);
+    assert_false(settings_answer(settings_of(net, 2), &asked, &answer));
     net_stop(net, 2);
     net_restart(net, 2);
     assert_true(settings_of(net, 2)->mixed);
