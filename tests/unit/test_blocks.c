@@ -63,6 +63,8 @@ static void what_is_blocked_has_one_name(void **state)
     assert_string_equal(name_of("192.0.2.7", false), "cidr 192.0.2.7/32");
     assert_string_equal(name_of("ip=192.0.2.7", false), "cidr 192.0.2.7/32");
     assert_string_equal(name_of("::ffff:192.0.2.7", false), "cidr 192.0.2.7/32");
+    assert_string_equal(name_of("::ffff:c000:207", false), "cidr 192.0.2.7/32");
+    assert_string_equal(name_of("::ffff:c000:207/120", false), "cidr 192.0.2.0/24");
     assert_string_equal(name_of("2001:DB8::1/32", false), "cidr 2001:db8::/32");
     assert_string_equal(name_of("::/0", false), "cidr ::/0");
     assert_string_equal(name_of("a b=c", true), "key a b=c");

@@ -722,6 +722,84 @@ static void old_versions_of_the_rules_are_forgotten_in_order(void **state)
     net_free(net);
 }
 
+/* The same up to their bytes. */
+static void large_versions_of_the_rules_are_kept_up_to_their_bytes(void **state)
+{
+    (void)state;
+    enum { BODY = SETTINGS_RULES_KEPT_BYTES / 10, VERSIONS = 14 };
+    static char body[BODY + 1];
+    struct net *net = net_cluster(1);
+    for (uint32_t i = 0; i < VERSIONS; i++) {
+        memset(body, (int)('a' + i), BODY);
+        struct control_edit_request wanted = request(100 + i, "rules", body, SETTINGS_ANY);
+        wanted.kind = SETTINGS_RULES;
+        edit(net, 0, &wanted);
+        net_run(net, 100 * NET_MS);
+        assert_true(settings_of(net, 0)->table.bytes <= SETTINGS_RULES_KEPT_BYTES);
+    }
+    const struct settings_table *table = &settings_of(net, 0)->table;
+    assert_true(table->count >= 8 && table->count <= 10);
+    assert_int_equal(table->records[table->count - 1]->entry.value.data[0], 'a' + VERSIONS - 1);
+    net_free(net);
+}
+
+/* Rules that came with a copy which goes on are not put in force: newer ones may be about to come.
+ */
+static void rules_wait_for_the_end_of_a_copy(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(1);
+    struct settings_entry rules;
+    struct control_edit_request wanted = request(1, "rules", "rules: []", SETTINGS_ANY);
+    wanted.kind = SETTINGS_RULES;
+    edit(net, 0, &wanted);
+    net_run(net, 100 * NET_MS);
+    settings_of(net, 0)->copying.active = true;
+    assert_false(control_rules_due(net->nodes[0].control, &rules));
+    settings_of(net, 0)->copying.active = false;
+    assert_true(control_rules_due(net->nodes[0].control, &rules));
+    net_free(net);
+}
+
+/* A node accepts no value that does not follow its own history, however it is asked. */
+static void no_vote_is_given_for_another_history(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    struct settings *settings = settings_of(net, 1);
+    static struct settings_change change;
+    uint8_t value[256];
+    uint8_t bytes[1024];
+    (void)make(net, 0, 1, "api", "x");
+    for (uint32_t i = 0; i < 2; i++) {
+        change = (struct settings_change){
+            .version = settings->version + 1,
+            .voters = settings->voters,
+            .before = {settings->digest.lo + (i == 0), settings->digest.hi},
+            .op_count = 1,
+            .ops = {{.kind = SETTINGS_POOL, .name = text("api"), .value = text("other")}},
+        };
+        const int len = settings_change_encode(&change, value, sizeof value);
+        assert_true(len > 0);
+        struct register_frame frame = {
+            .settings = true,
+            .message = {.type = REGISTER_ACCEPT,
+                        .sender = 1,
+                        .epoch = settings->version + 1,
+                        .ballot = {.number = 1000, .node = 1, .boot = 1},
+                        .value = value,
+                        .value_len = (size_t)len},
+        };
+        memcpy(frame.cluster_id, net->nodes[1].identity.cluster_id, sizeof frame.cluster_id);
+        memcpy(frame.address, net->nodes[0].options.gossip, sizeof frame.address);
+        const int frame_len = register_wire_encode(&frame, bytes, sizeof bytes);
+        assert_true(frame_len > 0);
+        net_tell(net, 1, bytes, (size_t)frame_len);
+        assert_int_equal(register_in_doubt(settings->ballots), i == 1);
+    }
+    net_free(net);
+}
+
 /* The voters of the settings follow those of the ring as members come. */
 static void voters_follow_the_ring(void **state)
 {
@@ -800,6 +878,9 @@ int main(void)
         cmocka_unit_test(force_begins_a_new_lineage),
         cmocka_unit_test(force_helps_settings_whose_voters_have_left_the_ring),
         cmocka_unit_test(old_versions_of_the_rules_are_forgotten_in_order),
+        cmocka_unit_test(large_versions_of_the_rules_are_kept_up_to_their_bytes),
+        cmocka_unit_test(rules_wait_for_the_end_of_a_copy),
+        cmocka_unit_test(no_vote_is_given_for_another_history),
         cmocka_unit_test(voters_follow_the_ring),
         cmocka_unit_test(too_many_edits_at_once_are_refused),
         cmocka_unit_test(a_damaged_store_is_refused),

@@ -186,6 +186,36 @@ static void frames_are_read_as_they_were_written(void **state)
     assert_int_equal(settings_wire_decode(bytes, (size_t)len, &read), TG_EVERSION);
 }
 
+/* A frame of more items than there is room for is refused, and nothing is written behind them. */
+static void a_frame_of_too_many_items_is_refused(void **state)
+{
+    (void)state;
+    static struct {
+        struct settings_frame frame;
+        uint8_t behind[64];
+    } made, read;
+    static uint8_t bytes[8 * SETTINGS_ITEMS_MAX];
+    made.frame.type = SETTINGS_CHANGES;
+    made.frame.sender = 3;
+    (void)snprintf(made.frame.address, sizeof made.frame.address, "10.0.0.1:7602");
+    made.frame.from.name = text("");
+    made.frame.to.name = text("");
+    made.frame.voters = (struct register_voters){.count = 1, .ids = {3}};
+    for (uint32_t over = 0; over < 2; over++) {
+        struct settings_item *items = made.frame.items;
+        made.frame.item_count = SETTINGS_ITEMS_MAX + over;
+        for (uint32_t i = 0; i < made.frame.item_count; i++)
+            items[i] = (struct settings_item){(const uint8_t *)"x", 1};
+        const int len = settings_wire_encode(&made.frame, bytes, sizeof bytes);
+        assert_true(len > 0);
+        memset(read.behind, 0x5a, sizeof read.behind);
+        assert_int_equal(settings_wire_decode(bytes, (size_t)len, &read.frame),
+                         over == 0 ? 0 : TG_EPROTOCOL);
+        for (size_t i = 0; i < sizeof read.behind; i++)
+            assert_int_equal(read.behind[i], 0x5a);
+    }
+}
+
 /* Mangled bytes are refused or read within bounds; what is accepted is written again as it is. */
 static void mangled_bytes_are_read_within_bounds(void **state)
 {
@@ -226,6 +256,7 @@ int main(void)
         cmocka_unit_test(what_nobody_writes_is_refused),
         cmocka_unit_test(the_digest_covers_every_byte),
         cmocka_unit_test(frames_are_read_as_they_were_written),
+        cmocka_unit_test(a_frame_of_too_many_items_is_refused),
         cmocka_unit_test(mangled_bytes_are_read_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

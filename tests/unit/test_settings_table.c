@@ -121,6 +121,41 @@ static void the_log_knows_what_follows(void **state)
     settings_log_fini(&log);
 }
 
+/* Changes are kept up to their bytes as well, the newest always. */
+static void large_changes_are_kept_up_to_their_bytes(void **state)
+{
+    (void)state;
+    enum { FIT = 7, PART = SETTINGS_LOG_BYTES_MAX / (FIT + 1), CHANGES = 2 * FIT };
+    static uint8_t bytes[PART + 1024];
+    static char value[PART];
+    static struct settings_log log;
+    static struct settings_change change;
+    struct hash128 before = {0};
+    settings_log_init(&log, alloc_heap(), SETTINGS_LOG_MAX);
+    memset(value, 'v', sizeof value);
+    for (uint64_t version = 1; version <= CHANGES; version++) {
+        change = (struct settings_change){
+            .version = version,
+            .voters = {.count = 1, .ids = {1}},
+            .before = before,
+            .author = text("ada"),
+            .note = text(""),
+            .op_count = 1,
+            .ops = {{.kind = 1, .name = text("a"), .value = {value, sizeof value}}},
+        };
+        const int len = settings_change_encode(&change, bytes, sizeof bytes);
+        assert_true(len > 0);
+        assert_int_equal(settings_log_add(&log, &change, bytes, (size_t)len), 0);
+        before = settings_change_digest(bytes, (size_t)len);
+        while (settings_log_surplus(&log) != 0)
+            settings_log_drop(&log);
+        assert_true(log.bytes <= SETTINGS_LOG_BYTES_MAX);
+        assert_int_equal(log.count, version < FIT ? version : FIT);
+        settings_log_check_invariants(&log);
+    }
+    settings_log_fini(&log);
+}
+
 /* Without memory a record or a change is refused, and what was there stays. */
 static void without_memory_nothing_changes(void **state)
 {
@@ -150,6 +185,7 @@ int main(void)
         cmocka_unit_test(the_newest_version_of_a_record_wins),
         cmocka_unit_test(the_last_of_a_kind_is_found),
         cmocka_unit_test(the_log_knows_what_follows),
+        cmocka_unit_test(large_changes_are_kept_up_to_their_bytes),
         cmocka_unit_test(without_memory_nothing_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
