@@ -33,7 +33,7 @@ struct draft_bucket {
 
 struct draft {
     struct chunks chunks; /* of everything here: gone when the index is built */
-    const struct policy_rule *rules;
+    struct policy_rule *rules;
     size_t rule_count;
     uint32_t **attributes; /* by rank: the numbers of its match and then key attributes */
     uint32_t *chosen;      /* by rank: the match it is filed under */
@@ -154,6 +154,34 @@ static size_t place_plan(size_t at, size_t len)
     return line_at != 0 && line_at + len > CACHE_LINE ? at + CACHE_LINE - line_at : at;
 }
 
+/* What naming and deciding the counters of a rule reads of it, behind its plan: a request that
+ * meets it waits for all of it at once. */
+static size_t beside_len(const struct policy_rule *rule)
+{
+    const size_t len =
+        rule->limit_count * (sizeof(struct limit) + sizeof(*rule->windows)) + rule->name.len + 1;
+
+    return (len + POLICY_PLAN_ALIGN - 1) / POLICY_PLAN_ALIGN * POLICY_PLAN_ALIGN;
+}
+
+/* Copies it there, where the rule finds it from now on. */
+static void move_beside(char *to, struct policy_rule *rule)
+{
+    const size_t limits_len = rule->limit_count * sizeof(struct limit);
+    const size_t windows_len = rule->limit_count * sizeof(*rule->windows);
+
+    if (rule->limit_count > 0) {
+        memcpy(to, rule->limits, limits_len);
+        rule->limits = (const struct limit *)(const void *)to;
+        memcpy(to + limits_len, rule->windows, windows_len);
+        rule->windows = (const void *)(to + limits_len);
+    }
+    char *name = to + limits_len + windows_len;
+    memcpy(name, rule->name.data, rule->name.len);
+    name[rule->name.len] = '\0';
+    rule->name.data = name;
+}
+
 /* Packs every rule, all plans into one piece of memory. */
 static int pack_rules(struct policy_index *index, struct chunks *chunks, struct draft *draft)
 {
@@ -167,15 +195,17 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
         const size_t plan_len = policy_plan_len(&draft->rules[i]);
         len = place_plan(len, plan_len);
         plan_at[i] = (uint32_t)(len / POLICY_PLAN_ALIGN);
-        len += plan_len;
+        len += plan_len + beside_len(&draft->rules[i]);
     }
     char *plans = chunks_get(chunks, 1, len + CACHE_LINE);
     if (plans == NULL)
         return TG_ENOMEM;
     plans += CACHE_LINE - (uintptr_t)plans % CACHE_LINE;
-    for (size_t i = 0; i < draft->rule_count; i++)
-        policy_plan_put((void *)(plans + (size_t)POLICY_PLAN_ALIGN * plan_at[i]), &draft->rules[i],
-                        draft->attributes[i], groups[i]);
+    for (size_t i = 0; i < draft->rule_count; i++) {
+        char *plan = plans + (size_t)POLICY_PLAN_ALIGN * plan_at[i];
+        policy_plan_put((void *)plan, &draft->rules[i], draft->attributes[i], groups[i]);
+        move_beside(plan + policy_plan_len(&draft->rules[i]), &draft->rules[i]);
+    }
     index->plans = plans;
     index->plan_at = plan_at;
     return TG_OK;
@@ -406,8 +436,8 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
     return TG_OK;
 }
 
-int policy_index_init(struct policy_index *index, struct chunks *chunks,
-                      const struct policy_rule *rules, size_t rule_count)
+int policy_index_init(struct policy_index *index, struct chunks *chunks, struct policy_rule *rules,
+                      size_t rule_count)
 {
     struct draft draft = {.rules = rules, .rule_count = rule_count};
 

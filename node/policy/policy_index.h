@@ -54,7 +54,8 @@ struct policy_bucket {
 #define POLICY_BUCKET_LIST 0x80000000U
 
 struct policy_index {
-    const char *plans;       /* all plans by rank, none over more cache lines than it needs */
+    const char *plans;       /* all plans by rank, none over more cache lines than it needs, each
+                              * with what else is read of its rule behind it */
     const uint32_t *plan_at; /* by rank: its place among them, in units of POLICY_PLAN_ALIGN */
     struct policy_index_attribute *attributes;
     uint32_t attribute_count;
@@ -67,9 +68,10 @@ struct policy_index {
     uint32_t ip; /* the attribute `ip`, or NONE */
 };
 
-/* Builds the index of rules in rank order; all memory from `chunks`. 0 or TG_ENOMEM. */
+/* Builds the index of rules in rank order; all memory from `chunks`. Their names, limits and
+ * windows move to where their plans are. 0 or TG_ENOMEM. */
 MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
-                               const struct policy_rule *rules, size_t rule_count);
+                               struct policy_rule *rules, size_t rule_count);
 /* The plan at a place. */
 static inline const struct policy_plan *policy_index_plan(const struct policy_index *index,
                                                           uint32_t place)
