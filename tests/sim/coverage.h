@@ -44,7 +44,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(settings_edits, "settings: edits made", true)                                                \
     X(settings_conflicts, "settings: edits told of another", true)                                 \
     X(settings_refused, "settings: edits without a majority", true)                                \
-    X(settings_doubts, "settings: edits in doubt", true)                                           \
+    X(settings_doubts, "settings: edits in doubt", false)                                          \
     X(settings_copies, "settings: complete copies", true)                                          \
     X(settings_lineages, "settings: lineages forced", true)                                        \
     X(settings_apart, "settings: one version, two histories", false)                               \

@@ -818,6 +818,7 @@ static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state
         struct lab *lab = lab_of_ghosts();
         struct peer_vnode pass = ghost_entry(lab, 5, 50);
         pass.term.epoch = pass.state.epoch = lab->config->epoch + newer;
+        pass.sync = 0; /* no reservation goes along */
         peer_put_vnode(&lab->records, PEER_OPENED, &pass);
         lab_speak(lab, GHOST, ASKED);
         ghost_gives(lab, GHOST, pass.term, 1, true);
