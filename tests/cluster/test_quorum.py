@@ -100,7 +100,6 @@ def assert_never_above(load, users, rest):
         assert total > LIMIT * 0.5, f"{user}: only {total} were allowed of {LIMIT}"
 
 
-@pytest.mark.smoke
 def test_a_limit_is_exact_and_an_answer_costs_one_round_of_syncs(quorum, measured):
     times = []
     with quorum.client() as client:

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "tests/unit/support_effort.h"
 
 enum { LIMIT = 3, OPS_MAX = 7 };
 
@@ -239,7 +240,7 @@ static void answers_of_a_counter_are_accepted(void **state)
     struct random random;
     (void)state;
     random_init(&random, 7);
-    for (uint32_t run = 0; run < 3000; run++) {
+    for (uint32_t run = 0; run < EFFORT(3000); run++) {
         struct linear_op ops[64];
         const uint32_t count = 1 + (uint32_t)random_below(&random, 64);
         make_history(&random, ops, count);
@@ -254,7 +255,7 @@ static void the_verdict_is_that_of_a_search_through_all_orders(void **state)
     uint32_t rejected = 0;
     (void)state;
     random_init(&random, 8);
-    for (uint32_t run = 0; run < 1500; run++) {
+    for (uint32_t run = 0; run < EFFORT(1500); run++) {
         struct linear_op ops[OPS_MAX];
         const uint32_t count = 2 + (uint32_t)random_below(&random, OPS_MAX - 1);
         make_history(&random, ops, count);
@@ -267,7 +268,7 @@ static void the_verdict_is_that_of_a_search_through_all_orders(void **state)
         rejected += !good;
         assert_int_equal(judge(ops, count), good ? LINEAR_OK : LINEAR_BROKEN);
     }
-    assert_in_range(rejected, 200, 1300); /* both verdicts were met often */
+    assert_in_range(rejected, EFFORT(200), EFFORT(1300)); /* both verdicts were met often */
 }
 
 /* What is too much to be followed is said, not judged. */

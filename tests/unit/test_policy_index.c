@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_rules.h"
 
-enum { FEW = 10, MANY = POLICY_RULES_MAX, REQUESTS = 1000 };
+enum { FEW = 10, MANY = EFFORT(POLICY_RULES_MAX), REQUESTS = 1000 };
 
 struct work {
     uint32_t asked; /* the most of a request */
