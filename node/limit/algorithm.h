@@ -39,7 +39,12 @@
 /* Largest count a decoder believes: twice the largest limit, for a hit may go into debt. */
 #define LIMIT_USED_MAX (2 * LIMIT_COUNT_MAX)
 
-enum { LIMIT_EXPORT_VERSION = 1 };
+enum {
+    LIMIT_EXPORT_VERSION = 1,
+    /* In the place of an algorithm: an envelope around a state of one, for tokens are held
+     * elsewhere (leased.h). It has all ops but those that decide. */
+    LIMIT_LEASED = ALGORITHM_COUNT,
+};
 
 struct limit_cell {
     uint32_t word[3];
@@ -123,7 +128,7 @@ struct limit_ops {
                 const struct limit_undo *undo);
 };
 
-/* The ops of an algorithm number, or NULL. */
+/* The ops of an algorithm number, or of LIMIT_LEASED; NULL for any other. */
 const struct limit_ops *algorithm_ops(unsigned algorithm);
 
 extern const struct limit_ops gcra_ops;
@@ -133,6 +138,7 @@ extern const struct limit_ops sliding_log_ops;
 extern const struct limit_ops leaky_bucket_ops;
 extern const struct limit_ops concurrency_ops;
 extern const struct limit_ops sliding_buckets_ops;
+extern const struct limit_ops leased_ops;
 
 /* -- shared by the algorithms ------------------------------------------------------------- */
 

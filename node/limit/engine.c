@@ -16,7 +16,12 @@
  * algorithm finds it by the mark. A bucket cannot tell what its debt would be without the charge
  * unless it knows how much others gave back meanwhile; so the table keeps sums of that, which many
  * keys share: the more a sum has grown, the less an undo gives back. A reset leaves nothing of any
- * charge, so resets are counted the same way: behind one an undo gives back nothing.
+ * charge, so the resets of a vnode's keys are counted: behind one an undo gives back nothing, for
+ * others may have been granted since what is charged now.
+ *
+ * A slot of which tokens are held (leased.c) is of another kind than its limit's algorithm, so that
+ * the look at that, which each row takes, tells it from the others. Such rows, and those about
+ * leases, go a way of their own.
  *
  * I1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
  * I2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
@@ -26,6 +31,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/limit/table_private.h"
 
 enum {
@@ -166,24 +172,31 @@ static struct spans *settled_of(struct table *table, struct hash128 id)
     return &settled->spans;
 }
 
-/* The key's debt was lowered from what the slot still says to `cell`. By how much, only a state
- * that is one time needs to know, and that is never wide. */
-static __attribute__((noinline)) void note_given(struct table *table, const struct row *row,
-                                                 const struct slot *slot,
-                                                 const struct limit_cell *cell)
+/* The key's debt was lowered from what `before` says to `cell`. By how much, only a state that is
+ * one time needs to know, and that is never wide. */
+static void note_given_from(struct table *table, const struct row *row,
+                            const struct limit_cell *before, const struct limit_cell *cell)
 {
-    const struct limit_cell before = slot_cell(slot);
     if (row->request.operation == OPERATION_RESET)
-        table->resets[row->id.lo % TABLE_GIVEN]++;
-    if (before.wide || cell->wide)
+        table->vnodes[row->vnode].resets++;
+    if (before->wide || cell->wide)
         return;
     const struct limit_ops *ops = algorithm_ops(row->limit->algorithm);
-    const int64_t from_ns = ops->expires(&table->memory, &before);
+    const int64_t from_ns = ops->expires(&table->memory, before);
     const int64_t now_ns = row->request.now_ns;
     int64_t to_ns = ops->expires(&table->memory, cell);
     to_ns = to_ns > now_ns ? to_ns : now_ns;
     if (from_ns > to_ns)
         *given_of(table, row->id) += (uint64_t)(from_ns - to_ns) + 1;
+}
+
+/* The same for a slot that still says what was before. */
+static __attribute__((noinline)) void note_given(struct table *table, const struct row *row,
+                                                 const struct slot *slot,
+                                                 const struct limit_cell *cell)
+{
+    const struct limit_cell before = slot_cell(slot);
+    note_given_from(table, row, &before, cell);
 }
 
 static __attribute__((noinline)) void row_mark(struct table *table, const struct row *row,
@@ -192,9 +205,29 @@ static __attribute__((noinline)) void row_mark(struct table *table, const struct
 {
     *row->mark = (struct limit_mark){.given = *given_of(table, row->id),
                                      .at_ns = row->request.now_ns,
-                                     .resets = table->resets[row->id.lo % TABLE_GIVEN]};
+                                     .resets = table->vnodes[row->vnode].resets};
     if (plan->ops->mark != NULL)
         plan->ops->mark(&table->memory, cell, plan, row->mark);
+}
+
+uint32_t engine_resets(const struct table *table, uint32_t vnode)
+{
+    ASSERT(vnode < table->vnodes_count);
+    return table->vnodes[vnode].resets;
+}
+
+/* As plan_apply_again, for a slot that holds leases, or is to. */
+static int leased_apply_again(struct table *table, const struct limit_plan *plan,
+                              struct limit_cell *cell, const struct limit_request *request,
+                              uint32_t number, struct limit_decision *out)
+{
+    int change = leased_apply(&table->memory, cell, plan, request, out);
+    for (unsigned round = 0; change == TG_EFULL && round < ENGINE_ROOM_ROUNDS; round++) {
+        if (!table_make_arena_room(table, number, request->now_ns))
+            break;
+        change = leased_apply(&table->memory, cell, plan, request, out);
+    }
+    return change;
 }
 
 /* Gives back what the row's mark names, and tells how the limit stands then. */
@@ -204,7 +237,7 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
 {
     const bool here = row->mark->given != LIMIT_GIVEN_UNKNOWN;
     if (row->mark->given == LIMIT_GIVEN_NOTHING ||
-        (here && row->mark->resets != table->resets[row->id.lo % TABLE_GIVEN])) {
+        row->mark->resets != table->vnodes[row->vnode].resets) {
         const struct limit_request peek = {.now_ns = row->request.now_ns,
                                            .operation = OPERATION_PEEK};
         return plan->ops->apply(&table->memory, cell, plan, &peek, out);
@@ -225,17 +258,143 @@ static __attribute__((noinline)) int plan_undo(struct table *table, const struct
     return change;
 }
 
+/* -- rows of keys of which tokens are held ------------------------------------------------ */
+
+/* Decides the row on the envelope in `cell`. Less than 0: nothing was decided. */
+static int row_decide_leased(struct table *table, const struct row *row,
+                             const struct limit_plan *plan, struct limit_cell *cell,
+                             uint32_t number, struct limit_decision *out)
+{
+    const int64_t now_ns = row->request.now_ns;
+    int settled = leased_settle(&table->memory, cell, plan, now_ns);
+    if (settled == TG_EFULL && table_make_arena_room(table, number, now_ns))
+        settled = leased_settle(&table->memory, cell, plan, now_ns);
+    if (settled < 0)
+        return settled;
+    if (row->request.operation == OPERATION_PEEK)
+        settled = LIMIT_SAME; /* there was no room for a copy: it says the same in other words */
+    struct limit_cell *inner = &leased_of(&table->memory, cell)->inner;
+    const struct limit_cell before = *inner;
+    int change;
+    if ((row->request.flags & LIMIT_UNDO) != 0) {
+        change = plan_undo(table, plan, inner, row, out);
+        if (change >= 0)
+            leased_report(leased_of(&table->memory, cell), plan, now_ns, out);
+    } else {
+        change = leased_apply_again(table, plan, cell, &row->request, number, out);
+    }
+    if (change < 0)
+        return change;
+    inner = &leased_of(&table->memory, cell)->inner; /* the envelope may have grown */
+    if (change == LIMIT_LOWERED)
+        note_given_from(table, row, &before, inner);
+    if (change > 0 && (row->request.flags & LIMIT_MARK) != 0)
+        row_mark(table, row, plan, inner);
+    return change > settled ? change : settled;
+}
+
+/* What is said of a lease where there is none, or of a limit that gives none. */
+static void row_decide_unleased(struct table *table, const struct row *row,
+                                const struct limit_plan *plan, struct limit_cell *cell,
+                                struct limit_decision *out)
+{
+    const struct limit_request look = {.now_ns = row->request.now_ns, .operation = OPERATION_PEEK};
+    const int change = plan->ops->apply(&table->memory, cell, plan, &look, out);
+    ASSERT(change == LIMIT_SAME);
+    out->allowed = row->request.operation == OPERATION_RELEASE;
+    out->retry_after_ns = out->allowed ? 0 : LIMIT_RETRY_NEVER;
+}
+
+/* Keeps what a decision has made of the row's cell, which is an envelope. */
+static void row_keep_leased(struct table *table, const struct row *row, struct limit_cell *cell,
+                            uint32_t number, int change, struct limit_decision *out)
+{
+    unsigned kind = LIMIT_LEASED;
+    if (leased_of(&table->memory, cell)->count == 0)
+        kind = leased_unwrap(&table->memory, cell);
+    if (number == TABLE_NONE && change != LIMIT_SAME)
+        number = table_insert(table, row->id, row->vnode, kind, TABLE_NONE, row->request.now_ns);
+    if (number == TABLE_NONE) {
+        algorithm_ops(kind)->release(&table->memory, cell);
+        if (change != LIMIT_SAME)
+            row_refuse(table, out);
+        return;
+    }
+    struct slot *slot = &table->slots[number];
+    slot_set_cell(slot, cell);
+    slot_set_kind(slot, kind);
+    if (change != LIMIT_SAME)
+        table_changed(table, number, change == LIMIT_LOWERED);
+}
+
+/* A peek, where leases have ended meanwhile, looks at a copy: it leaves the slot as it is. */
+static bool row_peek_lapsed(struct table *table, const struct row *row,
+                            const struct limit_plan *plan, const struct limit_cell *cell,
+                            uint32_t number, struct limit_decision *out)
+{
+    struct limit_cell copy;
+    if (row->request.operation != OPERATION_PEEK ||
+        !leased_lapsed(&table->memory, cell, row->request.now_ns) ||
+        leased_clone(&table->memory, cell, &copy) != 0)
+        return false;
+    if (row_decide_leased(table, row, plan, &copy, number, out) < 0)
+        row_refuse(table, out);
+    leased_ops.release(&table->memory, &copy);
+    return true;
+}
+
+/* Decides a row of a slot that holds leases, or one that is about some: with the slot's number, or
+ * TABLE_NONE. What is not one of the two is a caller's mistake, for ids contain the algorithm. */
+static __attribute__((noinline)) void row_apply_leased(struct table *table, const struct row *row,
+                                                       const struct limit_plan *plan,
+                                                       uint32_t number, struct limit_decision *out)
+{
+    const struct limit_request *request = &row->request;
+    const bool takes =
+        request->operation == OPERATION_LEASE || request->operation == OPERATION_PEEK;
+    struct slot *slot = number == TABLE_NONE ? NULL : &table->slots[number];
+    struct limit_cell cell = slot == NULL ? (struct limit_cell){0} : slot_cell(slot);
+    const unsigned kind = slot == NULL ? row->limit->algorithm : slot->kind & KIND_ALGORITHM;
+    const bool holds = (request->flags & LIMIT_HOLD) != 0;
+    if ((slot != NULL && slot_algorithm(table, slot) != row->limit->algorithm) ||
+        (holds && takes && limit_lease_refusal(row->limit) != NULL)) {
+        row_refuse(table, out);
+        return;
+    }
+    if (slot != NULL)
+        slot->kind |= KIND_REFERENCED;
+    if (kind != LIMIT_LEASED && !takes) {
+        row_decide_unleased(table, row, plan, &cell, out);
+        return;
+    }
+    if (kind == LIMIT_LEASED && row_peek_lapsed(table, row, plan, &cell, number, out))
+        return;
+    if (kind != LIMIT_LEASED && leased_wrap(&table->memory, kind, &cell) != 0 &&
+        (!table_make_arena_room(table, number, request->now_ns) ||
+         leased_wrap(&table->memory, kind, &cell) != 0)) {
+        row_refuse(table, out);
+        return;
+    }
+    const int change = row_decide_leased(table, row, plan, &cell, number, out);
+    row_keep_leased(table, row, &cell, number, change < 0 ? LIMIT_SAME : change, out);
+    if (change < 0)
+        row_refuse(table, out);
+}
+
+/* -- rows --------------------------------------------------------------------------------- */
+
 /* Decides and applies one row by the plan of its limit; `marked`: it may be to name a charge, or to
- * undo one. */
+ * undo one, or be about leases. */
 static inline __attribute__((always_inline)) void
 row_apply_plan(struct table *table, const struct row *row, const struct limit_plan *plan,
                struct limit_decision *out, const bool marked)
 {
     const uint32_t number = table_find_to_change(table, row->id);
+    const bool holds = marked && (row->request.flags & LIMIT_HOLD) != 0;
     if (__builtin_expect(number != TABLE_NONE, 1)) {
         struct slot *slot = &table->slots[number];
-        if ((slot->kind & KIND_ALGORITHM) != row->limit->algorithm) {
-            row_refuse(table, out); /* the id contains the algorithm: a caller's mistake */
+        if ((slot->kind & KIND_ALGORITHM) != row->limit->algorithm || holds) {
+            row_apply_leased(table, row, plan, number, out);
             return;
         }
         slot->kind |= KIND_REFERENCED;
@@ -259,6 +418,10 @@ row_apply_plan(struct table *table, const struct row *row, const struct limit_pl
         decision_blank(out, LIMIT_ABSENT);
         return;
     }
+    if (holds) {
+        row_apply_leased(table, row, plan, TABLE_NONE, out);
+        return;
+    }
     struct limit_cell cell = {0}; /* of which an undo, like a refund, takes nothing */
     const int change = plan_apply(table, plan, &cell, &row->request, TABLE_NONE, out);
     if (change < 0 || (change != LIMIT_SAME && !row_create(table, row, plan, &cell)))
@@ -267,7 +430,8 @@ row_apply_plan(struct table *table, const struct row *row, const struct limit_pl
         row_mark(table, row, plan, &cell);
 }
 
-/* Rows with marks are rare: apart from the others, they cost these nothing but a look. */
+/* Rows with marks, and those about leases, are rare: apart from the others, they cost these nothing
+ * but a look. */
 static __attribute__((noinline)) void row_apply_marked(struct table *table, const struct row *row,
                                                        const struct limit_plan *plan,
                                                        struct limit_decision *out)
@@ -293,7 +457,7 @@ static inline __attribute__((always_inline)) void
 row_decide(struct table *table, const struct row *row, struct limit_decision *out)
 {
     const struct limit_plan *plan = plan_of(table, row->limit);
-    if (__builtin_expect(row->request.flags & (LIMIT_MARK | LIMIT_UNDO), 0) != 0)
+    if (__builtin_expect(row->request.flags & (LIMIT_MARK | LIMIT_UNDO | LIMIT_HOLD), 0) != 0)
         row_apply_marked(table, row, plan, out);
     else
         row_apply_plan(table, row, plan, out, false);
@@ -309,9 +473,11 @@ static void row_apply(struct table *table, const struct row *row, struct limit_d
 
 /* -- groups ------------------------------------------------------------------------------- */
 
-static bool operation_asks(uint8_t operation)
+static bool row_asks(const struct row *row)
 {
-    return operation == OPERATION_CHECK || operation == OPERATION_PEEK;
+    const uint8_t operation = row->request.operation;
+    return operation == OPERATION_CHECK || operation == OPERATION_PEEK ||
+           (operation == OPERATION_LEASE && (row->request.flags & LIMIT_HOLD) != 0);
 }
 
 /* The same row as a peek of another cost. */
@@ -348,7 +514,7 @@ static enum limit_status group_peek(struct table *table, const struct row *rows,
     *allowed = true;
     *granted = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        const bool asks = operation_asks(rows[i].request.operation);
+        const bool asks = row_asks(&rows[i]);
         const uint64_t before = taken_before(rows, i);
         struct row peek = row_as_peek(&rows[i], asks ? sat_addu(rows[i].request.cost, before) : 0);
         row_apply(table, &peek, &out[i]);
@@ -372,7 +538,7 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
 {
     for (size_t i = 0; i < count; i++) {
         const struct limit_decision verdict = out[i];
-        const bool asks = operation_asks(rows[i].request.operation);
+        const bool asks = row_asks(&rows[i]);
         struct row final = row_as_peek(&rows[i], 0);
         if (asks && (rows[i].request.flags & LIMIT_COUNT_DENIED) != 0 && !verdict.allowed &&
             rows[i].request.operation == OPERATION_CHECK) {
@@ -393,11 +559,13 @@ static void group_undo(struct table *table, const struct row *rows, size_t count
 {
     for (size_t i = count; i-- > 0;) {
         struct row undo = rows[i];
-        if (undo.request.operation != OPERATION_CHECK && undo.request.operation != OPERATION_HIT)
+        const bool lease = row_asks(&undo) && undo.request.operation == OPERATION_LEASE;
+        if (undo.request.operation != OPERATION_CHECK && undo.request.operation != OPERATION_HIT &&
+            !lease)
             continue;
-        undo.request.operation = OPERATION_REFUND;
-        undo.request.cost = out[i].granted;
-        undo.request.flags = LIMIT_LOADED;
+        undo.request.operation = lease ? OPERATION_RELEASE : OPERATION_REFUND;
+        undo.request.cost = lease ? 0 : out[i].granted;
+        undo.request.flags = lease ? LIMIT_LOADED | LIMIT_HOLD : LIMIT_LOADED;
         struct limit_decision ignored;
         row_apply(table, &undo, &ignored);
     }
@@ -419,7 +587,7 @@ static void group_decide(struct table *table, const struct row *rows, size_t cou
     }
     for (size_t i = 0; i < count; i++) {
         struct row final = rows[i];
-        if (operation_asks(final.request.operation)) {
+        if (row_asks(&final)) {
             if (final.request.cost > granted)
                 final.request.cost = granted;
             final.request.flags &= (uint8_t)~LIMIT_AT_MOST;
@@ -485,14 +653,15 @@ static void batch_prefetch(const struct table *table, const struct limit_batch *
         const uint64_t hash = index_hash(batch->ids[i]);
         homes[i - from] = index_home(index, hash);
         tags[i - from] = index_tag(index, hash);
-        __builtin_prefetch(&index->words[homes[i - from]]);
+        prefetch(&index->words[homes[i - from]]);
+        prefetch_to_write(&table->vnodes[batch->vnodes[i]].seq);
     }
     for (size_t i = from; i < to; i++) {
         uint32_t at = homes[i - from];
         while (index->words[at] != 0 && (index->words[at] & ~mask) != tags[i - from])
             at++;
         if (index->words[at] != 0)
-            __builtin_prefetch(&table->slots[(index->words[at] & mask) - 1], 1);
+            prefetch_to_write(&table->slots[(index->words[at] & mask) - 1]);
     }
 }
 

@@ -22,9 +22,23 @@ enum limit_flag {
     LIMIT_AT_MOST = 1,      /* take what there is, up to cost; `granted` says how many */
     LIMIT_LOADED = 2,       /* the disk was asked: a key absent from the table is new */
     LIMIT_COUNT_DENIED = 4, /* a denied check is charged all the same, as a hit would be */
+    LIMIT_HOLD = 8,         /* lease, renew and release are about tokens of the limit: below */
     LIMIT_MARK = 32,        /* the row's mark is to name what is charged */
     LIMIT_UNDO = 64,        /* a refund of that charge and of no other: what the row's mark names */
 };
+
+/* Tokens of a leasable limit can be held (leased.c): with LIMIT_HOLD, and `leases` naming the
+ * lease, a LEASE takes `cost` tokens out of the limit (AT_MOST: up to so many, and half of what is
+ * left), a RELEASE ends it, of which `cost` tokens were used in all, and a RENEW lets its time
+ * begin anew for those that are not, stating the same. A PEEK tells what a LEASE would get. In the
+ * decision `granted` is what is held, of a RELEASE what has come back, and delay_ns is how long the
+ * lease lasts, counted from before it was asked for. */
+#define LIMIT_LEASE_NS INT64_C(1000000000)
+/* So much later it ends for who decides: clocks of nodes differ. */
+#define LIMIT_LEASE_SLACK_NS INT64_C(100000000)
+
+/* Why no lease of the limit is given, as the end of a sentence; NULL if one is. */
+const char *limit_lease_refusal(const struct limit *limit);
 
 enum limit_status {
     LIMIT_DECIDED = 0,
@@ -42,11 +56,11 @@ struct limit_mark {
     uint64_t given; /* what had been given back before, on keys like this one */
     int64_t at_ns;  /* when it was made */
     uint32_t part;
-    uint32_t
-        resets; /* of keys like this one, until then: none is left of what was charged before */
+    uint32_t resets; /* engine_resets then: behind a reset nothing is left of the charge */
 };
 
-/* In `given`: the charge was made in another table. */
+/* In `given`: the charge was made in another table. Then `resets` is engine_resets of this one, as
+ * of when its slots were those of that table. */
 #define LIMIT_GIVEN_UNKNOWN UINT64_MAX
 /* In `given`: no charge was made; there is nothing to undo. */
 #define LIMIT_GIVEN_NOTHING (UINT64_MAX - 1)
@@ -63,12 +77,16 @@ struct limit_batch {
     const uint8_t *operations; /* enum operation */
     const uint8_t *flags;      /* enum limit_flag */
     const uint32_t *groups;
-    const uint64_t *leases; /* of rows with a concurrency limit: which lease; NULL: none has one */
+    const uint64_t *leases;   /* of rows with a concurrency limit, or LIMIT_HOLD: which lease; NULL:
+                               * there are no such rows */
     struct limit_mark *marks; /* read where LIMIT_UNDO, written where LIMIT_MARK and a check was
                                * allowed with a cost; NULL: no row has such a flag */
 };
 
 enum { LIMIT_GROUP_MAX = 32 };
+
+/* How often a key of the vnode was reset in this table, modulo 2^32. */
+uint32_t engine_resets(const struct table *table, uint32_t vnode);
 
 /* One row's decision. `allowed` is the row's own verdict: a group's request is allowed iff all its
  * rows are, and only then was anything taken (COUNT_DENIED apart). The other fields describe the

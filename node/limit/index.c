@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/limit/table_private.h"
 
 enum { INDEX_STRIDE = 8 };
@@ -58,7 +59,7 @@ static void index_grow_some(struct index *index)
         if (index->words[at] == 0)
             continue;
         ASSERT(count < INDEX_SCRATCH);
-        __builtin_prefetch(&index->slots[slot_in(index, index->words[at])]);
+        prefetch(&index->slots[slot_in(index, index->words[at])]);
         index->scratch[count++] = index->words[at];
         index->words[at] = 0;
     }

@@ -522,7 +522,7 @@ uint32_t table_slot_vnode(const struct table *table, uint32_t slot)
 
 enum algorithm table_slot_algorithm(const struct table *table, uint32_t slot)
 {
-    return (enum algorithm)(slot_checked(table, slot)->kind & KIND_ALGORITHM);
+    return (enum algorithm)slot_algorithm(table, slot_checked(table, slot));
 }
 
 int64_t table_expires_ns(const struct table *table, uint32_t slot)

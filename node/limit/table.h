@@ -62,8 +62,10 @@ enum {
     TABLE_JOURNAL = TABLE_TARGETS, /* the disk of journaled vnodes, to those who read changes */
     TABLE_READERS,
     TABLE_VNODES_MAX = 65536,
-    /* Bytes of the largest export: a full sliding_log. */
-    TABLE_EXPORT_MAX = 48 + 4 * 65536,
+    /* Bytes that the leases of a key add to its export (leased.h). */
+    TABLE_LEASES_LEN = 16 + 128 * 32,
+    /* Bytes of the largest export: a full sliding_log, with leases. */
+    TABLE_EXPORT_MAX = 48 + 4 * 65536 + TABLE_LEASES_LEN,
     /* Slots one call looks at while a target sweeps. */
     TABLE_SWEEP_SLOTS = 2048,
 };
@@ -140,6 +142,10 @@ bool table_copy_fading(const struct table *table, uint32_t vnode);
  * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK and
  * TABLE_JOURNAL: table_write_begin), or table_defer. */
 uint32_t table_next_dirty(struct table *table, unsigned target);
+/* How many slots table_next_dirty may still hand out, at most. */
+uint64_t table_backlog(const struct table *table, unsigned target);
+/* Asks memory for a slot that is looked at soon. */
+void table_prefetch(const struct table *table, uint32_t slot);
 /* The slot's state has been handed to the target. */
 void table_clear_dirty(struct table *table, uint32_t slot, unsigned target);
 /* The target cannot take it now: the bit stays and the slot's vnode is behind for the target;
@@ -175,6 +181,9 @@ bool table_target_idle(const struct table *table, unsigned target);
 
 /* The state has been copied for the disk writer (after table_export): DISK -> WRITING. */
 void table_write_begin(struct table *table, uint32_t slot);
+/* Between begin and done, before the slot is exported once more: what changed since the begin is
+ * written with it. False if the key is gone meanwhile: it is only to be done with. */
+MUST_USE bool table_write_again(struct table *table, uint32_t slot);
 /* The writer's answer, once per begin: on success the slot is on disk, else it is dirty again. */
 void table_write_done(struct table *table, uint32_t slot, bool ok);
 
@@ -189,6 +198,7 @@ bool table_slot_used(const struct table *table, uint32_t slot);
 uint32_t table_lookup(const struct table *table, struct hash128 id);
 struct hash128 table_slot_id(const struct table *table, uint32_t slot);
 uint32_t table_slot_vnode(const struct table *table, uint32_t slot);
+/* Whatever is held of it. */
 enum algorithm table_slot_algorithm(const struct table *table, uint32_t slot);
 /* From this time on the slot is equal to a new one (never too early). */
 int64_t table_expires_ns(const struct table *table, uint32_t slot);

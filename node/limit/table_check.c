@@ -43,6 +43,9 @@ static void check_slot(const struct table *table, uint32_t number)
     ASSERT(slot_ops(slot) != NULL);
     ASSERT(table_find(table, slot->id) == number); /* I3 */
     ASSERT(slot_expires_ns(table, slot) >= 0);
+    const struct limit_cell cell = slot_cell(slot);
+    if ((slot->kind & KIND_ALGORITHM) == LIMIT_LEASED)
+        leased_check(&table->memory, &cell);
     if ((slot->kind & KIND_WIDE) != 0)
         ASSERT(slot->word[2] >= table->memory.arena.low && slot->word[2] < table->memory.arena.end);
 }

@@ -10,12 +10,19 @@
 
 enum { EXPORT_HEADER_LEN = 2 };
 
+/* The kind of state that the slot means: one that a copy left over is a plain one, and new. */
+static unsigned slot_kind(const struct table *table, const struct slot *slot)
+{
+    return slot_faded(table, slot) ? slot_algorithm(table, slot) : slot->kind & KIND_ALGORITHM;
+}
+
 size_t table_export_len(const struct table *table, uint32_t number)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     const struct slot *slot = &table->slots[number];
     const struct limit_cell cell = slot_state(table, slot);
-    return EXPORT_HEADER_LEN + slot_ops(slot)->export_len(&table->memory, &cell);
+    const struct limit_ops *ops = algorithm_ops(slot_kind(table, slot));
+    return EXPORT_HEADER_LEN + ops->export_len(&table->memory, &cell);
 }
 
 int table_export(const struct table *table, uint32_t number, void *buffer, size_t capacity)
@@ -23,11 +30,12 @@ int table_export(const struct table *table, uint32_t number, void *buffer, size_
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     const struct slot *slot = &table->slots[number];
     const struct limit_cell cell = slot_state(table, slot);
+    const unsigned kind = slot_kind(table, slot);
     struct bytes_writer writer;
     bytes_writer_init(&writer, buffer, capacity);
     bytes_put_u8(&writer, LIMIT_EXPORT_VERSION);
-    bytes_put_u8(&writer, slot->kind & KIND_ALGORITHM);
-    slot_ops(slot)->put(&table->memory, &cell, &writer);
+    bytes_put_u8(&writer, (uint8_t)kind);
+    algorithm_ops(kind)->put(&table->memory, &cell, &writer);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -56,6 +64,11 @@ int table_check_export(struct bytes_reader *reader, const void *bytes, size_t le
     struct limit_cell unused;
     rc = (*ops)->get(NULL, &trial, &unused, expires_ns);
     return rc != 0 ? rc : bytes_left(&trial) != 0 ? TG_ECORRUPT : 0;
+}
+
+unsigned table_export_algorithm(const struct bytes_reader *reader, unsigned kind)
+{
+    return kind == LIMIT_LEASED ? reader->data[reader->at] : kind;
 }
 
 int table_export_expires_ns(const void *bytes, size_t len, int64_t *expires_ns)
@@ -92,7 +105,8 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     if (rc != 0)
         return rc;
     uint32_t number = table_find_to_change(table, id);
-    if (number != TABLE_NONE && (table->slots[number].kind & KIND_ALGORITHM) != algorithm)
+    if (number != TABLE_NONE &&
+        slot_algorithm(table, &table->slots[number]) != table_export_algorithm(&reader, algorithm))
         return TG_ECORRUPT;
     const bool from_disk = (flags & TABLE_FROM_DISK) != 0;
     /* A state as good as none is news to a journal that may hold an older one. */
@@ -113,8 +127,9 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     }
     struct slot *slot = &table->slots[number];
     struct limit_cell old = slot_cell(slot);
-    ops->release(&table->memory, &old);
+    slot_ops(slot)->release(&table->memory, &old);
     slot_set_cell(slot, &cell);
+    slot_set_kind(slot, algorithm);
     if (slot_old(table, slot))
         table_old_gone(table, slot->vnode);
     slot->kind = (uint8_t)((slot->kind & ~KIND_COLOUR) | table->vnodes[slot->vnode].colour);

@@ -95,8 +95,10 @@ uint32_t table_fade_slot(struct table *table, uint32_t number)
     if (!slot_faded(table, slot))
         return number;
     struct limit_cell cell = slot_cell(slot);
+    const unsigned algorithm = slot_algorithm(table, slot);
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
+    slot_set_kind(slot, algorithm); /* what was held of it is over, too */
     table_old_gone(table, slot->vnode);
     slot->kind ^= KIND_COLOUR;
     if ((slot->dirty & (DIRTY_ON_DISK | DIRTY_WRITING)) == 0 &&

@@ -17,7 +17,10 @@
  * since been given to another key does no harm: only the bit in the slot counts.
  */
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/limit/table_private.h"
+
+enum { RING_AHEAD = 8 }; /* entries whose slots are asked for before they are looked at */
 
 /* -- targets ------------------------------------------------------------------------------ */
 
@@ -306,10 +309,28 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
         if (n == TABLE_DRAIN_ENTRIES)
             return TABLE_NONE;
         const uint32_t number = table->ring[(*cursor)++ & (table->ring_len - 1)];
+        if (*cursor + RING_AHEAD < table->ring_head)
+            prefetch_to_write(
+                &table->slots[table->ring[(*cursor + RING_AHEAD) & (table->ring_len - 1)]]);
         if (slot_due(table, &table->slots[number], target))
             return number;
     }
     return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
+}
+
+uint64_t table_backlog(const struct table *table, unsigned target)
+{
+    ASSERT(target < TABLE_READERS);
+    const struct sweep *sweep = &table->sweep[target];
+    const uint64_t swept = sweep->again           ? table->slots_end
+                           : sweep_running(sweep) ? sweep->end - sweep->at
+                                                  : 0;
+    return table->ring_head - table->cursor[target] + swept;
+}
+
+void table_prefetch(const struct table *table, uint32_t number)
+{
+    prefetch_to_write(&table->slots[number]);
 }
 
 void table_settle(struct table *table, uint32_t number)
@@ -343,6 +364,17 @@ void table_write_begin(struct table *table, uint32_t number)
     ASSERT((slot->dirty & DIRTY_WRITING) == 0);
     slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
     slot->dirty |= DIRTY_WRITING;
+}
+
+bool table_write_again(struct table *table, uint32_t number)
+{
+    ASSERT(number < table->slots_end);
+    struct slot *slot = &table->slots[number];
+    ASSERT((slot->dirty & DIRTY_WRITING) != 0 && slot->kind != KIND_FREE);
+    if (!slot_live(slot))
+        return false;
+    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
+    return true;
 }
 
 void table_write_done(struct table *table, uint32_t number, bool ok)

@@ -10,6 +10,7 @@
 #include "node/limit/algorithm.h"
 #include "node/limit/filter.h"
 #include "node/limit/index.h"
+#include "node/limit/leased.h"
 #include "node/limit/table.h"
 
 /* Bits of slot.kind: the algorithm in the lower three. */
@@ -39,8 +40,9 @@ struct slot {
 };
 
 _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
-/* One number less than the bits hold, so that no live slot ever looks like KIND_FREE. */
-_Static_assert((int)ALGORITHM_COUNT <= (int)KIND_ALGORITHM, "an algorithm fits its bits");
+/* The last number is that of envelopes. Live slots are no zombies, and zombies refer to no block:
+ * so none of them ever looks like KIND_FREE. */
+_Static_assert((int)LIMIT_LEASED <= (int)KIND_ALGORITHM, "an algorithm fits its bits");
 
 enum {
     TABLE_PLANS_LOG2 = 9,
@@ -68,7 +70,8 @@ enum fading {
 struct vnode_state {
     uint64_t seq;
     uint32_t count;
-    uint32_t old; /* of these, slots of the other colour; table_copy.c */
+    uint32_t old;    /* of these, slots of the other colour; table_copy.c */
+    uint32_t resets; /* how often a key of it was reset; engine.c */
     uint8_t targets;
     uint8_t behind;
     uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
@@ -145,7 +148,6 @@ struct table {
     bool vanished_news;
 
     uint64_t given_ns[TABLE_GIVEN]; /* by keys: debt that was given back, at least; engine.c */
-    uint32_t resets[TABLE_GIVEN];   /* by keys: how often one was reset */
     struct settled settled[TABLE_SETTLED];
 
     uint64_t evicted;
@@ -178,6 +180,20 @@ static inline void slot_set_cell(struct slot *slot, const struct limit_cell *cel
 static inline const struct limit_ops *slot_ops(const struct slot *slot)
 {
     return algorithm_ops(slot->kind & KIND_ALGORITHM);
+}
+
+/* The algorithm of the slot, whatever is held of it. */
+static inline unsigned slot_algorithm(const struct table *table, const struct slot *slot)
+{
+    const unsigned kind = slot->kind & KIND_ALGORITHM;
+    const struct limit_cell cell = slot_cell(slot);
+    return kind == LIMIT_LEASED ? leased_of(&table->memory, &cell)->algorithm : kind;
+}
+
+/* Gives a live slot another kind of state. */
+static inline void slot_set_kind(struct slot *slot, unsigned kind)
+{
+    slot->kind = (uint8_t)((slot->kind & ~(unsigned)KIND_ALGORITHM) | kind);
 }
 
 static inline bool vnode_journaled(const struct table *table, uint32_t vnode)
@@ -292,6 +308,8 @@ void table_settle(struct table *table, uint32_t slot);
  * fields. */
 int table_check_export(struct bytes_reader *reader, const void *bytes, size_t len,
                        const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns);
+/* The algorithm of an export of that kind, whose reader is at its own fields. */
+unsigned table_export_algorithm(const struct bytes_reader *reader, unsigned kind);
 /* The floor of the arena follows the slots. */
 void table_update_floor(struct table *table);
 
