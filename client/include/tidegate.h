@@ -16,6 +16,10 @@
  * - Every call ends within its deadline (TG_TIMEOUT_MS_DEFAULT unless the options say otherwise).
  *   If a node dies in between, another is asked with the same identification, so that
  *   the check is not charged twice.
+ * - Hot keys and denials: most checks of a key that is asked about often cost no message. The
+ *   handle takes blocks of its tokens for a second (leases) and admits with them by itself;
+ *   and what was denied a moment ago is denied again without asking, until the time that was told,
+ *   for a second at most. See tg_check.
  * - When no decision can be had in time, options.on_failure may turn the error into a
  *   decision (allowed or denied) with `degraded` set and `error` saying why.
  * - fork: a child must not use, nor close, a handle of its parent; it opens its own. No signal is
@@ -105,6 +109,8 @@ typedef struct tg_options {
     const char *curve_secret_key;
     char *error;       /* if not NULL: tg_open writes here why it returned NULL */
     size_t error_size; /* bytes at `error` */
+    int no_leases;     /* not 0: hot keys are asked for as any other */
+    int no_denials;    /* not 0: what was denied a moment ago is asked for again */
 } tg_options_t;
 
 /* Options with every default. */
@@ -174,7 +180,7 @@ typedef enum tg_operation {
     TG_REFUND = 3,  /* give back */
     TG_RESET = 4,   /* as if the key were new */
     TG_LEASE = 5,   /* a check that must give a lease: an error where no limit has any */
-    TG_RELEASE = 6, /* give the places of lease_id back; twice does no harm */
+    TG_RELEASE = 6, /* give the places, or unused tokens, of lease_id back; twice does no harm */
     TG_RENEW = 7    /* let the time-out of lease_id begin anew; denied if it is over */
 } tg_operation_t;
 
@@ -209,6 +215,7 @@ typedef struct tg_request {
     tg_explain_t *explain; /* where every limit that was met is written, or NULL */
     size_t explain_max;    /* entries at `explain` */
     uint64_t lease_id;     /* with release and renew: of the decision that gave it */
+    uint64_t used;         /* the same, of tokens: how many of the lease were used so far */
 } tg_request_t;
 
 TG_API tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count);
@@ -235,6 +242,7 @@ typedef struct tg_decision {
     int degraded;        /* not confirmed by the key's replicas, or made by on_failure */
     int error;           /* 0, or the TG_E* that stands in this decision's way */
     int status;          /* as HTTP: 200, 429 ... */
+    int local;           /* 1: made by this handle, without asking (tg_check) */
     const char *rule;    /* the rule and window that decided; "" if none */
     const char *window;  /* "5/h" */
     const char *message; /* the rule's message, or "" */
@@ -248,12 +256,28 @@ typedef struct tg_decision {
     int64_t delay_ms;       /* wait before going on, for an even flow */
     size_t explain_count;   /* entries written to request.explain */
     uint64_t lease_id;      /* what was admitted is in flight until this is released; 0 none */
+    int64_t lease_ms;       /* of a lease of tokens: how long it lasts (tg_lease); else 0 */
 } tg_decision_t;
 
 /* Each asks one request, with the operation of its name, and waits for the decision.
  * 0: *decision is filled. Negative: no decision (its `error` is set, `allowed` is 0).
  * TG_EINVALID a bad request; TG_EBUSY in_flight_max reached or a node is overloaded; TG_ETIMEOUT;
  * TG_EUNREACHABLE; TG_EUNAVAILABLE; TG_ECLOSED; TG_EVERSION; TG_EPROTOCOL. Any thread. */
+/* Checks of 1 to 16 tokens of a key of which 64 were admitted within 200 ms are decided by tokens
+ * that the handle holds, as long as it has some: unless options.no_leases is set, the request is
+ * at_most, has `explain`, more than 8 attributes or some 500 bytes, or meets limits that give no
+ * leases (several rules, leaky_bucket, soft, elastic ...; see PROTOCOL.md). Together all holders
+ * and nodes admit what the limit admits, never more. Of such a decision (`local`), rule, window,
+ * limit and node are those of the lease; `used` and `remaining` are what they were when it was
+ * taken, plus and less what was taken of it here since. A block, a revoked key or a changed rule
+ * acts on them within two seconds. tg_close gives back what is left; a process that dies with a
+ * lease has spent it. What is held is missing elsewhere meanwhile: others may be denied up to a
+ * second before the limit is used up.
+ *
+ * A denied check is denied again here, for the same cost or more, until the retry_after_ms that the
+ * node computed, and for a second at most, unless options.no_denials is set; only where a node says
+ * that nothing else changes it (not: concurrency, elastic, count_denied, users and keys with
+ * totals). A refund, reset or release by this handle makes it ask again at once. */
 TG_API int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_hit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
@@ -261,7 +285,13 @@ TG_API int tg_refund(tg_client_t *client, const tg_request_t *request, tg_decisi
 TG_API int tg_reset(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 /* Of limits with the algorithm concurrency: an admission (by a check as well) takes a lease, which
  * is given back with the same attributes, or key and limit, and request.lease_id. What is not
- * released in time frees its place by itself. */
+ * released in time frees its place by itself.
+ *
+ * Of other limits, tg_lease takes `cost` tokens out (with at_most up to so many, and half of what
+ * is left): whoever holds them may admit so many requests without asking, until lease_ms after the
+ * moment before tg_lease was called, less 1/64 of it and 1 ms. Then they are all spent, unless they
+ * were released before, with request.used saying how many were used; decision.granted says how many
+ * came back. See PROTOCOL.md for which limits give leases. */
 TG_API int tg_lease(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_release(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);

@@ -89,8 +89,11 @@ enum {
 #define WIRE_NEVER_MS   INT64_C(-1)     /* reset, retry or delay that never comes */
 
 enum wire_checks_flags {
-    WIRE_FLAG_RETRY = 1,  /* sent before with this (session, seq): give the first answer */
-    WIRE_FLAG_EXPLAIN = 2 /* answer every limit that was met */
+    WIRE_FLAG_RETRY = 1,   /* sent before with this (session, seq): give the first answer */
+    WIRE_FLAG_EXPLAIN = 2, /* answer every limit that was met */
+    WIRE_FLAG_PARTLY = 4,  /* answer at once what is decided, and again when more is */
+    WIRE_FLAG_ONCE = 8,    /* it will not be sent again: no answer need be remembered */
+    WIRE_FLAGS = WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN | WIRE_FLAG_PARTLY | WIRE_FLAG_ONCE
 };
 
 enum wire_operation_bits {
@@ -98,7 +101,12 @@ enum wire_operation_bits {
     WIRE_AT_MOST = 0x80         /* with check and peek: take what there is, up to the cost */
 };
 
-enum wire_decision_flags { WIRE_ALLOWED = 1, WIRE_DEGRADED = 2 };
+enum wire_decision_flags {
+    WIRE_ALLOWED = 1,
+    WIRE_DEGRADED = 2,
+    WIRE_STEADY = 4, /* a denial that stays one until its retry_after, if nothing is given back */
+    WIRE_PENDING = 8 /* not decided yet: another answer to this message follows */
+};
 
 static_assert(WIRE_VALUE_MAX <= UINT16_MAX, "value lengths travel as u16");
 static_assert((int)WIRE_VALUE_MAX == (int)IDENTITY_VALUE_MAX, "what travels can be counted");
@@ -247,6 +255,7 @@ struct wire_checks {
     const uint8_t *values;         /* (u16 LE len | bytes) for each value of each item */
     size_t values_len;
     const uint32_t *value_offset; /* count + 1: item i is values[offset[i] .. offset[i + 1]) */
+    const uint8_t *uses; /* count x u64 LE, each <= WIRE_COST_MAX; NULL: all of them are 0 */
 };
 
 enum {
@@ -259,6 +268,9 @@ struct wire_checks_space { /* ~ 300 KiB; one per receiving thread */
     uint32_t value_offset[WIRE_CHECKS_MAX + 1];
 };
 
+/* How many items a CHECKS frame says that it has, for one that is not to be decided: nothing else
+ * is looked at. 0 if it does not say. */
+uint32_t wire_checks_count(const void *frame, size_t len, struct wire_checks_space *space);
 MUST_USE int wire_decode_checks(const void *frame, size_t len, struct wire_checks_space *space,
                                 struct wire_checks *checks, char *error);
 
@@ -277,6 +289,8 @@ static inline bool wire_names_lease(unsigned operation)
     return operation == OPERATION_RELEASE || operation == OPERATION_RENEW;
 }
 uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i);
+/* Of release and renew: how many tokens of the lease were used so far. */
+uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i);
 const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i);
 /* The first value of item `i`: the key of an inline check. */
 struct wire_text wire_checks_key(const struct wire_checks *checks, uint32_t i);
@@ -287,8 +301,9 @@ uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct
  * seq, flags and time-out at encode, so that one builder serves many messages.
  *
  *   init -> (template -> append)* -> encode [-> encode again for a retry] -> reset -> ... */
-struct wire_checks_builder { /* ~ 115 KiB + the values */
+struct wire_checks_builder { /* ~ 150 KiB + the values */
     uint32_t count;
+    bool states_uses; /* the column of uses is part of the message */
     uint32_t template_count;
     uint32_t template_last; /* the index that `template` found last: batches repeat one */
     size_t templates_len;
@@ -301,6 +316,7 @@ struct wire_checks_builder { /* ~ 115 KiB + the values */
     uint8_t operations[WIRE_CHECKS_MAX];
     uint8_t template_index[WIRE_CHECKS_MAX * 2];
     uint8_t costs[WIRE_CHECKS_MAX * 8];
+    uint8_t uses[WIRE_CHECKS_MAX * 8]; /* if states_uses */
     uint8_t templates[WIRE_TEMPLATES_LEN_MAX];
 };
 
@@ -319,6 +335,10 @@ MUST_USE int wire_checks_builder_attributes(struct wire_checks_builder *builder,
 MUST_USE int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
                                         uint8_t operation, uint64_t cost,
                                         const struct wire_text *values, uint32_t value_count);
+/* The same for RELEASE or RENEW of a lease of which `used` tokens were used. */
+MUST_USE int wire_checks_builder_append_used(struct wire_checks_builder *builder, uint32_t index,
+                                             uint8_t operation, uint64_t lease, uint64_t used,
+                                             const struct wire_text *values, uint32_t value_count);
 /* Bytes of the frame that encode would write, at most. */
 size_t wire_checks_builder_len(const struct wire_checks_builder *builder);
 MUST_USE int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64_t session,
@@ -370,7 +390,8 @@ struct wire_decision_columns {              /* ~ 260 KiB */
     int64_t reset_after_ms[WIRE_CHECKS_MAX];
     int64_t retry_after_ms[WIRE_CHECKS_MAX];
     int64_t delay_ms[WIRE_CHECKS_MAX];
-    uint64_t leases[WIRE_CHECKS_MAX]; /* if head.leased: the lease that was given, 0 none */
+    uint64_t leases[WIRE_CHECKS_MAX];   /* if head.leased: the lease that was given, 0 none */
+    uint32_t lease_ms[WIRE_CHECKS_MAX]; /* if head.held: how long it lasts, of one of tokens */
 };
 
 enum { WIRE_SOURCE_BUCKETS = 1024 }; /* hash chains of the dedup helper; power of two */
@@ -402,6 +423,7 @@ struct wire_decisions_head {
     uint64_t view_version;
     uint32_t count; /* 1 .. WIRE_CHECKS_MAX */
     bool leased;    /* some item was given a lease: their column is part of the message */
+    bool held;      /* one of tokens, too: so is the column of how long they last */
 };
 
 /* `explain` may be NULL; else head->count <= WIRE_EXPLAIN_ITEMS_MAX. With all bounds kept, and at
@@ -425,7 +447,8 @@ struct wire_decisions {
     const uint8_t *delay_ms;
     const uint8_t *source_index;
     const uint8_t *vnode;
-    const uint8_t *leases; /* NULL unless head.leased */
+    const uint8_t *leases;   /* NULL unless head.leased */
+    const uint8_t *lease_ms; /* NULL unless head.held */
     uint32_t source_count;
     const struct wire_source *sources;
     const struct wire_explain *explain; /* NULL if none was sent */
@@ -452,6 +475,8 @@ struct wire_decision {
     enum outcome outcome;
     bool allowed;
     bool degraded;
+    bool pending; /* not decided yet; nothing else of this means anything */
+    bool steady;
     uint64_t limit;
     uint64_t used;
     uint64_t remaining;
@@ -459,7 +484,8 @@ struct wire_decision {
     int64_t reset_after_ms;
     int64_t retry_after_ms;
     int64_t delay_ms;
-    uint64_t lease; /* 0 none */
+    uint64_t lease;    /* 0 none */
+    uint32_t lease_ms; /* how long it lasts, of one of tokens, from before it was asked for */
     uint32_t vnode;
     const struct wire_source *source; /* NULL for none */
 };

@@ -22,8 +22,8 @@ enum {
     INLINE_KNOWN = 7,
     INLINE_FIELDS = 5,            /* that every inline template has */
     ITEM_COLUMNS_LEN = 1 + 8 + 2, /* operation, cost, template index */
-    /* Heads: array, version, type, three u64, timeout, n, four bins and the templates' array. */
-    OVERHEAD_LEN = 5 + 1 + 1 + 9 + 9 + 5 + 5 + 3 + 3 + 4 * 5,
+    /* Heads: array, version, type, three u64, timeout, n, five bins and the templates' array. */
+    OVERHEAD_LEN = 5 + 1 + 1 + 9 + 9 + 5 + 5 + 3 + 3 + 5 * 5,
     TEMPLATE_LEN_MAX = WIRE_ATTRIBUTES_MAX * (WIRE_ATTRIBUTE_LEN_MAX + 2) + 8
 };
 
@@ -38,6 +38,7 @@ void wire_checks_builder_init(struct wire_checks_builder *builder, void *values,
 void wire_checks_builder_reset(struct wire_checks_builder *builder)
 {
     builder->count = 0;
+    builder->states_uses = false;
     builder->template_count = 0;
     builder->template_last = 0;
     builder->templates_len = 0;
@@ -47,7 +48,8 @@ void wire_checks_builder_reset(struct wire_checks_builder *builder)
 
 size_t wire_checks_builder_len(const struct wire_checks_builder *builder)
 {
-    return OVERHEAD_LEN + builder->templates_len + (size_t)builder->count * ITEM_COLUMNS_LEN +
+    return OVERHEAD_LEN + builder->templates_len +
+           (size_t)builder->count * (size_t)(ITEM_COLUMNS_LEN + (builder->states_uses ? 8 : 0)) +
            builder->values_len;
 }
 
@@ -155,12 +157,13 @@ static bool operation_valid(uint8_t operation)
            number == OPERATION_PEEK || number == OPERATION_LEASE;
 }
 
-int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
-                               uint8_t operation, uint64_t cost, const struct wire_text *values,
-                               uint32_t value_count)
+static int append(struct wire_checks_builder *builder, uint32_t index, uint8_t operation,
+                  uint64_t cost, uint64_t used, const struct wire_text *values,
+                  uint32_t value_count)
 {
     const uint32_t item = builder->count;
-    size_t need = 0;
+    const bool states = builder->states_uses || used > 0;
+    size_t need = states ? 8 : 0;
 
     if (index >= builder->template_count || value_count != builder->template_values[index] ||
         !operation_valid(operation) || (cost > WIRE_COST_MAX && !wire_names_lease(operation)))
@@ -170,9 +173,16 @@ int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t ind
             return TG_EINVALID;
         need += 2 + values[i].len;
     }
+    if (states && !builder->states_uses)
+        need += (size_t)item * 8; /* of those before it */
     if (item == WIRE_CHECKS_MAX || need > builder->values_capacity - builder->values_len ||
         wire_checks_builder_len(builder) + ITEM_COLUMNS_LEN + need > builder->len_max)
         return TG_EFULL;
+    if (states && !builder->states_uses)
+        memset(builder->uses, 0, (size_t)item * 8);
+    builder->states_uses = states;
+    if (states)
+        wire_set_u64(builder->uses, item, used);
     builder->operations[item] = operation;
     wire_set_u64(builder->costs, item, cost);
     wire_set_u16(builder->template_index, item, (uint16_t)index);
@@ -188,6 +198,22 @@ int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t ind
     return (int)item;
 }
 
+int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
+                               uint8_t operation, uint64_t cost, const struct wire_text *values,
+                               uint32_t value_count)
+{
+    return append(builder, index, operation, cost, 0, values, value_count);
+}
+
+int wire_checks_builder_append_used(struct wire_checks_builder *builder, uint32_t index,
+                                    uint8_t operation, uint64_t lease, uint64_t used,
+                                    const struct wire_text *values, uint32_t value_count)
+{
+    if (!wire_names_lease(operation) || used > WIRE_COST_MAX)
+        return TG_EINVALID;
+    return append(builder, index, operation, lease, used, values, value_count);
+}
+
 int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64_t session,
                                uint64_t seq, uint32_t flags, uint32_t timeout_ms, void *out,
                                size_t capacity)
@@ -199,7 +225,7 @@ int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64
         ((flags & WIRE_FLAG_EXPLAIN) != 0 && builder->count > WIRE_EXPLAIN_ITEMS_MAX))
         return TG_EINVALID;
     mp_writer_init(&writer, out, capacity);
-    wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS);
+    wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS + (builder->states_uses ? 1 : 0));
     mp_put_uint(&writer, session);
     mp_put_uint(&writer, seq);
     mp_put_uint(&writer, flags);
@@ -214,6 +240,8 @@ int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64
     mp_put_bin(&writer, builder->costs, (size_t)builder->count * 8);
     mp_put_bin(&writer, builder->template_index, (size_t)builder->count * 2);
     mp_put_bin(&writer, builder->values, builder->values_len);
+    if (builder->states_uses)
+        mp_put_bin(&writer, builder->uses, (size_t)builder->count * 8);
     return wire_put_end(&writer);
 }
 
@@ -225,11 +253,12 @@ int wire_checks_retry(const void *frame, size_t len, uint32_t timeout_ms, void *
     struct mp_writer writer;
     char error[WIRE_ERROR_LEN];
     uint32_t flags = 0;
-    size_t at = 1; /* an array of CHECKS_FIELDS has a head of one byte */
+    size_t at = 1; /* an array of so many fields has a head of one byte */
 
-    static_assert(CHECKS_FIELDS <= 15, "the array's head is one byte");
+    static_assert(CHECKS_FIELDS + 1 <= 15, "the array's head is one byte");
     if (wire_peek(frame, len, &envelope, error) != 0 || envelope.type != WIRE_CHECKS ||
-        bytes[0] != (0x90 | CHECKS_FIELDS) || timeout_ms == 0 || timeout_ms > WIRE_TIMEOUT_MS_MAX)
+        (bytes[0] != (0x90 | CHECKS_FIELDS) && bytes[0] != (0x90 | (CHECKS_FIELDS + 1))) ||
+        timeout_ms == 0 || timeout_ms > WIRE_TIMEOUT_MS_MAX)
         return TG_EINVALID;
     for (int i = 0; i < 6; i++) { /* version, type, session, seq, flags, timeout_ms */
         const size_t span = wire_span(bytes + at, len - at);
@@ -240,10 +269,10 @@ int wire_checks_retry(const void *frame, size_t len, uint32_t timeout_ms, void *
         at += span;
     }
     mp_writer_init(&writer, out, capacity);
-    wire_put_head(&writer, WIRE_CHECKS, CHECKS_FIELDS);
+    wire_put_head(&writer, WIRE_CHECKS, bytes[0] & 0x0fU);
     mp_put_uint(&writer, envelope.session);
     mp_put_uint(&writer, envelope.seq);
-    mp_put_uint(&writer, (flags | WIRE_FLAG_RETRY) & (WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN));
+    mp_put_uint(&writer, (flags | WIRE_FLAG_RETRY) & (uint32_t)(WIRE_FLAGS & ~WIRE_FLAG_ONCE));
     mp_put_uint(&writer, timeout_ms);
     if (writer.failed || at > len || len - at > writer.capacity - writer.len)
         return TG_ETOOBIG;

@@ -23,6 +23,8 @@
 
 /* An inline template has five elements at least; more of them are known here. */
 enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 7 };
+/* session, seq, flags, timeout_ms, templates */
+enum { FIELDS_BEFORE_COUNT = 5 };
 
 static_assert((int)QUANTITY_ERROR_LEN + 64 <= (int)WIRE_ERROR_LEN, "a limit's sentence fits");
 
@@ -241,6 +243,22 @@ static void read_columns(struct wire_reader *reader, struct wire_checks_space *s
         walk_values(reader, checks, space->value_offset);
 }
 
+/* The column is left out, or nil, when nobody states a use. */
+static void read_uses(struct wire_reader *reader, uint32_t fields, struct wire_checks *checks)
+{
+    checks->uses = NULL;
+    if (reader->status != 0 || fields <= CHECKS_FIELDS || mp_peek_type(&reader->cursor) == MP_NIL)
+        return;
+    checks->uses = wire_read_bin(reader, "uses", (size_t)checks->count * 8);
+    for (uint32_t i = 0; reader->status == 0 && i < checks->count; i++) {
+        const uint64_t used = bytes_u64_at(checks->uses, i);
+        if (used > WIRE_COST_MAX)
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "uses[%" PRIu32 "]: found %" PRIu64 ", expected at most %" PRIu64, i,
+                             used, (uint64_t)WIRE_COST_MAX);
+    }
+}
+
 int wire_decode_checks(const void *frame, size_t len, struct wire_checks_space *space,
                        struct wire_checks *checks, char *error)
 {
@@ -251,17 +269,35 @@ int wire_decode_checks(const void *frame, size_t len, struct wire_checks_space *
         return reader.status;
     checks->session = wire_read_uint(&reader, "session", 1, UINT64_MAX);
     checks->seq = wire_read_uint(&reader, "seq", 0, UINT64_MAX);
-    checks->flags = (uint32_t)wire_read_uint(&reader, "flags", 0, UINT32_MAX) &
-                    (WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN);
+    checks->flags = (uint32_t)wire_read_uint(&reader, "flags", 0, UINT32_MAX) & WIRE_FLAGS;
     checks->timeout_ms = (uint32_t)wire_read_uint(&reader, "timeout_ms", 1, WIRE_TIMEOUT_MS_MAX);
     read_templates(&reader, space, checks);
     read_columns(&reader, space, checks);
+    read_uses(&reader, space->tokens[0].count, checks);
     return reader.status;
+}
+
+uint32_t wire_checks_count(const void *frame, size_t len, struct wire_checks_space *space)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_reader reader;
+
+    if (wire_reader_open(&reader, frame, len, WIRE_CHECKS, CHECKS_FIELDS, space->tokens,
+                         WIRE_CHECKS_TOKENS_MAX, error) != 0)
+        return 0;
+    for (uint32_t i = 0; i < FIELDS_BEFORE_COUNT; i++)
+        mp_skip(&reader.cursor);
+    return (uint32_t)wire_read_uint(&reader, "n", 0, WIRE_CHECKS_MAX);
 }
 
 uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
 {
     return bytes_u64_at(checks->costs, i);
+}
+
+uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i)
+{
+    return checks->uses == NULL ? 0 : bytes_u64_at(checks->uses, i);
 }
 
 const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i)

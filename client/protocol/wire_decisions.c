@@ -2,7 +2,7 @@
  *
  *   item           0     1     2     ...
  *   outcomes       |u8   |u8   |u8   |
- *   flags          |u8   |u8   |u8   |       1 allowed, 2 degraded
+ *   flags          |u8   |u8   |u8   |       1 allowed, 2 degraded, 4 steady, 8 pending
  *   limit, used, remaining, granted, reset_after_ms, retry_after_ms, delay_ms   8 bytes each
  *   source_index   |u16  |u16  |u16  | --> sources: [rule, window, status, message, node]
  *   vnode          |u32  |u32  |u32  |
@@ -137,6 +137,14 @@ static void put_u64_column(struct mp_writer *writer, const uint64_t *column, uin
         wire_set_u64(out, i, column[i]);
 }
 
+static void put_u32_column(struct mp_writer *writer, const uint32_t *column, uint32_t count)
+{
+    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 4);
+
+    for (uint32_t i = 0; out != NULL && i < count; i++)
+        wire_set_u32(out, i, column[i]);
+}
+
 static void put_i64_column(struct mp_writer *writer, const int64_t *column, uint32_t count)
 {
     uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
@@ -211,7 +219,8 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
     if (!decisions_valid(head, columns, sources, explain))
         return TG_EINVALID;
     mp_writer_init(&writer, out, capacity);
-    wire_put_head(&writer, WIRE_DECISIONS, DECISIONS_FIELDS + (head->leased ? 1 : 0));
+    wire_put_head(&writer, WIRE_DECISIONS,
+                  DECISIONS_FIELDS + (head->leased ? 1 + (head->held ? 1 : 0) : 0));
     mp_put_uint(&writer, head->session);
     mp_put_uint(&writer, head->seq);
     mp_put_uint(&writer, head->view_version);
@@ -234,6 +243,8 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
         mp_put_nil(&writer);
     if (head->leased)
         put_u64_column(&writer, columns->leases, head->count);
+    if (head->leased && head->held)
+        put_u32_column(&writer, columns->lease_ms, head->count);
     return wire_put_end(&writer);
 }
 
@@ -342,7 +353,9 @@ static void read_leases(struct wire_reader *reader, uint32_t fields,
                         struct wire_decisions *decisions)
 {
     decisions->leases = NULL;
+    decisions->lease_ms = NULL;
     decisions->head.leased = false;
+    decisions->head.held = false;
     if (reader->status != 0 || fields <= DECISIONS_FIELDS)
         return;
     if (decisions->explain == NULL)
@@ -351,6 +364,11 @@ static void read_leases(struct wire_reader *reader, uint32_t fields,
         return;
     decisions->leases = wire_read_bin(reader, "leases", (size_t)decisions->head.count * 8);
     decisions->head.leased = reader->status == 0;
+    if (reader->status != 0 || fields <= DECISIONS_FIELDS + 1 ||
+        mp_peek_type(&reader->cursor) == MP_NIL)
+        return;
+    decisions->lease_ms = wire_read_bin(reader, "lease_ms", (size_t)decisions->head.count * 4);
+    decisions->head.held = reader->status == 0;
 }
 
 int wire_decode_decisions(const void *frame, size_t len, struct wire_decisions_space *space,
@@ -386,6 +404,8 @@ void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct
 
     out->allowed = (decisions->flags[i] & WIRE_ALLOWED) != 0;
     out->degraded = (decisions->flags[i] & WIRE_DEGRADED) != 0;
+    out->pending = (decisions->flags[i] & WIRE_PENDING) != 0;
+    out->steady = (decisions->flags[i] & WIRE_STEADY) != 0;
     if (outcome < OUTCOME_COUNT)
         out->outcome = (enum outcome)outcome;
     else
@@ -398,6 +418,7 @@ void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct
     out->retry_after_ms = time_at(decisions->retry_after_ms, i);
     out->delay_ms = time_at(decisions->delay_ms, i);
     out->lease = decisions->leases == NULL ? 0 : bytes_u64_at(decisions->leases, i);
+    out->lease_ms = decisions->lease_ms == NULL ? 0 : bytes_u32_at(decisions->lease_ms, i);
     out->vnode = bytes_u32_at(decisions->vnode, i);
     out->source = source == WIRE_SOURCE_NONE ? NULL : &decisions->sources[source];
 }
