@@ -202,7 +202,7 @@ int policy_bind_zones(struct policy *policy, const struct policy_zones *zones,
     struct zones known = {.count = 0};
 
     for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct policy_rule *rule = &policy->rules[i];
+        const struct policy_rule *rule = &policy->listed[i];
         /* Read into memory of the policy, which nobody else has seen yet. */
         struct policy_calendar *calendars = (struct policy_calendar *)(uintptr_t)rule->calendars;
         for (size_t k = 0; calendars != NULL && k < rule->limit_count; k++) {

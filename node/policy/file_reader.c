@@ -72,7 +72,7 @@ static bool is_taken(const struct policy_text *name)
            policy_text_equal(name, &own_limits_key_rule()->name);
 }
 
-/* Reads the list of rules into policy->rules. */
+/* Reads the list of rules into policy->listed. */
 static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
                       struct names *names)
 {
@@ -81,19 +81,19 @@ static int read_rules(struct policy *policy, const struct yaml_reader *reader, u
 
     for (; node != YAML_READER_NONE; node = yaml_reader_at(reader, node)->next) {
         const uint32_t i = (uint32_t)policy->rule_count;
-        const int result = policy_read_rule(policy, reader, node, &policy->rules[i]);
+        const int result = policy_read_rule(policy, reader, node, &policy->listed[i]);
         if (result != TG_OK)
             return result;
-        if (is_taken(&policy->rules[i].name))
+        if (is_taken(&policy->listed[i].name))
             return yaml_reader_fail(reader, name_node(reader, node),
                                     "name: found %s, which limits of users and keys have; expected "
                                     "another one",
                                     yaml_reader_shown(reader, name_node(reader, node), shown));
-        if (!names_add(names, policy->rules, i))
+        if (!names_add(names, policy->listed, i))
             return yaml_reader_fail(reader, name_node(reader, node),
                                     "name: found a second rule %s; expected unique names",
                                     yaml_reader_shown(reader, name_node(reader, node), shown));
-        policy->rules[i].plan = is_plan(&policy->rules[i]);
+        policy->listed[i].plan = is_plan(&policy->listed[i]);
         policy->rule_count++;
     }
     return TG_OK;
@@ -108,15 +108,15 @@ static int read_tiers(struct policy *policy, const struct yaml_reader *reader, u
 
     while (name != YAML_READER_NONE) {
         const uint32_t i = (uint32_t)policy->rule_count;
-        const int result = policy_read_tier(policy, reader, name, &policy->rules[i]);
+        const int result = policy_read_tier(policy, reader, name, &policy->listed[i]);
         if (result != TG_OK)
             return result;
-        if (!names_add(names, policy->rules, i))
+        if (!names_add(names, policy->listed, i))
             return yaml_reader_fail(reader, name,
                                     "tiers: found %s beside a rule named \"%s\"; expected that "
                                     "name for the tier alone",
                                     yaml_reader_shown(reader, name, shown),
-                                    policy->rules[i].name.data);
+                                    policy->listed[i].name.data);
         policy->rule_count++;
         name = yaml_reader_at(reader, yaml_reader_at(reader, name)->next)->next;
     }
@@ -137,8 +137,8 @@ static int read_acting(struct policy *policy, const struct yaml_reader *reader, 
         return result;
     const uint32_t count =
         yaml_reader_at(reader, rules)->len + (tiered ? yaml_reader_at(reader, tiers)->len : 0);
-    policy->rules = chunks_get(&policy->chunks, count, sizeof(*policy->rules));
-    if (policy->rules == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
+    policy->listed = chunks_get(&policy->chunks, count, sizeof(*policy->listed));
+    if (policy->listed == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
         return TG_ENOMEM;
     result = read_rules(policy, reader, rules, &names);
     return result == TG_OK && tiered ? read_tiers(policy, reader, tiers, &names) : result;

@@ -226,7 +226,7 @@ static int read_limits(struct policy *policy, const struct yaml_reader *reader, 
                                     "most %d",
                                     POLICY_RULES_MAX, POLICY_RULES_MAX);
         result = make_rule(&policy->chunks, reader, match, entries, count, i,
-                           &policy->rules[policy->rule_count++]);
+                           &policy->listed[policy->rule_count++]);
     }
     return result;
 }
@@ -240,8 +240,8 @@ int policy_read_older_file(struct policy *policy, const struct yaml_reader *read
         result = yaml_reader_mapping(reader, fields[0].node, "api", 0, MAPPING_PAIRS_MAX);
     if (result != TG_OK)
         return result;
-    policy->rules = chunks_get(&policy->chunks, POLICY_RULES_MAX, sizeof(*policy->rules));
-    if (policy->rules == NULL)
+    policy->listed = chunks_get(&policy->chunks, POLICY_RULES_MAX, sizeof(*policy->listed));
+    if (policy->listed == NULL)
         return TG_ENOMEM;
     uint32_t api = yaml_reader_at(reader, fields[0].node)->first;
     while (api != YAML_READER_NONE && result == TG_OK) {

@@ -43,17 +43,16 @@ static int sort_rules(struct policy *policy)
 {
     const size_t count = policy->rule_count;
     struct policy_rule **order = chunks_get(&policy->chunks, count, sizeof(struct policy_rule *));
-    struct policy_rule *sorted = chunks_get(&policy->chunks, count, sizeof(*sorted));
 
-    if (order == NULL || sorted == NULL)
+    if (order == NULL)
         return TG_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        order[i] = &policy->rules[i];
+        order[i] = &policy->listed[i];
     if (count > 1)
         qsort(order, count, sizeof(struct policy_rule *), compare_rules);
     for (size_t i = 0; i < count; i++)
-        sorted[i] = *order[i];
-    policy->rules = sorted;
+        order[i]->rank = (uint16_t)i;
+    policy->rules = order;
     return TG_OK;
 }
 
@@ -163,7 +162,7 @@ static uint64_t digest_all(const struct policy *policy)
         digest_pool(&digest, &policy->pools[i]);
     digest_number(&digest, policy->rule_count);
     for (size_t i = 0; i < policy->rule_count; i++)
-        digest_rule(&digest, &policy->rules[i]);
+        digest_rule(&digest, policy->rules[i]);
     return digest;
 }
 
@@ -315,7 +314,7 @@ const struct policy_pool *policy_pool_by_id(const struct policy *policy, uint32_
 bool policy_has_quorum(const struct policy *policy)
 {
     for (size_t i = 0; i < policy->rule_count; i++) {
-        if (policy->rules[i].enabled && policy->rules[i].consistency == POLICY_CONSISTENCY_QUORUM)
+        if (policy->rules[i]->enabled && policy->rules[i]->consistency == POLICY_CONSISTENCY_QUORUM)
             return true;
     }
     return false;
@@ -324,7 +323,7 @@ bool policy_has_quorum(const struct policy *policy)
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index)
 {
     ASSERT(index < policy->rule_count);
-    return &policy->rules[index];
+    return policy->rules[index];
 }
 
 const struct policy_rule *policy_rule_find(const struct policy *policy, const char *name,
@@ -333,8 +332,8 @@ const struct policy_rule *policy_rule_find(const struct policy *policy, const ch
     const struct policy_text wanted = {name, len};
 
     for (size_t i = 0; i < policy->rule_count; i++) {
-        if (policy_text_equal(&policy->rules[i].name, &wanted))
-            return &policy->rules[i];
+        if (policy_text_equal(&policy->rules[i]->name, &wanted))
+            return policy->rules[i];
     }
     return NULL;
 }

@@ -77,9 +77,13 @@ struct policy_error {
 
 enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
 enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
-/* How many nodes must hold a decision before it is answered: the decider, or a majority of the
- * key's replicas, durably. */
-enum policy_consistency { POLICY_CONSISTENCY_ONE, POLICY_CONSISTENCY_QUORUM };
+/* Who must know of a decision before it is answered: the key's decider; a majority of its replicas,
+ * durably; or whoever was asked, who holds tokens of the decider's. */
+enum policy_consistency {
+    POLICY_CONSISTENCY_ONE,
+    POLICY_CONSISTENCY_QUORUM,
+    POLICY_CONSISTENCY_ANY
+};
 /* What a request gets when no node can decide for its key: allowed, an error, or the decision of a
  * stand-in with a share of the limit. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
@@ -140,6 +144,7 @@ struct policy_rule {
     int32_t priority;                         /* higher acts first */
     uint32_t line;                            /* of the rule in the file, from 1 */
     uint16_t status;                          /* response.status; 429, 403 for block */
+    uint16_t rank;                            /* it is policy_rule_at(rank) of its policy */
     uint8_t match_count;
     uint8_t key_count;   /* 1.. for throttle, else 0 */
     uint8_t limit_count; /* 1.. for throttle, else 0 */
@@ -147,7 +152,7 @@ struct policy_rule {
     uint8_t class;       /* enum policy_class */
     uint8_t on_failure;  /* enum policy_failure */
     uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
-    uint8_t consistency; /* enum policy_consistency; QUORUM for throttle only */
+    uint8_t consistency; /* enum policy_consistency; ONE unless it throttles */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;
     bool shadow;       /* decide and record, never deny */

@@ -15,8 +15,6 @@ struct names {
 /* Where each rule of the old policy, in acting order, stands in the new one; NO_PLACE: not alike.
  */
 struct places {
-    const struct policy_rule *old;
-    const struct policy_rule *new;
     uint32_t *after;
     size_t count;
 };
@@ -73,16 +71,14 @@ static void walk(const struct names *old, const struct names *new, struct places
         else if (policy_rule_digest(a) != policy_rule_digest(b))
             note(diff, POLICY_CHANGED, room, b);
         else
-            places->after[a - places->old] = (uint32_t)(b - places->new);
+            places->after[a->rank] = b->rank;
     }
 }
 
-static bool init_places(struct places *places, const struct policy *old, const struct policy *new,
+static bool init_places(struct places *places, const struct policy *old,
                         const struct allocator *allocator)
 {
     places->count = policy_rule_count(old);
-    places->old = places->count > 0 ? policy_rule_at(old, 0) : NULL;
-    places->new = policy_rule_count(new) > 0 ? policy_rule_at(new, 0) : NULL;
     places->after = alloc_array(allocator, places->count + 1, sizeof *places->after);
     for (size_t i = 0; places->after != NULL && i < places->count; i++)
         places->after[i] = NO_PLACE;
@@ -114,7 +110,7 @@ int policy_compare(const struct policy *old, const struct policy *new,
         diff->listed[i] = 0;
     }
     const bool ok = sort_names(&before, old, allocator) && sort_names(&after, new, allocator) &&
-                    init_places(&places, old, new, allocator);
+                    init_places(&places, old, allocator);
     if (ok) {
         walk(&before, &after, &places, room, diff);
         diff->reordered = is_reordered(&places);

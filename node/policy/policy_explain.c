@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "node/policy/policy_internal.h"
 #include "node/policy/policy_search.h"
 
 enum { SHOWN_LEN_MAX = 40, EXPECTED_SHOWN_MAX = 4 };

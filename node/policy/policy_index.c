@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/prefetch.h"
 #include "node/policy/policy_internal.h"
 
 enum { CACHE_LINE = 64 };
@@ -33,7 +34,7 @@ struct draft_bucket {
 
 struct draft {
     struct chunks chunks; /* of everything here: gone when the index is built */
-    struct policy_rule *rules;
+    struct policy_rule **rules;
     size_t rule_count;
     uint32_t **attributes; /* by rank: the numbers of its match and then key attributes */
     uint32_t *chosen;      /* by rank: the match it is filed under */
@@ -90,7 +91,7 @@ static int number_attributes(struct policy_index *index, struct chunks *chunks, 
     size_t names = 0;
 
     for (size_t i = 0; i < draft->rule_count; i++)
-        names += (size_t)draft->rules[i].match_count + draft->rules[i].key_count;
+        names += (size_t)draft->rules[i]->match_count + draft->rules[i]->key_count;
     index->name_mask = table_len(names) - 1;
     index->name_table = chunks_get(chunks, (size_t)index->name_mask + 1, sizeof(uint32_t));
     index->attributes = chunks_get(chunks, names, sizeof(*index->attributes));
@@ -101,7 +102,7 @@ static int number_attributes(struct policy_index *index, struct chunks *chunks, 
         return TG_ENOMEM;
     memset(index->name_table, 0xff, ((size_t)index->name_mask + 1) * sizeof(uint32_t));
     for (size_t i = 0; i < draft->rule_count; i++) {
-        const struct policy_rule *rule = &draft->rules[i];
+        const struct policy_rule *rule = draft->rules[i];
         draft->attributes[i] = numbers;
         for (size_t m = 0; m < rule->match_count; m++)
             *numbers++ = intern(index, &rule->matches[m].attribute);
@@ -132,7 +133,7 @@ static uint32_t *number_groups(struct draft *draft)
     if (order == NULL || groups == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        order[i] = &draft->rules[i];
+        order[i] = draft->rules[i];
     if (count > 1)
         qsort(order, count, sizeof(const struct policy_rule *), compare_groups);
     for (size_t i = 0; i < count; i++) {
@@ -140,7 +141,7 @@ static uint32_t *number_groups(struct draft *draft)
             continue; /* the empty text sorts first and keeps 0 */
         if (i == 0 || !policy_text_equal(&order[i]->group, &order[i - 1]->group))
             group++;
-        groups[order[i] - draft->rules] = group;
+        groups[order[i]->rank] = group;
     }
     return groups;
 }
@@ -154,32 +155,36 @@ static size_t place_plan(size_t at, size_t len)
     return line_at != 0 && line_at + len > CACHE_LINE ? at + CACHE_LINE - line_at : at;
 }
 
-/* What naming and deciding the counters of a rule reads of it, behind its plan: a request that
+/* A rule and what naming and deciding its counters reads of it, behind its plan: a request that
  * meets it waits for all of it at once. */
 static size_t beside_len(const struct policy_rule *rule)
 {
-    const size_t len =
-        rule->limit_count * (sizeof(struct limit) + sizeof(*rule->windows)) + rule->name.len + 1;
+    const size_t len = sizeof(*rule) +
+                       rule->limit_count * (sizeof(struct limit) + sizeof(*rule->windows)) +
+                       rule->name.len + 1;
 
     return (len + POLICY_PLAN_ALIGN - 1) / POLICY_PLAN_ALIGN * POLICY_PLAN_ALIGN;
 }
 
-/* Copies it there, where the rule finds it from now on. */
-static void move_beside(char *to, struct policy_rule *rule)
+/* Copies it there, the windows last: only the answer reads them. Returns the rule's copy. */
+static struct policy_rule *move_beside(char *to, const struct policy_rule *from)
 {
-    const size_t limits_len = rule->limit_count * sizeof(struct limit);
-    const size_t windows_len = rule->limit_count * sizeof(*rule->windows);
+    struct policy_rule *rule = (void *)to;
+    struct limit *limits = (void *)(to + sizeof(*rule));
+    char *name = (char *)(limits + from->limit_count);
+    char(*windows)[QUANTITY_TEXT_LEN] = (void *)(name + from->name.len + 1);
 
+    *rule = *from;
     if (rule->limit_count > 0) {
-        memcpy(to, rule->limits, limits_len);
-        rule->limits = (const struct limit *)(const void *)to;
-        memcpy(to + limits_len, rule->windows, windows_len);
-        rule->windows = (const void *)(to + limits_len);
+        memcpy(limits, from->limits, rule->limit_count * sizeof(*limits));
+        memcpy(windows, from->windows, rule->limit_count * sizeof(*windows));
+        rule->limits = limits;
+        rule->windows = windows;
     }
-    char *name = to + limits_len + windows_len;
-    memcpy(name, rule->name.data, rule->name.len);
+    memcpy(name, from->name.data, rule->name.len);
     name[rule->name.len] = '\0';
     rule->name.data = name;
+    return rule;
 }
 
 /* Packs every rule, all plans into one piece of memory. */
@@ -192,10 +197,10 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
     if (groups == NULL || plan_at == NULL)
         return TG_ENOMEM;
     for (size_t i = 0; i < draft->rule_count; i++) {
-        const size_t plan_len = policy_plan_len(&draft->rules[i]);
+        const size_t plan_len = policy_plan_len(draft->rules[i]);
         len = place_plan(len, plan_len);
         plan_at[i] = (uint32_t)(len / POLICY_PLAN_ALIGN);
-        len += plan_len + beside_len(&draft->rules[i]);
+        len += plan_len + beside_len(draft->rules[i]);
     }
     char *plans = chunks_get(chunks, 1, len + CACHE_LINE);
     if (plans == NULL)
@@ -203,8 +208,8 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
     plans += CACHE_LINE - (uintptr_t)plans % CACHE_LINE;
     for (size_t i = 0; i < draft->rule_count; i++) {
         char *plan = plans + (size_t)POLICY_PLAN_ALIGN * plan_at[i];
-        policy_plan_put((void *)plan, &draft->rules[i], draft->attributes[i], groups[i]);
-        move_beside(plan + policy_plan_len(&draft->rules[i]), &draft->rules[i]);
+        draft->rules[i] = move_beside(plan + policy_plan_len(draft->rules[i]), draft->rules[i]);
+        policy_plan_put((void *)plan, draft->rules[i], draft->attributes[i], groups[i]);
     }
     index->plans = plans;
     index->plan_at = plan_at;
@@ -232,7 +237,7 @@ struct condition {
 
 static struct condition condition_of(const struct draft *draft, size_t rank, uint32_t match)
 {
-    return (struct condition){&draft->rules[rank].matches[match], draft->attributes[rank][match]};
+    return (struct condition){&draft->rules[rank]->matches[match], draft->attributes[rank][match]};
 }
 
 static size_t filings_of(const struct policy_index *index, const struct condition *condition,
@@ -250,7 +255,7 @@ static size_t learn(struct policy_index *index, const struct draft *draft)
 
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < draft->rule_count; i++) {
-            const struct policy_rule *rule = &draft->rules[i];
+            const struct policy_rule *rule = draft->rules[i];
             for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
                 const struct condition condition = condition_of(draft, i, m);
                 for (uint32_t v = 0; v < condition.match->value_count; v++) {
@@ -271,7 +276,7 @@ static void count_mentions(const struct policy_index *index, const struct draft 
     struct policy_filing filings[POLICY_FILINGS_MAX];
 
     for (size_t i = 0; i < draft->rule_count; i++) {
-        const struct policy_rule *rule = &draft->rules[i];
+        const struct policy_rule *rule = draft->rules[i];
         for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
             const struct condition condition = condition_of(draft, i, m);
             for (uint32_t v = 0; v < condition.match->value_count; v++) {
@@ -313,7 +318,7 @@ static uint32_t rarest_match(const struct policy_index *index, const struct draf
     uint32_t best = 0;
     uint64_t best_cost = UINT64_MAX;
 
-    for (uint32_t m = 0; m < draft->rules[rank].match_count; m++) {
+    for (uint32_t m = 0; m < draft->rules[rank]->match_count; m++) {
         const struct condition condition = condition_of(draft, rank, m);
         uint64_t worst = 0;
         for (uint32_t v = 0; v < condition.match->value_count; v++) {
@@ -362,7 +367,7 @@ static void file_rules(struct policy_index *index, struct draft *draft, bool wri
     for (size_t i = 0; i <= draft->mask; i++)
         draft->buckets[i].newest = 0;
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i].enabled && draft->rules[i].match_count > 0)
+        if (draft->rules[i]->enabled && draft->rules[i]->match_count > 0)
             file_rule(index, draft, i, write);
     }
 }
@@ -406,7 +411,7 @@ static int list_always(struct policy_index *index, struct chunks *chunks, const 
         return TG_ENOMEM;
     index->always.places = places;
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i].enabled && draft->rules[i].match_count == 0)
+        if (draft->rules[i]->enabled && draft->rules[i]->match_count == 0)
             places[index->always.count++] = index->plan_at[i];
     }
     return TG_OK;
@@ -424,7 +429,7 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
         return TG_ENOMEM;
     count_mentions(index, draft);
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i].enabled)
+        if (draft->rules[i]->enabled)
             draft->chosen[i] = rarest_match(index, draft, i);
     }
     file_rules(index, draft, false);
@@ -436,7 +441,7 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
     return TG_OK;
 }
 
-int policy_index_init(struct policy_index *index, struct chunks *chunks, struct policy_rule *rules,
+int policy_index_init(struct policy_index *index, struct chunks *chunks, struct policy_rule **rules,
                       size_t rule_count)
 {
     struct draft draft = {.rules = rules, .rule_count = rule_count};
@@ -471,25 +476,20 @@ static const struct policy_bucket *find_bucket(const struct policy_index *index,
     return &index->buckets[at];
 }
 
-/* What is asked for may lie anywhere in memory: asking for all before reading one hides most of the
- * wait, here and in the next step. */
-size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
-                          struct policy_places *lists)
+void policy_index_prefetch(const struct policy_index *index, const uint32_t *hashes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        prefetch(&index->buckets[hashes[i] & index->bucket_mask]);
+}
+
+size_t policy_index_find(const struct policy_index *index, uint32_t *hashes, size_t count)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < count; i++)
-        __builtin_prefetch(&index->buckets[hashes[i] & index->bucket_mask]);
     for (size_t i = 0; i < count; i++) {
-        const struct policy_bucket *bucket = find_bucket(index, hashes[i]);
-        if (bucket->at == POLICY_INDEX_NONE)
-            continue;
-        if ((bucket->at & POLICY_BUCKET_LIST) == 0) {
-            lists[found++] = (struct policy_places){&bucket->at, 1};
-            continue;
-        }
-        const uint32_t *list = index->places + (bucket->at & ~POLICY_BUCKET_LIST);
-        lists[found++] = (struct policy_places){list + 1, list[0]};
+        const uint32_t at = find_bucket(index, hashes[i])->at;
+        if (at != POLICY_INDEX_NONE)
+            hashes[found++] = at;
     }
     return found;
 }

@@ -55,7 +55,7 @@ struct policy_bucket {
 
 struct policy_index {
     const char *plans;       /* all plans by rank, none over more cache lines than it needs, each
-                              * with what else is read of its rule behind it */
+                              * with its rule behind it */
     const uint32_t *plan_at; /* by rank: its place among them, in units of POLICY_PLAN_ALIGN */
     struct policy_index_attribute *attributes;
     uint32_t attribute_count;
@@ -68,10 +68,10 @@ struct policy_index {
     uint32_t ip; /* the attribute `ip`, or NONE */
 };
 
-/* Builds the index of rules in rank order; all memory from `chunks`. Their names, limits and
- * windows move to where their plans are. 0 or TG_ENOMEM. */
+/* Builds the index of rules in rank order; all memory from `chunks`. They move behind their plans,
+ * with their names, limits and windows, and `rules` then says where they are. 0 or TG_ENOMEM. */
 MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
-                               struct policy_rule *rules, size_t rule_count);
+                               struct policy_rule **rules, size_t rule_count);
 /* The plan at a place. */
 static inline const struct policy_plan *policy_index_plan(const struct policy_index *index,
                                                           uint32_t place)
@@ -88,9 +88,19 @@ uint32_t policy_index_attribute(const struct policy_index *index, const char *na
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
                            const struct policy_text *value, const struct policy_ip *ip,
                            uint32_t *hashes);
-/* The lists under `count` hashes, empty ones left out, into `lists` (room for `count`). Returns how
- * many they are. */
-size_t policy_index_lists(const struct policy_index *index, const uint32_t *hashes, size_t count,
-                          struct policy_places *lists);
+/* Asks memory for where `count` hashes are looked up. */
+void policy_index_prefetch(const struct policy_index *index, const uint32_t *hashes, size_t count);
+/* Replaces them by what is filed under them: `at` of their buckets, empty ones left out. Returns
+ * how many are left. */
+size_t policy_index_find(const struct policy_index *index, uint32_t *hashes, size_t count);
+/* The places of what was found. They live as long as both. */
+static inline struct policy_places policy_index_places(const struct policy_index *index,
+                                                       const uint32_t *found)
+{
+    if ((*found & POLICY_BUCKET_LIST) == 0)
+        return (struct policy_places){found, 1};
+    const uint32_t *list = index->places + (*found & ~POLICY_BUCKET_LIST);
+    return (struct policy_places){list + 1, list[0]};
+}
 
 #endif

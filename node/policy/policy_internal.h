@@ -1,8 +1,8 @@
 /* policy_internal.h - what a compiled policy is made of; for the files of this folder only.
  *
- *   struct policy --> rules[rule_count]   in acting order ("rank")
- *                 --> plans[rule_count]   the same rules with attribute names as small numbers
- *                 --> index               (attribute, text) -> ranks of the rules to look at
+ *   struct policy --> rules[rule_count]   where each is, in acting order ("rank")
+ *                 --> index               (attribute, text) -> which of them to look at
+ *                       plan | rule, plan | rule, ..   its plan says when it acts (policy_plan.h)
  *
  * All of it lives in the policy's chunks and, but for the count of those who share it, is never
  * changed after compilation.
@@ -19,6 +19,7 @@
 #include "node/policy/yaml_reader.h"
 
 enum { POLICY_MEMORY_MAX = 512 * 1024 * 1024 /* of one compiled policy */ };
+static_assert(POLICY_RULES_MAX + POLICY_TIERS_MAX <= UINT16_MAX, "a rank fits");
 
 struct policy {
     struct chunks chunks;    /* everything below, and this struct's own allocator */
@@ -26,7 +27,8 @@ struct policy {
     struct policy *base;     /* whose rules these are, if it is joined of them; or NULL */
     struct policy_joined joined;
     const struct allocator *joiner; /* of a joined policy, which is its own; else NULL */
-    struct policy_rule *rules;      /* in file order while reading, then by rank */
+    struct policy_rule *listed;     /* in file order, as they were read */
+    struct policy_rule **rules;     /* by rank; once the index is built, those behind their plans */
     size_t rule_count;
     struct policy_pool *pools; /* by name */
     size_t pool_count;
@@ -37,7 +39,7 @@ struct policy {
 
 /* Frees a joined policy, but not the rules that it shares (policy_join.c). */
 void policy_free_joined(struct policy *policy);
-/* Reads the whole file into `policy->rules`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
+/* Reads the whole file into `policy->listed`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
  * sentence is in the reader's error for TG_EINVALID. */
 MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);
 /* Whether the file is of the older form, {"api": ...}; and reads it as policy_read_file does. */

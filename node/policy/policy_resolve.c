@@ -23,11 +23,12 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/policy/policy_internal.h"
 #include "node/policy/policy_search.h"
 
-/* A plan, and what is read of its rule behind it, are seldom more than so many lines. */
-enum { CACHE_LINE = 64, PLAN_LINES = 4 };
+/* A plan and its rule behind it, up to the windows, are seldom more than so many lines. */
+enum { PLAN_LINES = 6 };
 
 /* Notes an attribute if a rule mentions it. The first of a name counts; an empty value is none. */
 static void note(struct policy_search *request, const struct policy_attribute *given)
@@ -120,8 +121,6 @@ static void add_part(struct policy_search *request, const struct policy_plan *pl
         return;
     }
     request->parts[out->part_count++] = plan;
-    for (size_t at = 0; at < sizeof *plan->rule; at += CACHE_LINE) /* it is read soon */
-        __builtin_prefetch((const char *)plan->rule + at);
 }
 
 static bool end_search(struct policy_result *out, enum policy_action action,
@@ -185,35 +184,63 @@ static void merge(struct policy_search *request, struct policy_places *lists, si
     }
 }
 
-/* The plans lie anywhere in memory: asking for the first of each list hides most of the wait. */
-static void prefetch_plans(const struct policy_index *index, const struct policy_places *lists,
-                           size_t count)
+/* A plan lies anywhere in memory: asking for the first of each list hides most of the wait. */
+static void prefetch_plans(const struct policy_index *index, const uint32_t *found, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *plan = (const char *)policy_index_plan(index, lists[i].places[0]);
+        const struct policy_places list = policy_index_places(index, &found[i]);
+        const char *plan = (const char *)policy_index_plan(index, list.places[0]);
         for (size_t line = 0; line < PLAN_LINES; line++)
-            __builtin_prefetch(plan + line * CACHE_LINE);
+            prefetch(plan + line * PREFETCH_LINE);
     }
 }
 
-static void search(struct policy_search *request)
+/* Puts what each known attribute asks for into `hashes`, as long as there is room for what one of
+ * them may ask for. Returns how many they are, and in *asking of how many attributes. */
+static size_t put_hashes(const struct policy_search *request, uint32_t *hashes, size_t room,
+                         size_t *asking)
 {
     const struct policy_index *index = &request->policy->index;
-    uint32_t hashes[POLICY_CURSORS_MAX];
-    struct policy_places lists[POLICY_CURSORS_MAX];
-    size_t asked = 0;
+    size_t count = 0;
+    size_t i = 0;
+
+    for (; i < request->count && room - count >= POLICY_HASHES_MAX + POLICY_LENGTHS_MAX; i++)
+        count += policy_index_hashes(index, request->known[i].attribute, &request->known[i].value,
+                                     &request->ip, hashes + count);
+    *asking = i;
+    return count;
+}
+
+/* Merges what was found with the rules that are always looked at; `lists` has room for all. */
+static void merge_found(struct policy_search *request, const uint32_t *found, size_t found_count,
+                        struct policy_places *lists)
+{
+    const struct policy_index *index = &request->policy->index;
     size_t count = 0;
 
-    for (size_t i = 0; i < request->count; i++)
-        asked += policy_index_hashes(index, request->known[i].attribute, &request->known[i].value,
-                                     &request->ip, hashes + asked);
-    request->out->asked = (uint32_t)asked;
     if (index->always.count != 0)
         lists[count++] = index->always;
-    count += policy_index_lists(index, hashes, asked, lists + count);
-    ASSERT(count <= POLICY_CURSORS_MAX);
-    prefetch_plans(index, lists, count);
+    for (size_t i = 0; i < found_count; i++)
+        lists[count++] = policy_index_places(index, &found[i]);
     merge(request, lists, count);
+}
+
+/* Everything at once, for a request that asks for so much that it is not kept between steps. Not
+ * inlined: others need not have so large a frame. */
+__attribute__((noinline)) static void search_at_once(struct policy_search *request)
+{
+    const struct policy_index *index = &request->policy->index;
+    uint32_t hashes[POLICY_CURSORS_MAX + POLICY_LENGTHS_MAX];
+    struct policy_places lists[POLICY_CURSORS_MAX];
+    size_t asking;
+    size_t count = put_hashes(request, hashes, sizeof hashes / sizeof hashes[0], &asking);
+
+    ASSERT(asking == request->count && count < POLICY_CURSORS_MAX);
+    request->out->asked = (uint32_t)count;
+    policy_index_prefetch(index, hashes, count);
+    count = policy_index_find(index, hashes, count);
+    prefetch_plans(index, hashes, count);
+    merge_found(request, hashes, count, lists);
 }
 
 /* Writes the parts with their key values; an IPv6 address is cut to the rule's prefix. */
@@ -294,14 +321,50 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
     return note_all(request, attributes, count);
 }
 
+int policy_search_ask(struct policy_search *request, const struct policy *policy,
+                      const struct policy_attribute *attributes, size_t count,
+                      struct policy_result *out)
+{
+    size_t asking;
+
+    if (policy_search_begin(request, policy, attributes, count, out) != TG_OK)
+        return TG_EINVALID;
+    request->asked_count = (uint32_t)put_hashes(request, request->asked, POLICY_ASKED_MAX, &asking);
+    request->ahead = asking == request->count;
+    out->asked = request->asked_count;
+    policy_index_prefetch(&policy->index, request->asked, request->asked_count);
+    return TG_OK;
+}
+
+void policy_search_look(struct policy_search *request)
+{
+    const struct policy_index *index = &request->policy->index;
+
+    if (!request->ahead)
+        return;
+    request->asked_count = (uint32_t)policy_index_find(index, request->asked, request->asked_count);
+    prefetch_plans(index, request->asked, request->asked_count);
+}
+
+void policy_search_run(struct policy_search *request)
+{
+    struct policy_places lists[1 + POLICY_ASKED_MAX];
+
+    if (request->ahead)
+        merge_found(request, request->asked, request->asked_count, lists);
+    else
+        search_at_once(request);
+    policy_search_end(request);
+}
+
 int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
                    size_t count, struct policy_result *out)
 {
     struct policy_search request;
 
-    if (policy_search_begin(&request, policy, attributes, count, out) != TG_OK)
+    if (policy_search_ask(&request, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
-    search(&request);
-    policy_search_end(&request);
+    policy_search_look(&request);
+    policy_search_run(&request);
     return TG_OK;
 }

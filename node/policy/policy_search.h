@@ -1,12 +1,37 @@
-/* policy_search.h - one request on its way through the rules; for policy_resolve.c, which looks at
- * the few that may act, and policy_explain.c, which looks at all.
+/* policy_search.h - one request on its way through the rules, in steps: for who has several
+ * requests at a time, for policy_resolve.c, which looks at the few rules that may act, and for
+ * policy_explain.c, which looks at all.
  *
- *   begin --> act, act ..  in rank order, until one ends the search --> end
+ *   ask ----------> look ----------> run       what policy_resolve does
+ *    hashes          buckets          plans    read here
+ *           buckets           plans            asked of memory, for the next step
+ *
+ *   begin ---> act, act ..  in rank order, until one ends the search ---> end
+ *
+ * With thousands of rules their memory is in no near cache, and nobody knows which part of it is
+ * needed before the part before it has come. Who takes one step for several requests and then the
+ * next one waits for all of them at once.
+ *
+ * I1  Steps of other requests in between change nothing: a search is written by its own steps
+ * alone.
+ *
+ * The policy, the attributes and `out` live and stay as they are from the first step to the last.
  */
 #ifndef NODE_POLICY_POLICY_SEARCH_H
 #define NODE_POLICY_POLICY_SEARCH_H
 
-#include "node/policy/policy_internal.h"
+#include <assert.h>
+
+#include "node/policy/policy.h"
+#include "node/policy/policy_filing.h"
+#include "node/policy/policy_ip.h"
+
+/* What is asked ahead; a request that asks for more than that does so in its last step. */
+enum { POLICY_ASKED_MAX = 128 };
+static_assert((int)POLICY_ASKED_MAX >= POLICY_HASHES_MAX + POLICY_LENGTHS_MAX,
+              "what one attribute asks for has room");
+
+struct policy_plan;
 
 /* An attribute of the request that some rule mentions. */
 struct policy_known {
@@ -20,9 +45,20 @@ struct policy_search {
     size_t count;
     struct policy_ip ip; /* len 0: the request has no address */
     bool overflow;
+    bool ahead;                                        /* `asked` is all that it asks for */
+    uint32_t asked_count;                              /* of `asked` */
+    uint32_t asked[POLICY_ASKED_MAX];                  /* hashes; then what is filed under them */
     const struct policy_plan *parts[POLICY_PARTS_MAX]; /* out->part_count of them */
     struct policy_known known[POLICY_ATTRIBUTES_MAX];
 };
+
+/* The three steps of policy_resolve. The first takes the request's attributes and returns as that
+ * does; on an error there are no others. */
+MUST_USE int policy_search_ask(struct policy_search *search, const struct policy *policy,
+                               const struct policy_attribute *attributes, size_t count,
+                               struct policy_result *out);
+void policy_search_look(struct policy_search *search);
+void policy_search_run(struct policy_search *search);
 
 /* The request's value of an attribute, or NULL. */
 static inline const struct policy_text *policy_search_value(const struct policy_search *search,

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/limit/engine.h"
 #include "node/policy/policy_internal.h"
 
 enum {
@@ -90,7 +91,7 @@ static const struct yaml_reader_word failure_words[] = {
 static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
 static const struct yaml_reader_word consistency_words[] = {
     {"one", POLICY_CONSISTENCY_ONE, false},
-    {"any", POLICY_CONSISTENCY_QUORUM + 1, true},
+    {"any", POLICY_CONSISTENCY_ANY, false},
     {"quorum", POLICY_CONSISTENCY_QUORUM, false},
 };
 static const struct yaml_reader_word scope_words[] = {{"region", 0, false}, {"global", 1, true}};
@@ -115,8 +116,9 @@ const char *policy_consistency_name(unsigned consistency)
     static const char *const names[] = {
         [POLICY_CONSISTENCY_ONE] = "one",
         [POLICY_CONSISTENCY_QUORUM] = "quorum",
+        [POLICY_CONSISTENCY_ANY] = "any",
     };
-    return consistency <= POLICY_CONSISTENCY_QUORUM ? names[consistency] : NULL;
+    return consistency <= POLICY_CONSISTENCY_ANY ? names[consistency] : NULL;
 }
 
 /* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
@@ -427,6 +429,31 @@ static int check_elastic(const struct yaml_reader *reader, const struct yaml_rea
     return TG_OK;
 }
 
+/* Of what consistency any counts, tokens are held by whoever is asked: so they must be to be had.
+ */
+static int check_any(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
+                     const struct policy_rule *rule)
+{
+    if (rule->consistency != POLICY_CONSISTENCY_ANY)
+        return TG_OK;
+    if (rule->count_denied)
+        return yaml_reader_fail(reader, fields[FIELD_COUNT_DENIED].node,
+                                "count_denied: found true with consistency any, where who denies "
+                                "does not ask who counts; expected false");
+    for (size_t i = 0; i < rule->limit_count; i++) {
+        struct limit limit = rule->limits[i];
+        limit.exceed_percent = rule->modes[i].exceed_percent;
+        limit.pool = rule->modes[i].pool != NULL;
+        const char *why = limit_lease_refusal(&limit);
+        if (why != NULL)
+            return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+                                    "consistency: found any, where nodes hold tokens of a limit, "
+                                    "with one that gives none (%s); expected one or quorum",
+                                    why);
+    }
+    return TG_OK;
+}
+
 int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                      struct policy_rule *rule)
 {
@@ -459,6 +486,8 @@ int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, ui
         result = policy_read_limits(policy, reader, fields[FIELD_LIMITS].node, rule);
     if (result == TG_OK)
         result = check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule);
+    if (result == TG_OK)
+        result = check_any(reader, fields, rule);
     if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
         result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
     return result;
