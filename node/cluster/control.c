@@ -91,7 +91,8 @@ static void describe(const struct control *control, struct swim_record *record)
     record->protocol_max = 1;
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
-                    (control->disk_full ? CONTROL_FLAG_FULL : 0U);
+                    (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
+                    (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -503,6 +504,11 @@ bool control_rules_due(struct control *control, struct settings_entry *out)
         return false;
     settings->rules_told = out->version;
     return true;
+}
+
+void control_rules_missed(struct control *control)
+{
+    control->settings->rules_told = control->rules_version; /* 0: mixed ones, too, as at a start */
 }
 
 bool control_kind_due(struct control *control, uint32_t kind)

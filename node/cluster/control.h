@@ -148,6 +148,8 @@ bool control_settings_awaited(const struct control *control, int64_t now_ns);
 /* True once after each change of the rules: they are to be compiled and put in force. What `out`
  * points to lives until the next event. */
 bool control_rules_due(struct control *control, struct settings_entry *out);
+/* The rules that were due found no memory: unless they are in force by now, they are due again. */
+void control_rules_missed(struct control *control);
 
 /* True once after each change of the records of that kind, and at first if there are any. */
 bool control_kind_due(struct control *control, uint32_t kind);
@@ -237,6 +239,12 @@ struct control_compiled {
     struct policy_error place;
 };
 
+/* A count of a part of the node that is not this core's business. */
+struct control_figure {
+    const char *name;
+    uint64_t value;
+};
+
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -248,6 +256,8 @@ struct control_report {
     int64_t started_ns;
     const struct usage_book *usage;          /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
+    const struct control_figure *resp;       /* of Redis clients, of all shards */
+    uint32_t resp_count;
 };
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where

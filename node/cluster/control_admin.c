@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "node/cluster/control_answer.h"
 
+enum { ROWS_MAX = 1000 }; /* of a list */
+
 /* ---- small puts ------------------------------------------------------------------------------ */
 
 void put_field_str(struct mp_writer *writer, const char *name, const char *value)
@@ -60,6 +62,29 @@ void answer_error(struct answer_context *context, int code, const char *text)
 void answer_begin(struct answer_context *context)
 {
     wire_begin_admin_reply(context->writer, context->admin->session, context->admin->seq, 0);
+}
+
+uint32_t answer_rows(struct answer_context *context, size_t count)
+{
+    const uint32_t rows = count < context->rows_max ? (uint32_t)count : context->rows_max;
+    context->lists = true;
+    answer_begin(context);
+    mp_put_array(context->writer, rows);
+    return rows;
+}
+
+size_t answer_rows_from(const struct answer_context *context, uint32_t kind, size_t *end)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &context->control->settings->table;
+    const struct settings_text after = control_read_text(context, "after");
+    *end = settings_table_at(table, kind + 1, &none);
+    if (after.data == NULL)
+        return settings_table_at(table, kind, &none);
+    const size_t at = settings_table_at(table, kind, &after);
+    const bool found =
+        at < *end && settings_compare(kind, &table->records[at]->entry.name, kind, &after) == 0;
+    return found ? at + 1 : at;
 }
 
 /* ---- members and ring ------------------------------------------------------------------------ */
@@ -236,7 +261,12 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
     struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
     struct wire_admin admin;
     struct mp_writer writer;
-    struct answer_context context = {control, report, &admin, &writer, now_ns};
+    struct answer_context context = {.control = control,
+                                     .report = report,
+                                     .admin = &admin,
+                                     .writer = &writer,
+                                     .now_ns = now_ns,
+                                     .rows_max = ROWS_MAX};
     memset(&admin, 0, sizeof admin);
     mp_writer_init(&writer, out, capacity);
     const int result = wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error);
@@ -244,6 +274,11 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
         answer_error(&context, result, error);
     else
         dispatch(&context);
+    while (writer.failed && context.lists && context.rows_max > 1) { /* A3 */
+        context.rows_max /= 2;
+        mp_writer_init(&writer, out, capacity);
+        dispatch(&context);
+    }
     if (writer.failed) {
         mp_writer_init(&writer, out, capacity);
         answer_error(&context, TG_ETOOBIG, "the answer is larger than a message may be");

@@ -14,6 +14,8 @@
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
  * A2  A map says how many fields it has before they are known: who adds a field raises the count.
  *     Tests read each answer as a whole, so a wrong count fails.
+ * A3  A list that does not fit into a message is answered again with half as many rows; whoever
+ *     asks goes on behind the last one.
  */
 #ifndef NODE_CLUSTER_CONTROL_ANSWER_H
 #define NODE_CLUSTER_CONTROL_ANSWER_H
@@ -28,6 +30,8 @@ struct answer_context {
     const struct wire_admin *admin;
     struct mp_writer *writer;
     int64_t now_ns;
+    uint32_t rows_max; /* of a list (A3) */
+    bool lists;
 };
 
 /* One field of a map: its name, then its value. A hex value is written as 16 digits. */
@@ -42,6 +46,12 @@ void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);
 void answer_begin(struct answer_context *context);
 /* The whole answer is a TG_E* code and a sentence. */
 void answer_error(struct answer_context *context, int code, const char *text);
+
+/* Begins an array of so many rows, of which as many are to follow as it returns. */
+uint32_t answer_rows(struct answer_context *context, size_t count);
+/* Where the list of records of that kind goes on: behind the one of the argument "after". The place
+ * is one in the table of settings; *end: behind the last of the kind. */
+size_t answer_rows_from(const struct answer_context *context, uint32_t kind, size_t *end);
 
 /* The cursor at the argument `name` of the command; false if it is not given. */
 bool answer_argument(const struct answer_context *context, const char *name,
@@ -64,9 +74,16 @@ struct settings_text control_read_text(const struct answer_context *context, con
 struct settings_text control_read_document(const struct answer_context *context);
 bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
 
-/* When something is to end, by "until_ms" or "for_ms" from now; 0: never. False if that has passed.
- */
-bool control_read_end(const struct answer_context *context, uint64_t *until_ms);
+/* When something is to end, by "until_ms" or "for_ms" from now; 0: never. False after it was
+ * answered that one of them is no number, or, with the sentence `over`, that this has passed. */
+bool control_read_end(struct answer_context *context, const char *over, uint64_t *until_ms);
+/* A flag: true or 1, false or 0 or not given. False after it was answered that it is none. */
+bool control_read_flag(struct answer_context *context, const char *name, bool *out);
+
+struct policy_text;
+/* A tier that the rules in force know, by "tier"; `out` is left as it is where none is given. False
+ * after it was answered what is wrong with it: who has a tier that no rule knows, has no limit. */
+bool control_read_tier(struct answer_context *context, struct policy_text *out);
 
 struct own_limits;
 /* Own limits of a user or a key: "limits", rates apart by spaces, each of which replaces the one of

@@ -20,7 +20,7 @@
 #include "node/cluster/usage_book.h"
 #include "node/policy/api_keys.h"
 
-enum { SHOWN_MAX = 1000, ROW_FIELDS = 21 };
+enum { ROW_FIELDS = 21 };
 
 struct api_key_entry control_api_key_of(const struct settings_entry *entry)
 {
@@ -54,21 +54,6 @@ static bool read_text(struct answer_context *context, const char *name, size_t l
     return false;
 }
 
-/* When it is to end, by "until_ms" or "for_ms" from now; 0: never. */
-static bool read_end(struct answer_context *context, uint64_t *expires_ms)
-{
-    const uint64_t now = now_ms(context);
-    uint64_t for_ms = 0;
-    *expires_ms = 0;
-    (void)control_read_uint(context, "until_ms", expires_ms);
-    if (control_read_uint(context, "for_ms", &for_ms) && for_ms > 0)
-        *expires_ms = for_ms < UINT64_MAX - now ? now + for_ms : 0;
-    if (*expires_ms == 0 || *expires_ms > now)
-        return true;
-    answer_error(context, TG_EINVALID, "the key would have expired already");
-    return false;
-}
-
 static bool read_record(struct answer_context *context, struct api_key_record *record)
 {
     const struct settings_text digest = control_read_text(context, "digest");
@@ -80,9 +65,10 @@ static bool read_record(struct answer_context *context, struct api_key_record *r
     }
     return read_text(context, "name", API_KEY_NAME_LEN_MAX, &record->name) &&
            read_text(context, "owner", API_KEY_OWNER_LEN_MAX, &record->owner) &&
-           read_text(context, "tier", API_KEY_TIER_LEN_MAX, &record->tier) &&
+           control_read_tier(context, &record->tier) &&
            read_text(context, "author", API_KEY_AUTHOR_LEN_MAX, &record->created_by) &&
-           control_read_limits(context, &record->own) && read_end(context, &record->expires_ms);
+           control_read_limits(context, &record->own) &&
+           control_read_end(context, "the key would have expired already", &record->expires_ms);
 }
 
 void answer_apikey_create(struct answer_context *context)
@@ -107,6 +93,7 @@ void answer_apikey_create(struct answer_context *context)
     ASSERT(len > 0); /* by the bounds of api_keys.h */
     struct control_edit_request request = {
         .kind = SETTINGS_API_KEY,
+        .based = true, /* on there being none: a record is never put over another one */
         .name = id,
         .value = {(const char *)value, (size_t)len},
     };
@@ -233,19 +220,16 @@ static bool is_listed(const struct settings_entry *entry, const struct settings_
 void answer_apikey_list(struct answer_context *context)
 {
     const struct settings_text owner = control_read_text(context, "owner");
-    const struct control *control = context->control;
-    const struct settings_entry *entry;
+    const struct settings_table *table = &context->control->settings->table;
     struct api_key_record record;
-    uint32_t count = 0;
-    size_t cursor = 0;
-    while (count < SHOWN_MAX &&
-           (entry = control_setting_next(control, SETTINGS_API_KEY, &cursor)) != NULL)
-        count += is_listed(entry, &owner, &record);
-    answer_begin(context);
-    mp_put_array(context->writer, count);
-    cursor = 0;
-    while (count > 0 &&
-           (entry = control_setting_next(control, SETTINGS_API_KEY, &cursor)) != NULL) {
+    size_t end;
+    const size_t first = answer_rows_from(context, SETTINGS_API_KEY, &end);
+    size_t listed = 0;
+    for (size_t at = first; at < end && listed < context->rows_max; at++)
+        listed += is_listed(&table->records[at]->entry, &owner, &record);
+    uint32_t count = answer_rows(context, listed);
+    for (size_t at = first; count > 0; at++) {
+        const struct settings_entry *entry = &table->records[at]->entry;
         if (!is_listed(entry, &owner, &record))
             continue;
         count--;
@@ -281,8 +265,9 @@ void answer_apikey_revoke(struct answer_context *context)
 void answer_apikey_delete(struct answer_context *context)
 {
     struct api_key_record record;
-    struct mp_cursor cursor;
-    const bool force = answer_argument(context, "force", &cursor) && mp_get_uint(&cursor) != 0;
+    bool force;
+    if (!control_read_flag(context, "force", &force))
+        return;
     const struct settings_entry *entry = find(context, &record);
     if (entry == NULL)
         return;

@@ -47,15 +47,30 @@ static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN
     return true;
 }
 
-bool control_read_end(const struct answer_context *context, uint64_t *until_ms)
+/* A number of milliseconds, 0 if it is not given; false if something else is. */
+static bool read_ms(const struct answer_context *context, const char *name, uint64_t *out)
+{
+    struct mp_cursor cursor;
+    *out = 0;
+    return !answer_argument(context, name, &cursor) || control_read_uint(context, name, out);
+}
+
+bool control_read_end(struct answer_context *context, const char *over, uint64_t *until_ms)
 {
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
-    uint64_t for_ms = 0;
-    *until_ms = 0;
-    (void)control_read_uint(context, "until_ms", until_ms);
-    if (control_read_uint(context, "for_ms", &for_ms) && for_ms > 0)
+    uint64_t for_ms;
+    const bool given = read_ms(context, "until_ms", until_ms);
+    if (!read_ms(context, "for_ms", &for_ms) || !given) {
+        answer_error(context, TG_EINVALID,
+                     "until_ms, for_ms: expected a whole number of milliseconds");
+        return false;
+    }
+    if (for_ms > 0)
         *until_ms = for_ms < UINT64_MAX - now_ms ? now_ms + for_ms : 0;
-    return *until_ms == 0 || *until_ms > now_ms;
+    if (*until_ms == 0 || *until_ms > now_ms)
+        return true;
+    answer_error(context, TG_EINVALID, over);
+    return false;
 }
 
 void answer_block(struct answer_context *context)
@@ -75,10 +90,8 @@ void answer_block(struct answer_context *context)
                      "the reason is longer than 256 bytes, or has control characters");
         return;
     }
-    if (!control_read_end(context, &until_ms)) {
-        answer_error(context, TG_EINVALID, "the block would have ended already");
+    if (!control_read_end(context, "the block would have ended already", &until_ms))
         return;
-    }
     bytes_writer_init(&writer, value, sizeof value);
     bytes_put_u64(&writer, until_ms);
     bytes_put(&writer, reason.data, reason.len);
@@ -122,7 +135,6 @@ static bool in_force(const struct block *block, uint64_t now_ms)
 
 void answer_blocks(struct answer_context *context)
 {
-    enum { SHOWN_MAX = 1000 };
     const struct control *control = context->control;
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     const struct settings_entry *entry;
@@ -132,15 +144,15 @@ void answer_blocks(struct answer_context *context)
     size_t cursor = 0;
     while ((entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL)
         count += control_block_of(entry, &block) && in_force(&block, now_ms);
+    if (count > context->rows_max)
+        count = context->rows_max; /* the list has no "after": nobody could go on behind */
     answer_begin(context);
-    mp_put_array(writer, count < SHOWN_MAX ? count : (uint32_t)SHOWN_MAX);
+    mp_put_array(writer, count);
     cursor = 0;
-    for (uint32_t shown = 0;
-         shown < SHOWN_MAX &&
-         (entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL;) {
+    while (count > 0 && (entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL) {
         if (!control_block_of(entry, &block) || !in_force(&block, now_ms))
             continue;
-        shown++;
+        count--;
         mp_put_map(writer, 9);
         put_name(writer, &block.name);
         put_field_uint(writer, "until_ms", block.until_ms);

@@ -17,7 +17,9 @@
  * D3  An edit that nobody was offered is refused for good; of any other it is said that it may
  *     come about.
  * D4  Members tell in their records that their disks are full, so that all can say who is missing.
- *     That is no reason to begin a new lineage by force: only the dead are.
+ *     That is no reason to begin a new lineage by force: only the dead are. Who proposes by itself
+ *     is chosen among the others; yet a transition of the ring does not end without its members, so
+ *     it waits for room at those that live (P4 of propose.c).
  */
 #include <stdio.h>
 #include <string.h>

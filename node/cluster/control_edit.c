@@ -84,6 +84,22 @@ static void ring_voters(const struct ring_config *config, struct register_voters
     memcpy(voters->ids, config->voters, config->voters_count * sizeof *config->voters);
 }
 
+/* Whether the records are mixed, and somebody has a history that is to be copied instead (S6): a
+ * change on top of what is here would have no vote but the own, and stand in the way of theirs. */
+static bool has_to_copy(const struct control *control)
+{
+    const struct settings *settings = control->settings;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while (settings->mixed && (member = swim_next(control->swim, &cursor)) != NULL)
+        if (member->record.id != control->options.node_id &&
+            member->record.settings_version >= settings->version &&
+            (member->record.flags & CONTROL_FLAG_MIXED) == 0 &&
+            control_alive(control, member->record.id))
+            return true;
+    return false;
+}
+
 /* ---- making changes -------------------------------------------------------------------------- */
 
 static struct settings_text text_of(const char *text)
@@ -396,7 +412,7 @@ static void look_at_time(struct control *control, struct settings_edit *edit)
         control_say_settings_frozen(control, edit->sentence, sizeof edit->sentence / 2);
     else
         (void)snprintf(edit->sentence, sizeof edit->sentence, "%s",
-                       control->settings->version > 0
+                       control->settings->version > 0 && !has_to_copy(control)
                            ? "the voters of the configuration do not agree in time"
                            : "this node does not know the cluster's configuration yet");
     if (!edit->offered)
@@ -411,6 +427,7 @@ static void look_at_time(struct control *control, struct settings_edit *edit)
 static bool move_edits(struct control *control, struct effects *effects)
 {
     struct settings *settings = control->settings;
+    const bool known = settings->version > 0 && !has_to_copy(control);
     for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
         const uint32_t at = (settings->proposing + i) % SETTINGS_EDITS_MAX;
         struct settings_edit *edit = &settings->edits[at];
@@ -421,12 +438,11 @@ static bool move_edits(struct control *control, struct effects *effects)
                 release(control, edit);
             continue;
         }
-        if (settings->version > 0 && !judge(control, edit))
+        if (known && !judge(control, edit))
             continue;
         look_at_time(control, edit);
-        if (edit->state == SETTINGS_EDIT_WAITS && settings->version > 0 &&
-            !register_busy(settings->ballots) && !control_settings_frozen(control) &&
-            propose_edit(control, edit, effects)) {
+        if (edit->state == SETTINGS_EDIT_WAITS && known && !register_busy(settings->ballots) &&
+            !control_settings_frozen(control) && propose_edit(control, edit, effects)) {
             settings->proposing = (at + 1) % SETTINGS_EDITS_MAX;
             if (edit->state == SETTINGS_EDIT_WAITS)
                 (void)judge(control, edit); /* where this node alone decides, it is done */
@@ -591,7 +607,7 @@ void control_edit_move(struct control *control, struct effects *effects)
         register_busy(settings->ballots) || control_settings_frozen(control))
         return;
     settings->led_ns = control->now_ns;
-    if (rejoin(control, effects) || !propose_by_itself(control))
+    if (has_to_copy(control) || rejoin(control, effects) || !propose_by_itself(control))
         return;
     if (!follow_ring(control, effects))
         (void)sweep(control, effects);

@@ -18,7 +18,7 @@
 #include "node/cluster/usage_book.h"
 #include "node/policy/people.h"
 
-enum { SHOWN_MAX = 1000, SENTENCE_LEN = 320, ROW_FIELDS = 22 };
+enum { SENTENCE_LEN = 320, ROW_FIELDS = 22 };
 
 static_assert((int)POLICY_VALUE_LEN_MAX <= (int)SETTINGS_NAME_LEN_MAX, "a user is a name");
 static_assert((int)PEOPLE_ENCODED_MAX <= (int)SETTINGS_VALUE_LEN_MAX, "a record is a value");
@@ -51,23 +51,22 @@ static struct settings_text read_user(struct answer_context *context)
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-static int read_tier(struct answer_context *context, struct quota *quota)
+bool control_read_tier(struct answer_context *context, struct policy_text *out)
 {
     char sentence[SENTENCE_LEN];
     const struct settings_text tier = control_read_text(context, "tier");
     if (tier.data == NULL)
-        return 0;
+        return true;
     if (!people_tier_ok(tier.data, tier.len))
-        return refuse(context, "tier: expected 1 to 64 letters, digits and _ . -");
-    if (!people_tier_known(context->report->policy, tier.data, tier.len)) {
-        (void)snprintf(sentence, sizeof sentence,
-                       "tier %.*s: the rules in force have no tier of that name, and none of them "
-                       "matches it; expected a name of `tiers:` in `tidegate rules show`",
-                       (int)tier.len, tier.data);
-        return refuse(context, sentence);
-    }
-    quota->tier = (struct policy_text){tier.data, tier.len};
-    return 0;
+        return refuse(context, "tier: expected 1 to 64 letters, digits and _ . -") == 0;
+    *out = (struct policy_text){tier.data, tier.len};
+    if (people_tier_known(context->report->policy, tier.data, tier.len))
+        return true;
+    (void)snprintf(sentence, sizeof sentence,
+                   "tier %.*s: the rules in force have no tier of that name, and none of them "
+                   "matches it; expected a name of `tiers:` in `tidegate rules show`",
+                   (int)tier.len, tier.data);
+    return refuse(context, sentence) == 0;
 }
 
 bool control_read_limits(struct answer_context *context, struct own_limits *own)
@@ -100,9 +99,10 @@ bool control_read_limits(struct answer_context *context, struct own_limits *own)
 static int read_block(struct answer_context *context, struct quota *quota)
 {
     const struct settings_text reason = control_read_text(context, "block");
-    uint64_t unblock = 0;
-    (void)control_read_uint(context, "unblock", &unblock);
-    if (unblock != 0) {
+    bool unblock;
+    if (!control_read_flag(context, "unblock", &unblock))
+        return TG_EINVALID;
+    if (unblock) {
         quota->blocked = false;
         quota->until_ms = 0;
         quota->reason = (struct policy_text){"", 0};
@@ -114,9 +114,9 @@ static int read_block(struct answer_context *context, struct quota *quota)
                                "characters");
     quota->blocked = true;
     quota->reason = (struct policy_text){reason.data, reason.len};
-    if (!control_read_end(context, &quota->until_ms))
-        return refuse(context, "the block would have ended already");
-    return 0;
+    return control_read_end(context, "the block would have ended already", &quota->until_ms)
+               ? 0
+               : TG_EINVALID;
 }
 
 static int read_notes(struct answer_context *context, struct quota *quota)
@@ -147,22 +147,22 @@ void answer_quota_set(struct answer_context *context)
 {
     uint8_t value[PEOPLE_ENCODED_MAX];
     struct quota quota = {.tier = {"", 0}, .reason = {"", 0}, .notes = {"", 0}};
-    uint64_t clear = 0;
-    uint64_t trial = 0;
+    bool clear;
+    bool trial;
     const struct settings_text user = read_user(context);
-    if (user.data == NULL)
+    if (user.data == NULL || !control_read_flag(context, "clear", &clear) ||
+        !control_read_flag(context, "dry_run", &trial))
         return;
     const struct settings_entry *current =
         settings_current(context->control->settings, SETTINGS_QUOTA, &user);
-    (void)control_read_uint(context, "clear", &clear);
-    if (current != NULL && clear == 0 && !control_quota_of(current, &quota)) {
+    if (current != NULL && !clear && !control_quota_of(current, &quota)) {
         (void)refuse(context, "the user's record is of a newer release, which alone can change it");
         return;
     }
-    if (read_tier(context, &quota) != 0 || !control_read_limits(context, &quota.own) ||
+    if (!control_read_tier(context, &quota.tier) || !control_read_limits(context, &quota.own) ||
         read_block(context, &quota) != 0 || read_notes(context, &quota) != 0)
         return;
-    if (control_read_uint(context, "dry_run", &trial) && trial != 0) {
+    if (trial) {
         answer_trial(context, &user, current, &quota);
         return;
     }
@@ -272,20 +272,11 @@ void answer_quota_show(struct answer_context *context)
 
 void answer_quota_list(struct answer_context *context)
 {
-    const struct settings_text after = control_read_text(context, "after");
     const struct settings_table *table = &context->control->settings->table;
-    const struct settings_text from = {after.data == NULL ? "" : after.data, after.len};
-    static const struct settings_text none = {.data = "", .len = 0};
-    const size_t end = settings_table_at(table, SETTINGS_QUOTA + 1, &none);
-    size_t at = settings_table_at(table, SETTINGS_QUOTA, &from);
-    if (after.data != NULL && at < end &&
-        settings_compare(SETTINGS_QUOTA, &table->records[at]->entry.name, SETTINGS_QUOTA, &from) ==
-            0)
-        at++;
-    const size_t count = end - at < SHOWN_MAX ? end - at : (size_t)SHOWN_MAX;
-    answer_begin(context);
-    mp_put_array(context->writer, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
+    size_t end;
+    const size_t at = answer_rows_from(context, SETTINGS_QUOTA, &end);
+    const uint32_t count = answer_rows(context, end - at);
+    for (uint32_t i = 0; i < count; i++) {
         const struct settings_entry *entry = &table->records[at + i]->entry;
         struct quota quota;
         if (!control_quota_of(entry, &quota))

@@ -168,10 +168,11 @@ static void take_records(struct control *control, const struct settings_frame *f
                          struct effects *effects)
 {
     struct settings *settings = control->settings;
+    const bool mixed = settings->mixed;
     if (!settings_take_records(settings, control->now_ns, frame, effects))
         return;
     note_more(control, frame);
-    if (!settings->copying.active)
+    if (!settings->copying.active || settings->mixed != mixed) /* S6: also that it has no history */
         control_tell_self(control);
     control_ask_settings(control, frame->address, effects);
 }

@@ -1,9 +1,11 @@
 /* control_settings_answer.c - what operators ask about the configuration store, and change in it.
  *
- *   rules.show       the document in force, one version of it, or one rule; packed (packed.h) for
- * who can take that rules.history    its versions that are kept, the newest first rules.diff which
- * rules another document adds, removes, changes rules.apply      begins an edit; asked again with
- * its id, or edit.state: what became of it
+ *   rules.show      the document in force, one version of it, or one rule; a document that is kept
+ *                   packed (packed.h) as it is, for who can take that
+ *   rules.history   its versions that are kept, the newest first
+ *   rules.diff      which rules another document adds, removes, changes
+ *   rules.apply     begins an edit; asked again with its id, or
+ *   edit.state      what became of it
  *
  * An edit is answered by its state, {"id", "state", "version", "changed", "message"}, where state
  * is waiting, done, conflict, unavailable or doubt (control_edit.c). Whoever waits asks again.
@@ -75,6 +77,21 @@ bool control_read_uint(const struct answer_context *context, const char *name, u
         return false;
     *out = mp_get_uint(&cursor);
     return !cursor.failed;
+}
+
+bool control_read_flag(struct answer_context *context, const char *name, bool *out)
+{
+    char sentence[SHOW_SENTENCE_LEN];
+    struct mp_cursor cursor;
+    *out = false;
+    if (!answer_argument(context, name, &cursor))
+        return true;
+    *out = mp_peek_type(&cursor) == MP_BOOL ? mp_get_bool(&cursor) : mp_get_uint(&cursor) != 0;
+    if (!cursor.failed)
+        return true;
+    (void)snprintf(sentence, sizeof sentence, "%s: expected true or false", name);
+    answer_error(context, TG_EINVALID, sentence);
+    return false;
 }
 
 static int digit(char c)

@@ -98,7 +98,8 @@ struct control {
 enum {
     CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
     CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
-    CONTROL_FLAG_FULL = 4       /* its disk has no room: it cannot vote */
+    CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
+    CONTROL_FLAG_MIXED = 8      /* its settings are of no version: it waits for a history to copy */
 };
 
 /* ---- control.c ---- */
@@ -174,7 +175,8 @@ bool control_settings_frozen(const struct control *control);
 void control_say_settings_frozen(const struct control *control, char *out, size_t capacity);
 
 /* ---- propose.c ---- */
-/* Whether this is the lowest-id living member of the ring, which proposes of its own accord. */
+/* Whether this is the lowest-id living member of the ring, those with full disks not counted, which
+ * proposes of its own accord. */
 bool propose_by_itself(const struct control *control);
 /* Whether gossip holds `id` for living (alive or suspect). */
 bool control_alive(const struct control *control, uint64_t id);

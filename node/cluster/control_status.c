@@ -125,7 +125,7 @@ static void put_members_count(const struct control *control, struct mp_writer *w
     put_field_uint(writer, "left", stats.left);
 }
 
-enum { SEVERAL_FIELDS = 5 };
+enum { SEVERAL_FIELDS = 5, LEASES_FIELDS = 10 };
 
 /* Of requests whose rules several nodes decide. */
 static void put_several(const struct shard_stats *stats, struct mp_writer *writer)
@@ -135,6 +135,21 @@ static void put_several(const struct shard_stats *stats, struct mp_writer *write
     put_field_uint(writer, "undo_unknown", stats->undo_unknown);
     put_field_uint(writer, "reserves_dropped", stats->reserves_dropped);
     put_field_uint(writer, "retries_dropped", stats->retries_dropped);
+}
+
+/* Leases of tokens. */
+static void put_leases(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    put_field_uint(writer, "leases_granted", stats->leases_granted);
+    put_field_uint(writer, "leases_refused", stats->leases_refused);
+    put_field_uint(writer, "leases_untold", stats->leases_untold);
+    put_field_uint(writer, "leases_tokens", stats->leases_tokens);
+    put_field_uint(writer, "leases_back", stats->leases_back);
+    put_field_uint(writer, "any_allowed", stats->any_allowed);
+    put_field_uint(writer, "any_denied", stats->any_denied);
+    put_field_uint(writer, "any_leases", stats->any_leases);
+    put_field_uint(writer, "any_tokens", stats->any_tokens);
+    put_field_uint(writer, "any_back", stats->any_back);
 }
 
 /* What elastic limits did: the last fields of a shard. */
@@ -148,12 +163,28 @@ static void put_shard_pools(const struct shard_stats *stats, struct mp_writer *w
     put_field_uint(writer, "pools_keys", stats->pools_keys);
 }
 
-enum { MORE_FIELDS = SEVERAL_FIELDS + SHARD_POOL_FIELDS };
+enum { SHARD_QUORUM_FIELDS = 8 };
+
+static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *writer)
+{
+    put_field_uint(writer, "quorum_checks", stats->quorum.checks);
+    put_field_uint(writer, "quorum_unavailable", stats->quorum.unavailable);
+    put_field_uint(writer, "quorum_in_doubt", stats->quorum.in_doubt);
+    put_field_uint(writer, "quorum_terms", stats->quorum.terms);
+    put_field_uint(writer, "quorum_uncommitted", stats->quorum.uncommitted);
+    put_field_uint(writer, "quorum_vnodes", stats->quorum.vnodes);
+    put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_deciding);
+    put_field_uint(writer, "quorum_vnodes_undecided", stats->quorum.vnodes_undecided);
+}
+
+enum { MORE_FIELDS = SEVERAL_FIELDS + LEASES_FIELDS + SHARD_POOL_FIELDS + SHARD_QUORUM_FIELDS };
 
 static void put_more(const struct shard_stats *stats, struct mp_writer *writer)
 {
     put_several(stats, writer);
+    put_leases(stats, writer);
     put_shard_pools(stats, writer);
+    put_shard_quorum(stats, writer);
 }
 
 static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
@@ -169,6 +200,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"resent", stats->resent},
         {"moved", stats->moved},
         {"busy", stats->busy},
+        {"shed", stats->shed},
         {"expired", stats->expired},
         {"retries_recalled", stats->retries_recalled},
         {"takeovers", stats->takeovers},
@@ -177,14 +209,6 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"merge_fallbacks", stats->merge_fallbacks},
         {"handed_over", stats->handed_over},
         {"guarded", stats->guarded},
-        {"quorum_checks", stats->quorum.checks},
-        {"quorum_unavailable", stats->quorum.unavailable},
-        {"quorum_in_doubt", stats->quorum.in_doubt},
-        {"quorum_terms", stats->quorum.terms},
-        {"quorum_uncommitted", stats->quorum.uncommitted},
-        {"quorum_vnodes", stats->quorum.vnodes},
-        {"quorum_vnodes_deciding", stats->quorum.vnodes_deciding},
-        {"quorum_vnodes_undecided", stats->quorum.vnodes_undecided},
         {"journal_batches", stats->journal_batches},
         {"journal_records", stats->journal_records},
         {"journal_failures", stats->journal_failures},
@@ -283,6 +307,26 @@ static void put_rules(struct answer_context *context, bool agree)
     put_field_str(writer, "error", control->rules_error);
 }
 
+static void put_figures(const char *name, const struct control_figure *figures, uint32_t count,
+                        struct mp_writer *writer)
+{
+    mp_put_str(writer, name);
+    mp_put_map(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        put_field_uint(writer, figures[i].name, figures[i].value);
+}
+
+/* Of the oldest of the shards' figures: each shard leaves a copy of its own from time to time. */
+static uint64_t figures_age_ms(const struct answer_context *context)
+{
+    int64_t age_ns = 0;
+    for (uint32_t i = 0; i < context->report->shard_count; i++) {
+        const int64_t shard_ns = context->now_ns - context->report->shards[i].taken_ns;
+        age_ns = shard_ns > age_ns ? shard_ns : age_ns;
+    }
+    return (uint64_t)age_ns / 1000000;
+}
+
 void answer_status(struct answer_context *context)
 {
     const struct control *control = context->control;
@@ -291,7 +335,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 22);
+    mp_put_map(writer, 24);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -306,6 +350,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "vnodes_total", control->identity.vnodes);
     put_field_uint(writer, "replicas", control->identity.replicas);
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
+    put_field_uint(writer, "figures_age_ms", figures_age_ms(context));
     put_members_count(control, writer);
     control_put_register(control, context->now_ns, writer);
     control_put_bound(report, writer);
@@ -322,6 +367,7 @@ void answer_status(struct answer_context *context)
     control_put_pools(report, writer);
     put_field_uint(writer, "usage_lost",
                    report->usage != NULL ? usage_book_lost(report->usage) : 0);
+    put_figures("resp", report->resp, report->resp_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

@@ -26,6 +26,8 @@
  * D11 The id of a lease is a hash of the request's identity under the cluster's secret. So every
  *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
  *     answer need not carry it, and nobody else can guess it.
+ * D13 A row about a lease of tokens says which (D11), and of a release or renewal how much of it
+ *     was used. Its answer waits until replicas know a lease (T1 of holds.c), recalled or not.
  * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
  *     Or it waits: then it is called off (V5 of reserve.h).
  */
@@ -48,8 +50,10 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->recalled = false;
     item->explains = false;
     item->several = false;
+    item->once = false;
     item->undo = false;
     item->parts = 0;
+    item->tag = 0;
     item->first = batch->count;
     item->count = 0;
     return item;
@@ -97,6 +101,17 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
     }
 }
 
+/* D13 */
+static void hold_row(struct shard *shard, const struct batch_item *item,
+                     const struct forward *forward, uint32_t row)
+{
+    struct batch *batch = &shard->batch;
+    batch->flags[row] |= LIMIT_HOLD;
+    batch->leases[row] = decide_lease(shard, forward);
+    if (!item->recalled && forward->operation != OPERATION_LEASE)
+        batch->costs[row] = forward->used;
+}
+
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded)
 {
@@ -118,10 +133,13 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
             batch->flags[row] |= LIMIT_LOADED;
         if (item->several)
             reserve_row(batch, item, row, i);
+        if (__builtin_expect((forward->flags & FORWARD_HOLD) != 0, 0))
+            hold_row(shard, item, forward, row);
         batch->groups[row] = batch->item_count;
     }
     item->operation = forward->operation;
     item->cost = forward->cost;
+    item->used = forward->used;
     item->explains = item->explains || (forward->flags & FORWARD_EXPLAIN) != 0;
     item->rules[item->parts] = rule;
     item->vnodes[item->parts] = forward->vnode;
@@ -269,6 +287,12 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         parts_free(shard, index);
         return;
     }
+    if (holds_asks(&part->forward) && holds_refuses(shard, part->forward.vnode)) {
+        const struct answer busy = {.status = ANSWER_BUSY};
+        shard->stats.leases_refused++;
+        parts_answer(shard, index, &busy, shard->options.node_id, effects);
+        return;
+    }
     run_before_repeated(shard, &part->forward, true, effects);
     if (decide_only_once(shard, &part->forward)) {
         const struct forward *forward = &part->forward;
@@ -338,10 +362,18 @@ static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t
     return best;
 }
 
-/* A request that joins several queues waits for the longest. */
+/* A request that joins several queues waits for the longest; a lease ends with the first of several
+ * limits. */
 static int64_t longest_delay(const struct batch *batch, uint32_t first, uint32_t end)
 {
     int64_t delay_ns = 0;
+    if ((batch->flags[first] & LIMIT_HOLD) != 0) {
+        delay_ns = batch->delay_ns[first];
+        for (uint32_t row = first + 1; row < end; row++)
+            if (batch->delay_ns[row] < delay_ns)
+                delay_ns = batch->delay_ns[row];
+        return delay_ns;
+    }
     for (uint32_t row = first; row < end; row++)
         if (batch->delay_ns[row] > delay_ns)
             delay_ns = batch->delay_ns[row];
@@ -423,6 +455,11 @@ static void remember(struct shard *shard, const struct batch_item *item, uint8_t
         return;
     else if (item->several)
         remember_several(shard, item, part, answer);
+    else if (item->once)
+        return; /* decided here and at once, for who does not repeat it */
+    else if (item->tag != 0)
+        retry_remember_tag(&shard->retries, item->tag, item->attempt, answer->allowed,
+                           told_index(answer), answer->granted, shard->now_ns);
     else
         retry_remember(&shard->retries, &item->key, item->attempt, answer->allowed,
                        told_index(answer), answer->granted, shard->now_ns);
@@ -437,6 +474,18 @@ static void count_decision(struct shard *shard, const struct answer *answer)
         shard->stats.allowed++;
     else
         shard->stats.denied++;
+}
+
+/* Tokens that were leased, and those that came back. */
+static void count_tokens(struct shard *shard, const struct batch_item *item,
+                         const struct answer *answer)
+{
+    if (answer->status != ANSWER_DECIDED || !answer->allowed)
+        return;
+    if (item->operation == OPERATION_LEASE)
+        shard->stats.leases_tokens += answer->granted;
+    else if (item->operation == OPERATION_RELEASE)
+        shard->stats.leases_back += answer->granted;
 }
 
 /* ---- delivery -------------------------------------------------------------------------------- */
@@ -454,6 +503,8 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
     forward->flags = batch->flags[first] & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
     forward->flags |= item->again;
     forward->flags |= item->several ? FORWARD_SEVERAL : 0;
+    forward->flags |= (batch->flags[first] & LIMIT_HOLD) != 0 ? FORWARD_HOLD : 0;
+    forward->used = item->used;
     forward->attempt = item->undo ? item->undo_for : 0;
     if (item->recalled) /* it was decided before: recall it again then */
         forward->flags |= FORWARD_RETRY;
@@ -551,11 +602,16 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         if (item->undo || stands(batch, item, answer.allowed))
             remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);
+        if ((batch->flags[first] & LIMIT_HOLD) != 0 && !item->recalled)
+            count_tokens(shard, item, &answer);
         explain_rows(shard, item, i, first, end, effects);
         if (vnodes_quorum(shard, item->vnodes[i]) && answer.status == ANSWER_DECIDED) {
             quorum_wait(shard, item->part, &answer); /* D6 */
             quorum_advance(shard, item->vnodes[i], effects);
-        } else if (item->part != POOL_NONE)
+        } else if (answer.allowed && item->part != POOL_NONE &&
+                   (batch->flags[first] & LIMIT_HOLD) != 0 && item->operation != OPERATION_RELEASE)
+            holds_wait(shard, item->part, &answer, effects); /* D13 */
+        else if (item->part != POOL_NONE)
             parts_answer(shard, item->part, &answer, shard->options.node_id, effects);
         else if (item->from_peer)
             peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
@@ -597,7 +653,8 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
     };
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
     for (uint32_t row = first; row < first + count; row++)
-        if (batch->granted[row] != 0 && batch->operations[row] != OPERATION_PEEK &&
+        if (batch->granted[row] != 0 && batch->operations[row] < OPERATION_RELEASE &&
+            batch->operations[row] != OPERATION_PEEK &&
             !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
             bound_granted(shard, batch->vnodes[row], batch->granted[row]);
 }

@@ -258,10 +258,7 @@ static bool held_elsewhere(const struct shard *shard, uint32_t number, const str
 /* Whether what was merged is on disk, or there is none. */
 static bool is_written(const struct shard *shard, const struct merge_end *end)
 {
-    if (shard->options.ephemeral)
-        return true;
-    return (!shard->writeback.out && table_target_idle(shard->table, TABLE_DISK)) ||
-           shard->writeback.dirty_ns > end->ended_ns;
+    return writeback_clean(shard) || shard->writeback.dirty_ns > end->ended_ns;
 }
 
 /* Whether somebody else waits with the same branch, of which `end` holds no more than it. */

@@ -14,16 +14,16 @@
 
 void explain_begin(struct shard *shard)
 {
-    shard->explained = POOL_NONE;
-    if ((shard->checks.flags & WIRE_FLAG_EXPLAIN) == 0)
+    shard->message.explained = POOL_NONE;
+    if ((shard->message.checks.flags & WIRE_FLAG_EXPLAIN) == 0)
         return;
-    ASSERT(shard->checks.count <= WIRE_EXPLAIN_ITEMS_MAX);
-    shard->explained = pool_get(&shard->explains);
-    if (shard->explained == POOL_NONE) {
+    ASSERT(shard->message.checks.count <= WIRE_EXPLAIN_ITEMS_MAX);
+    shard->message.explained = pool_get(&shard->explains);
+    if (shard->message.explained == POOL_NONE) {
         shard->stats.explains_dropped++;
         return;
     }
-    struct explained *block = pool_at(&shard->explains, shard->explained);
+    struct explained *block = pool_at(&shard->explains, shard->message.explained);
     memset(block->met, 0, sizeof block->met);
 }
 
@@ -114,9 +114,9 @@ void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t p
     else if (item->from_peer)
         peer_put_explain(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
                          states, count);
-    else if (shard->explained != POOL_NONE)
-        keep(shard, shard->explained, item->item, part, item->rules[part], &batch->limits[first],
-             states, count);
+    else if (shard->message.explained != POOL_NONE)
+        keep(shard, shard->message.explained, item->item, part, item->rules[part],
+             &batch->limits[first], states, count);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

@@ -46,7 +46,8 @@ struct batch_item;
 struct effects;
 struct limit_decision;
 
-/* Gives the message at hand a block if it asks for one: shard->explained, else POOL_NONE. */
+/* Gives the message at hand a block if it asks for one: shard->message.explained, else POOL_NONE.
+ */
 void explain_begin(struct shard *shard);
 /* Gives a block back; POOL_NONE is nothing. */
 void explain_end(struct shard *shard, uint32_t explained);

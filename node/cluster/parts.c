@@ -7,14 +7,19 @@
  *          +--> WAITING -------+                                  LOADING
  *
  * In the plane of quorum the engine leads to COMMITTING: the answer is there, and leaves when a
- * majority holds what it says; who stops deciding before that parks the part (Q6 of quorum.c).
+ * majority holds what it says; who stops deciding before that parks the part (Q6 of quorum.c). So
+ * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (holds.c).
  *
  * A part keeps everything needed to send it again: forwards are repeated, with the retry flag,
  * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
  * that a repeated one is charged once.
  *
- * P1  A ticket names a part and its generation, so an answer that comes too late meets nothing.
- *     Each process counts generations from another number: what it is not asked it is not told.
+ * P1  A ticket names a part, its generation and how often it changed between its decider and a
+ *     stand-in, so an answer that comes too late meets nothing. Each process counts generations
+ *     from another number: what it is not asked it is not told.
+ *
+ *         ticket   | generation 32 | stands 16 | place 16 |
+ *
  * P2  The number of parts is bounded; without room a check is answered busy, at once.
  * P3  A part of a peer's forward never travels on: it is decided here, or its sender is told where
  *     the vnode has moved. So no forward can go round in circles.
@@ -46,6 +51,7 @@ uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t d
     struct part *part = parts_at(shard, index);
     part->forward = *forward;
     part->generation = ++shard->generation;
+    part->stands = 0;
     part->deadline_ns = deadline_ns;
     part->request = POOL_NONE;
     part->sibling = POOL_NONE;
@@ -67,9 +73,12 @@ void parts_free(struct shard *shard, uint32_t index)
     pool_put(&shard->parts, index);
 }
 
+static_assert(SHARD_PARTS_MAX <= 1 << 16, "a ticket has room for the place");
+
 static uint64_t ticket_of(const struct shard *shard, uint32_t index)
 {
-    return (uint64_t)parts_at(shard, index)->generation << 32 | index;
+    const struct part *part = parts_at(shard, index);
+    return (uint64_t)part->generation << 32 | (uint64_t)part->stands << 16 | index;
 }
 
 uint16_t parts_attempt(const struct shard *shard, uint32_t index)
@@ -83,12 +92,11 @@ uint16_t parts_attempt(const struct shard *shard, uint32_t index)
 /* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
 static uint32_t part_of(const struct shard *shard, uint64_t ticket)
 {
-    const uint32_t index = (uint32_t)ticket;
-    const uint32_t generation = (uint32_t)(ticket >> 32);
+    const uint32_t index = (uint16_t)ticket;
     if (index >= SHARD_PARTS_MAX || !pool_in_use(&shard->parts, index))
         return POOL_NONE;
-    const struct part *part = parts_at(shard, index);
-    return part->generation == generation && part->status == PART_WAITING ? index : POOL_NONE;
+    const bool waits = parts_at(shard, index)->status == PART_WAITING;
+    return waits && ticket_of(shard, index) == ticket ? index : POOL_NONE;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -115,12 +123,18 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     shard->stats.forwarded++;
 }
 
+/* From here on the part is its decider's, not a stand-in's: N3 of stand_in.c. */
+static void leave_stand_in(struct part *part)
+{
+    if (part->stood_in)
+        part->stands++;
+    part->stood_in = false;
+}
+
 static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
-    if (part->stood_in)
-        part->generation = ++shard->generation; /* N3 of stand_in.c */
-    part->stood_in = false;
+    leave_stand_in(part);
     shard->stats.undo_resent += part->undo && part->sends > 0;
     parts_send(shard, index, at, &part->forward, effects);
     if (part->sends < 2)
@@ -154,6 +168,7 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         } else {
             /* A copy that was sent elsewhere may have been decided there. */
             shard->stats.resent += part->sends > 0 && !part->from_peer;
+            leave_stand_in(part);
             decide_part(shard, index, effects);
         }
         break;
@@ -163,6 +178,10 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         } else if (part->from_peer) {      /* P3 */
             tell_moved(shard, part->origin_peer, part->origin_ticket, part->forward.vnode, effects);
             parts_free(shard, index);
+        } else if ((part->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
+            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of holds.c */
+            shard->stats.leases_refused++;
+            parts_answer(shard, index, &busy, shard->options.node_id, effects);
         } else {
             send(shard, index, at, effects);
         }
@@ -194,7 +213,8 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
     uint16_t at = PEER_NONE;
     const enum route route = vnodes_route(shard, forward->vnode, &at);
     const bool quorum = vnodes_quorum(shard, forward->vnode);
-    if (route == ROUTE_HERE && !quorum) {
+    const bool waits = quorum || holds_asks(forward); /* its answer does: it has a part */
+    if (route == ROUTE_HERE && !waits) {
         decide_forward(shard, from, forward, effects);
         return;
     }
@@ -214,7 +234,7 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
     part->from_peer = true;
     part->origin_peer = from;
     part->origin_ticket = forward->ticket;
-    if (quorum)
+    if (quorum || (route == ROUTE_HERE && waits))
         parts_dispatch(shard, index, effects);
     else
         park(shard, part);
@@ -237,6 +257,10 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
     } else if (part->from_peer) {
         peer_put_answer(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
                         part->origin_ticket, answer);
+        parts_free(shard, index);
+    } else if (part->purse != 0) {
+        part->answer = *answer;
+        purses_answered(shard, index, effects);
         parts_free(shard, index);
     } else {
         part->status = PART_DONE;
@@ -293,6 +317,7 @@ void parts_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effec
     ASSERT((part->forward.flags & FORWARD_SEVERAL) != 0);
     part->forward.attempt = parts_attempt(shard, index);
     part->undo = true;
+    part->stood_in = false;
     part->request = POOL_NONE;
     part->sibling = POOL_NONE;
     part->deadline_ns = shard->now_ns + SHARD_UNDO_NS;
@@ -431,6 +456,9 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
     } else if (part->status == PART_COMMITTING && late) {
         quorum_forget(shard, index);
         shard->stats.quorum.in_doubt++;
+        give_up(shard, index, effects);
+    } else if (part->status == PART_HOLDING && late) {
+        holds_forget(shard, index);
         give_up(shard, index, effects);
     } else if (part->status == PART_LOADING && late) {
         leave_load(shard, index);

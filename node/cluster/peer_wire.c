@@ -6,6 +6,7 @@
 #include "node/cluster/peer_wire.h"
 
 #include "base/mp.h"
+#include "node/limit/engine.h"
 
 static void put_retry(struct bytes_writer *writer, const struct retry_key *key)
 {
@@ -40,7 +41,14 @@ enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4, ANSWER_BORROWED = 8 };
-enum { PING_RESIGNING = 1, PING_ANNOUNCES = 2, PING_ASKS = 4, PING_DEAF = 8, PING_RESERVES = 16 };
+enum {
+    PING_RESIGNING = 1,
+    PING_ANNOUNCES = 2,
+    PING_ASKS = 4,
+    PING_DEAF = 8,
+    PING_RESERVES = 16,
+    PING_LEASES = 32
+};
 enum { MARK_NOTHING = 1 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
@@ -55,7 +63,8 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
     bytes_put_u8(writer,
                  (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
                            (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0) |
-                           (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0)));
+                           (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0) |
+                           (ping->leases ? PING_LEASES : 0)));
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -72,6 +81,8 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
         put_limit(writer, forward->ids[i], &forward->limits[i]);
     if ((forward->retry.part & RETRY_UNDO) != 0)
         bytes_put_u16(writer, forward->attempt);
+    if ((forward->flags & FORWARD_HOLD) != 0)
+        bytes_put_u64(writer, forward->used);
 }
 
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
@@ -347,7 +358,18 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->asks = (flags & PING_ASKS) != 0;
     ping->deaf = (flags & PING_DEAF) != 0;
     ping->reserves = (flags & PING_RESERVES) != 0;
+    ping->leases = (flags & PING_LEASES) != 0;
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
+}
+
+/* Whether it is an operation on a lease of tokens, and its limits give such. */
+static bool names_hold(const struct forward *forward)
+{
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        if (limit_lease_refusal(&forward->limits[i]) != NULL)
+            return false;
+    return forward->operation == OPERATION_LEASE || forward->operation == OPERATION_RELEASE ||
+           forward->operation == OPERATION_RENEW;
 }
 
 static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)
@@ -389,6 +411,11 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     }
     const bool undo = (forward->retry.part & RETRY_UNDO) != 0;
     forward->attempt = undo ? bytes_get_u16(reader) : 0;
+    const bool holds = (forward->flags & FORWARD_HOLD) != 0;
+    forward->used = holds ? bytes_get_u64(reader) : 0;
+    const bool stands = (forward->flags & FORWARD_STAND_IN) != 0; /* who stands in grants none */
+    if (holds && (undo || stands || !names_hold(forward)))
+        return false;
     return !undo || forward->operation == OPERATION_REFUND;
 }
 

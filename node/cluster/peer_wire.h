@@ -10,7 +10,7 @@
  *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u32 patience_ms |
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
- *             | u16 attempt, if it undoes one
+ *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -138,6 +138,7 @@ enum forward_flags {
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
+    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; holds.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 
@@ -150,7 +151,8 @@ struct forward {
     uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
-    uint64_t cost; /* of an undo: tokens that stay */
+    uint64_t cost; /* of an undo: tokens that stay; of a release or renewal: the lease */
+    uint64_t used; /* HOLD: how many tokens of the lease were used, as its holder states */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];
 };
@@ -173,7 +175,7 @@ struct answer {
     uint64_t granted;
     int64_t reset_after_ns;
     int64_t retry_after_ns; /* -1: never */
-    int64_t delay_ns;
+    int64_t delay_ns;       /* HOLD: how long the lease lasts */
 };
 
 /* One limit as a part met it. */
@@ -236,6 +238,7 @@ struct peer_ping {
     uint64_t process;     /* a name of the process that it is for, as far as its sender knows */
     bool deaf;            /* has not heard that process for nearly so long */
     bool reserves;        /* its sender reads RESERVED */
+    bool leases;          /* and slots with leases of tokens, and forwards about them */
 };
 
 /* Where the charge of one limit is (struct limit_mark, as far as another node can use it). */

@@ -382,6 +382,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
         vnodes_stir_all(shard);
     peer->resigning = ping->resigning;
     peer->reserves = ping->reserves;
+    peer->leases = ping->leases;
     fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
@@ -441,6 +442,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .deaf = nearly_silent(shard, at),
         .resigning = shard->resigning,
         .reserves = true,
+        .leases = true,
     };
     if (peer->announce_due)
         ping.announced = vnodes_announce(shard, at, effects);

@@ -5,9 +5,9 @@
  *                 name it bears; one dead for long is removed
  *   transition:   the voters are put right; settled once all living members say so (P4)
  *
- * P1  By itself, only the lowest-id live member of the ring proposes, so that proposals rarely
- *     meet; any member does when its operator asks. Whether a proposal comes about is for the
- *     voters to say (register.h), and a frozen ring is left as it is.
+ * P1  By itself, only the lowest-id live member of the ring with room on its disk proposes, so that
+ *     proposals rarely meet; any member does when its operator asks. Whether a proposal comes about
+ *     is for the voters to say (register.h), and a frozen ring is left as it is.
  * P2  One change at a time: each is made out of the committed configuration.
  * P3  Who votes is replaced first and removed after that.
  * P4  A transition is settled when all living members say so: those that come and stay, for they
@@ -59,12 +59,14 @@ static bool in_to(const struct ring_config *config, uint64_t id)
     return false;
 }
 
-/* Whether a member of the list other than this node lives and has a lower id. */
+/* Whether a member of the list other than this node has a lower id, lives, and can propose: one
+ * whose disk is full cannot (control_disk.c). */
 static bool lower_lives(const struct control *control, const struct ring_member *list,
                         uint32_t count)
 {
     for (uint32_t i = 0; i < count && list[i].id < control->options.node_id; i++)
-        if (control_alive(control, list[i].id))
+        if (control_alive(control, list[i].id) &&
+            (control_flags(control, list[i].id) & CONTROL_FLAG_FULL) == 0)
             return true;
     return false;
 }

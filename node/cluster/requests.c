@@ -1,10 +1,10 @@
 /* requests.c - client messages: from checks to limits to decisions.
  *
- * Each item is resolved to parts: the inline limit, or one part a matching rule. An item whose
- * parts are all decided here is one all-or-nothing group of the engine. Otherwise each part goes
- * its own way, and all are charged at once, in one round trip. When all have answered, what is to
- * stay is known: all of it, what the least of them granted (at_most), or nothing; the rest is
- * undone, one by one, until each decider has acknowledged it (parts_undo, reserve.h).
+ * Each item is resolved to parts (resolve.c): the inline limit, or one part a matching rule. An
+ * item whose parts are all decided here is one all-or-nothing group of the engine. Otherwise each
+ * part goes its own way, and all are charged at once, in one round trip. When all have answered,
+ * what is to stay is known: all of it, what the least of them granted (at_most), or nothing; the
+ * rest is undone, one by one, until each decider has acknowledged it (parts_undo, reserve.h).
  *
  *   user at n2  <--charge--+         +-- granted --+                +--undo--> acknowledged
  *   ip at n5    <--charge--+-- item -+-- denied ---+--> denied -----+
@@ -15,7 +15,9 @@
  *   reply <-- columns <-- rows <---- when no part of the message is missing +
  *
  * Most messages are answered within the event that brought them, from the scratch rows of the
- * shard. Only one that has to wait gets a `request` that keeps its rows.
+ * shard. Only one that has to wait gets a `request` that keeps its rows. It is answered when all of
+ * it is decided; or, if its client wants it so (PARTLY), at the end of each event in which some of
+ * it was, so that no item waits for another's decider.
  *
  * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
  *     verdict that the rule's on_failure gives.
@@ -31,16 +33,11 @@
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/blocks.h"
-#include "node/policy/people.h"
 
-static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
-static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
-              "what is added to a request's attributes has room");
+/* Clients remember a denial for so long at most. */
+#define STEADY_NS INT64_C(1000000000)
+
 static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
-
-#define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
 enum {
     STATUS_OK = 200,
@@ -80,18 +77,44 @@ void requests_refuse(struct shard *shard, uint64_t connection, const void *frame
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Field by field: to clear it as a block takes twice as long. What is shown is set by `show`. */
 static void row_init(struct row *row)
 {
-    memset(row, 0, sizeof *row);
     row->allowed = true;
+    row->degraded = false;
+    row->granted_set = false;
+    row->shown = false;
+    row->shadow_denied = false;
+    row->leased = false;
+    row->held = false;
+    row->soft = false;
+    row->borrowed = false;
+    row->counted = false;
+    row->unsteady = false;
+    row->failure = ANSWER_DECIDED;
     row->outcome = OUTCOME_COUNT;
+    row->parts_left = 0;
     row->first_part = POOL_NONE;
     row->vnode = WIRE_VNODE_NONE;
+    row->rule = NULL;
+    row->refusal = NULL;
+    row->node = 0;
+    row->limit = 0;
+    row->used = 0;
+    row->remaining = 0;
+    row->granted = 0;
+    row->reset_after_ns = 0;
+    row->retry_after_ns = 0;
+    row->delay_ns = 0;
+    row->lease = 0;
+    row->lease_used = 0;
+    row->user_hash = 0;
+    row->key_hash = 0;
 }
 
 static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
 {
-    if (request == shard->current)
+    if (request == shard->message.request)
         return &shard->rows[item];
     const struct request *waiting = pool_at(&shard->requests, request);
     struct row *block = pool_at(&shard->blocks, waiting->blocks[item / SHARD_ROW_BLOCK]);
@@ -132,11 +155,21 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
     row->retry_after_ns = answer->retry_after_ns;
 }
 
+/* Whether a denial is no denial any more when somebody releases a place, a pool has spare or
+ * another node is asked, or has to be told of here each time: then no client may remember it. */
+static bool is_unsteady(const struct policy_rule *rule, const struct limit *limit)
+{
+    return limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0 ||
+           (rule != NULL && (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
+                             rule->consistency == POLICY_CONSISTENCY_ANY));
+}
+
 static void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
                   uint32_t vnode, const struct answer *answer, uint64_t node)
 {
     ASSERT(row->parts_left > 0);
     row->parts_left--;
+    row->unsteady = row->unsteady || is_unsteady(rule, limit);
     if (rule != NULL && rule->shadow &&
         (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
         return; /* it would have recorded something, or has: what denies is known without it */
@@ -207,16 +240,15 @@ static uint16_t status_of(const struct row *row, uint8_t outcome)
 /* The text of a window that an own limit replaced. */
 static struct wire_text own_window_of(struct shard *shard, const struct row *row)
 {
-    if (shard->reply.window_count == WIRE_SOURCES_MAX)
-        return wire_text_of("");
+    ASSERT(shard->reply.window_count <= WIRE_SOURCES_MAX); /* by source_of */
     char *text = shard->reply.windows[shard->reply.window_count++];
     shard->reply.window_last = (struct quantity_rate){0, 0};
     own_limits_window(row->rule, &row->limit_shown, text);
     return wire_text_of(text);
 }
 
-/* The text of the deciding limit's window; an inline one is written into the scratch of windows,
- * one entry a source, which is enough because equal texts are one source. */
+/* The text of the deciding limit's window; one that no rule has the text of is written into the
+ * scratch of windows. */
 static struct wire_text window_of(struct shard *shard, const struct row *row)
 {
     if (!row->shown)
@@ -232,16 +264,20 @@ static struct wire_text window_of(struct shard *shard, const struct row *row)
     if (shard->reply.window_count > 0 && shard->reply.window_last.count == rate.count &&
         shard->reply.window_last.window_ns == rate.window_ns)
         return wire_text_of(shard->reply.windows[shard->reply.window_count - 1]);
-    if (shard->reply.window_count == WIRE_SOURCES_MAX)
-        return wire_text_of("");
+    ASSERT(shard->reply.window_count <= WIRE_SOURCES_MAX); /* by source_of */
     char *text = shard->reply.windows[shard->reply.window_count++];
     shard->reply.window_last = rate;
     quantity_format_rate(&rate, text);
     return wire_text_of(text);
 }
 
-static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t outcome)
+/* The row's source, made if no row before has the same. A window that was written for it is kept
+ * only with a source that is new: so there are never more of them than sources, whatever the order
+ * in which rows of several limits come. */
+static uint16_t make_source(struct shard *shard, const struct row *row, uint8_t outcome)
 {
+    const uint32_t windows = shard->reply.window_count;
+    const uint32_t sources = shard->reply.sources.count;
     const struct view_member *node =
         shard->view != NULL && row->node != 0 ? view_find(shard->view, row->node) : NULL;
     struct wire_source source = {
@@ -255,22 +291,75 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
         source.message = wire_text_of(row->refusal);
     else if (!row->allowed && row->rule != NULL)
         source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
-    return wire_sources_add(&shard->reply.sources, &source);
+    const uint16_t index = wire_sources_add(&shard->reply.sources, &source);
+    if (shard->reply.sources.count == sources && shard->reply.window_count > windows) {
+        shard->reply.window_count = windows;
+        shard->reply.window_last = (struct quantity_rate){0, 0};
+    }
+    return index;
 }
 
-/* What is told of a request is counted for its user and its API key. */
-static void count_usage(struct shard *shard, const struct row *row, bool exceeded)
+/* The same, looked for only if the row before that was decided so is of another source: the rows of
+ * a message mostly have one or two. */
+static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t outcome)
+{
+    struct source_seen *seen = &shard->reply.seen[row->allowed];
+    const uint64_t count = row->shown ? row->limit_shown.count : 0;
+    if (row->rule != NULL && row->rule->plan)
+        return make_source(shard, row, outcome); /* own limits: two may differ in more than that */
+    if (seen->known && seen->rule == row->rule && seen->outcome == outcome &&
+        seen->refusal == row->refusal && seen->node == row->node && seen->count == count &&
+        (count == 0 || (seen->window_ns == row->limit_shown.window_ns &&
+                        seen->algorithm == row->limit_shown.algorithm &&
+                        seen->ordinal == row->limit_shown.ordinal)))
+        return seen->index;
+    *seen = (struct source_seen){
+        .known = true,
+        .outcome = outcome,
+        .index = make_source(shard, row, outcome),
+        .rule = row->rule,
+        .refusal = row->refusal,
+        .node = row->node,
+        .count = count,
+        .window_ns = count != 0 ? row->limit_shown.window_ns : 0,
+        .algorithm = count != 0 ? row->limit_shown.algorithm : 0,
+        .ordinal = count != 0 ? row->limit_shown.ordinal : 0,
+    };
+    return seen->index;
+}
+
+static void count_one(struct shard *shard, uint64_t hash, const struct row *row, bool exceeded)
 {
     const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
-    if (shard->usage == NULL)
+    if (hash == 0)
         return;
-    if (row->user_hash != 0)
-        usage_tally_add(shard->usage, row->user_hash, exceeded, now_ms);
-    if (row->key_hash != 0)
-        usage_tally_add(shard->usage, row->key_hash, exceeded, now_ms);
+    if (row->lease_used == 0 && !row->held)
+        usage_tally_add(shard->usage, hash, exceeded, now_ms);
+    else if (row->lease_used != 0 && row->held)
+        usage_tally_add_used(shard->usage, hash, row->lease_used, now_ms);
 }
 
-static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
+/* What is told of a request is counted for its user and its API key. A lease of tokens is none:
+ * what was admitted with it is, as soon as that is told. */
+static void count_usage(struct shard *shard, const struct row *row, bool exceeded)
+{
+    if (shard->usage == NULL)
+        return;
+    count_one(shard, row->user_hash, row, exceeded);
+    count_one(shard, row->key_hash, row, exceeded);
+}
+
+/* Whether a client may remember the denial until the time that it is told. Of whom totals are kept,
+ * each one that exceeds is counted. */
+static bool is_steady(const struct row *row, uint8_t outcome, int64_t told_ns)
+{
+    const bool as_told = row->retry_after_ns < 0 || row->retry_after_ns >= told_ns ||
+                         row->retry_after_ns >= STEADY_NS;
+    return outcome == OUTCOME_DENY && row->failure == ANSWER_DECIDED && row->shown && as_told &&
+           !row->unsteady && !row->degraded && (row->user_hash | row->key_hash) == 0;
+}
+
+static void fill_column(struct shard *shard, uint32_t at, struct row *row)
 {
     struct wire_decision_columns *columns = &shard->reply.columns;
     const uint8_t outcome = outcome_of(row);
@@ -278,11 +367,14 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     if (!row->allowed && row->rule != NULL && row->rule->retry_after_ns != 0 &&
         outcome == OUTCOME_DENY)
         retry_ns = (int64_t)row->rule->retry_after_ns;
-    if ((row->user_hash | row->key_hash) != 0)
-        count_usage(shard, row, outcome == OUTCOME_DENY);
+    if ((row->user_hash | row->key_hash) != 0 && !row->counted)
+        count_usage(shard, row, outcome == OUTCOME_DENY && row->shown); /* by a limit */
+    row->counted = true;
     columns->outcomes[at] = outcome;
     columns->flags[at] =
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
+    if (is_steady(row, outcome, retry_ns))
+        columns->flags[at] |= WIRE_STEADY;
     columns->source_index[at] = source_of(shard, row, outcome);
     columns->vnode[at] =
         row->vnode == WIRE_VNODE_NONE ? WIRE_VNODE_NONE : vnodes_ring(shard, row->vnode);
@@ -293,7 +385,22 @@ static void fill_column(struct shard *shard, uint32_t at, const struct row *row)
     columns->reset_after_ms[at] = ms_up(row->reset_after_ns);
     columns->retry_after_ms[at] = row->allowed ? 0 : ms_up(retry_ns);
     columns->leases[at] = 0;
-    columns->delay_ms[at] = row->allowed ? ms_up(row->delay_ns) : 0;
+    columns->lease_ms[at] = 0;
+    columns->delay_ms[at] = row->allowed && !row->held ? ms_up(row->delay_ns) : 0;
+}
+
+/* The item is not decided yet: another answer will tell. */
+static void fill_pending(struct shard *shard, uint32_t at)
+{
+    struct wire_decision_columns *columns = &shard->reply.columns;
+    columns->outcomes[at] = OUTCOME_BUSY; /* to who does not look at the flag */
+    columns->flags[at] = WIRE_PENDING;
+    columns->source_index[at] = WIRE_SOURCE_NONE;
+    columns->vnode[at] = WIRE_VNODE_NONE;
+    columns->limit[at] = columns->used[at] = columns->remaining[at] = columns->granted[at] = 0;
+    columns->reset_after_ms[at] = columns->retry_after_ms[at] = columns->delay_ms[at] = 0;
+    columns->leases[at] = 0;
+    columns->lease_ms[at] = 0;
 }
 
 /* Sends the decisions of `count` items whose rows are those of `request` (or the scratch rows). */
@@ -301,8 +408,8 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
                   uint32_t request, uint32_t count, struct effects *effects)
 {
     const struct request *waited =
-        request == shard->current ? NULL : pool_at(&shard->requests, request);
-    const uint32_t explained = waited != NULL ? waited->explained : shard->explained;
+        request == shard->message.request ? NULL : pool_at(&shard->requests, request);
+    const uint32_t explained = waited != NULL ? waited->explained : shard->message.explained;
     struct wire_decisions_head head = {
         .session = session,
         .seq = seq,
@@ -315,10 +422,19 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
     }
     wire_sources_init(&shard->reply.sources);
     shard->reply.window_count = 0;
+    memset(shard->reply.seen, 0, sizeof shard->reply.seen);
     for (uint32_t i = 0; i < count; i++) {
-        const struct row *row = row_of(shard, request, i);
+        struct row *row = row_of(shard, request, i);
+        if (row->parts_left > 0) {
+            fill_pending(shard, i);
+            continue;
+        }
         fill_column(shard, i, row);
-        if (row->leased && row->allowed && row->granted > 0) {
+        if (row->held && row->allowed && row->granted > 0 && row->lease != 0) {
+            shard->reply.columns.leases[i] = row->lease;
+            shard->reply.columns.lease_ms[i] = (uint32_t)(row->delay_ns / MS); /* not later */
+            head.leased = head.held = true;
+        } else if (row->leased && row->allowed && row->granted > 0) {
             const struct retry_key key = {session, seq, (uint16_t)i, 0};
             shard->reply.columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
             head.leased = true;
@@ -349,28 +465,31 @@ static void release(struct shard *shard, uint32_t index)
 /* The request of the message at hand, made when its first part has to wait. */
 static uint32_t current_request(struct shard *shard)
 {
-    if (shard->current != POOL_NONE)
-        return shard->current;
-    const uint32_t blocks = (shard->checks.count + SHARD_ROW_BLOCK - 1) / SHARD_ROW_BLOCK;
+    if (shard->message.request != POOL_NONE)
+        return shard->message.request;
+    const uint32_t blocks = (shard->message.checks.count + SHARD_ROW_BLOCK - 1) / SHARD_ROW_BLOCK;
     if (shard->blocks.capacity - shard->blocks.used < blocks)
         return POOL_NONE;
     const uint32_t index = pool_get(&shard->requests);
     if (index == POOL_NONE)
         return POOL_NONE;
     struct request *request = pool_at(&shard->requests, index);
-    request->connection = shard->current_connection;
-    request->session = shard->checks.session;
-    request->seq = shard->checks.seq;
-    request->count = shard->checks.count;
+    request->connection = shard->message.connection;
+    request->session = shard->message.checks.session;
+    request->seq = shard->message.checks.seq;
+    request->count = shard->message.checks.count;
     request->policy = shard->policy;
-    request->explained = shard->explained;
-    request->deadline_ns = shard->now_ns + (int64_t)shard->checks.timeout_ms * MS;
+    request->explained = shard->message.explained;
+    request->partly = (shard->message.checks.flags & WIRE_FLAG_PARTLY) != 0 &&
+                      shard->message.explained == POOL_NONE;
+    request->news = false;
+    request->deadline_ns = shard->now_ns + (int64_t)shard->message.checks.timeout_ms * MS;
     if (request->deadline_ns > shard->now_ns + SHARD_DEADLINE_NS)
         request->deadline_ns = shard->now_ns + SHARD_DEADLINE_NS;
     shard->policies[shard->policy].references++;
     for (uint32_t i = 0; i < blocks; i++)
         request->blocks[i] = pool_get(&shard->blocks);
-    shard->current = index;
+    shard->message.request = index;
     return index;
 }
 
@@ -400,12 +519,14 @@ uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct poli
 static bool owes_undo(struct shard *shard, const struct row *row, const struct part *part)
 {
     const bool several = (part->forward.flags & FORWARD_SEVERAL) != 0;
-    if (!several || part->forward.operation != OPERATION_CHECK || part->stood_in)
+    if (!several || part->forward.operation != OPERATION_CHECK)
         return false;
-    if (part->answer.status == ANSWER_DECIDED)
+    if (part->answer.status == ANSWER_DECIDED && !part->stood_in)
         return part->answer.allowed && part->answer.granted > (row->allowed ? row->granted : 0);
-    /* In doubt: it may have been charged, though the answer did not come in time. */
-    const bool sent = part->sends > 0 || vnodes_quorum(shard, part->forward.vnode);
+    /* In doubt: it may have been charged, though the answer did not come in time, or a stand-in's
+     * came first. */
+    const bool sent =
+        part->sends > 0 || (!part->stood_in && vnodes_quorum(shard, part->forward.vnode));
     if (!sent || row->allowed)
         return false;
     if (shard->parts.used < SHARD_UNDO_PARTS_MAX)
@@ -430,10 +551,23 @@ static void settle_item(struct shard *shard, struct row *row, struct effects *ef
     }
 }
 
+/* Something of the request is to be told at the end of the event. */
+static void note_news(struct shard *shard, uint32_t at)
+{
+    struct request *request = pool_at(&shard->requests, at);
+    if (request->news)
+        return;
+    request->news = true;
+    request->next_news = shard->news;
+    shard->news = at;
+}
+
 void requests_part_done(struct shard *shard, uint32_t index, uint64_t node, struct effects *effects)
 {
     const struct part *part = parts_at(shard, index);
     const uint32_t at = part->request;
+    if (part->rule != NULL && part->rule->consistency == POLICY_CONSISTENCY_ANY)
+        purses_told(shard, part);
     struct request *request = pool_at(&shard->requests, at);
     struct row *row = row_of(shard, at, part->item);
     merge(row, part->rule, &part->forward.limits[part->answer.limit_index % PEER_LIMITS_MAX],
@@ -441,10 +575,28 @@ void requests_part_done(struct shard *shard, uint32_t index, uint64_t node, stru
     request->pending--;
     if (row->parts_left == 0)
         settle_item(shard, row, effects);
-    if (request->pending > 0 || at == shard->current)
+    if (at == shard->message.request)
+        return;
+    if (request->partly && row->parts_left == 0)
+        note_news(shard, at);
+    if (request->pending > 0 || request->news)
         return;
     reply(shard, request->connection, request->session, request->seq, at, request->count, effects);
     release(shard, at);
+}
+
+void requests_tell(struct shard *shard, struct effects *effects)
+{
+    while (shard->news != POOL_NONE && effects_fit(effects, WIRE_MESSAGE_MAX)) {
+        const uint32_t at = shard->news;
+        struct request *request = pool_at(&shard->requests, at);
+        shard->news = request->next_news;
+        request->news = false;
+        reply(shard, request->connection, request->session, request->seq, at, request->count,
+              effects);
+        if (request->pending == 0)
+            release(shard, at);
+    }
 }
 
 void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
@@ -455,222 +607,6 @@ void requests_item_done(struct shard *shard, uint16_t item, const struct policy_
     merge(row, rule, limit, vnode, answer, shard->options.node_id);
     if (row->parts_left == 0)
         settle_item(shard, row, effects);
-}
-
-/* ---- from items to parts --------------------------------------------------------------------- */
-
-struct resolved {
-    uint32_t count;
-    const struct policy_rule *rules[POLICY_PARTS_MAX];
-    struct forward parts[POLICY_PARTS_MAX];
-};
-
-static void start_forward(const struct shard *shard, uint32_t item, uint32_t part,
-                          struct forward *forward)
-{
-    const struct wire_checks *checks = &shard->checks;
-    forward->retry =
-        (struct retry_key){checks->session, checks->seq, (uint16_t)item, (uint8_t)part};
-    forward->flags = wire_checks_at_most(checks, item) ? FORWARD_AT_MOST : 0;
-    if ((checks->flags & WIRE_FLAG_RETRY) != 0)
-        forward->flags |= FORWARD_RETRY;
-    if (shard->explained != POOL_NONE)
-        forward->flags |= FORWARD_EXPLAIN;
-    forward->operation = (uint8_t)wire_checks_operation(checks, item);
-    if (forward->operation == OPERATION_LEASE)
-        forward->operation = OPERATION_CHECK; /* take_item has seen that it gives one */
-    forward->cost = wire_checks_cost(checks, item);
-    forward->ticket = 0;
-}
-
-/* A rule with consistency quorum is counted in the other plane, in slots of their own: should the
- * rule have been one of the other kind before, its old count stays where it is. */
-static void place_in_quorum(const struct shard *shard, struct forward *forward)
-{
-    forward->vnode += shard->options.vnodes;
-    for (uint32_t i = 0; i < forward->limit_count; i++)
-        forward->ids[i].hi ^= QUORUM_ID;
-}
-
-/* Names vnode and slots from the identity in shard->identity. */
-static void place(struct shard *shard, const struct limit *limits, uint32_t count,
-                  struct forward *forward)
-{
-    forward->vnode =
-        identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
-    forward->limit_count = (uint8_t)count;
-    for (uint32_t i = 0; i < count; i++) {
-        forward->limits[i] = limits[i];
-        forward->ids[i] = identity_slot(&shard->options.secret, &shard->identity,
-                                        limits[i].algorithm, limits[i].ordinal);
-    }
-}
-
-/* The same for the limits of a rule, with own ones on top where the part has any. */
-static void place_part(struct shard *shard, const struct policy_part *part, struct forward *forward)
-{
-    struct limit merged[OWN_MERGED_MAX];
-    if (part->own == NULL)
-        place(shard, part->rule->limits, part->rule->limit_count, forward);
-    else
-        place(shard, merged, own_limits_of(part, merged), forward);
-}
-
-/* Whether the rule has a limit of leases. */
-static bool gives_leases(const struct policy_rule *rule)
-{
-    for (uint32_t i = 0; i < rule->limit_count; i++)
-        if (rule->limits[i].algorithm == ALGORITHM_CONCURRENCY)
-            return true;
-    return false;
-}
-
-/* Parts of a request that is denied because rules on trial alone match it are each for themselves,
- * and take no leases: nobody would give them back. */
-static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
-                          struct resolved *out)
-{
-    for (uint32_t k = 0; k < result->part_count; k++) {
-        const struct policy_part *found = &result->parts[k];
-        const struct policy_rule *rule = found->rule;
-        const uint32_t i = out->count;
-        if (!result->allowed && gives_leases(rule))
-            continue;
-        out->count++;
-        struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
-        for (uint32_t j = 0; j < rule->key_count; j++)
-            values[j] = (struct identity_value){found->values[j].data, found->values[j].len};
-        const int error = identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
-                                        rule->key_count);
-        ASSERT(error == 0); /* policy bounds names and values at least as tightly */
-        out->rules[i] = rule;
-        start_forward(shard, item, i, &out->parts[i]);
-        if (rule->count_denied)
-            out->parts[i].flags |= FORWARD_COUNT_DENIED;
-        if (result->part_count > 1 && result->allowed)
-            out->parts[i].flags |= FORWARD_SEVERAL;
-        place_part(shard, found, &out->parts[i]);
-        policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
-        for (uint32_t j = 0; rule->shadow && j < rule->limit_count; j++)
-            out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
-        if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
-            place_in_quorum(shard, &out->parts[i]);
-    }
-}
-
-static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct policy_rule *rule)
-{
-    row->outcome = outcome;
-    row->allowed = allowed;
-    row->rule = rule;
-    row->retry_after_ns = allowed ? 0 : -1;
-}
-
-/* What denies the request before rules are looked at: its API key, a block, or the user's quota
- * record; NULL: nothing. The key is replaced by what it stands for, first of all: nothing else sees
- * it. Then the tier of the user's record becomes that of the request. */
-static const struct policy_rule *refuse_at_once(struct shard *shard,
-                                                struct policy_attribute *attributes, size_t *count,
-                                                struct person *person)
-{
-    const struct policy_slot *slot = &shard->policies[shard->policy];
-    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
-    const struct api_key *key = NULL;
-    const struct policy_rule *refusal =
-        slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, &shard->api_keys_cache,
-                                                  attributes, count, now_ms, &key)
-                               : NULL;
-    people_begin(refusal == NULL ? key : NULL, person);
-    if (refusal != NULL)
-        return refusal;
-    if (slot->people != NULL)
-        people_find(slot->people, attributes, count, now_ms, person);
-    refusal = blocks_find(slot->denied, attributes, *count, now_ms);
-    return refusal != NULL ? refusal : person->denied;
-}
-
-/* Notes in whose totals the item will be: one that asks for something, not one that looks. */
-static void note_usage(struct shard *shard, uint32_t item, const struct person *person)
-{
-    const enum operation operation = wire_checks_operation(&shard->checks, item);
-    struct row *row = &shard->rows[item];
-    if ((operation != OPERATION_CHECK && operation != OPERATION_HIT &&
-         operation != OPERATION_LEASE) ||
-        wire_checks_cost(&shard->checks, item) == 0)
-        return;
-    row->user_hash = person->user_hash;
-    row->key_hash = person->key_hash;
-}
-
-/* Applies the rules to the attributes of the item. What needs no limit fixes the row at once. */
-static void resolve_attributes(struct shard *shard, uint32_t item,
-                               const struct wire_template *template, struct resolved *out)
-{
-    struct wire_text values[WIRE_ATTRIBUTES_MAX];
-    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
-    struct policy_result result;
-    struct person person;
-    size_t count = wire_checks_values(&shard->checks, item, values);
-    struct row *row = &shard->rows[item];
-    for (size_t i = 0; i < count; i++)
-        attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
-                                                  values[i].data, values[i].len};
-    const struct policy_slot *slot = &shard->policies[shard->policy];
-    const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &person);
-    if ((person.user_hash | person.key_hash) != 0)
-        note_usage(shard, item, &person);
-    if (refusal != NULL) {
-        fix_row(row, OUTCOME_BLOCKED, false, refusal);
-        return;
-    }
-    if (policy_resolve(slot->policy, attributes, count, &result) != 0) {
-        fix_row(row, OUTCOME_ERROR, false, NULL);
-        return;
-    }
-    if (person.own != NULL || person.key_own != NULL)
-        people_apply(&person, attributes, count, &result);
-    row->shadow_denied = result.shadow != NULL;
-    switch (result.action) {
-    case POLICY_LIMITS:
-        resolve_rules(shard, item, &result, out);
-        break;
-    case POLICY_UNMATCHED:
-        fix_row(row, OUTCOME_NO_RULE, result.allowed, NULL);
-        resolve_rules(shard, item, &result, out); /* those on trial */
-        break;
-    case POLICY_ALLOW:
-        fix_row(row, OUTCOME_ALLOW, true, result.rule);
-        break;
-    case POLICY_BLOCK:
-        fix_row(row, OUTCOME_BLOCKED, false, result.rule);
-        break;
-    case POLICY_MISSING:
-        fix_row(row, OUTCOME_DENY, false, result.rule);
-        break;
-    case POLICY_OVERFLOW:
-        fix_row(row, OUTCOME_ERROR, false, NULL);
-        break;
-    }
-}
-
-static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
-                           struct resolved *out)
-{
-    const struct wire_text key = wire_checks_key(&shard->checks, item);
-    const struct policy_rule *block = blocks_find_key(
-        shard->policies[shard->policy].denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
-    if (block != NULL) {
-        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
-        return;
-    }
-    if (identity_inline(&shard->identity, key.data, key.len) != 0) {
-        fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
-        return;
-    }
-    out->count = 1;
-    out->rules[0] = NULL;
-    start_forward(shard, item, 0, &out->parts[0]);
-    place(shard, &template->limit, 1, &out->parts[0]);
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
@@ -711,7 +647,9 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
         group->key = reserve_key(&first->retry, first->ids[0]);
         memory = &shard->reserves.answers;
     }
-    retry_prefetch(memory, &group->key);
+    group->once = (shard->message.checks.flags & WIRE_FLAG_ONCE) != 0;
+    if (!group->once)
+        group->tag = retry_prefetch(memory, &group->key);
     if (repeated && first->operation != OPERATION_PEEK)
         group->recalled =
             retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
@@ -740,85 +678,71 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
     }
 }
 
-/* Whether some limit that the item meets has leases. */
-static bool has_leases(const struct resolved *resolved)
+/* Whether the item is decided with tokens that this node holds, or by what it was told. */
+static bool decide_near(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                        struct effects *effects)
 {
-    for (uint32_t i = 0; i < resolved->count; i++)
-        for (uint32_t k = 0; k < resolved->parts[i].limit_count; k++)
-            if (resolved->parts[i].limits[k].algorithm == ALGORITHM_CONCURRENCY)
-                return true;
-    return false;
+    const struct forward *forward = &resolved->parts[0];
+    const struct policy_rule *rule = resolved->rules[0];
+    struct answer answer;
+    if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
+        !resolve_gives_holds(resolved) || !purses_decide(shard, forward, &answer, effects))
+        return false;
+    requests_item_done(shard, (uint16_t)item, rule, &forward->limits[answer.limit_index],
+                       forward->vnode, &answer, effects);
+    return true;
 }
 
-/* What is said of an operation on leases where no limit has any; NULL: it is about none. */
-static const char *lease_refusal(enum operation operation)
+static void take_item(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                      struct effects *effects)
 {
-    switch (operation) {
-    case OPERATION_LEASE:
-        return "lease: expected a limit with algorithm concurrency; the limits that this request "
-               "meets have other algorithms, so nothing was charged (check asks for those)";
-    case OPERATION_RELEASE:
-        return "release: expected a limit with algorithm concurrency; the limits that this request "
-               "meets have other algorithms, and no leases (refund gives back what they charged)";
-    case OPERATION_RENEW:
-        return "renew: expected a limit with algorithm concurrency; the limits that this request "
-               "meets have other algorithms, and no leases";
-    default:
-        return NULL;
-    }
-}
-
-/* Notes whether the item takes a lease. False if it is about one that nobody gives: then nothing of
- * it is charged, and it is told. */
-static bool note_lease(struct shard *shard, uint32_t item, const struct resolved *resolved)
-{
-    const enum operation operation = wire_checks_operation(&shard->checks, item);
-    const bool leases = has_leases(resolved);
-    struct row *row = &shard->rows[item];
-    row->leased = leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
-                             operation == OPERATION_HIT);
-    if (leases || lease_refusal(operation) == NULL)
-        return true;
-    if (row->outcome != OUTCOME_COUNT)
-        return false; /* denied already, and on trial it is not about these rules */
-    fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
-    row->refusal = lease_refusal(operation);
-    return false;
-}
-
-static void take_item(struct shard *shard, uint32_t item, struct effects *effects)
-{
-    const struct wire_template *template = wire_checks_template(&shard->checks, item);
-    struct resolved resolved;
-    resolved.count = 0;
-    row_init(&shard->rows[item]);
-    if (template->kind == WIRE_TEMPLATE_INLINE)
-        resolve_inline(shard, item, template, &resolved);
-    else
-        resolve_attributes(shard, item, template, &resolved);
-    if (resolved.count == 0 || !note_lease(shard, item, &resolved))
+    if (resolved->count == 0)
         return;
-    shard->rows[item].parts_left = (uint16_t)resolved.count;
+    shard->rows[item].parts_left = (uint16_t)resolved->count;
+    if (decide_near(shard, item, resolved, effects))
+        return;
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */
-    const bool repeated = resolved.count > 1 && (shard->checks.flags & WIRE_FLAG_RETRY) != 0;
-    if (!repeated && all_here(shard, &resolved))
-        decide_together(shard, item, &resolved, effects);
+    const bool repeated =
+        resolved->count > 1 && (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0;
+    const bool waits = holds_asks(&resolved->parts[0]); /* T1 of holds.c */
+    if (!repeated && !waits && all_here(shard, resolved))
+        decide_together(shard, item, resolved, effects);
     else
-        decide_apart(shard, item, &resolved, effects);
+        decide_apart(shard, item, resolved, effects);
+}
+
+/* Takes items in the order of the message, for what is decided depends on it. */
+static void take_items(struct shard *shard, uint32_t first, uint32_t count, struct effects *effects)
+{
+    struct resolved resolved[RESOLVED_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        row_init(&shard->rows[first + i]);
+    resolve_items(shard, first, count, resolved);
+    for (uint32_t i = 0; i < count; i++)
+        take_item(shard, first + i, &resolved[i], effects);
+}
+
+/* Whether the request is answered now, though some of it is not decided. */
+static bool tells_now(const struct shard *shard, const struct request *request)
+{
+    for (uint32_t i = 0; request->partly && i < request->count; i++)
+        if (shard->rows[i].parts_left == 0)
+            return true;
+    return false;
 }
 
 /* The message at hand has been worked through: answers it, or keeps its rows. */
 static void finish_message(struct shard *shard, struct effects *effects)
 {
-    const uint32_t at = shard->current;
-    const struct wire_checks *checks = &shard->checks;
+    const uint32_t at = shard->message.request;
+    const struct wire_checks *checks = &shard->message.checks;
     struct request *request = at == POOL_NONE ? NULL : pool_at(&shard->requests, at);
-    if (request == NULL || request->pending == 0)
-        reply(shard, shard->current_connection, checks->session, checks->seq, at, checks->count,
+    if (request == NULL || request->pending == 0 || tells_now(shard, request))
+        reply(shard, shard->message.connection, checks->session, checks->seq, at, checks->count,
               effects);
-    shard->current = POOL_NONE;
+    shard->message.request = POOL_NONE;
     if (request == NULL) {
-        explain_end(shard, shard->explained);
+        explain_end(shard, shard->message.explained);
         return;
     }
     if (request->pending == 0) {
@@ -833,27 +757,30 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
                      struct effects *effects)
 {
     char error[WIRE_ERROR_LEN];
-    const int result = wire_decode_checks(frame, len, &shard->checks_space, &shard->checks, error);
+    const int result =
+        wire_decode_checks(frame, len, &shard->checks_space, &shard->message.checks, error);
     if (result != 0) {
         shard->stats.bad_frames++;
         requests_refuse(shard, connection, frame, len, result, error, effects);
         return;
     }
     if (shard->view == NULL) {
-        requests_error(shard, connection, shard->checks.session, shard->checks.seq, TG_EUNAVAILABLE,
-                       "this node has not joined a cluster yet", effects);
+        requests_error(shard, connection, shard->message.checks.session, shard->message.checks.seq,
+                       TG_EUNAVAILABLE, "this node has not joined a cluster yet", effects);
         return;
     }
     if (shard->resigned) { /* V10 of vnodes.c */
-        requests_error(shard, connection, shard->checks.session, shard->checks.seq, TG_EUNAVAILABLE,
-                       "this node is about to stop; ask another", effects);
+        requests_error(shard, connection, shard->message.checks.session, shard->message.checks.seq,
+                       TG_EUNAVAILABLE, "this node is about to stop; ask another", effects);
         return;
     }
-    shard->current_connection = connection;
-    shard->current = POOL_NONE;
+    shard->message.connection = connection;
+    shard->message.request = POOL_NONE;
     explain_begin(shard);
-    for (uint32_t item = 0; item < shard->checks.count; item++)
-        take_item(shard, item, effects);
+    for (uint32_t item = 0; item < shard->message.checks.count; item += RESOLVED_MAX) {
+        const uint32_t left = shard->message.checks.count - item;
+        take_items(shard, item, left < RESOLVED_MAX ? left : RESOLVED_MAX, effects);
+    }
     decide_run(shard, effects);
     finish_message(shard, effects);
 }

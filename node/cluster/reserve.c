@@ -176,7 +176,7 @@ uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode)
 }
 
 /* What another one needs to know of the reservation; false if nothing of it can be undone. */
-static bool describe(const struct reserve *reserve, uint32_t at, int64_t now_ns,
+static bool describe(const struct reserve *reserve, uint32_t at, uint32_t resets, int64_t now_ns,
                      struct peer_reservation *out)
 {
     const struct retry_memory_entry *entry = &reserve->answers.entries[at];
@@ -198,25 +198,26 @@ static bool describe(const struct reserve *reserve, uint32_t at, int64_t now_ns,
         out->marks[i] = (struct peer_mark){.place = mark->place,
                                            .at_ns = mark->at_ns,
                                            .part = mark->part,
-                                           .nothing = mark->given == LIMIT_GIVEN_NOTHING};
+                                           .nothing = mark->given == LIMIT_GIVEN_NOTHING ||
+                                                      mark->resets != resets};
     }
     return out->age_ms <= reserve->answers.keep_ms;
 }
 
-bool reserve_next(const struct reserve *reserve, uint32_t *at, int64_t now_ns,
+bool reserve_next(const struct reserve *reserve, uint32_t *at, uint32_t resets, int64_t now_ns,
                   struct peer_reservation *out)
 {
     while (*at != RESERVE_NONE) {
         const uint32_t here = *at;
         *at = reserve->places[here].older;
-        if (describe(reserve, here, now_ns, out))
+        if (describe(reserve, here, resets, now_ns, out))
             return true;
     }
     return false;
 }
 
 void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *term,
-                  const struct peer_reservation *what, int64_t now_ns)
+                  const struct peer_reservation *what, uint32_t resets, int64_t now_ns)
 {
     struct limit_mark marks[PEER_LIMITS_MAX];
     struct retry_memory_entry entry = {.tag = what->tag,
@@ -231,6 +232,7 @@ void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *te
         marks[i] = (struct limit_mark){.place = what->marks[i].place,
                                        .at_ns = what->marks[i].at_ns,
                                        .part = what->marks[i].part,
+                                       .resets = resets,
                                        .given = what->marks[i].nothing ? LIMIT_GIVEN_NOTHING
                                                                        : LIMIT_GIVEN_UNKNOWN};
     const struct reservation reservation = {.vnode = vnode,

@@ -25,7 +25,9 @@
  * V6  When deciding is passed on in order, what is known of the vnode goes along: the newest
  *     RESERVE_PASS_MAX of its reservations, each once. Who opens a term on a state that contains
  *     them owns them from then on (reserve_opened); any that are of another state are forgotten, so
- *     that what a successor has undone is not known any more when deciding comes back.
+ *     that what a successor has undone is not known any more when deciding comes back. Of a charge
+ *     that a reset may have taken since, it is told that there is nothing to give back; and who
+ * takes the others counts resets from then on.
  *
  *     places   vnode 7: newest <-> older <-> ...        one chain a vnode, of those with marks
  */
@@ -117,13 +119,14 @@ void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16
 /* ---- V6 -------------------------------------------------------------------------------------- */
 
 /* The newest reservation of the vnode that can be undone, from place *at on, which moves on;
- * reserve_first is where to begin. False: there is none. */
+ * reserve_first is where to begin. `resets`: engine_resets of the vnode. False: there is none. */
 uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode);
-bool reserve_next(const struct reserve *reserve, uint32_t *at, int64_t now_ns,
+bool reserve_next(const struct reserve *reserve, uint32_t *at, uint32_t resets, int64_t now_ns,
                   struct peer_reservation *out);
-/* Notes what another decider knows of a charge, made in its term `term` or before. */
+/* Notes what another decider knows of a charge, made in its term `term` or before; `resets` as
+ * above, of this node's table. */
 void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *term,
-                  const struct peer_reservation *what, int64_t now_ns);
+                  const struct peer_reservation *what, uint32_t resets, int64_t now_ns);
 /* `term` was opened on the state that (base, base_seq) wrote: what is of that state is of this term
  * now, but that time may have changed it elsewhere; all else of the vnode is forgotten. */
 void reserve_opened(struct reserve *reserve, uint32_t vnode, const struct term *base,

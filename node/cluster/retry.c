@@ -3,20 +3,33 @@
  * An entry's tag is a mix of session, sequence, item and part. Sessions are random 64-bit numbers
  * that their clients keep to themselves, so two callers do not meet in a tag by accident. The
  * time is kept in milliseconds modulo 2^32, which is ample for seconds.
+ *
+ * The low bits of a tag say in which set it is: where a mix of session and sequence points to, and
+ * as many sets further as the item's number. So a message is noted in one run through memory,
+ * while each set gets as many entries as if every item went anywhere:
+ *
+ *   sets  ... |      | item 0 | item 1 | item 2 |  ...   | item n |      | ...
+ *                    ^ mix of session and sequence
  */
 #include "node/cluster/retry.h"
 
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
+
+enum { RUN_BITS = 20 };
+#define PART_STEP UINT64_C(0x3779b9) /* odd: the parts of an item are far from one another */
 
 static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key *key)
 {
+    const uint64_t run = (UINT64_C(1) << RUN_BITS) - 1;
     uint64_t fold;
     memcpy(&fold, memory->key.bytes, sizeof fold);
-    uint64_t tag = hash_mix64(key->session ^ fold);
-    tag = hash_mix64(tag ^ key->seq);
-    tag = hash_mix64(tag ^ ((uint64_t)key->item << 8 | key->part));
+    const uint64_t message = hash_mix64(hash_mix64(key->session ^ fold) ^ key->seq);
+    const uint64_t mixed = hash_mix64(message ^ ((uint64_t)key->item << 8 | key->part));
+    const uint64_t place = message + key->item + key->part * PART_STEP;
+    const uint64_t tag = (mixed & ~run) | (place & run);
     return tag == 0 ? 1 : tag;
 }
 
@@ -61,16 +74,18 @@ void retry_fini(struct retry_memory *memory)
     memory->entries = NULL;
 }
 
-void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key)
+uint64_t retry_prefetch(const struct retry_memory *memory, const struct retry_key *key)
 {
-    const struct retry_memory_entry *set = set_of(memory, tag_of(memory, key), 0);
-    __builtin_prefetch(set, 1);
-    __builtin_prefetch((const char *)set + 64, 1);
+    const uint64_t tag = tag_of(memory, key);
+    const struct retry_memory_entry *set = set_of(memory, tag, 0);
+    prefetch_to_write(set);
+    prefetch_to_write((const char *)set + PREFETCH_LINE);
+    return tag;
 }
 
 uint16_t retry_attempt(uint64_t node, uint64_t ticket)
 {
-    return (uint16_t)hash_mix64(ticket ^ hash_mix64(node));
+    return (uint16_t)hash_mix64((ticket & ~RETRY_TICKET_STANDS) ^ hash_mix64(node));
 }
 
 /* R3 */
@@ -97,12 +112,31 @@ static void keep_claims(const struct retry_memory_entry *older, struct retry_mem
         entry->claims = UINT8_MAX;
 }
 
+/* place_for where there is one set only: every check comes here. */
+static struct retry_memory_entry *place_in(struct retry_memory_entry *set, uint64_t tag,
+                                           uint32_t now_ms)
+{
+    struct retry_memory_entry *free_place = NULL;
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
+        if (set[i].tag == tag)
+            return &set[i];
+        if (set[i].tag == 0)
+            free_place = &set[i];
+        if (now_ms - set[i].at_ms > now_ms - set[oldest].at_ms)
+            oldest = i;
+    }
+    return free_place != NULL ? free_place : &set[oldest];
+}
+
 /* Where the tag is, else a free place in the set that has more of them, else the oldest. */
 static struct retry_memory_entry *place_for(const struct retry_memory *memory, uint64_t tag,
                                             uint32_t now_ms)
 {
     struct retry_memory_entry *best = set_of(memory, tag, 0);
     uint32_t most = 0;
+    if (memory->choices == 1)
+        return place_in(best, tag, now_ms);
     for (uint32_t choice = 0; choice < memory->choices; choice++) {
         struct retry_memory_entry *set = set_of(memory, tag, choice);
         struct retry_memory_entry *free_place = NULL;
@@ -129,23 +163,30 @@ static struct retry_memory_entry *place_for(const struct retry_memory *memory, u
 uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                         bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {
-    const uint64_t tag = tag_of(memory, key);
+    return retry_remember_tag(memory, tag_of(memory, key), attempt, allowed, limit_index, granted,
+                              now_ns);
+}
+
+uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t attempt,
+                            bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
+{
     const uint32_t now_ms = ms_of(now_ns);
     struct retry_memory_entry *place = place_for(memory, tag, now_ms);
-    if (place->tag != tag && young(memory, place, now_ms))
-        memory->dropped++;
-    struct retry_memory_entry entry = {
-        .tag = tag,
-        .at_ms = now_ms,
-        .allowed = allowed,
-        .limit_index = limit_index,
-        .granted = granted,
-        .attempts = 1,
-        .names = {attempt},
-    };
-    if (place->tag == tag && young(memory, place, now_ms))
-        keep_claims(place, &entry);
-    *place = entry;
+    const bool fresh = young(memory, place, now_ms);
+    const bool again = fresh && place->tag == tag;
+    const struct retry_memory_entry older = again ? *place : (struct retry_memory_entry){0};
+    memory->dropped += fresh && !again;
+    place->tag = tag;
+    place->at_ms = now_ms;
+    place->allowed = allowed;
+    place->limit_index = limit_index;
+    place->claims = 0;
+    place->attempts = 1;
+    place->granted = granted;
+    memset(place->names, 0, sizeof place->names);
+    place->names[0] = attempt;
+    if (again)
+        keep_claims(&older, place);
     return (uint32_t)(place - memory->entries);
 }
 

@@ -11,7 +11,8 @@
  * copy that nobody sent before may be told what another attempt was granted while it waited. So an
  * attempt has a name, and the memory knows which ones it told.
  *
- * The memory is a fixed table of 4-way sets: bounded, no allocation, one cache line an insert.
+ * The memory is a fixed table of 4-way sets: bounded, no allocation, and the items of a message
+ * are in neighbouring sets.
  *
  * R1  An entry younger than the memory keeps them is found, unless its set (or both its sets, where
  * there is a choice) took more than four newer ones in that time; such losses are counted. R2
@@ -30,7 +31,8 @@
 #include "base/hash.h"
 #include "node/cluster/peer_wire.h"
 
-#define RETRY_KEEP_NS INT64_C(2000000000)
+#define RETRY_KEEP_NS       INT64_C(2000000000)
+#define RETRY_TICKET_STANDS (UINT64_C(0xffff) << 16)
 
 enum {
     RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (lend.c) */
@@ -64,14 +66,20 @@ struct retry_memory {
 MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *allocator,
                         const struct hash_key *key, uint32_t sets);
 void retry_fini(struct retry_memory *memory);
-/* Asks the processor for the place of `key`, so that remembering it soon costs no wait. */
-void retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);
-/* The name of the attempt that node `node` sends under `ticket`, however often. */
+/* Asks memory for the place of `key`, so that remembering it soon costs no wait. Returns its tag,
+ * which is not 0, for retry_remember_tag. */
+uint64_t retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);
+/* The name of the attempt that node `node` sends under `ticket`, however often, and to whomever:
+ * the bits of RETRY_TICKET_STANDS say how often it has changed between its decider and one that
+ * stands in (parts.c), and name no other attempt. */
 uint16_t retry_attempt(uint64_t node, uint64_t ticket);
 /* Notes the answer to `key`, which `attempt` is told. If there was one already, those who were told
  * of that one claim this one. Returns the index of its entry. */
 uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                         bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
+/* The same for the key of that tag. */
+uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t attempt,
+                            bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns);
 /* True, and the entry, if `key` was answered and that is still known: `attempt` claims it. */
 bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                   int64_t now_ns, struct retry_memory_entry *out);

@@ -369,16 +369,18 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
     return true;
 }
 
-/* From now on the records are of no version (S6). */
+/* From now on the records are of no version (S6). Two nodes that copy from one source have not got
+ * the same of it, so the digest is this node's alone. */
 static void begin_mixing(struct settings *settings)
 {
-    uint8_t bytes[16];
+    uint8_t bytes[24];
     struct bytes_writer writer;
     if (settings->mixed)
         return;
     bytes_writer_init(&writer, bytes, sizeof bytes);
     bytes_put_u64(&writer, settings->digest.lo);
     bytes_put_u64(&writer, settings->digest.hi);
+    bytes_put_u64(&writer, settings->node_id);
     settings->digest = settings_change_digest(bytes, sizeof bytes);
     settings->mixed = true;
 }
@@ -534,6 +536,7 @@ int settings_new(const struct allocator *allocator, const struct settings_option
         .value_len_max = SETTINGS_CHANGE_LEN_MAX,
     };
     settings->allocator = allocator;
+    settings->node_id = options->node_id;
     settings->items_max =
         options->items_max != 0 ? options->items_max : (uint32_t)SETTINGS_ITEMS_MAX;
     settings_table_init(&settings->table, allocator);

@@ -35,7 +35,9 @@
  *     records, range by range. In between its records are mixed, of different versions, each of
  *     them whole, and even of a lineage that may be lost with its source. So its digest is one
  *     that nobody has: no change follows it, only a whole copy ends it, and nobody is answered from
- *     it. Its version rises when it has all of them, then with every change since (T2 of
+ *     it. It says so in gossip: who has a history of its version proposes a change then, for which
+ *     it votes and which it copies; it proposes none itself unless all that live are as it is. Its
+ *     version rises when it has all of them, then with every change since (T2 of
  *     settings_table.h). Rules come into force when all is there, or nothing comes any more; of
  *     mixed ones, only at a start.
  * S7  Force (`remove --force`) begins a new lineage with the forcing node's records and voters
@@ -128,6 +130,7 @@ struct settings_copying {
 
 struct settings {
     const struct allocator *allocator;
+    uint64_t node_id;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
     struct settings_table table;

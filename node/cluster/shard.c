@@ -59,6 +59,8 @@ static int take_memory(struct shard *shard)
     int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
                                     2 * options->vnodes, options->vnodes);
     if (error == 0)
+        error = writeback_init(shard);
+    if (error == 0)
         error = pool_init(&shard->parts, allocator, sizeof(struct part), SHARD_PARTS_MAX);
     if (error == 0)
         error = pool_init(&shard->requests, allocator, sizeof(struct request), SHARD_REQUESTS_MAX);
@@ -80,6 +82,8 @@ static int take_memory(struct shard *shard)
         error = stand_in_init(shard);
     if (error == 0)
         error = pools_init(shard);
+    if (error == 0)
+        error = purses_init(shard);
     return error;
 }
 
@@ -126,8 +130,9 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->floor_ns = now_ns;
     shard->writeback.next_ns = now_ns + options->flush_ns;
     shard->keepalive.next_silence_ns = INT64_MAX;
-    shard->current = POOL_NONE;
-    shard->explained = POOL_NONE;
+    shard->message.request = POOL_NONE;
+    shard->message.explained = POOL_NONE;
+    shard->news = POOL_NONE;
     shard->refresh.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
     shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32); /* P1 */
@@ -156,6 +161,7 @@ void shard_free(struct shard **pointer)
     merge_fini(shard);
     stand_in_fini(shard);
     pools_fini(shard);
+    purses_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -163,6 +169,7 @@ void shard_free(struct shard **pointer)
     table_free(&shard->table);
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
     alloc_put(allocator, shard->writeback.slots, SHARD_WRITES_MAX * sizeof *shard->writeback.slots);
+    stage_fini(&shard->writeback.stage);
     const size_t plane = shard->options.vnodes;
     alloc_put(allocator, shard->journaling.slots,
               SHARD_JOURNAL_SLOTS * sizeof *shard->journaling.slots);
@@ -193,8 +200,11 @@ void shard_enter(struct shard *shard, int64_t now_ns)
 void shard_settle(struct shard *shard, struct effects *effects)
 {
     decide_run(shard, effects);
+    if (shard->holds.count > 0)
+        holds_step(shard, effects);
     if (shard->reroute_due)
         parts_tick(shard, effects);
+    requests_tell(shard, effects);
 }
 
 void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
@@ -231,6 +241,24 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
                        "message type is not one that a node answers", effects);
         break;
     }
+    shard_settle(shard, effects);
+}
+
+void shard_refuse(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
+                  size_t len, struct effects *effects)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_envelope envelope;
+    if (wire_peek(frame, len, &envelope, error) != 0 || envelope.type != WIRE_CHECKS) {
+        shard_client(shard, now_ns, connection, frame, len, effects);
+        return;
+    }
+    shard_enter(shard, now_ns);
+    const uint32_t count = wire_checks_count(frame, len, &shard->checks_space);
+    shard->stats.busy += count;
+    shard->stats.shed += count;
+    requests_error(shard, connection, envelope.session, envelope.seq, TG_EBUSY,
+                   "overloaded: more waits already than can be decided soon", effects);
     shard_settle(shard, effects);
 }
 
@@ -557,9 +585,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
 
 static void watch_disk(struct shard *shard)
 {
-    const bool clean = shard->options.ephemeral ||
-                       (!shard->writeback.out && table_target_idle(shard->table, TABLE_DISK));
-    if (clean)
+    if (writeback_clean(shard))
         shard->writeback.dirty_ns = 0;
     else if (shard->writeback.dirty_ns == 0)
         shard->writeback.dirty_ns = shard->now_ns;
@@ -618,6 +644,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         stream_send(shard, effects);
         copy_tick(shard, effects);
     }
+    purses_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
@@ -633,7 +660,8 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 
 int64_t shard_next_deadline(const struct shard *shard)
 {
-    int64_t next = shard->quorum.due ? shard->now_ns : shard->next.watch_ns;
+    const bool due = shard->quorum.due || shard->news != POOL_NONE;
+    int64_t next = due ? shard->now_ns : shard->next.watch_ns;
     if (shard->keepalive.next_ping_ns < next)
         next = shard->keepalive.next_ping_ns;
     if (shard->keepalive.idle &&
@@ -641,6 +669,8 @@ int64_t shard_next_deadline(const struct shard *shard)
         next = shard->keepalive.next_silence_ns;
     if (shard->active_count > 0 && shard->next.parts_ns < next)
         next = shard->next.parts_ns;
+    if (shard->purses.busy > 0 && shard->purses.next_ns < next)
+        next = shard->purses.next_ns;
     if (shard->handoff.busy && shard->next.stream_ns < next)
         next = shard->next.stream_ns;
     for (uint32_t link = 1; link < TABLE_TARGETS; link++)
@@ -649,12 +679,13 @@ int64_t shard_next_deadline(const struct shard *shard)
     return next;
 }
 
-/* Whether something is to be undone, or may be once the others have answered: nobody else would. */
+/* Whether something is to be undone, or may be once the others have answered, or tokens are on
+ * their way back: nobody else would. */
 static bool owes_undos(const struct shard *shard)
 {
     for (uint32_t i = 0; i < shard->active_count; i++) {
         const struct part *part = parts_at(shard, shard->active[i]);
-        if (!part->from_peer && (part->forward.flags & FORWARD_SEVERAL) != 0)
+        if (!part->from_peer && ((part->forward.flags & FORWARD_SEVERAL) != 0 || part->purse != 0))
             return true;
     }
     return false;
@@ -682,8 +713,9 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
     if (!shard->resigning) {
         shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
         vnodes_stir_all(shard);
+        shard->resigning = true;
+        purses_close(shard, effects);
     }
-    shard->resigning = true;
     shard_tick(shard, now_ns, effects);
     shard->resigned = shard->resigned || !has_to_pass(shard);
     return shard->resigned && !owes_undos(shard);
@@ -737,6 +769,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     struct table_stats table;
     table_stats(shard->table, &table);
     *out = shard->stats;
+    out->taken_ns = shard->now_ns;
     out->flush_lag_ns =
         shard->writeback.dirty_ns == 0 ? 0 : shard->now_ns - shard->writeback.dirty_ns;
     out->slots = table.used;
@@ -764,12 +797,23 @@ enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct t
     return (enum shard_role)shard->vnodes[number].role;
 }
 
+static void check_news(const struct shard *shard)
+{
+    uint32_t count = 0;
+    for (uint32_t at = shard->news; at != POOL_NONE; count++) {
+        const struct request *request = pool_at(&shard->requests, at);
+        ASSERT(request->partly && request->news && count < shard->requests.used);
+        at = request->next_news;
+    }
+}
+
 void shard_check_invariants(const struct shard *shard)
 {
+    check_news(shard);
     ASSERT(shard->active_count == shard->parts.used); /* S3 */
     for (uint32_t i = 0; i < shard->active_count; i++)
         ASSERT(parts_at(shard, shard->active[i])->active_at == i);
-    ASSERT(shard->batch.item_count == 0 && shard->current == POOL_NONE);
+    ASSERT(shard->batch.item_count == 0 && shard->message.request == POOL_NONE);
     uint32_t moving = 0;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
@@ -791,4 +835,5 @@ void shard_check_invariants(const struct shard *shard)
     ASSERT(moving == shard->quorum.moving);
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
+    purses_check_invariants(shard);
 }

@@ -95,6 +95,10 @@ void shard_restore_promise(struct shard *shard, uint32_t vnode, const struct ter
 /* A frame from client connection `connection`. Anything malformed is answered with an ERROR. */
 void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
                   size_t len, struct effects *effects);
+/* One that came when more waits already than can be decided soon: a CHECKS is answered with an
+ * ERROR `busy` and counted, none of it is decided; anything else is answered as by shard_client. */
+void shard_refuse(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
+                  size_t len, struct effects *effects);
 /* A frame from a peer. Malformed ones are counted and dropped. */
 void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t len,
                 struct effects *effects);
@@ -268,7 +272,8 @@ struct shard_stats {
     uint64_t forwarded; /* parts sent to a peer */
     uint64_t resent;    /* sent again, or decided here after all: a new term may charge it twice */
     uint64_t moved;     /* forwards that came to the wrong node */
-    uint64_t busy;      /* refused for want of room */
+    uint64_t busy;      /* refused for want of room, those of the next line included */
+    uint64_t shed;      /* in messages that were refused unread: too much waited already */
     uint64_t expired;   /* not decided within the client's deadline */
     uint64_t merges;    /* branches of a split that were merged here */
     uint64_t merged_slots;    /* slots that something was added to */
@@ -302,13 +307,24 @@ struct shard_stats {
                             * were for stays charged, if it was charged at all */
     uint64_t reserves_dropped; /* of what may have to be undone, for want of room (R1 of retry.h) */
     uint64_t retries_dropped;  /* of first answers for who asks again */
-    uint64_t unconfirmed;      /* changes not yet acknowledged by any replica, now */
-    uint64_t over_tokens;      /* granted, and known to no other replica, now */
-    struct lag lag;            /* from a grant to the first replica's acknowledgement */
-    int64_t flush_lag_ns;      /* age of the oldest change that is not on disk, 0 = none */
-    uint64_t pools_lent;       /* requests that pools lent to here */
-    uint64_t pools_refused;    /* requests above an elastic limit that got nothing */
-    uint64_t pools_no_room;    /* of these: for want of room to meter them */
+    uint64_t leases_granted; /* of tokens, told to who asked (of keys that majorities keep: not) */
+    uint64_t leases_refused; /* not asked of the limit: for a while, or for want of room */
+    uint64_t leases_tokens;  /* that were leased */
+    uint64_t leases_back;    /* of them, given back by releases */
+    uint64_t leases_untold;  /* granted, and not known to a majority in time: spent */
+    uint64_t any_allowed;    /* checks of consistency any, by tokens that were held here */
+    uint64_t any_denied;     /* and by a denial that was known */
+    uint64_t any_leases;     /* leases that their tokens came with */
+    uint64_t any_tokens;     /* of these */
+    uint64_t any_back;       /* of them went back, not used */
+    uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
+    uint64_t over_tokens;    /* granted, and known to no other replica, now */
+    struct lag lag;          /* from a grant to the first replica's acknowledgement */
+    int64_t taken_ns;        /* when these figures were true */
+    int64_t flush_lag_ns;    /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t pools_lent;     /* requests that pools lent to here */
+    uint64_t pools_refused;  /* requests above an elastic limit that got nothing */
+    uint64_t pools_no_room;  /* of these: for want of room to meter them */
     uint64_t pools_reports_dropped; /* reports that there was no room for: nothing was lent then */
     uint32_t pools_keys;            /* that asked for more than their limit lately */
     uint32_t pool_count;            /* of the rules in force */

@@ -1,10 +1,10 @@
 /* shard_state.h - the private state of a shard, and what its files offer one another.
  *
  * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
- * (replication), parts.c (checks that wait), requests.c (client messages), retry.c (first answers),
- * lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the plane of quorum),
- * writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split), admin.c (what
- * operators ask), shard.c (events dispatched to all of them).
+ * (replication), parts.c (checks that wait), requests.c, resolve.c (client messages), retry.c
+ * (first answers), lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the
+ * plane of quorum), writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split),
+ * admin.c (what operators ask), shard.c (events dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -13,7 +13,7 @@
  *
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
- * S3  Every part in use is in `active`, and every request in use has pending > 0.
+ * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
  * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
  *     claims state that it does not hold.
  *
@@ -31,13 +31,16 @@
 #include "node/cluster/channel.h"
 #include "node/cluster/copy.h"
 #include "node/cluster/explain.h"
+#include "node/cluster/holds.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/pools.h"
+#include "node/cluster/purses.h"
 #include "node/cluster/quorum.h"
 #include "node/cluster/reserve.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
+#include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
 #include "node/cluster/usage_tally.h"
@@ -57,6 +60,8 @@ enum {
     SHARD_ENDPOINTS_MAX = 2048,
     SHARD_POLICIES_MAX = 8,
     SHARD_WRITES_MAX = 1 << 15,    /* slots of one write-back batch */
+    SHARD_STAGE_MAX = 1 << 20,     /* slots that are put in order for write-back, at most, */
+    SHARD_STAGE_SLOT_BYTES = 32,   /* and one for so many bytes of the table */
     SHARD_JOURNAL_SLOTS = 1 << 14, /* of one batch for the journal */
 };
 
@@ -104,6 +109,7 @@ struct peer {
     bool silent;       /* as judged at the last look */
     bool resigning;    /* it said that it stops soon */
     bool reserves;     /* it reads RESERVED */
+    bool leases;       /* it reads leases of tokens (T4 of holds.c) */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -217,7 +223,8 @@ struct vnode {
     struct term line_of;
     uint32_t reserved; /* RESERVED that came since the last PASS */
     struct merge_vnode merge;
-    bool sampled; /* is in shard.bound.samples */
+    bool sampled;       /* is in shard.bound.samples */
+    int64_t learned_ns; /* no leases of tokens before (T3 of holds.c) */
 };
 
 /* ---- parts and requests -------------------------------------------------------------------- */
@@ -228,6 +235,7 @@ enum part_status {
     PART_WAITING,
     PART_LOADING,
     PART_COMMITTING,
+    PART_HOLDING, /* for replicas, to know a lease: holds.c */
     PART_DONE
 };
 
@@ -240,6 +248,8 @@ struct part {
     uint8_t loading; /* LOADING: the limit whose slot is fetched */
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
+    uint16_t purse;      /* whose it is, + 1, or PURSE_RETURN; 0: none's */
+    uint16_t stands;     /* how often it has changed between its decider and a stand-in */
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;
     uint32_t request;     /* of a client's message */
@@ -268,8 +278,11 @@ struct row {
     bool shown;          /* some limit's numbers are in it */
     bool shadow_denied;  /* a shadow rule would have denied */
     bool leased;         /* admitted, it holds a lease */
+    bool held;           /* the lease is one of tokens: delay_ns is how long it lasts */
     bool soft;           /* an enforced limit is exceeded, within what mode soft allows */
     bool borrowed;       /* an enforced limit is exceeded, by what a pool has lent */
+    bool counted;        /* it is in its user's totals */
+    bool unsteady;       /* if denied, more than time may change it, or it is to be counted */
     uint8_t failure;     /* enum answer_status when a part could not be decided */
     uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
     uint16_t parts_left; /* answers still to come */
@@ -277,7 +290,6 @@ struct row {
     uint32_t vnode;
     const struct policy_rule *rule; /* of what is shown; NULL: inline */
     const char *refusal;            /* why what was asked cannot be done; NULL: it can */
-    struct limit limit_shown;       /* the deciding limit, for its window's text */
     uint64_t node;                  /* who decided */
     uint64_t limit;
     uint64_t used;
@@ -286,17 +298,22 @@ struct row {
     int64_t reset_after_ns;
     int64_t retry_after_ns;
     int64_t delay_ns;
-    uint64_t user_hash; /* whose totals it is in, 0: nobody's; people.h */
+    uint64_t lease;      /* held: its id */
+    uint64_t lease_used; /* of a lease of tokens that is released: so many were */
+    uint64_t user_hash;  /* whose totals it is in, 0: nobody's; people.h */
     uint64_t key_hash;
+    struct limit limit_shown; /* if shown: the deciding limit, for its window's text */
 };
 
 struct request {
     uint64_t connection;
     uint64_t session;
     uint64_t seq;
-    uint32_t flags;
     uint32_t count;
     uint32_t pending;   /* parts not yet answered */
+    uint32_t next_news; /* news: the next one in shard.news */
+    bool partly;        /* what is decided is answered before all is */
+    bool news;          /* partly: some item was decided that no answer has told yet */
     uint32_t policy;    /* index into policies */
     uint32_t explained; /* its block, or POOL_NONE */
     int64_t deadline_ns;
@@ -373,6 +390,7 @@ struct batch_item {
     bool revoked;   /* the vnode is not decided here any more */
     bool explains;  /* its rows are told, each */
     bool several;   /* of a request of several parts: remembered in `reserves` */
+    bool once;      /* nobody will ask for it again */
     bool undo;
     uint8_t parts;
     uint8_t operation;
@@ -382,11 +400,13 @@ struct batch_item {
     uint16_t peer;
     uint16_t item;
     uint64_t cost;
+    uint64_t used; /* of a lease of tokens */
     uint64_t ticket;
     uint32_t first; /* row */
     uint32_t count;
     struct retry_key retry;         /* as it came */
     struct retry_key key;           /* under which its first part is remembered */
+    uint64_t tag;                   /* that of the key, 0: not known yet */
     struct reservation reservation; /* an undo that gives: of what */
     struct retry_memory_entry memory;
     const struct policy_rule *rules[POLICY_PARTS_MAX]; /* of each part, NULL: inline */
@@ -408,7 +428,7 @@ struct batch {
     uint8_t operations[SHARD_BATCH_ROWS];
     uint8_t flags[SHARD_BATCH_ROWS];
     uint32_t groups[SHARD_BATCH_ROWS];
-    uint64_t leases[SHARD_BATCH_ROWS]; /* of rows with a concurrency limit */
+    uint64_t leases[SHARD_BATCH_ROWS]; /* of rows with a concurrency limit, or about tokens */
     const struct limit *limit_of[SHARD_BATCH_ROWS];
     struct limit_mark marks[SHARD_BATCH_ROWS];
     struct batch_item items[SHARD_BATCH_ROWS];
@@ -453,9 +473,14 @@ struct writeback {
     int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
     int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
     bool asked;
-    bool more;       /* the last batch did not hold all */
-    bool out;        /* a batch is with the storage writer */
-    uint32_t *slots; /* [SHARD_WRITES_MAX]: its slots */
+    bool more;    /* the last batch did not hold all */
+    bool filling; /* dirty slots are being put into the stage */
+    struct stage stage;
+    int64_t began_ns; /* when that began */
+    int64_t whole_ns; /* when all that was dirty was in it; 0: it did not hold all, or some of it
+                         could not be written */
+    bool out;         /* a batch is with the storage writer */
+    uint32_t *slots;  /* [SHARD_WRITES_MAX]: its slots */
     uint32_t slot_count;
 };
 
@@ -466,14 +491,29 @@ struct upkeep {
     int64_t parts_ns;
 };
 
+/* What the source of a row was made of, and which one it is (source_of of requests.c). */
+struct source_seen {
+    bool known;
+    uint8_t outcome;
+    uint16_t index;
+    const struct policy_rule *rule;
+    const char *refusal;
+    uint64_t node;
+    uint64_t count; /* of the limit shown, 0: none */
+    uint64_t window_ns;
+    uint8_t algorithm;
+    uint8_t ordinal;
+};
+
 /* The reply that is being written (requests.c): scratch. */
 struct reply {
     struct wire_decision_columns columns;
     struct wire_sources sources;
     struct wire_explain explain;
-    char windows[WIRE_SOURCES_MAX][QUANTITY_TEXT_LEN];
+    char windows[WIRE_SOURCES_MAX + 1][QUANTITY_TEXT_LEN]; /* one a source, and the one at hand */
     uint32_t window_count;
     struct quantity_rate window_last;
+    struct source_seen seen[2]; /* of the last row that was denied, and allowed */
 };
 
 /* What an operator asks, and the ring as it is told (admin.c): scratch. */
@@ -483,6 +523,14 @@ struct admin_scratch {
     struct wire_text endpoints[SHARD_ENDPOINTS_MAX];
     char texts[SHARD_ENDPOINTS_MAX][VIEW_TEXT_LEN];
     uint16_t index_of[VIEW_MEMBERS_MAX * 2]; /* of the view's members, in `members` */
+};
+
+/* A client's message at hand. */
+struct message {
+    struct wire_checks checks;
+    uint64_t connection;
+    uint32_t request;   /* POOL_NONE if it needed none yet */
+    uint32_t explained; /* its block, or POOL_NONE */
 };
 
 /* ---- the shard ------------------------------------------------------------------------------- */
@@ -508,8 +556,7 @@ struct shard {
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;
-    uint64_t peers_followed;                  /* a digest of who has which shards, when vnodes
-                                                 last followed the view */
+    uint64_t peers_followed; /* digest of who has which shards, as vnodes last followed it */
     uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
 
     struct vnode *vnodes; /* [2 x options.vnodes]: the plane of `one`, that of quorum */
@@ -527,6 +574,7 @@ struct shard {
     uint32_t active[SHARD_PARTS_MAX];
     uint32_t active_count;
     struct pool requests;
+    uint32_t news; /* the first request of which something is to be told, or POOL_NONE */
     struct pool blocks;
     struct pool explains; /* struct explained */
     struct loads loads;
@@ -534,22 +582,23 @@ struct shard {
     struct copy copy;
     struct handoff handoff;
     struct bound bound;
+    struct holds holds;
+    struct purses purses;
     struct pools pools;
     struct keepalive keepalive;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
-    uint32_t policy; /* index of the one in force */
+    uint32_t policy;                      /* index of the one in force */
+    struct api_keys_cache api_keys_cache; /* of that one */
     uint32_t generation;
     uint32_t sync; /* the newest name of a copy that was given */
     struct retry_memory retries;
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
-    uint32_t current;   /* the request of the message at hand, POOL_NONE if it needed none yet */
-    uint32_t explained; /* the block of the message at hand, or POOL_NONE */
-    struct wire_checks checks; /* the message at hand */
-    uint64_t current_connection;
+    struct usage_tally *usage; /* NULL: nobody wants totals */
 
     /* scratch: valid within one event */
+    struct message message;
     struct batch batch;
     struct row rows[WIRE_CHECKS_MAX];
     struct wire_checks_space checks_space;
@@ -557,8 +606,6 @@ struct shard {
     struct identity identity;
     struct admin_scratch admin;
     uint8_t state[SHARD_STATE_MAX];
-    struct api_keys_cache api_keys_cache; /* of the policy in force */
-    struct usage_tally *usage;            /* NULL: nobody wants totals */
 };
 
 /* ---- shard.c --------------------------------------------------------------------------------- */
@@ -684,6 +731,8 @@ bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
 enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
 /* Where a check of `vnode` is to go now; `*peer` is set for ROUTE_PEER. */
 enum route vnodes_route(struct shard *shard, uint32_t vnode, uint16_t *peer);
+/* Asks memory for what routing and deciding a check of `vnode` will read and write of it. */
+void vnodes_prefetch(const struct shard *shard, uint32_t vnode);
 /* The node that decides `vnode` as far as known, 0 if unknown. */
 uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 
@@ -797,6 +846,14 @@ static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t 
         vnode->oldest_ns = shard->now_ns;
 }
 
+/* ---- writeback.c (the rest: shard.h) ----------------------------------------------------------
+ */
+
+/* 0 or TG_ENOMEM. */
+MUST_USE int writeback_init(struct shard *shard);
+/* Whether nothing is dirty for the disk, nor on its way there. */
+bool writeback_clean(const struct shard *shard);
+
 /* ---- decide.c -------------------------------------------------------------------------------- */
 
 /* Adds an empty group for `rows` rows, first deciding what is in the batch if it is full. */
@@ -830,6 +887,25 @@ void decide_run(struct shard *shard, struct effects *effects);
 /* Lends to what the engine has denied, and charges what it has allowed, of elastic limits. */
 void lend_batch(struct shard *shard);
 
+/* ---- resolve.c ------------------------------------------------------------------------------- */
+
+/* Items resolved at a time: enough to hide most of the wait for memory, few enough to stay in the
+ * nearest cache meanwhile. */
+enum { RESOLVED_MAX = 8 };
+
+/* What an item is to be decided by. */
+struct resolved {
+    uint32_t count; /* 0: its row is fixed */
+    const struct policy_rule *rules[POLICY_PARTS_MAX];
+    struct forward parts[POLICY_PARTS_MAX];
+};
+/* Resolves items first .. first + count - 1 of the message at hand, whose rows are fresh; `count`
+ * is at most RESOLVED_MAX. */
+void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out);
+/* Whether tokens of all that the item meets can be held elsewhere: limits of one rule, for of
+ * several one might grant what another denies. Its count is not 0. */
+bool resolve_gives_holds(const struct resolved *resolved);
+
 /* ---- requests.c ------------------------------------------------------------------------------ */
 
 void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,
@@ -840,6 +916,8 @@ void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struc
 void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
                         const struct limit *limit, uint32_t vnode, const struct answer *answer,
                         struct effects *effects);
+/* Answers what has been decided of messages that are answered in parts; at the end of events. */
+void requests_tell(struct shard *shard, struct effects *effects);
 /* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */
 uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
                            const struct forward *forward);

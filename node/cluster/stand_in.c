@@ -16,12 +16,15 @@
  *
  * N1  A part goes to a stand-in only if its rule says so and nobody who may decide is heard.
  * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
- * N3  A part that changes between stand-in and decider gets a new ticket: it is answered by whom it
- *     was sent to last, and what it says was granted is given back to nobody else.
+ * N3  A part that changes between stand-in and decider gets a new ticket, and stays the same
+ *     attempt (retry.h): it is answered by whom it was sent to last, and what its decider has
+ *     charged for it by then is undone if it is denied, or may have been.
  * N4  Who is asked to stand in and hears somebody who may decide refuses, and the part is tried
- * again: it waits until that one is heard where it waits, too. Else, when a split begins or heals
- * link by link, a key would get a share from one node after another. N5  What a stand-in granted is
- * not given back when another part of the item is denied; it drains.
+ *     again: it waits until that one is heard where it waits, too. Else, when a split begins or
+ *     heals link by link, a key would get a share from one node after another.
+ * N5  What a stand-in granted is not given back when another part of the item is denied; it drains.
+ * N6  Of a rule with consistency `any` each node stands in for itself: it never asks another one
+ *     for what it may decide, so there is one share per node.
  */
 #include <string.h>
 
@@ -52,6 +55,7 @@ void stand_in_tick(struct shard *shard)
 bool stand_in_allowed(const struct part *part)
 {
     return part->request != POOL_NONE && !part->undo && part->rule != NULL &&
+           (part->forward.flags & FORWARD_HOLD) == 0 && /* it has no replicas to know a lease */
            part->rule->on_failure == POLICY_FAILURE_LOCAL;
 }
 
@@ -64,9 +68,12 @@ bool stand_in_needed(const struct shard *shard, uint32_t number)
     return vnode->id_count > 0 && (vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint));
 }
 
-/* The peer that stands in for the vnode, PEER_NONE if it is this shard. */
-static uint16_t choose(struct shard *shard, uint32_t number)
+/* The peer that stands in for the part, PEER_NONE if it is this shard. */
+static uint16_t choose(struct shard *shard, const struct part *part)
 {
+    const uint32_t number = part->forward.vnode;
+    if (part->rule->consistency == POLICY_CONSISTENCY_ANY)
+        return PEER_NONE; /* N6 */
     const struct ring_table *ring = &shard->view->to;
     const uint32_t count =
         ring_order(ring, vnodes_ring(shard, number), shard->ring_order, RING_MEMBERS_MAX);
@@ -216,10 +223,10 @@ void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effe
     struct part *part = parts_at(shard, index);
     ASSERT(stand_in_allowed(part)); /* N1 */
     if (!part->stood_in)
-        part->generation = ++shard->generation; /* N3 */
+        part->stands++; /* N3 */
     part->stood_in = true;
     struct forward forward = scaled(part);
-    const uint16_t at = choose(shard, part->forward.vnode);
+    const uint16_t at = choose(shard, part);
     if (at != PEER_NONE) {
         parts_send(shard, index, at, &forward, effects);
         return;

@@ -11,7 +11,11 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 
-enum { ENCODING = 1, ENTRIES_MIN = 8 };
+enum {
+    ENCODING = 1,
+    ENTRIES_MIN = 8,
+    AHEAD_MAX = 1 /* days, or months: what was counted before a clock was set back by little */
+};
 
 #define DAY_MS UINT64_C(86400000)
 
@@ -160,19 +164,27 @@ static void add(struct usage_count *count, const struct usage_seen *seen)
     count->exceeded += seen->exceeded;
 }
 
+/* Whether what was counted on `then` is not of that day or month: it is over, or lies further ahead
+ * than clocks differ by. Then a clock was wrong (B3). */
+static bool is_other(uint32_t then, uint32_t now)
+{
+    return then < now || then - now > AHEAD_MAX;
+}
+
 /* A tally of one second belongs to the day of its last request. */
 static void add_seen(struct entry *entry, const struct usage_seen *seen)
 {
     const uint32_t day = day_of(seen->last_ms);
     const uint32_t month = month_of(day);
-    if (day > entry->day)
-        entry->today = (struct usage_count){0, 0};
-    if (month > entry->month)
+    if (is_other(entry->month, month)) {
         entry->this_month = (struct usage_count){0, 0};
-    if (day > entry->day)
-        entry->day = day;
-    if (month > entry->month)
         entry->month = month;
+    }
+    if (is_other(entry->day, day)) {
+        entry->today = (struct usage_count){0, 0};
+        entry->day = day;
+        entry->last_ms = seen->last_ms; /* also where it is earlier */
+    }
     if (seen->last_ms > entry->last_ms)
         entry->last_ms = seen->last_ms;
     add(&entry->today, seen);
@@ -208,9 +220,9 @@ struct usage_totals usage_book_find(const struct usage_book *book, uint64_t hash
     const struct entry *entry = &chunk->entries[at];
     totals.ever = entry->ever;
     totals.last_ms = entry->last_ms;
-    if (entry->day >= day_of(now_ms)) /* later: this node's clock was set back */
+    if (!is_other(entry->day, day_of(now_ms)))
         totals.today = entry->today;
-    if (entry->month >= month_of(day_of(now_ms)))
+    if (!is_other(entry->month, month_of(day_of(now_ms))))
         totals.month = entry->this_month;
     return totals;
 }

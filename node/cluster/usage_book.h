@@ -15,6 +15,8 @@
  * B1  A chunk is in the order of hashes, each hash once; it has at most USAGE_CHUNK_MAX entries. In
  *     a full one whoever asked least lately makes room, and is counted (`forgotten`).
  * B2  Entries are of hashes alone: a record that is removed and comes back goes on with its totals.
+ * B3  A node that was started with a clock far ahead counts days and months of that time; once its
+ *     clock is right, they begin anew with the next request, and nothing is told of them before.
  *
  * One thread. Must not: look at a clock, or trust what was stored.
  */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/sat.h"
 
 enum { SLOTS = 2 * USAGE_TALLY_MAX };
 
@@ -40,7 +41,8 @@ void usage_tally_clear(struct usage_tally *tally)
     tally->dropped = 0;
 }
 
-void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, uint64_t now_ms)
+/* The entry of that hash, made if it is new; NULL: left out (T1). */
+static struct usage_seen *seen_of(struct usage_tally *tally, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (SLOTS - 1);
     ASSERT(hash != 0);
@@ -49,13 +51,31 @@ void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, ui
     if (tally->slots[at] == 0) {
         if (tally->count == USAGE_TALLY_MAX) { /* T1 */
             tally->dropped++;
-            return;
+            return NULL;
         }
         tally->entries[tally->count++] = (struct usage_seen){.hash = hash};
         tally->slots[at] = tally->count;
     }
-    struct usage_seen *seen = &tally->entries[tally->slots[at] - 1];
+    return &tally->entries[tally->slots[at] - 1];
+}
+
+void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, uint64_t now_ms)
+{
+    struct usage_seen *seen = seen_of(tally, hash);
+    if (seen == NULL)
+        return;
     seen->requests++;
     seen->exceeded += exceeded;
+    seen->last_ms = now_ms;
+}
+
+void usage_tally_add_used(struct usage_tally *tally, uint64_t hash, uint64_t requests,
+                          uint64_t now_ms)
+{
+    struct usage_seen *seen = seen_of(tally, hash);
+    if (seen == NULL)
+        return;
+    const uint64_t sum = sat_addu(seen->requests, requests);
+    seen->requests = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX; /* of one second */
     seen->last_ms = now_ms;
 }

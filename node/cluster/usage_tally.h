@@ -48,5 +48,8 @@ void usage_tally_free(struct usage_tally **tally);
 void usage_tally_clear(struct usage_tally *tally);
 /* Counts a request of whom that hash is of, which is not 0. */
 void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, uint64_t now_ms);
+/* The same for as many as the holder of a lease has admitted meanwhile. */
+void usage_tally_add_used(struct usage_tally *tally, uint64_t hash, uint64_t requests,
+                          uint64_t now_ms);
 
 #endif

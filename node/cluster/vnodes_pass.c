@@ -25,10 +25,11 @@ static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t 
 {
     const struct vnode *vnode = &shard->vnodes[number];
     struct peer_reservation what;
+    const uint32_t resets = engine_resets(shard->table, number);
     uint32_t place = reserve_first(&shard->reserves, number);
     uint32_t count = 0;
     while (shard->peers[at]->reserves && count < RESERVE_PASS_MAX &&
-           reserve_next(&shard->reserves, &place, shard->now_ns, &what)) {
+           reserve_next(&shard->reserves, &place, resets, shard->now_ns, &what)) {
         peer_put_reserved(peers_outbox(shard, at, PEER_RESERVED_MAX, effects), number, &vnode->term,
                           &vnode->line, &what);
         count++;
@@ -57,7 +58,8 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record)
     vnode->line = record->reserved.line;
     vnode->line_of = *term;
     vnode->reserved++;
-    reserve_take(&shard->reserves, number, term, &record->reserved.what, shard->now_ns);
+    reserve_take(&shard->reserves, number, term, &record->reserved.what,
+                 engine_resets(shard->table, number), shard->now_ns);
 }
 
 int vnodes_successor(const struct shard *shard, uint32_t number)

@@ -3,6 +3,7 @@
  * To this shard if it decides and its leases hold; to the decider of the newest term known; to the
  * first replica that lives if that one does not. A check that can go nowhere waits.
  */
+#include "base/prefetch.h"
 #include "node/cluster/vnodes_state.h"
 
 /* A replica stands behind the decider if it has confirmed its copy and there is no evidence that it
@@ -75,6 +76,17 @@ static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *p
             return route;
     }
     return quorum_failing(shard, number) ? ROUTE_NONE : route;
+}
+
+void vnodes_prefetch(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    prefetch(&vnode->role);
+    prefetch_to_write(&vnode->granted);
+    if (shard->peer_count == 0)
+        return; /* then it has no links */
+    prefetch(&vnode->links[0].peer);
+    prefetch(&vnode->links[1].peer);
 }
 
 enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)

@@ -9,6 +9,8 @@
  * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
  *     so a header never claims more than the slots written with it or before it. While slots that a
  *     complete copy left over are still on disk, its header waits: a restart would believe both.
+ *     Where more is dirty than a batch holds it is put together by vnodes first (stage.h), and what
+ *     became dirty meanwhile goes with the last batch of these, or waits for the next interval.
  * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next whole one has a
  *     header of it that claims nothing: no slot of what follows is written under the old claim. The
  *     storage writer is told, for it may write a batch in pieces (D2 of node/runtime/disk.h).
@@ -18,13 +20,39 @@
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 
+enum {
+    SWEEPS_MAX = 256,     /* portions of a sweep that find nothing, in one event */
+    STAGE_STEP = 1 << 15, /* slots put into the stage in one event */
+    STAGE_AHEAD = 8,      /* slots that memory is asked for before they are looked at */
+};
+
+int writeback_init(struct shard *shard)
+{
+    const uint64_t most = shard->options.memory_bytes / SHARD_STAGE_SLOT_BYTES;
+    return stage_init(&shard->writeback.stage, shard->allocator,
+                      most == 0                ? 1
+                      : most < SHARD_STAGE_MAX ? (uint32_t)most
+                                               : SHARD_STAGE_MAX);
+}
+
+/* Whether no slot is dirty but those that are out. */
+static bool is_gathered(const struct shard *shard)
+{
+    return shard->writeback.stage.left == 0 && table_target_idle(shard->table, TABLE_DISK);
+}
+
+bool writeback_clean(const struct shard *shard)
+{
+    return shard->options.ephemeral || (!shard->writeback.out && is_gathered(shard));
+}
+
 bool shard_write_due(const struct shard *shard, int64_t now_ns)
 {
     if (shard->options.ephemeral || shard->writeback.out)
         return false;
     if (now_ns < shard->writeback.next_ns && !shard->writeback.asked && !shard->writeback.more)
         return false;
-    return !table_target_idle(shard->table, TABLE_DISK) || shard->writeback.more;
+    return !is_gathered(shard) || shard->writeback.more;
 }
 
 static uint64_t expires_ms(int64_t expires_ns)
@@ -32,7 +60,8 @@ static uint64_t expires_ms(int64_t expires_ns)
     return expires_ns <= 0 ? 0 : (uint64_t)expires_ns / 1000000 + 1;
 }
 
-/* Copies one slot into the batch. False if it does not fit. */
+/* Copies one slot into the batch; it is marked as being written by the caller. False if it does not
+ * fit. */
 static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *out)
 {
     const int len = table_export(shard->table, slot, out->bytes + out->bytes_len,
@@ -47,7 +76,6 @@ static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *o
         .len = (uint32_t)len,
     };
     out->bytes_len += (size_t)len;
-    table_write_begin(shard->table, slot);
     shard->vnodes[table_slot_vnode(shard->table, slot)].header_due = true;
     shard->writeback.slots[shard->writeback.slot_count++] = slot;
     return true;
@@ -73,38 +101,120 @@ static void take_headers(struct shard *shard, bool last, struct shard_writes *ou
     }
 }
 
-void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
+/* Puts all that is dirty into the stage if it is more than a batch holds. False while that goes on.
+ */
+static bool fill_stage(struct shard *shard, int64_t now_ns, uint32_t batch_max)
 {
-    enum { SWEEPS_MAX = 256 };
-    ASSERT(!shard->writeback.out); /* W1 */
+    struct writeback *writeback = &shard->writeback;
+    if (!writeback->filling) {
+        if (writeback->stage.left > 0 || table_backlog(shard->table, TABLE_DISK) <= batch_max)
+            return true;
+        stage_clear(&writeback->stage);
+        writeback->filling = true;
+        writeback->began_ns = now_ns;
+        writeback->whole_ns = 0;
+    }
     uint32_t sweeps = 0;
-    out->count = 0;
-    out->bytes_len = 0;
-    shard->writeback.slot_count = 0;
-    shard->writeback.more = false;
-    while (out->count < out->capacity && shard->writeback.slot_count < SHARD_WRITES_MAX &&
-           out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX) {
+    for (uint32_t n = 0; n < STAGE_STEP && !stage_full(&writeback->stage);) {
+        const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
+        if (slot != TABLE_NONE) {
+            stage_put(&writeback->stage, slot, table_slot_vnode(shard->table, slot),
+                      shard->options.vnodes);
+            table_write_begin(shard->table, slot);
+            n++;
+        } else if (table_target_idle(shard->table, TABLE_DISK)) {
+            writeback->whole_ns = now_ns;
+            break;
+        } else if (++sweeps == SWEEPS_MAX) {
+            return false;
+        }
+    }
+    writeback->filling = !stage_full(&writeback->stage) && writeback->whole_ns == 0;
+    if (!writeback->filling)
+        stage_order(&writeback->stage);
+    return !writeback->filling;
+}
+
+static bool has_room(const struct shard *shard, const struct shard_writes *out)
+{
+    return out->count < out->capacity && shard->writeback.slot_count < SHARD_WRITES_MAX &&
+           out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX;
+}
+
+static void take_staged(struct shard *shard, struct shard_writes *out)
+{
+    struct stage *stage = &shard->writeback.stage;
+    while (stage->left > 0 && has_room(shard, out)) {
+        const uint32_t slot = stage_take(stage);
+        const uint32_t ahead = stage_peek(stage, STAGE_AHEAD);
+        if (ahead != STAGE_NONE)
+            table_prefetch(shard->table, ahead);
+        if (!table_write_again(shard->table, slot)) {
+            table_write_done(shard->table, slot, false);
+            continue;
+        }
+        const bool taken = take_slot(shard, slot, out);
+        ASSERT(taken); /* has_room: any slot fits */
+    }
+}
+
+static void take_rest(struct shard *shard, struct shard_writes *out)
+{
+    uint32_t sweeps = 0;
+    while (has_room(shard, out)) {
         const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
         if (slot == TABLE_NONE) {
             if (table_target_idle(shard->table, TABLE_DISK) || ++sweeps == SWEEPS_MAX)
                 break;
-        } else if (!take_slot(shard, slot, out)) {
-            break;
+        } else {
+            const bool taken = take_slot(shard, slot, out);
+            ASSERT(taken); /* has_room */
+            table_write_begin(shard->table, slot);
         }
     }
-    shard->writeback.more = !table_target_idle(shard->table, TABLE_DISK);
-    shard->writeback.gathered_ns = shard->writeback.more ? 0 : now_ns;
-    shard->writeback.next_ns = now_ns + shard->options.flush_ns;
+}
+
+/* When the next batch is due: at once if this one left something of its interval. */
+static void plan_next(struct shard *shard, int64_t now_ns, bool staged)
+{
+    struct writeback *writeback = &shard->writeback;
+    const bool gathered = is_gathered(shard);
+    const bool ended = staged && writeback->stage.left == 0 && writeback->whole_ns != 0;
+    writeback->more = !gathered && !ended;
+    writeback->gathered_ns = gathered ? now_ns : ended ? writeback->whole_ns : 0;
+    writeback->next_ns = now_ns + shard->options.flush_ns;
+    if (ended && !gathered)
+        writeback->next_ns = writeback->began_ns + shard->options.flush_ns;
+}
+
+void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
+{
+    ASSERT(!shard->writeback.out); /* W1 */
+    out->count = 0;
+    out->bytes_len = 0;
     out->header_count = 0;
-    take_headers(shard, !shard->writeback.more, out); /* W2 */
+    shard->writeback.slot_count = 0;
+    if (!fill_stage(shard, now_ns, out->capacity)) {
+        shard->writeback.more = true;
+        return;
+    }
+    const bool staged = shard->writeback.stage.left > 0;
+    take_staged(shard, out);
+    if (shard->writeback.stage.left == 0)
+        take_rest(shard, out);
+    plan_next(shard, now_ns, staged);
+    take_headers(shard, is_gathered(shard), out); /* W2 */
     shard->writeback.out = out->count > 0;
 }
 
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
     ASSERT(shard->writeback.out);
-    for (uint32_t i = 0; i < shard->writeback.slot_count; i++)
+    for (uint32_t i = 0; i < shard->writeback.slot_count; i++) {
+        if (i + STAGE_AHEAD < shard->writeback.slot_count)
+            table_prefetch(shard->table, shard->writeback.slots[i + STAGE_AHEAD]);
         table_write_done(shard->table, shard->writeback.slots[i], ok);
+    }
     shard->writeback.slot_count = 0;
     shard->writeback.out = false;
     if (ok && shard->writeback.gathered_ns != 0)
@@ -120,6 +230,7 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     }
     if (!ok) {
         shard->writeback.more = false;
+        shard->writeback.whole_ns = 0; /* what was in it is dirty for longer */
         shard->writeback.next_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
     }
 }
@@ -129,8 +240,7 @@ bool shard_flushed(struct shard *shard)
     if (shard->options.ephemeral)
         return true;
     shard->writeback.asked = true;
-    return !shard->writeback.out && table_target_idle(shard->table, TABLE_DISK) &&
-           !shard->journaling.out && !shard_journal_due(shard);
+    return writeback_clean(shard) && !shard->journaling.out && !shard_journal_due(shard);
 }
 
 /* ---- back from disk -------------------------------------------------------------------------- */

@@ -1,0 +1,46 @@
+/* holds.h - leases of tokens at their decider: which are granted, and when that is told (holds.c).
+ *
+ * Part of shard_state.h, for the files of node/cluster alone.
+ */
+#ifndef NODE_CLUSTER_HOLDS_H
+#define NODE_CLUSTER_HOLDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/cluster/term.h"
+
+struct answer;
+struct effects;
+struct forward;
+struct shard;
+
+enum { HOLDS_MAX = 256 }; /* leases that wait at a time until replicas know them */
+
+/* One that waits. */
+struct hold {
+    uint32_t part;
+    uint64_t seq; /* of the vnode: who holds this knows the lease */
+    struct term term;
+};
+
+struct holds {
+    uint32_t count;
+    struct hold waiting[HOLDS_MAX];
+};
+
+/* Whether the forward asks for a lease of tokens, or for more time of one. */
+bool holds_asks(const struct forward *forward);
+/* Whether none is granted of this vnode now (T2 - T4 of holds.c). */
+bool holds_refuses(const struct shard *shard, uint32_t vnode);
+/* A lease was granted, or renewed, to the part: its answer waits for the replicas (T1). */
+void holds_wait(struct shard *shard, uint32_t part, const struct answer *answer,
+                struct effects *effects);
+/* The part waits no more: it is given up. */
+void holds_forget(struct shard *shard, uint32_t part);
+/* Answers what a majority knows, and sends on what is not decided here any more. */
+void holds_step(struct shard *shard, struct effects *effects);
+/* A term is about to be opened on what is held here (T3). */
+void holds_opening(struct shard *shard, uint32_t vnode);
+
+#endif

@@ -1,0 +1,368 @@
+/* resolve.c - which limits an item of a client's message meets, and where they are counted.
+ *
+ *   key and limit -------------------------> identity --> vnode, slot --> part
+ *   attributes --> key, block, quota, tier --> rules ---> the same for each rule that matches
+ *
+ * Nothing is charged here, and nothing that is decided changes what is found: so the items of a
+ * message may be resolved some at a time before the first of them is decided. While it goes on with
+ * one, memory comes for others: for their rules (policy_search.h), and for their vnodes.
+ *
+ * Z1  What needs no limit fixes the item's row at once: a block, a bypass, no rule, a lease that
+ *     nothing gives. Such an item has no part; of others the row is left to their answers.
+ * Z2  All parts of an item carry its operation, cost and sequence; so each of them is known again
+ *     when the client repeats the item, wherever it goes then.
+ */
+#include "base/assert.h"
+#include "node/cluster/shard_state.h"
+#include "node/policy/api_keys.h"
+#include "node/policy/blocks.h"
+#include "node/policy/people.h"
+#include "node/policy/policy_search.h"
+
+static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
+static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
+              "what is added to a request's attributes has room");
+
+#define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
+
+static void start_forward(const struct shard *shard, uint32_t item, uint32_t part,
+                          struct forward *forward)
+{
+    const struct wire_checks *checks = &shard->message.checks;
+    forward->retry =
+        (struct retry_key){checks->session, checks->seq, (uint16_t)item, (uint8_t)part};
+    forward->flags = wire_checks_at_most(checks, item) ? FORWARD_AT_MOST : 0;
+    if ((checks->flags & WIRE_FLAG_RETRY) != 0)
+        forward->flags |= FORWARD_RETRY;
+    if (shard->message.explained != POOL_NONE)
+        forward->flags |= FORWARD_EXPLAIN;
+    forward->operation = (uint8_t)wire_checks_operation(checks, item);
+    if (forward->operation == OPERATION_LEASE)
+        forward->operation = OPERATION_CHECK; /* of a concurrency limit; else note_hold knows */
+    forward->cost = wire_checks_cost(checks, item);
+    forward->used = 0;
+    forward->ticket = 0;
+}
+
+/* A rule with consistency quorum is counted in the other plane, in slots of their own: should the
+ * rule have been one of the other kind before, its old count stays where it is. */
+static void place_in_quorum(const struct shard *shard, struct forward *forward)
+{
+    forward->vnode += shard->options.vnodes;
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        forward->ids[i].hi ^= QUORUM_ID;
+}
+
+/* Names vnode and slots from the identity in shard->identity. */
+static void place(struct shard *shard, const struct limit *limits, uint32_t count,
+                  struct forward *forward)
+{
+    forward->vnode =
+        identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
+    vnodes_prefetch(shard, forward->vnode);
+    forward->limit_count = (uint8_t)count;
+    for (uint32_t i = 0; i < count; i++) {
+        forward->limits[i] = limits[i];
+        forward->ids[i] = identity_slot(&shard->options.secret, &shard->identity,
+                                        limits[i].algorithm, limits[i].ordinal);
+    }
+}
+
+/* The same for the limits of a rule, with own ones on top where the part has any. */
+static void place_part(struct shard *shard, const struct policy_part *part, struct forward *forward)
+{
+    struct limit merged[OWN_MERGED_MAX];
+    if (part->own == NULL)
+        place(shard, part->rule->limits, part->rule->limit_count, forward);
+    else
+        place(shard, merged, own_limits_of(part, merged), forward);
+}
+
+/* Whether the rule has a limit of leases. */
+static bool gives_leases(const struct policy_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->limit_count; i++)
+        if (rule->limits[i].algorithm == ALGORITHM_CONCURRENCY)
+            return true;
+    return false;
+}
+
+/* Parts of a request that is denied because rules on trial alone match it are each for themselves,
+ * and take no leases: nobody would give them back. */
+static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
+                          struct resolved *out)
+{
+    for (uint32_t k = 0; k < result->part_count; k++) {
+        const struct policy_part *found = &result->parts[k];
+        const struct policy_rule *rule = found->rule;
+        const uint32_t i = out->count;
+        if (!result->allowed && gives_leases(rule))
+            continue;
+        out->count++;
+        struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
+        for (uint32_t j = 0; j < rule->key_count; j++)
+            values[j] = (struct identity_value){found->values[j].data, found->values[j].len};
+        const int error = identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
+                                        rule->key_count);
+        ASSERT(error == 0); /* policy bounds names and values at least as tightly */
+        out->rules[i] = rule;
+        start_forward(shard, item, i, &out->parts[i]);
+        if (rule->count_denied)
+            out->parts[i].flags |= FORWARD_COUNT_DENIED;
+        if (result->part_count > 1 && result->allowed)
+            out->parts[i].flags |= FORWARD_SEVERAL;
+        place_part(shard, found, &out->parts[i]);
+        policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
+        for (uint32_t j = 0; rule->shadow && j < rule->limit_count; j++)
+            out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
+        if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
+            place_in_quorum(shard, &out->parts[i]);
+    }
+}
+
+static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct policy_rule *rule)
+{
+    row->outcome = outcome;
+    row->allowed = allowed;
+    row->rule = rule;
+    row->retry_after_ns = allowed ? 0 : -1;
+}
+
+/* What denies the request before rules are looked at: its API key, a block, or the user's quota
+ * record; NULL: nothing. The key is replaced by what it stands for, first of all: nothing else sees
+ * it. Then the tier of the user's record becomes that of the request. */
+static const struct policy_rule *refuse_at_once(struct shard *shard,
+                                                struct policy_attribute *attributes, size_t *count,
+                                                struct person *person)
+{
+    const struct policy_slot *slot = &shard->policies[shard->policy];
+    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
+    const struct api_key *key = NULL;
+    const struct policy_rule *refusal =
+        slot->api_keys != NULL ? api_keys_resolve(slot->api_keys, &shard->api_keys_cache,
+                                                  attributes, count, now_ms, &key)
+                               : NULL;
+    people_begin(refusal == NULL ? key : NULL, person);
+    if (refusal != NULL)
+        return refusal;
+    if (slot->people != NULL)
+        people_find(slot->people, attributes, count, now_ms, person);
+    refusal = blocks_find(slot->denied, attributes, *count, now_ms);
+    return refusal != NULL ? refusal : person->denied;
+}
+
+/* Notes in whose totals the item will be: one that asks for something, or tells what was taken of a
+ * lease, not one that looks. */
+static void note_usage(struct shard *shard, uint32_t item, const struct person *person)
+{
+    const enum operation operation = wire_checks_operation(&shard->message.checks, item);
+    struct row *row = &shard->rows[item];
+    if (operation == OPERATION_RELEASE)
+        row->lease_used = wire_checks_used(&shard->message.checks, item);
+    const bool asks = (operation == OPERATION_CHECK || operation == OPERATION_HIT ||
+                       operation == OPERATION_LEASE) &&
+                      wire_checks_cost(&shard->message.checks, item) != 0;
+    if (!asks && row->lease_used == 0)
+        return;
+    row->user_hash = person->user_hash;
+    row->key_hash = person->key_hash;
+}
+
+/* An item with attributes, on its way to its rules. */
+struct asking {
+    bool asks; /* nothing has fixed its row yet */
+    size_t count;
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
+    struct person person;
+    struct policy_search search;
+    struct policy_result result;
+};
+
+/* Begins to look for the rules that the attributes of the item meet, unless something denies it
+ * without them. */
+static void ask_rules(struct shard *shard, uint32_t item, struct asking *asking)
+{
+    const struct wire_template *template = wire_checks_template(&shard->message.checks, item);
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    struct policy_attribute *attributes = asking->attributes;
+    const struct policy_slot *slot = &shard->policies[shard->policy];
+    struct row *row = &shard->rows[item];
+    size_t count = wire_checks_values(&shard->message.checks, item, values);
+    for (size_t i = 0; i < count; i++)
+        attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
+                                                  values[i].data, values[i].len};
+    const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &asking->person);
+    if ((asking->person.user_hash | asking->person.key_hash) != 0)
+        note_usage(shard, item, &asking->person);
+    asking->count = count;
+    if (refusal != NULL)
+        fix_row(row, OUTCOME_BLOCKED, false, refusal);
+    else if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) !=
+             0)
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+    else
+        asking->asks = true;
+}
+
+/* Applies the rules that the item meets. What needs no limit fixes the row at once. */
+static void apply_rules(struct shard *shard, uint32_t item, struct asking *asking,
+                        struct resolved *out)
+{
+    struct policy_result *result = &asking->result;
+    struct row *row = &shard->rows[item];
+    policy_search_run(&asking->search);
+    if (asking->person.own != NULL || asking->person.key_own != NULL)
+        people_apply(&asking->person, asking->attributes, asking->count, result);
+    row->shadow_denied = result->shadow != NULL;
+    switch (result->action) {
+    case POLICY_LIMITS:
+        resolve_rules(shard, item, result, out);
+        break;
+    case POLICY_UNMATCHED:
+        fix_row(row, OUTCOME_NO_RULE, result->allowed, NULL);
+        resolve_rules(shard, item, result, out); /* those on trial */
+        break;
+    case POLICY_ALLOW:
+        fix_row(row, OUTCOME_ALLOW, true, result->rule);
+        break;
+    case POLICY_BLOCK:
+        fix_row(row, OUTCOME_BLOCKED, false, result->rule);
+        break;
+    case POLICY_MISSING:
+        fix_row(row, OUTCOME_DENY, false, result->rule);
+        break;
+    case POLICY_OVERFLOW:
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        break;
+    }
+}
+
+static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
+                           struct resolved *out)
+{
+    const struct wire_text key = wire_checks_key(&shard->message.checks, item);
+    const struct policy_rule *block = blocks_find_key(
+        shard->policies[shard->policy].denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
+    if (block != NULL) {
+        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
+        return;
+    }
+    if (identity_inline(&shard->identity, key.data, key.len) != 0) {
+        fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+        return;
+    }
+    out->count = 1;
+    out->rules[0] = NULL;
+    start_forward(shard, item, 0, &out->parts[0]);
+    place(shard, &template->limit, 1, &out->parts[0]);
+}
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+/* Whether some limit that the item meets has leases. */
+static bool has_leases(const struct resolved *resolved)
+{
+    for (uint32_t i = 0; i < resolved->count; i++)
+        for (uint32_t k = 0; k < resolved->parts[i].limit_count; k++)
+            if (resolved->parts[i].limits[k].algorithm == ALGORITHM_CONCURRENCY)
+                return true;
+    return false;
+}
+
+/* What is said of an operation on leases where none is given; NULL: it is about none. */
+static const char *lease_refusal(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_LEASE:
+        return "lease: expected limits of one rule that give leases: concurrency; token_bucket, "
+               "fixed_window without align first, sliding_window, sliding_buckets or sliding_log, "
+               "not soft, elastic, on trial, or counting what is denied";
+    case OPERATION_RELEASE:
+        return "release: expected limits that give leases; those that this request meets do not "
+               "(refund gives back what they charged)";
+    case OPERATION_RENEW:
+        return "renew: expected limits that give leases; those that this request meets do not";
+    default:
+        return NULL;
+    }
+}
+
+bool resolve_gives_holds(const struct resolved *resolved)
+{
+    const struct forward *forward = &resolved->parts[0];
+    const struct policy_rule *rule = resolved->rules[0];
+    if (resolved->count != 1 || (rule != NULL && (rule->shadow || rule->count_denied)))
+        return false;
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        if (limit_lease_refusal(&forward->limits[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* The item is about a lease of tokens: its part says so. */
+static void note_hold(struct shard *shard, uint32_t item, struct forward *forward)
+{
+    struct row *row = &shard->rows[item];
+    const enum operation operation = wire_checks_operation(&shard->message.checks, item);
+    forward->flags |= FORWARD_HOLD;
+    forward->operation = (uint8_t)operation;
+    forward->used = wire_checks_used(&shard->message.checks, item);
+    row->held = true;
+    row->lease = operation == OPERATION_LEASE   ? decide_lease_of(shard, &forward->retry)
+                 : operation == OPERATION_RENEW ? forward->cost
+                                                : 0;
+}
+
+/* Notes whether the item takes a lease. False if it is about one that nobody gives: then nothing of
+ * it is charged, and it is told. */
+static bool note_lease(struct shard *shard, uint32_t item, struct resolved *resolved)
+{
+    const enum operation operation = wire_checks_operation(&shard->message.checks, item);
+    const bool leases = has_leases(resolved);
+    struct row *row = &shard->rows[item];
+    row->leased = leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
+                             operation == OPERATION_HIT);
+    if (leases || lease_refusal(operation) == NULL)
+        return true;
+    if (row->outcome != OUTCOME_COUNT)
+        return false; /* denied already, and on trial it is not about these rules */
+    if (resolve_gives_holds(resolved)) {
+        note_hold(shard, item, &resolved->parts[0]);
+        return true;
+    }
+    fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
+    row->refusal = lease_refusal(operation);
+    return false;
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+/* Finds the limits that the item meets, and is to be decided by. */
+static void resolve_item(struct shard *shard, uint32_t item, struct asking *asking,
+                         struct resolved *out)
+{
+    const struct wire_template *template = wire_checks_template(&shard->message.checks, item);
+    out->count = 0;
+    if (template->kind == WIRE_TEMPLATE_INLINE)
+        resolve_inline(shard, item, template, out);
+    else if (asking->asks)
+        apply_rules(shard, item, asking, out);
+    if (out->count > 0 && !note_lease(shard, item, out))
+        out->count = 0;
+}
+
+void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out)
+{
+    struct asking asking[RESOLVED_MAX];
+    ASSERT(count <= RESOLVED_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        asking[i].asks = false;
+        if (wire_checks_template(&shard->message.checks, first + i)->kind != WIRE_TEMPLATE_INLINE)
+            ask_rules(shard, first + i, &asking[i]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (asking[i].asks)
+            policy_search_look(&asking[i].search);
+    for (uint32_t i = 0; i < count; i++)
+        resolve_item(shard, first + i, &asking[i], &out[i]);
+}

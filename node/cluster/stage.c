@@ -1,0 +1,73 @@
+/* stage.c - slots by groups of vnodes, by counting; stage.h tells what for. Pure. */
+#include "node/cluster/stage.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max)
+{
+    ASSERT(max > 0);
+    memset(stage, 0, sizeof *stage);
+    stage->allocator = allocator;
+    stage->max = max;
+    stage->put = alloc_array(allocator, max, sizeof *stage->put);
+    stage->groups = alloc_array(allocator, max, sizeof *stage->groups);
+    stage->ordered = alloc_array(allocator, max, sizeof *stage->ordered);
+    if (stage->put != NULL && stage->groups != NULL && stage->ordered != NULL)
+        return 0;
+    stage_fini(stage);
+    return TG_ENOMEM;
+}
+
+void stage_fini(struct stage *stage)
+{
+    if (stage->allocator == NULL)
+        return;
+    alloc_put(stage->allocator, stage->put, stage->max * sizeof *stage->put);
+    alloc_put(stage->allocator, stage->groups, stage->max * sizeof *stage->groups);
+    alloc_put(stage->allocator, stage->ordered, stage->max * sizeof *stage->ordered);
+    memset(stage, 0, sizeof *stage);
+}
+
+void stage_clear(struct stage *stage)
+{
+    stage->filled = 0;
+    stage->left = 0;
+    memset(stage->counts, 0, sizeof stage->counts);
+}
+
+void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes)
+{
+    ASSERT(!stage_full(stage) && stage->left == stage->filled && vnode < vnodes);
+    const uint32_t group = (uint32_t)((uint64_t)vnode * STAGE_GROUPS / vnodes);
+    stage->put[stage->filled] = slot;
+    stage->groups[stage->filled] = (uint8_t)group;
+    stage->counts[group]++;
+    stage->filled++;
+    stage->left++;
+}
+
+void stage_order(struct stage *stage)
+{
+    uint32_t at[STAGE_GROUPS];
+    uint32_t sum = 0;
+    ASSERT(stage->left == stage->filled);
+    for (uint32_t group = 0; group < STAGE_GROUPS; group++) {
+        at[group] = sum;
+        sum += stage->counts[group];
+    }
+    ASSERT(sum == stage->filled);
+    for (uint32_t i = 0; i < stage->filled; i++)
+        stage->ordered[at[stage->groups[i]]++] = stage->put[i];
+}
+
+uint32_t stage_take(struct stage *stage)
+{
+    return stage->left == 0 ? STAGE_NONE : stage->ordered[stage->filled - stage->left--];
+}
+
+uint32_t stage_peek(const struct stage *stage, uint32_t skip)
+{
+    return skip < stage->left ? stage->ordered[stage->filled - stage->left + skip] : STAGE_NONE;
+}

@@ -1,0 +1,60 @@
+/* stage.h - slots put together by their vnodes, before they are written.
+ *
+ * What is on disk of a vnode is a few packed chunks, and a batch that holds some slots of a vnode
+ * rewrites all of its chunks (storage/chunk.h). Slots become dirty in any order, so where more of
+ * them are dirty than a batch holds, batches in that order rewrite nearly everything each time. So
+ * then all dirty slots are dealt out to groups of vnodes first, and taken group by group:
+ *
+ *   put: 7 2 9 4 1 ...  --order-->  group 0: 2 1    --take-->  | 2 1 7 | 9 4 ...
+ *                                   group 1: 7 9 4               batch   batch
+ *
+ * Fixed blocks of numbers, no more than `max`; to put them in order is one pass over them.
+ *
+ * Pure; on the caller's memory, by one thread.
+ */
+#ifndef NODE_CLUSTER_STAGE_H
+#define NODE_CLUSTER_STAGE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum { STAGE_GROUPS = 256 };
+
+#define STAGE_NONE UINT32_MAX
+
+struct stage {
+    const struct allocator *allocator;
+    uint32_t *put;     /* in the order in which they came */
+    uint8_t *groups;   /* of each of these */
+    uint32_t *ordered; /* by groups */
+    uint32_t max;
+    uint32_t filled;
+    uint32_t left; /* not taken yet */
+    uint32_t counts[STAGE_GROUPS];
+};
+
+static_assert(STAGE_GROUPS - 1 <= UINT8_MAX, "a group fits a byte");
+
+/* 0 or TG_ENOMEM. `max` > 0. */
+MUST_USE int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max);
+void stage_fini(struct stage *stage);
+/* Forgets all. */
+void stage_clear(struct stage *stage);
+static inline bool stage_full(const struct stage *stage)
+{
+    return stage->filled == stage->max;
+}
+/* Adds a slot of `vnode`, of `vnodes`; not when it is full, nor after stage_order. */
+void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes);
+/* No more is put until it is cleared; now they may be taken. */
+void stage_order(struct stage *stage);
+/* The next slot, STAGE_NONE after the last. Those of a group follow one another. */
+uint32_t stage_take(struct stage *stage);
+/* The slot that is taken after `skip` others, STAGE_NONE if there are no more than these. */
+uint32_t stage_peek(const struct stage *stage, uint32_t skip);
+
+#endif
