@@ -1,0 +1,579 @@
+/* resp_gate.c - many connections' checks in few messages to the shard; resp_gate.h draws the way.
+ *
+ * The shard knows nothing of Redis. To it the gate is one client more, with a session of its own,
+ * that sends CHECKS and is sent DECISIONS by the client protocol; so rules, forwarding to other
+ * deciders, undos and totals are those of every other check, and cannot differ. What the message
+ * costs is small beside a decision, for it is made of columns: some 60 ns a check both ways.
+ *
+ * A batch is filled by whatever connections have sent in a turn of the shard's loop, and leaves
+ * when it has RESP_BATCH_MAX checks, or at the end of the turn. Most are answered before the call
+ * that submits them returns. One in which some checks are decided by other nodes is answered in
+ * parts (PARTLY), each of which tells all that is decided by then: so a check never waits for
+ * others but those before it on its own connection, and for these RESP_TIMEOUT_MS at most.
+ *
+ *      batch    FREE --take--> OPEN --submit--> SUBMITTED --last answer, expire--> FREE
+ *                                                 |   ^
+ *                                                 +---+ answer with something pending
+ *
+ *      seq      | serial 53 bits | place 11 bits |    what an answer names it by
+ *
+ * Order. Replies have to come in the order of requests, and connections have no queue of replies.
+ * They need none, by two rules: while checks of a peer are in a batch, more checks of it are taken
+ * into that same batch only, which answers them in order; and whatever is answered at once waits
+ * until nothing of the peer is waited for. What is decided of a peer behind a pending check is left
+ * to the answer that decides that one. What cannot be taken stays where it came from, with the
+ * caller, and so in the end with the client: that is the bound on what one may send ahead.
+ *
+ * G1  A peer's `waiting` checks are all in one batch, `batch`.
+ * G2  `out` always has room for the replies that a peer waits for (`reserved`), so no reply is lost
+ *     or grows a buffer.
+ * G3  Every check that was taken is answered once: by a decision, by BUSY when there was no batch
+ *     for it, or when its batch is given up.
+ * G4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's batch.
+ */
+#include "node/gateway/resp_gate.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/mp.h"
+#include "node/gateway/resp_check.h"
+#include "node/gateway/throttle.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+enum {
+    PLACE_BITS = 11,
+    VALUES_LEN = 1 << 19, /* of a batch: no single check needs as much */
+    NONE = UINT16_MAX,
+    EXPIRE_MS = 2 * RESP_TIMEOUT_MS,
+    ERROR_LEN = 256,
+    LOAD_LEN_MAX = 32, /* of a reported load as text */
+    LOAD_FRAME_LEN = 512,
+    FLAGS = WIRE_FLAG_PARTLY | WIRE_FLAG_ONCE, /* of all batches */
+    ERROR_SHOWN = RESP_THROTTLE_MAX - 4        /* of an error of the shard's */
+};
+
+static_assert(RESP_BATCHES_MAX == 1 << PLACE_BITS, "a place fits a seq");
+static_assert((int)RESP_BATCH_MAX <= (int)WIRE_CHECKS_MAX &&
+                  (int)RESP_BATCH_MAX <= (int)WIRE_TEMPLATES_MAX,
+              "a batch is one message, whatever limits are in it");
+static_assert((int)VALUES_LEN > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
+              "a batch takes any single check");
+static_assert((int)RESP_ANSWER_MAX > 8 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_RULE_MAX &&
+                  (int)RESP_ANSWER_MAX > (int)RESP_ERROR_LEN_MAX + 3 &&
+                  (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
+              "G2");
+static_assert((int)RESP_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
+              "one connection can fill a batch");
+static_assert((int)RESP_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX, "one always fits");
+
+enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD };
+
+struct item {
+    uint64_t token;
+    uint8_t ask;
+    bool answered;
+    struct throttle_asked throttle;
+};
+
+struct batch {
+    uint64_t seq; /* 0: free */
+    int64_t submitted_ns;
+    uint16_t next_free;
+    uint16_t count;
+    struct item *items; /* [RESP_BATCH_MAX] */
+};
+
+struct resp_gate {
+    const struct allocator *allocator;
+    uint64_t session;
+    uint64_t serial;
+    uint64_t answers; /* that came */
+    struct resp_facts facts;
+    struct resp_stats stats;
+    uint16_t first_free;
+    uint16_t open; /* the batch that is being filled, or NONE */
+    uint32_t waiting;
+    bool loads;         /* the open batch is a report of a pool's load, and nothing else */
+    struct limit limit; /* of the template made last */
+    int limit_template; /* its index in the open batch, < 0: none */
+    struct batch batches[RESP_BATCHES_MAX];
+    struct item items[RESP_BATCHES_MAX * RESP_BATCH_MAX]; /* the first ones are used most */
+    struct wire_checks_builder builder;
+    struct wire_decisions_space space;
+    struct resp_request request;
+    struct resp_check check;
+    uint8_t values[VALUES_LEN];
+    uint8_t frame[WIRE_MESSAGE_MAX];
+    size_t load_len; /* of a frame of a load */
+};
+
+int resp_gate_new(const struct allocator *allocator, uint64_t session,
+                  const struct resp_facts *facts, struct resp_gate **out)
+{
+    struct resp_gate *gate = alloc_get(allocator, sizeof *gate);
+    *out = gate;
+    if (gate == NULL)
+        return TG_ENOMEM;
+    ASSERT(session != 0);
+    gate->allocator = allocator;
+    gate->session = session;
+    gate->facts = *facts;
+    gate->facts.stats = &gate->stats;
+    gate->open = NONE;
+    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
+        gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : NONE);
+        gate->batches[i].items = &gate->items[(size_t)i * RESP_BATCH_MAX];
+    }
+    wire_checks_builder_init(&gate->builder, gate->values, sizeof gate->values);
+    return 0;
+}
+
+void resp_gate_free(struct resp_gate **gate)
+{
+    if (*gate != NULL)
+        alloc_put((*gate)->allocator, *gate, sizeof **gate);
+    *gate = NULL;
+}
+
+struct resp_stats *resp_gate_stats(struct resp_gate *gate)
+{
+    return &gate->stats;
+}
+
+void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
+{
+    gate->facts.now_ns = now_ns;
+}
+
+uint32_t resp_gate_waiting(const struct resp_gate *gate)
+{
+    return gate->waiting;
+}
+
+/* ---- the open batch -------------------------------------------------------------------------- */
+
+/* The open batch, opened if there is none; NULL if all are out. */
+static struct batch *open_batch(struct resp_gate *gate)
+{
+    if (gate->open != NONE)
+        return &gate->batches[gate->open];
+    const uint16_t place = gate->first_free;
+    if (place == NONE)
+        return NULL;
+    struct batch *batch = &gate->batches[place];
+    gate->first_free = batch->next_free;
+    gate->open = place;
+    gate->loads = false;
+    gate->limit_template = -1;
+    batch->seq = ++gate->serial << PLACE_BITS | place;
+    batch->count = 0;
+    wire_checks_builder_reset(&gate->builder);
+    return batch;
+}
+
+/* What a reply may take of `out`. */
+static uint32_t room_of(const struct item *item)
+{
+    return item->ask == ASK_THROTTLE ? RESP_THROTTLE_MAX : RESP_ANSWER_MAX;
+}
+
+static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struct item *item)
+{
+    struct batch *batch = &gate->batches[gate->open];
+    ASSERT(batch->count < RESP_BATCH_MAX && (peer->waiting == 0 || peer->batch == batch->seq));
+    batch->items[batch->count++] = *item;
+    peer->batch = batch->seq; /* G1 */
+    peer->waiting++;
+    peer->reserved += room_of(item);
+    gate->stats.checks++;
+}
+
+static void put_busy(struct resp_gate *gate, struct resp_writer *out)
+{
+    gate->stats.busy++;
+    resp_put_error(out, "BUSY the node has more requests than it can decide; try again later");
+}
+
+/* The template of an inline limit. Clients use few limits, so mostly it is the one before. */
+static int inline_template(struct resp_gate *gate, const struct limit *limit)
+{
+    const struct limit *last = &gate->limit;
+    if (gate->limit_template >= 0 && last->count == limit->count &&
+        last->window_ns == limit->window_ns && last->burst == limit->burst)
+        return gate->limit_template;
+    gate->limit_template = wire_checks_builder_inline(&gate->builder, limit);
+    gate->limit = *limit;
+    return gate->limit_template;
+}
+
+/* What became of a request. */
+enum took { TOOK, TOOK_NOT };
+
+static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
+{
+    struct throttle throttle;
+    char error[THROTTLE_ERROR_LEN];
+    if (throttle_read(&gate->request, &throttle, error) != 0) {
+        if (peer->waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->out, error);
+        return TOOK;
+    }
+    const int template = inline_template(gate, &throttle.limit);
+    ASSERT(template >= 0 || template == TG_EFULL); /* G4 */
+    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
+                                                  throttle.operation, throttle.cost,
+                                                  &gate->request.arguments[1], 1) < 0)
+        return TOOK_NOT;
+    const struct item item = {token, ASK_THROTTLE, false, throttle_asked(&throttle)};
+    add_item(gate, peer, &item);
+    return TOOK;
+}
+
+static enum operation operation_of(enum resp_command_id id)
+{
+    switch ((int)id) {
+    case RESP_TG_PEEK:
+        return OPERATION_PEEK;
+    case RESP_TG_HIT:
+        return OPERATION_HIT;
+    case RESP_TG_REFUND:
+        return OPERATION_REFUND;
+    case RESP_TG_RESET:
+        return OPERATION_RESET;
+    default:
+        return OPERATION_CHECK;
+    }
+}
+
+static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                            enum resp_command_id id)
+{
+    struct resp_check *check = &gate->check;
+    char error[RESP_CHECK_ERROR_LEN];
+    if (resp_check_read(&gate->request, operation_of(id), check, error) != 0) {
+        if (peer->waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->out, error);
+        return TOOK;
+    }
+    const int template = wire_checks_builder_attributes(&gate->builder, check->names, check->count);
+    ASSERT(template >= 0 || template == TG_EFULL); /* G4 */
+    if (template <0 ||
+                  wire_checks_builder_append(&gate->builder, (uint32_t) template, check->operation,
+                                             check->cost, check->values, check->count) < 0)
+        return TOOK_NOT;
+    const struct item item = {.token = token, .ask = ASK_CHECK};
+    add_item(gate, peer, &item);
+    return TOOK;
+}
+
+/* A load as people write it, or less than 0. */
+static double read_load(struct wire_text text)
+{
+    char copy[LOAD_LEN_MAX + 1] = "";
+    char *end;
+    if (text.len == 0 || text.len > LOAD_LEN_MAX)
+        return -1;
+    memcpy(copy, text.data, text.len);
+    const double value = strtod(copy, &end);
+    return end == copy + text.len ? value : -1;
+}
+
+/* TG.LOAD pool x: a batch of its own, which is a message of another kind. */
+static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
+{
+    const struct wire_text pool = gate->request.arguments[1];
+    const double value = read_load(gate->request.arguments[2]);
+    if (peer->waiting > 0 || gate->batches[gate->open].count > 0)
+        return TOOK_NOT;
+    if (!(value >= 0 && value <= 1) || pool.len > WIRE_RULE_MAX) {
+        resp_put_error(&peer->out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
+        return TOOK;
+    }
+    struct mp_writer writer;
+    mp_writer_init(&writer, gate->frame, LOAD_FRAME_LEN);
+    wire_begin_admin(&writer, gate->session, gate->batches[gate->open].seq, "pools.report");
+    mp_put_map(&writer, 2);
+    mp_put_str(&writer, "pool");
+    mp_put_strn(&writer, pool.data, pool.len);
+    mp_put_str(&writer, "load");
+    mp_put_real(&writer, value);
+    ASSERT(!writer.failed);
+    gate->load_len = writer.len;
+    gate->loads = true;
+    const struct item item = {.token = token, .ask = ASK_LOAD};
+    add_item(gate, peer, &item);
+    return TOOK;
+}
+
+/* Takes the request at hand into the open batch, of which there is one. */
+static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                                 enum resp_command_id id)
+{
+    if (gate->loads)
+        return TOOK_NOT;
+    if (id == RESP_CL_THROTTLE)
+        return take_throttle(gate, peer, token);
+    return id == RESP_TG_LOAD ? take_load(gate, peer, token) : take_check(gate, peer, token, id);
+}
+
+size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
+{
+    if (gate->open == NONE || gate->batches[gate->open].count == 0)
+        return 0;
+    struct batch *batch = &gate->batches[gate->open];
+    gate->open = NONE;
+    gate->waiting++;
+    gate->stats.batches++;
+    batch->submitted_ns = gate->facts.now_ns;
+    *frame = gate->frame;
+    if (gate->loads)
+        return gate->load_len;
+    const int len = wire_checks_builder_encode(&gate->builder, gate->session, batch->seq, FLAGS,
+                                               RESP_TIMEOUT_MS, gate->frame, sizeof gate->frame);
+    ASSERT(len > 0);
+    return (size_t)len;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* A request for the shard. TOOK_NOT: *stop tells what it waits for. */
+static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                            enum resp_command_id id, enum resp_stop *stop)
+{
+    const bool elsewhere =
+        peer->waiting > 0 && (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
+    *stop = RESP_NEED_ANSWER;
+    if (elsewhere) /* G1 */
+        return TOOK_NOT;
+    if (open_batch(gate) == NULL) {
+        put_busy(gate, &peer->out);
+        return TOOK;
+    }
+    *stop = RESP_NEED_SUBMIT;
+    if (gate->batches[gate->open].count == RESP_BATCH_MAX)
+        return TOOK_NOT;
+    const enum took took = take_into_batch(gate, peer, token, id);
+    ASSERT(took == TOOK || gate->batches[gate->open].count > 0); /* submitting will help */
+    return took;
+}
+
+/* A request that is answered here: when all before it are. */
+static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
+                           const struct resp_command *command)
+{
+    if (peer->waiting > 0)
+        return TOOK_NOT;
+    if (command == NULL)
+        resp_command_unknown(&gate->request, &peer->out);
+    else if (!resp_command_fits(command, &gate->request))
+        resp_command_unfit(command, &peer->out);
+    else
+        resp_local(&gate->facts, peer, command, &gate->request);
+    return TOOK;
+}
+
+/* Takes the request at hand. TOOK_NOT: *stop tells why not. */
+static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                              enum resp_stop *stop)
+{
+    const struct resp_command *command = resp_command_find(gate->request.arguments[0]);
+    const bool asks = command != NULL && command->id <= RESP_TG_LOAD &&
+                      resp_command_fits(command, &gate->request);
+    const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
+    *stop = RESP_NEED_ROOM;
+    if (peer->out.capacity - peer->out.len < peer->reserved + room)
+        return TOOK_NOT; /* G2 */
+    if (asks)
+        return take_asked(gate, peer, token, command->id, stop);
+    *stop = RESP_NEED_ANSWER;
+    return take_here(gate, peer, command);
+}
+
+/* The connection ends with what is wrong, when all before it is answered. */
+static enum resp_stop end_with(struct resp_gate *gate, struct resp_peer *peer, const char *error)
+{
+    char text[ERROR_LEN];
+    if (peer->waiting > 0)
+        return RESP_NEED_ANSWER;
+    if (peer->out.capacity - peer->out.len < RESP_ANSWER_MAX)
+        return RESP_NEED_ROOM;
+    (void)snprintf(text, sizeof text, "ERR %s", error);
+    resp_put_error(&peer->out, text);
+    gate->stats.protocol_errors++;
+    peer->closing = true;
+    return RESP_AT_END;
+}
+
+enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                              const char *data, size_t len, size_t *used)
+{
+    enum resp_stop stop;
+    *used = 0;
+    while (!peer->closing) {
+        const char *error;
+        const int bytes = resp_parse(data + *used, len - *used, &gate->request, &error);
+        if (bytes == 0)
+            return RESP_NEED_BYTES;
+        if (bytes < 0)
+            return end_with(gate, peer, error);
+        if (gate->request.count > 0) {
+            if (take_request(gate, peer, token, &stop) == TOOK_NOT)
+                return stop;
+            gate->stats.commands++;
+        }
+        *used += (size_t)bytes;
+    }
+    return RESP_AT_END;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* The item is answered now; `peer` is whose it is, NULL: it is gone. */
+static void settle(struct resp_peer *peer, struct item *item)
+{
+    item->answered = true;
+    if (peer == NULL)
+        return;
+    ASSERT(peer->waiting > 0 && peer->reserved >= room_of(item));
+    peer->waiting--;
+    peer->reserved -= room_of(item);
+}
+
+static void release(struct resp_gate *gate, struct batch *batch)
+{
+    batch->seq = 0;
+    batch->next_free = gate->first_free;
+    gate->first_free = (uint16_t)(batch - gate->batches);
+    gate->waiting--;
+}
+
+/* All of the batch that are not answered yet get the same error. */
+static void answer_all(struct resp_gate *gate, struct batch *batch,
+                       const struct resp_finder *finder, const char *error)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct item *item = &batch->items[i];
+        if (item->answered)
+            continue;
+        struct resp_peer *peer = finder->find(finder->context, item->token);
+        settle(peer, item);
+        if (peer != NULL && error != NULL)
+            resp_put_error(&peer->out, error);
+        else if (peer != NULL)
+            put_busy(gate, &peer->out);
+    }
+    release(gate, batch);
+}
+
+static void answer_one(struct resp_gate *gate, const struct item *item,
+                       const struct wire_decision *decision, struct resp_writer *out)
+{
+    if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
+        put_busy(gate, out);
+    else if (item->ask == ASK_CHECK)
+        resp_check_answer(decision, out);
+    else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
+        resp_put_error(out, "UNAVAILABLE no node that holds this key can be reached");
+    else
+        throttle_answer(&item->throttle, decision, out);
+}
+
+static void answer_decisions(struct resp_gate *gate, struct batch *batch, const void *frame,
+                             size_t len, const struct resp_finder *finder)
+{
+    struct wire_decisions decisions;
+    char error[WIRE_ERROR_LEN];
+    const int result = wire_decode_decisions(frame, len, &gate->space, &decisions, error);
+    ASSERT(result == 0 && decisions.head.count == batch->count); /* by our own shard */
+    gate->answers++;
+    bool last = true;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct wire_decision decision;
+        struct item *item = &batch->items[i];
+        if (item->answered)
+            continue;
+        struct resp_peer *peer = finder->find(finder->context, item->token);
+        wire_decision_at(&decisions, i, &decision);
+        const bool held = peer != NULL && peer->held == gate->answers;
+        last = last && !decision.pending;
+        if (decision.pending && peer != NULL)
+            peer->held = gate->answers;
+        if (decision.pending || held)
+            continue; /* a later answer tells again */
+        settle(peer, item);
+        if (peer != NULL)
+            answer_one(gate, item, &decision, &peer->out);
+    }
+    if (last)
+        release(gate, batch);
+}
+
+static void answer_error(struct resp_gate *gate, struct batch *batch, const void *frame, size_t len,
+                         const struct resp_finder *finder)
+{
+    struct wire_error message;
+    char error[WIRE_ERROR_LEN];
+    char text[ERROR_SHOWN];
+    const int result = wire_decode_error(frame, len, &message, error);
+    ASSERT(result == 0);
+    (void)snprintf(text, sizeof text, "%s %.*s",
+                   message.code == TG_EUNAVAILABLE ? "UNAVAILABLE" : "ERR", (int)message.text.len,
+                   message.text.data);
+    answer_all(gate, batch, finder, message.code == TG_EBUSY ? NULL : text);
+}
+
+static void answer_load(struct resp_gate *gate, struct batch *batch,
+                        const struct resp_finder *finder)
+{
+    struct item *item = &batch->items[0];
+    struct resp_peer *peer = finder->find(finder->context, item->token);
+    settle(peer, item);
+    if (peer != NULL)
+        resp_put_simple(&peer->out, "OK");
+    release(gate, batch);
+}
+
+/* The submitted batch of that number, or NULL. */
+static struct batch *find_batch(struct resp_gate *gate, uint64_t seq)
+{
+    const uint16_t place = seq & (RESP_BATCHES_MAX - 1);
+    struct batch *batch = &gate->batches[place];
+    return seq != 0 && batch->seq == seq && place != gate->open ? batch : NULL;
+}
+
+void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
+                      const struct resp_finder *finder)
+{
+    struct wire_envelope envelope;
+    char error[WIRE_ERROR_LEN];
+    if (wire_peek(frame, len, &envelope, error) != 0)
+        return;
+    struct batch *batch = find_batch(gate, envelope.seq);
+    if (batch == NULL)
+        return; /* it was given up */
+    if (envelope.type == WIRE_DECISIONS)
+        answer_decisions(gate, batch, frame, len, finder);
+    else if (envelope.type == WIRE_ERROR)
+        answer_error(gate, batch, frame, len, finder);
+    else
+        answer_load(gate, batch, finder);
+}
+
+void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
+{
+    const int64_t before_ns = gate->facts.now_ns - EXPIRE_MS * NS_PER_MS;
+    for (uint16_t i = 0; gate->waiting > 0 && i < RESP_BATCHES_MAX; i++) {
+        struct batch *batch = &gate->batches[i];
+        if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
+            continue;
+        gate->stats.late++;
+        answer_all(gate, batch, finder, NULL);
+    }
+}

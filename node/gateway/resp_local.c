@@ -1,0 +1,410 @@
+/* resp_local.c - the commands with which clients begin, look around and end.
+ *
+ * They are answered as Redis 7 answers them, as far as clients depend on it: its words in errors,
+ * its fields in HELLO and INFO. There is one database, one user who needs no password, and nothing
+ * to configure through this port.
+ *
+ * N1  An answer has at most RESP_LOCAL_MAX bytes. Only a client that has much repeated to it
+ * (COMMAND INFO with a hundred names) could ask for more: it gets an error.
+ */
+#include "node/gateway/resp_local.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/gateway/resp_check.h"
+#include "node/gateway/throttle.h"
+
+/* Clients compare this with versions of Redis to learn which commands they may use. */
+#define SPOKEN_VERSION "7.0.0"
+
+static_assert(RESP_ECHO_MAX + 32 <= RESP_LOCAL_MAX, "N1");
+
+void resp_peer_init(struct resp_peer *peer, uint64_t id, const char *address)
+{
+    memset(peer, 0, sizeof *peer);
+    peer->id = id;
+    peer->out.protocol = 2;
+    (void)snprintf(peer->address, sizeof peer->address, "%s", address);
+}
+
+/* ---- HELLO, AUTH ----------------------------------------------------------------------------- */
+
+static bool text_is(struct wire_text text, const char *other)
+{
+    return text.len == strlen(other) && memcmp(text.data, other, text.len) == 0;
+}
+
+/* Whether `name` may be a connection's: printable, no blanks, short. */
+static bool take_name(struct resp_peer *peer, struct wire_text name)
+{
+    if (name.len >= RESP_NAME_LEN)
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (name.data[i] < '!' || name.data[i] > '~')
+            return false;
+    memcpy(peer->name, name.data, name.len);
+    peer->name[name.len] = '\0';
+    return true;
+}
+
+#define BAD_NAME                                                                                   \
+    "ERR Client names cannot contain spaces, newlines or special characters, or be longer than "   \
+    "63 bytes."
+
+/* The one user needs no password, so any is right; others do not exist. */
+static bool authenticate(struct wire_text user, struct resp_writer *out)
+{
+    if (text_is(user, "default"))
+        return true;
+    resp_put_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
+    return false;
+}
+
+static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
+{
+    struct resp_writer *out = &peer->out;
+    resp_put_map(out, 7);
+    resp_put_text(out, "server");
+    resp_put_text(out, "tidegate");
+    resp_put_text(out, "version");
+    resp_put_text(out, facts->version);
+    resp_put_text(out, "proto");
+    resp_put_integer(out, out->protocol);
+    resp_put_text(out, "id");
+    resp_put_integer(out, (int64_t)peer->id);
+    resp_put_text(out, "mode");
+    resp_put_text(out, "standalone");
+    resp_put_text(out, "role");
+    resp_put_text(out, "master");
+    resp_put_text(out, "modules");
+    resp_put_array(out, 0);
+}
+
+/* HELLO [version [AUTH user password] [SETNAME name]] */
+static void hello(const struct resp_facts *facts, struct resp_peer *peer,
+                  const struct resp_request *request)
+{
+    struct resp_writer *out = &peer->out;
+    const struct wire_text *words = request->arguments;
+    int64_t version = out->protocol;
+    if (request->count > 1 && !throttle_read_integer(words[1], &version)) {
+        resp_put_error(out, "ERR Protocol version is not an integer or out of range");
+        return;
+    }
+    if (version != 2 && version != 3) {
+        resp_put_error(out, "NOPROTO unsupported protocol version");
+        return;
+    }
+    for (uint32_t i = 2; i < request->count;) {
+        const uint32_t more = request->count - 1 - i;
+        if (more >= 2 && resp_is_word(words[i], "AUTH")) {
+            if (!authenticate(words[i + 1], out))
+                return;
+            i += 3;
+        } else if (more >= 1 && resp_is_word(words[i], "SETNAME")) {
+            if (!take_name(peer, words[i + 1])) {
+                resp_put_error(out, BAD_NAME);
+                return;
+            }
+            i += 2;
+        } else {
+            resp_put_error(out, "ERR Syntax error in HELLO: expected AUTH user password, or "
+                                "SETNAME name");
+            return;
+        }
+    }
+    out->protocol = (uint8_t)version;
+    put_hello(facts, peer);
+}
+
+static void auth(const struct resp_request *request, struct resp_writer *out)
+{
+    if (request->count > 3)
+        resp_put_error(out, "ERR syntax error");
+    else if (request->count == 2)
+        resp_put_error(out, "ERR AUTH <password> called without any password configured for the "
+                            "default user. Are you sure your configuration is correct?");
+    else if (authenticate(request->arguments[1], out))
+        resp_put_simple(out, "OK");
+}
+
+/* ---- CLIENT ---------------------------------------------------------------------------------- */
+
+static void put_client(const struct resp_peer *peer, struct resp_writer *out)
+{
+    char text[RESP_NAME_LEN + RESP_ADDRESS_LEN + 96];
+    const int len = snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=0 resp=%u\n",
+                             peer->id, peer->address, peer->name, peer->out.protocol);
+    resp_put_verbatim(out, text, (size_t)len);
+}
+
+static void set_name(struct resp_peer *peer, const struct resp_request *request)
+{
+    if (request->count != 3 || !take_name(peer, request->arguments[2]))
+        resp_put_error(&peer->out, BAD_NAME);
+    else
+        resp_put_simple(&peer->out, "OK");
+}
+
+static void client(struct resp_peer *peer, const struct resp_request *request)
+{
+    struct resp_writer *out = &peer->out;
+    const struct wire_text word = request->arguments[1];
+    if (resp_is_word(word, "SETNAME")) {
+        set_name(peer, request);
+    } else if (resp_is_word(word, "GETNAME")) {
+        if (peer->name[0] != '\0')
+            resp_put_text(out, peer->name);
+        else
+            resp_put_null(out);
+    } else if (resp_is_word(word, "ID")) {
+        resp_put_integer(out, (int64_t)peer->id);
+    } else if (resp_is_word(word, "INFO") || resp_is_word(word, "LIST")) {
+        put_client(peer, out);
+    } else if (resp_is_word(word, "SETINFO") || resp_is_word(word, "NO-EVICT") ||
+               resp_is_word(word, "NO-TOUCH")) {
+        resp_put_simple(out, "OK"); /* nothing here depends on them */
+    } else {
+        resp_put_error(out, "ERR unknown subcommand; expected SETNAME, GETNAME, ID, INFO, LIST, "
+                            "SETINFO, NO-EVICT or NO-TOUCH");
+    }
+}
+
+/* ---- CONFIG ---------------------------------------------------------------------------------- */
+
+/* Whether `text` matches `pattern`, in which '*' is any rest and '?' any byte. */
+static bool matches(struct wire_text pattern, const char *text)
+{
+    size_t at = 0;
+    size_t star = SIZE_MAX; /* the last '*' */
+    size_t resume = 0;      /* what it has taken so far ends here */
+    size_t i = 0;
+    while (text[i] != '\0') {
+        if (at < pattern.len && pattern.data[at] == '*') {
+            star = at++;
+            resume = i;
+        } else if (at < pattern.len && (pattern.data[at] == '?' || pattern.data[at] == text[i])) {
+            at++;
+            i++;
+        } else if (star != SIZE_MAX) {
+            at = star + 1;
+            i = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (at < pattern.len && pattern.data[at] == '*')
+        at++;
+    return at == pattern.len;
+}
+
+static void config_get(const struct resp_facts *facts, const struct resp_request *request,
+                       struct resp_writer *out)
+{
+    char clients[16];
+    char port[16];
+    (void)snprintf(clients, sizeof clients, "%" PRIu32, facts->connections_max);
+    (void)snprintf(port, sizeof port, "%u", facts->port);
+    const char *const settings[][2] = {
+        {"appendonly", "no"}, {"databases", "1"}, {"maxclients", clients}, {"maxmemory", "0"},
+        {"port", port},       {"save", ""},       {"timeout", "0"},
+    };
+    enum { SETTINGS = sizeof settings / sizeof *settings };
+    bool wanted[SETTINGS] = {false};
+    size_t count = 0;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        for (uint32_t k = 2; k < request->count && !wanted[i]; k++)
+            wanted[i] = matches(request->arguments[k], settings[i][0]);
+        count += wanted[i];
+    }
+    resp_put_map(out, count);
+    for (size_t i = 0; i < SETTINGS; i++) {
+        if (!wanted[i])
+            continue;
+        resp_put_text(out, settings[i][0]);
+        resp_put_text(out, settings[i][1]);
+    }
+}
+
+static void config(const struct resp_facts *facts, const struct resp_request *request,
+                   struct resp_writer *out)
+{
+    if (request->count >= 3 && resp_is_word(request->arguments[1], "GET"))
+        config_get(facts, request, out);
+    else
+        resp_put_error(out, "ERR expected CONFIG GET pattern; a node is configured by its flags "
+                            "and its file");
+}
+
+/* ---- INFO ------------------------------------------------------------------------------------ */
+
+struct info {
+    char text[2048];
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct info *info, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int len =
+        vsnprintf(info->text + info->len, sizeof info->text - info->len, format, arguments);
+    va_end(arguments);
+    ASSERT(len >= 0 && (size_t)len < sizeof info->text - info->len);
+    info->len += (size_t)len;
+}
+
+static bool section_wanted(const struct resp_request *request, const char *name)
+{
+    for (uint32_t i = 1; i < request->count; i++) {
+        const struct wire_text word = request->arguments[i];
+        if (resp_is_word(word, name) || resp_is_word(word, "ALL") ||
+            resp_is_word(word, "DEFAULT") || resp_is_word(word, "EVERYTHING"))
+            return true;
+    }
+    return request->count == 1;
+}
+
+static void add_stats(const struct resp_stats *stats, struct info *info)
+{
+    add(info,
+        "# Stats\r\ntotal_connections_received:%" PRIu64 "\r\nrejected_connections:%" PRIu64
+        "\r\naccept_failures:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\nchecks:%" PRIu64
+        "\r\nbatches:%" PRIu64 "\r\nbusy:%" PRIu64 "\r\nprotocol_errors:%" PRIu64
+        "\r\nslow_readers:%" PRIu64 "\r\n\r\n",
+        stats->accepted, stats->refused, stats->accept_failures, stats->commands, stats->checks,
+        stats->batches, stats->busy, stats->protocol_errors, stats->slow_readers);
+}
+
+static void info(const struct resp_facts *facts, const struct resp_request *request,
+                 struct resp_writer *out)
+{
+    struct info info = {.len = 0};
+    if (section_wanted(request, "SERVER"))
+        add(&info,
+            "# Server\r\nredis_version:" SPOKEN_VERSION "\r\nredis_mode:standalone\r\n"
+            "tidegate_version:%.32s\r\ntidegate_node:%.64s\r\ntcp_port:%u\r\n"
+            "uptime_in_seconds:%" PRId64 "\r\n\r\n",
+            facts->version, facts->name, facts->port,
+            (facts->now_ns - facts->started_ns) / 1000000000);
+    if (section_wanted(request, "CLIENTS"))
+        add(&info, "# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu32 "\r\n\r\n",
+            facts->stats->connections, facts->connections_max);
+    if (section_wanted(request, "PERSISTENCE"))
+        add(&info, "# Persistence\r\nloading:0\r\n\r\n");
+    if (section_wanted(request, "STATS"))
+        add_stats(facts->stats, &info);
+    if (section_wanted(request, "REPLICATION"))
+        add(&info, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
+    if (section_wanted(request, "CLUSTER"))
+        add(&info, "# Cluster\r\ncluster_enabled:0\r\n\r\n");
+    resp_put_verbatim(out, info.text, info.len);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static void give_back(struct wire_text text, struct resp_writer *out)
+{
+    if (text.len > RESP_ECHO_MAX)
+        resp_put_error(out, "ERR the text is longer than 8192 bytes"); /* N1 */
+    else
+        resp_put_bulk(out, text.data, text.len);
+}
+
+static void ping(const struct resp_request *request, struct resp_writer *out)
+{
+    if (request->count > 2)
+        resp_put_error(out, "ERR wrong number of arguments for 'ping' command");
+    else if (request->count == 2)
+        give_back(request->arguments[1], out);
+    else
+        resp_put_simple(out, "PONG");
+}
+
+static void select_database(const struct resp_request *request, struct resp_writer *out)
+{
+    int64_t number;
+    if (!throttle_read_integer(request->arguments[1], &number))
+        resp_put_error(out, "ERR value is not an integer or out of range");
+    else if (number != 0)
+        resp_put_error(out, "ERR DB index is out of range");
+    else
+        resp_put_simple(out, "OK");
+}
+
+static void reset(struct resp_peer *peer)
+{
+    peer->out.protocol = 2;
+    peer->name[0] = '\0';
+    resp_put_simple(&peer->out, "RESET");
+}
+
+static void quit(struct resp_peer *peer)
+{
+    peer->closing = true;
+    resp_put_simple(&peer->out, "OK");
+}
+
+static void answer(const struct resp_facts *facts, struct resp_peer *peer,
+                   const struct resp_command *command, const struct resp_request *request)
+{
+    struct resp_writer *out = &peer->out;
+    switch ((int)command->id) {
+    case RESP_AUTH:
+        auth(request, out);
+        break;
+    case RESP_CLIENT:
+        client(peer, request);
+        break;
+    case RESP_COMMAND:
+        resp_command_describe(request, out);
+        break;
+    case RESP_CONFIG:
+        config(facts, request, out);
+        break;
+    case RESP_ECHO:
+        give_back(request->arguments[1], out);
+        break;
+    case RESP_HELLO:
+        hello(facts, peer, request);
+        break;
+    case RESP_INFO:
+        info(facts, request, out);
+        break;
+    case RESP_PING:
+        ping(request, out);
+        break;
+    case RESP_QUIT:
+        quit(peer);
+        break;
+    case RESP_RESET:
+        reset(peer);
+        break;
+    case RESP_SELECT:
+        select_database(request, out);
+        break;
+    default:
+        ASSERT(false); /* the shard's */
+    }
+}
+
+void resp_local(const struct resp_facts *facts, struct resp_peer *peer,
+                const struct resp_command *command, const struct resp_request *request)
+{
+    struct resp_writer *out = &peer->out;
+    const size_t capacity = out->capacity;
+    const size_t before = out->len;
+    ASSERT(capacity - before >= RESP_LOCAL_MAX);
+    out->capacity = before + RESP_LOCAL_MAX;
+    answer(facts, peer, command, request);
+    if (out->failed) { /* N1 */
+        out->failed = false;
+        out->len = before;
+        resp_put_error(out, "ERR the answer is too long; ask for less at a time");
+    }
+    out->capacity = capacity;
+}
