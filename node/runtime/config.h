@@ -29,7 +29,7 @@ enum {
     CONFIG_PATH_LEN = 4096,
     CONFIG_SEEDS_MAX = 64,
     CONFIG_SHARDS_MAX = 16,
-    CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client and peer) */
+    CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client, peer, resp) */
     CONFIG_REPLICAS_MAX = 3,
     CONFIG_ERROR_LEN = 512, /* a sentence of config_parse with its NUL */
 };
@@ -47,15 +47,15 @@ struct config {
     char file[CONFIG_PATH_LEN]; /* --config; "" if none */
     bool check_config;          /* validate and exit */
 
-    /* Where it listens. Shard i adds i * CONFIG_SHARD_PORT_STEP to the client and peer port.
+    /* Where it listens. Shard i adds i * CONFIG_SHARD_PORT_STEP to the client, peer and resp port.
      * client, peer and gossip are never off in this version. */
     char bind[CONFIG_HOST_LEN];
     uint16_t base_port;
     struct config_endpoint client;
     struct config_endpoint peer;
     struct config_endpoint gossip;
-    struct config_endpoint resp; /* resp, http, grpc: always off in this version */
-    struct config_endpoint http;
+    struct config_endpoint resp;
+    struct config_endpoint http; /* http, grpc: always off in this version */
     struct config_endpoint grpc;
     bool insecure;
 

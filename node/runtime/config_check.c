@@ -3,8 +3,8 @@
  *   bind, base port --> endpoints not given --> ports free of each other --> reachable? insecure?
  *                                           --> addresses told to others
  *
- * I1  After config_check client, peer and gossip have host and port, for each shard within 1..65535
- *     and different from all others of the node that share its address.
+ * I1  After config_check client, peer, gossip, and resp unless it is off, have host and port, for
+ *     each shard within 1..65535 and different from all others of the node that share its address.
  * I2  No endpoint is reachable from other machines without `insecure`.
  *
  * Must not: open, bind or resolve anything.
@@ -18,12 +18,12 @@
 #include "node/runtime/config_option.h"
 #include "ring/ring.h"
 
-enum { ENDPOINTS = 3, SOCKETS_MAX = 2 * CONFIG_SHARDS_MAX + 1 };
+enum { TOLD = 3, ENDPOINTS = 4, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 1 };
 
 struct named {
     const char *name;
     struct config_endpoint *endpoint;
-    char *address;     /* CONFIG_ADDRESS_LEN */
+    char *address;     /* CONFIG_ADDRESS_LEN; NULL: others are not told */
     uint32_t sockets;  /* one, or one a shard */
     uint32_t base_add; /* to the base port */
 };
@@ -33,10 +33,11 @@ static void name_endpoints(struct config *config, struct named out[ENDPOINTS])
     out[0] = (struct named){"client", &config->client, config->client_address, config->shards, 0};
     out[1] = (struct named){"peer", &config->peer, config->peer_address, config->shards, 1};
     out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2};
+    out[3] = (struct named){"resp", &config->resp, NULL, config->shards, 3};
 }
 
-/* Gives endpoints that were not set their host and port. A node without one of the three could not
- * take its part, so off is refused until there is a use for it. */
+/* Gives endpoints that were not set their host and port. A node without one of the first three
+ * could not take its part, so off is refused until there is a use for it. */
 static int derive(const struct config *config, const struct named *named,
                   char error[CONFIG_ERROR_LEN])
 {
@@ -44,6 +45,8 @@ static int derive(const struct config *config, const struct named *named,
     const uint32_t base = config->base_port + named->base_add;
     const bool given = endpoint->port != 0;
 
+    if (endpoint->off && named->address == NULL)
+        return TG_OK;
     if (endpoint->off) {
         (void)snprintf(error, CONFIG_ERROR_LEN,
                        "--%s: off is not supported by this version; expected HOST:PORT",
@@ -86,7 +89,7 @@ static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ER
 
     for (uint32_t i = 0; i < ENDPOINTS; i++) {
         const struct config_endpoint *endpoint = named[i].endpoint;
-        for (uint32_t shard = 0; shard < named[i].sockets; shard++)
+        for (uint32_t shard = 0; shard < named[i].sockets && !endpoint->off; shard++)
             all[count++] =
                 (struct listener){named[i].name, endpoint->host,
                                   endpoint->port + shard * (uint32_t)CONFIG_SHARD_PORT_STEP};
@@ -111,7 +114,7 @@ static int check_reach(const struct config *config, const struct named *named,
 {
     char text[CONFIG_ENDPOINT_LEN];
 
-    if (config->insecure || config_host_is_loopback(named->endpoint->host))
+    if (config->insecure || named->endpoint->off || config_host_is_loopback(named->endpoint->host))
         return TG_OK;
     (void)snprintf(error, CONFIG_ERROR_LEN,
                    "--%s: other machines can reach %.128s, and this version has no transport keys: "
@@ -192,7 +195,7 @@ int config_check(struct config *config, char error[CONFIG_ERROR_LEN])
         result = check_ports(named, error);
     for (uint32_t i = 0; result == TG_OK && i < ENDPOINTS; i++)
         result = check_reach(config, &named[i], error);
-    for (uint32_t i = 0; result == TG_OK && i < ENDPOINTS; i++)
+    for (uint32_t i = 0; result == TG_OK && i < TOLD; i++)
         result = advertise(config, &named[i], error);
     return result;
 }

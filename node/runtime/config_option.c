@@ -53,7 +53,7 @@ static const struct config_option options[] = {
      .initial = "7600",
      .kind = CONFIG_KIND_PORT,
      AT(base_port),
-     .help = "client port; peer is + 1, gossip + 2; shard i adds 10 * i"},
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
     {.name = "client",
      ENDPOINT(client),
      .derived = "BIND:BASE-PORT",
@@ -66,7 +66,10 @@ static const struct config_option options[] = {
      ENDPOINT(gossip),
      .derived = "BIND:BASE-PORT + 2",
      .help = "where membership is talked about"},
-    {.name = "resp", GATEWAY(resp), .help = "gateway for Redis clients"},
+    {.name = "resp",
+     ENDPOINT(resp),
+     .derived = "BIND:BASE-PORT + 3",
+     .help = "where Redis clients connect; or off"},
     {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
@@ -210,7 +213,7 @@ static const struct config_option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]), NEAR_MAX = 2 };
 static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
-static_assert((int)CONFIG_SHARD_PORT_STEP > 2, "the ports of two shards do not meet");
+static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
 
 const struct config_option *config_options(size_t *count)
 {

@@ -76,12 +76,38 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+enum { REDIS_FIGURES = 12 };
+
+/* What Redis clients did, of all shards. */
+static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIGURES])
+{
+    const struct control_figure names[REDIS_FIGURES] = {
+        {"connections", 0},     {"accepted", 0},     {"refused", 0}, {"accept_failures", 0},
+        {"commands", 0},        {"checks", 0},       {"batches", 0}, {"busy", 0},
+        {"protocol_errors", 0}, {"slow_readers", 0}, {"crowded", 0}, {"late", 0},
+    };
+    memcpy(out, names, sizeof names);
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        struct resp_stats stats;
+        shard_loop_redis_stats(daemon->shards[i], &stats);
+        const uint64_t values[REDIS_FIGURES] = {
+            stats.connections,     stats.accepted,     stats.refused, stats.accept_failures,
+            stats.commands,        stats.checks,       stats.batches, stats.busy,
+            stats.protocol_errors, stats.slow_readers, stats.crowded, stats.late,
+        };
+        for (uint32_t k = 0; k < REDIS_FIGURES; k++)
+            out[k].value += values[k];
+    }
+}
+
 static void answer_admin(struct daemon *daemon, const struct letter *letter,
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
+    struct control_figure redis[REDIS_FIGURES];
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
+    sum_redis(daemon, redis);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         shard_loop_stats(daemon->shards[i], &stats[i]);
         if (stats[i].flush_lag_ns > flush_lag_ns)
@@ -100,6 +126,8 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
         .compiled = compiled,
+        .resp = redis,
+        .resp_count = REDIS_FIGURES,
     };
     const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
                                      daemon->reply, sizeof daemon->reply);
@@ -206,14 +234,22 @@ static uint32_t read_gossip(struct daemon *daemon)
 
 static void spread_view(struct daemon *daemon)
 {
-    if (daemon->shard_count == 0 || control_settings_awaited(daemon->control, now_of(daemon)) ||
-        !control_view_due(daemon->control))
+    if (daemon->shard_count == 0 || daemon->done || rules_awaited(daemon) ||
+        control_settings_awaited(daemon->control, now_of(daemon)))
+        return;
+    if (control_view_due(daemon->control))
+        daemon->views_owed = daemon_all_shards(daemon);
+    else if (daemon->views_owed == 0)
         return;
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        if ((daemon->views_owed & 1u << i) == 0)
+            continue;
         const struct letter letter = {.kind = LETTER_VIEW,
                                       .pointer = control_view(daemon->control)};
         struct view *view = letter.pointer;
-        if (view != NULL && !mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+            daemon->views_owed &= ~(1u << i);
+        else
             view_free(&view);
     }
     if (daemon->ready_told)
@@ -221,9 +257,11 @@ static void spread_view(struct daemon *daemon)
     daemon->ready_told = true;
     log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
                (unsigned long long)daemon->node_id);
-    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s name=%s\n",
+    char resp[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
-                  daemon->config->gossip_address, daemon->config->name);
+                  daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
+                  daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 

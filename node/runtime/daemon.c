@@ -18,12 +18,14 @@
 #include "node/policy/api_keys.h"
 #include "node/policy/people.h"
 #include "node/runtime/daemon_state.h"
+#include "node/runtime/listener.h"
 #include "node/zones/zones.h"
 
 enum {
     ZMQ_SOCKETS_MAX = 65536,
-    FILES_BASE = 64,    /* open files of a node without peers and clients */
-    FILES_A_SHARD = 24, /* more for each shard */
+    FILES_BASE = 64,               /* open files of a node without peers and clients */
+    FILES_A_SHARD = 24,            /* more for each shard */
+    REDIS_CONNECTIONS_MAX = 10000, /* of each shard */
 };
 
 static int complain(const struct daemon *daemon, int code, const char *sentence)
@@ -43,7 +45,7 @@ static int complain_corrupt(const struct daemon *daemon, const char *sentence)
 
 /* Takes all the open files that it may; below the least, libraries would end the process in ways
  * that tell nobody why. */
-static int check_files(const struct daemon *daemon)
+static int check_files(struct daemon *daemon)
 {
     struct rlimit files;
     const rlim_t least = FILES_BASE + (rlim_t)FILES_A_SHARD * daemon->config->shards;
@@ -54,6 +56,7 @@ static int check_files(const struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
+    daemon->files_max = files.rlim_cur < UINT32_MAX ? (uint32_t)files.rlim_cur : UINT32_MAX;
     if (files.rlim_cur >= least)
         return 0;
     log_printf(daemon->log, LOG_LEVEL_ERROR,
@@ -261,19 +264,33 @@ static int start_control(struct daemon *daemon)
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
+/* Says why nobody can listen at `endpoint`. */
+static int complain_listen(const struct daemon *daemon, const struct config_endpoint *endpoint,
+                           int error)
+{
+    char text[CONFIG_ENDPOINT_LEN];
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot listen at %s: %s",
+               config_endpoint_text(endpoint, text),
+               error == TG_EINVALID ? "the address does not belong to this machine"
+                                    : error_message(error));
+    return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
+}
+
 static int bind_one(struct daemon *daemon, enum socket_use use, const struct config_endpoint *base,
                     uint32_t shard, void **socket)
 {
     const struct config_endpoint endpoint = config_shard_endpoint(base, shard);
     const int error = socket_bind(daemon->context, use, endpoint.host, endpoint.port, socket);
-    char text[CONFIG_ENDPOINT_LEN];
-    if (error == 0)
+    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
+}
+
+static int bind_redis(struct daemon *daemon, uint32_t shard)
+{
+    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->resp, shard);
+    if (endpoint.off)
         return 0;
-    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot listen at %s: %s",
-               config_endpoint_text(&endpoint, text),
-               error == TG_EINVALID ? "the address does not belong to this machine"
-                                    : error_message(error));
-    return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
+    const int error = listener_open(endpoint.host, endpoint.port, &daemon->redis[shard]);
+    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
 static int bind_sockets(struct daemon *daemon)
@@ -287,6 +304,8 @@ static int bind_sockets(struct daemon *daemon)
         code = bind_one(daemon, SOCKET_CLIENTS, &config->client, i, &daemon->clients[i]);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->peers[i]);
+        if (code == 0)
+            code = bind_redis(daemon, i);
     }
     return code;
 }
@@ -424,12 +443,37 @@ static int start_threads(struct daemon *daemon)
     return 0;
 }
 
+/* Redis clients of a shard: as many as are promised, but at most half of the descriptors that there
+ * are, for a node that has none left for its peers is of no use to anybody. */
+static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t number)
+{
+    const struct config *config = daemon->config;
+    const uint32_t share = daemon->files_max / 2 / config->shards;
+    if (share < REDIS_CONNECTIONS_MAX && !config->resp.off && number == 0)
+        log_printf(daemon->log, LOG_LEVEL_INFO,
+                   "each shard takes %" PRIu32
+                   " Redis clients at most: half of the files that this "
+                   "process may open (ulimit -n, LimitNOFILE)",
+                   share);
+    return (struct resp_facts){
+        .name = config->name,
+        .version = DAEMON_VERSION,
+        .connections_max = share < REDIS_CONNECTIONS_MAX ? share : REDIS_CONNECTIONS_MAX,
+        .port = config_shard_endpoint(&config->resp, number).port,
+        .started_ns = daemon->started_ns,
+        .now_ns = daemon->started_ns,
+    };
+}
+
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
 {
     const struct shard_loop_options options = {
         .context = daemon->context,
         .clients = daemon->clients[number],
         .peers = daemon->peers[number],
+        .redis = daemon->redis[number],
+        .redis_session = random_id(),
+        .redis_facts = redis_facts(daemon, number),
         .shard = *shard,
         .number = number,
         .node_id = daemon->node_id,
@@ -439,6 +483,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .control = &daemon->mailbox,
     };
     const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
+    daemon->redis[number] = -1;
     if (error != 0)
         return error;
     *shard = NULL; /* the loop's from now on */
@@ -532,6 +577,7 @@ static void stop(struct daemon *daemon)
         shard_loop_free(&daemon->shards[i]);
         socket_close(&daemon->clients[i]);
         socket_close(&daemon->peers[i]);
+        listener_close(&daemon->redis[i]);
     }
     compiler_free(&daemon->compiler);
     if (daemon->mailbox.letters != NULL)
@@ -579,6 +625,8 @@ int daemon_run(const struct config *config)
     if (daemon == NULL)
         return DAEMON_DATA;
     daemon->config = config;
+    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
+        daemon->redis[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
                         config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {

@@ -39,9 +39,10 @@ struct usage {
     bool begun[CONFIG_SHARDS_MAX];                /* the shard has been given one */
     bool asked[CONFIG_SHARDS_MAX];                /* it has one to give back */
     int64_t looked_ns;
-    uint32_t chunk; /* from which on is written next */
-    uint8_t *bytes; /* of chunks on their way to disk */
-    bool failed;    /* the last write */
+    uint32_t chunk;            /* from which on is written next */
+    struct usage_round *round; /* chunks on their way to disk, while `writing` */
+    bool writing;
+    bool failed; /* the last write */
 };
 
 struct daemon {
@@ -60,6 +61,8 @@ struct daemon {
     void *gossip;
     void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
+    int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
+    uint32_t files_max;           /* that the process may open */
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;
@@ -75,7 +78,12 @@ struct daemon {
     uint64_t
         rules_judged; /* version of the settings' rules that were put in force or refused last */
     struct rules_wish rules_wish;
-    int64_t records_missed_ns; /* when the newest blocks, keys and quotas found no memory; or 0 */
+    uint32_t policies_owed;    /* bits of shards that are to be given the rules in force */
+    uint32_t views_owed;       /* likewise the newest view; there may have been no memory for it */
+    bool records_owed;         /* the newest API keys or quotas found no memory; records.c */
+    int64_t rules_missed_ns;   /* when the newest rules found no memory; or 0 */
+    int64_t rules_refused_ns;  /* when rules were refused first, before any were in force; or 0 */
+    int64_t records_missed_ns; /* when the records found no memory beside the rules; or 0 */
     struct usage usage;
     struct compiler *compiler;
     struct store_meta_item *items; /* EFFECTS_KEPT: of one transaction */
@@ -107,6 +115,13 @@ struct daemon {
     int64_t adjusted_ns;
     int exit_code;
 };
+
+/* The bits of all shards that run, as in policies_owed. */
+static inline uint32_t daemon_all_shards(const struct daemon *daemon)
+{
+    static_assert(CONFIG_SHARDS_MAX < 32, "a bit a shard");
+    return (1u << daemon->shard_count) - 1;
+}
 
 /* ---- daemon.c ---- */
 /* What is stored of the ring, in fresh memory, for daemon_ring_free; NULL where there is nothing.
@@ -163,8 +178,11 @@ void usage_close(struct daemon *daemon);
  * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; what was before then stays. Without a rules
  * file there is nothing to do. */
 MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
-/* Gives every running shard the rules in force. */
+/* Gives every running shard the rules in force; one that has no room for the letter gets them by
+ * rules_look. */
 void rules_spread(struct daemon *daemon);
+/* Whether nobody may be served yet, for what the settings say could not be put in force. */
+bool rules_awaited(const struct daemon *daemon);
 /* After every event: puts new rules of the settings in force, seeds them, tells how edits ended. */
 void rules_look(struct daemon *daemon);
 /* SIGHUP: has the rules file compiled, to be applied to the settings then. */

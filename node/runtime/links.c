@@ -28,7 +28,9 @@ struct link {
     char endpoint[VIEW_TEXT_LEN];
     void *live;
     void *bulk;
-    void *monitor; /* of `live` */
+    void *monitor;    /* of `live` */
+    int64_t probe_ns; /* when the host of a lost connection is asked again; 0: not at all */
+    uint32_t probes;
 };
 
 struct links {
@@ -40,9 +42,13 @@ struct links {
     uint64_t dropped;
     uint32_t failed; /* links that could not be opened */
     int64_t retry_ns;
+    int64_t probe_ns; /* the first of any link; INT64_MAX: none */
 };
 
 #define LINKS_RETRY_NS INT64_C(1000000000)
+
+enum { PROBES = 7 /* 1, 2, 4 .. 64 ms apart */ };
+#define PROBE_NS INT64_C(1000000)
 
 int links_new(const struct links_options *options, struct links **out)
 {
@@ -50,6 +56,7 @@ int links_new(const struct links_options *options, struct links **out)
     if (*out == NULL)
         return TG_ENOMEM;
     (*out)->options = *options;
+    (*out)->probe_ns = INT64_MAX;
     (*out)->monitored = epoll_create1(EPOLL_CLOEXEC);
     if ((*out)->monitored >= 0)
         return 0;
@@ -64,6 +71,7 @@ static void disconnect(struct links *links, struct link *link)
     socket_close(&link->live);
     socket_close(&link->bulk);
     socket_close(&link->monitor);
+    link->probe_ns = 0;
 }
 
 void links_free(struct links **links)
@@ -95,6 +103,7 @@ static int watch(struct links *links, struct link *link)
         return error;
     struct epoll_event event = {.events = EPOLLIN};
     const int fd = socket_fd(link->monitor);
+    (void)socket_lost(link->monitor); /* ZeroMQ wakes only who has found nothing before */
     return epoll_ctl(links->monitored, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : TG_EIO;
 }
 
@@ -199,15 +208,37 @@ int links_descriptor(const struct links *links)
     return links->monitored;
 }
 
-void links_poll(struct links *links,
+/* Asks the host of a lost connection, and says when again. Who does not answer at all is not asked
+ * again: the shard waits for each answer. */
+static bool ask(struct link *link, int64_t now_ns)
+{
+    const enum socket_listener listener = socket_listener(link->endpoint);
+    const bool again = listener != SOCKET_UNKNOWN && link->probes < PROBES;
+    link->probe_ns = again ? now_ns + (PROBE_NS << link->probes++) : 0;
+    return listener == SOCKET_REFUSES;
+}
+
+void links_poll(struct links *links, bool news, int64_t now_ns,
                 void (*lost)(void *context, uint64_t node, uint16_t shard, bool refused),
                 void *context)
 {
+    links->probe_ns = INT64_MAX;
     for (uint32_t i = 0; i < links->count; i++) {
         struct link *link = &links->links[i];
-        if (link->monitor != NULL && socket_lost(link->monitor))
-            lost(context, link->node, link->shard, socket_refused(link->endpoint));
+        if (news && link->monitor != NULL && socket_lost(link->monitor)) {
+            link->probes = 0;
+            lost(context, link->node, link->shard, ask(link, now_ns));
+        } else if (link->probe_ns != 0 && now_ns >= link->probe_ns && ask(link, now_ns)) {
+            lost(context, link->node, link->shard, true);
+        }
+        if (link->probe_ns != 0 && link->probe_ns < links->probe_ns)
+            links->probe_ns = link->probe_ns;
     }
+}
+
+int64_t links_deadline(const struct links *links)
+{
+    return links->probe_ns;
 }
 
 uint64_t links_dropped(const struct links *links)

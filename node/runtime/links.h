@@ -3,7 +3,9 @@
  * them.
  *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
- * connection is told once, as evidence for the shard (P1 of node/cluster/peers.c).
+ * connection is told, as evidence for the shard (P7 of node/cluster/peers.c), and whether the
+ * process is gone: the kernel closes what a killed one had open one by one, so its host may refuse
+ * new connections only some moments later. It is asked again for an eighth of a second.
  * One thread: the shard's loop.
  */
 #ifndef NODE_RUNTIME_LINKS_H
@@ -38,13 +40,16 @@ void links_retry(struct links *links, int64_t now_ns);
 /* Sends without waiting; what cannot be sent now is dropped and counted: the core repeats. */
 void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, const void *data,
                 size_t len);
-/* A descriptor, readable when links_poll may have something to tell. */
+/* A descriptor, readable when there is news of connections. */
 int links_descriptor(const struct links *links);
-/* Calls `lost` for each connection lost since the last call; `refused` if the peer's host takes no
- * new one: nobody listens there any more. */
-void links_poll(struct links *links,
+/* Calls `lost` for each connection lost since the last call with `news`; `refused` if the peer's
+ * host takes no new one: nobody listens there any more. It is told again then, as what the process
+ * had sent before may be read after that. */
+void links_poll(struct links *links, bool news, int64_t now_ns,
                 void (*lost)(void *context, uint64_t node, uint16_t shard, bool refused),
                 void *context);
+/* When links_poll is to be called though there is no news; INT64_MAX: not at all. */
+int64_t links_deadline(const struct links *links);
 uint64_t links_dropped(const struct links *links);
 
 #endif

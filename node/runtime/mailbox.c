@@ -1,6 +1,7 @@
 /* mailbox.c - a bounded queue of letters under a mutex; mailbox.h tells who writes to whom. */
 #include "node/runtime/mailbox.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,10 +32,14 @@ void mailbox_fini(struct mailbox *mailbox)
     mailbox->letters = NULL;
 }
 
+static_assert(MAILBOX_KEPT < MAILBOX_LETTERS_MAX / 2, "most places are for what is asked");
+
 bool mailbox_put(struct mailbox *mailbox, const struct letter *letter)
 {
+    const bool asked = letter->kind == LETTER_ADMIN || letter->kind == LETTER_REPLY;
+    const uint32_t places = MAILBOX_LETTERS_MAX - (asked ? MAILBOX_KEPT : 0);
     (void)pthread_mutex_lock(&mailbox->lock);
-    const bool room = mailbox->count < MAILBOX_LETTERS_MAX;
+    const bool room = mailbox->count < places;
     if (room)
         mailbox->letters[(mailbox->first + mailbox->count++) % MAILBOX_LETTERS_MAX] = *letter;
     else

@@ -15,7 +15,11 @@
 
 #include "base/error.h"
 
-enum { MAILBOX_LETTERS_MAX = 4096 };
+enum {
+    MAILBOX_LETTERS_MAX = 4096,
+    MAILBOX_KEPT =
+        256 /* of these, for what the node itself has to say: not for clients' questions */
+};
 
 enum letter_kind {
     LETTER_VIEW,    /* to a shard: `pointer` is a struct view, the receiver's from now on */
@@ -51,8 +55,9 @@ struct mailbox {
 MUST_USE int mailbox_init(struct mailbox *mailbox, uv_async_t *wake);
 /* Frees blocks of letters that were never taken (LETTER_REPLY, LETTER_ADMIN). */
 void mailbox_fini(struct mailbox *mailbox);
-/* Puts a letter and wakes the receiver. False (and the block stays the sender's) when it is full.
- * Any thread. */
+/* Puts a letter and wakes the receiver. False (and the block stays the sender's) when it is full;
+ * for LETTER_ADMIN and LETTER_REPLY it is so MAILBOX_KEPT letters earlier: a flood of questions
+ * keeps no view, rules or end from a shard. Any thread. */
 bool mailbox_put(struct mailbox *mailbox, const struct letter *letter);
 /* A copy of `data` as the letter's block. Any thread. */
 bool mailbox_put_copy(struct mailbox *mailbox, enum letter_kind kind, uint32_t shard,

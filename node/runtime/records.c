@@ -76,6 +76,7 @@ static bool look_at_people(struct daemon *daemon)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "quotas not put in force: %s",
                    error_message(error));
         control_kind_missed(daemon->control, SETTINGS_QUOTA);
+        daemon->records_owed = true;
         daemon->records_ns = clock_now_ns(&daemon->clock);
         return false;
     }
@@ -94,6 +95,7 @@ static bool look_at_api_keys(struct daemon *daemon)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "API keys not put in force: %s",
                    error_message(error));
         control_kind_missed(daemon->control, SETTINGS_API_KEY);
+        daemon->records_owed = true;
         daemon->records_ns = clock_now_ns(&daemon->clock);
         return false;
     }
@@ -107,6 +109,7 @@ bool records_look(struct daemon *daemon)
     const int64_t now_ns = clock_now_ns(&daemon->clock);
     if (daemon->shard_count == 0 || now_ns - daemon->records_ns < RECORDS_PAUSE_NS)
         return false;
+    daemon->records_owed = false;
     const bool people = look_at_people(daemon);
     const bool keys = look_at_api_keys(daemon);
     if (people || keys)

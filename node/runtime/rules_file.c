@@ -8,8 +8,14 @@
  *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
  *
  * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
- * can only be those of a newer release, for a node compiles what it proposes; status shows them. I2
- * All threads share one compiled policy, which nobody changes.
+ *     can only be those of a newer release or of a node that knows more time zones, for a node
+ *     compiles what it proposes; status shows them. Those that found no memory are tried again a
+ *     second later.
+ * I2  All threads share one compiled policy, which nobody changes.
+ * I3  A node serves nobody before rules that its settings know at the start are in force, with
+ *     their blocks, API keys and quotas: without them it would allow everything. Where they cannot
+ *     be read it ends, and the others go on; but first it waits for newer ones, for what it has
+ *     may be of before it stopped.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -33,7 +39,8 @@ enum {
     ERROR_LEN = 16 * CONFIG_ERROR_LEN
 };
 
-#define RECORDS_RETRY_NS INT64_C(1000000000)
+#define RETRY_NS INT64_C(1000000000) /* after a want of memory */
+#define NEWER_NS INT64_C(2000000000) /* in which whoever can be reached has told what is newer */
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -136,16 +143,27 @@ int rules_load(struct daemon *daemon, char *error, size_t capacity)
 
 /* ---- in force -------------------------------------------------------------------------------- */
 
-void rules_spread(struct daemon *daemon)
+/* Until a mailbox has room, its shard decides by the old rules. */
+static void spread_owed(struct daemon *daemon)
 {
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        if ((daemon->policies_owed & 1u << i) == 0)
+            continue;
         const struct policy *shared =
-            daemon->policy != NULL ? policy_share(daemon->policy) : policy_empty(); /* I3 */
+            daemon->policy != NULL ? policy_share(daemon->policy) : policy_empty(); /* I2 */
         struct policy *policy = (struct policy *)(uintptr_t)shared;
         const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
-        if (!mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+            daemon->policies_owed &= ~(1u << i);
+        else
             policy_free(&policy);
     }
+}
+
+void rules_spread(struct daemon *daemon)
+{
+    daemon->policies_owed = daemon_all_shards(daemon);
+    spread_owed(daemon);
 }
 
 /* All blocks of the settings; NULL if there are none, or no memory for them: *error tells. */
@@ -201,13 +219,43 @@ static int join_records(struct daemon *daemon, struct policy *rules)
     return 0;
 }
 
-/* Those before stay (I1). */
-static void refuse(struct daemon *daemon, uint64_t version, const char *why)
+/* Those before stay (I1); for want of memory it is tried again. Where there are none before, nobody
+ * is served (I3). */
+static void refuse(struct daemon *daemon, uint64_t version, int error, const char *why)
 {
-    log_printf(daemon->log, LOG_LEVEL_ERROR,
-               "rules of version %u cannot be put in force here, those before them stay: %s",
-               settings_version_shown(version), why);
     control_rules_refused(daemon->control, version, why);
+    if (error == TG_ENOMEM)
+        daemon->rules_missed_ns = clock_now_ns(&daemon->clock);
+    else if (!daemon->ready_told && daemon->rules_refused_ns == 0)
+        daemon->rules_refused_ns = clock_now_ns(&daemon->clock);
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "rules of version %u cannot be put in force here, %s: %s",
+               settings_version_shown(version),
+               daemon->ready_told ? "those before them stay" : "so nobody is served yet", why);
+}
+
+bool rules_awaited(const struct daemon *daemon)
+{
+    struct settings_entry rules;
+    if (daemon->ready_told)
+        return false;
+    if (daemon->records_missed_ns != 0 || daemon->records_owed)
+        return true;
+    return (daemon->rules_missed_ns != 0 || daemon->rules_refused_ns != 0) &&
+           control_rules_known(daemon->control, &rules);
+}
+
+/* I3: ends a node whose rules cannot be read when nobody has told of others. */
+static void look_at_refused(struct daemon *daemon)
+{
+    if (daemon->rules_refused_ns == 0 || !rules_awaited(daemon) ||
+        clock_now_ns(&daemon->clock) - daemon->rules_refused_ns < NEWER_NS)
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "this node cannot read the cluster's rules, and would allow everything without "
+               "them; start it with the release, and the time zones, of the others");
+    daemon->exit_code = DAEMON_DATA;
+    daemon->done = true;
 }
 
 static void put_in_force(struct daemon *daemon, struct compiler_job *job)
@@ -215,19 +263,24 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
     char why[sizeof job->place.message + 64];
     daemon->rules_judged = job->version;
     if (job->error != 0) {
-        (void)snprintf(why, sizeof why, "line %u, column %u: %s", job->place.line,
-                       job->place.column, job->place.message);
-        refuse(daemon, job->version, why);
+        if (job->place.line == 0) /* it is not about a line */
+            (void)snprintf(why, sizeof why, "%s", job->place.message);
+        else
+            (void)snprintf(why, sizeof why, "line %u, column %u: %s", job->place.line,
+                           job->place.column, job->place.message);
+        refuse(daemon, job->version, job->error, why);
         return;
     }
     const int error = join_records(daemon, job->policy);
     if (error != 0) {
-        refuse(daemon, job->version, error_message(error));
+        refuse(daemon, job->version, error, error_message(error));
         return;
     }
     policy_free(&daemon->rules);
     daemon->rules = job->policy;
     job->policy = NULL;
+    daemon->rules_missed_ns = 0;
+    daemon->rules_refused_ns = 0;
     control_rules(daemon->control, job->version, policy_digest(daemon->rules));
     log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %s are in force: %zu",
                settings_version_shown(job->version), job->author, policy_rule_count(daemon->rules));
@@ -240,7 +293,7 @@ static void compile(struct daemon *daemon, const struct settings_entry *rules)
     struct compiler_job *job =
         compiler_job_new(COMPILER_RULES, rules->value.data, rules->value.len);
     if (job == NULL) {
-        refuse(daemon, rules->version, "out of memory");
+        refuse(daemon, rules->version, TG_ENOMEM, "out of memory");
         return;
     }
     job->version = rules->version;
@@ -373,19 +426,29 @@ static void look_at_records(struct daemon *daemon)
                    error_message(error));
 }
 
+/* Whether what found no memory at that time, 0 for nothing, is to be tried again. */
+static bool is_missed(const struct daemon *daemon, int64_t since_ns)
+{
+    return since_ns != 0 && clock_now_ns(&daemon->clock) - since_ns >= RETRY_NS;
+}
+
 void rules_look(struct daemon *daemon)
 {
     struct rules_wish *wanted = &daemon->rules_wish;
     struct settings_entry rules;
     const bool records_due = records_look(daemon);
-    const bool missed =
-        daemon->records_missed_ns != 0 &&
-        clock_now_ns(&daemon->clock) - daemon->records_missed_ns >= RECORDS_RETRY_NS;
+    const bool missed = is_missed(daemon, daemon->records_missed_ns);
     if (daemon->shard_count > 0 &&
         (control_kind_due(daemon->control, SETTINGS_BLOCK) || records_due || missed))
         look_at_records(daemon);
-    if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules))
+    spread_owed(daemon);
+    if (is_missed(daemon, daemon->rules_missed_ns))
+        control_rules_missed(daemon->control);
+    if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules)) {
+        daemon->rules_missed_ns = 0;
         compile(daemon, &rules);
+    }
+    look_at_refused(daemon);
     if (wanted->state != RULES_IDLE) {
         look_at_wish(daemon);
         return;

@@ -23,14 +23,15 @@
 #include "base/assert.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/usage_tally.h"
+#include "node/runtime/clients.h"
 #include "node/runtime/failure.h"
 #include "node/runtime/links.h"
+#include "node/runtime/listener.h"
 #include "node/runtime/replies.h"
+#include "node/runtime/resp_loop.h"
 #include "node/runtime/socket.h"
 
 enum {
-    BURST_MESSAGES = 256,  /* of one socket in one turn */
-    BURST_US = 2000,       /* of clients in one turn */
     PEERS_BURST_US = 8000, /* of peers: at least, and at least as long as the rest of a turn */
     PEERS_BURST_MAX_US = 200 * 1000,
     STATS_EVERY_MS = 1000, /* nobody asked */
@@ -45,12 +46,17 @@ enum {
 static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
 static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
+/* The number of all Redis clients together: to the shard they are one. No connection of ZeroMQ's
+ * has it, for these have 32 bits. */
+#define REDIS_CONNECTION (UINT64_C(1) << 32)
+
 struct shard_loop {
     struct shard_loop_options options;
     struct disk *disk;
     struct effects effects;
     struct links *links;
     struct replies *replies;
+    struct resp_loop *redis;    /* NULL: it takes none */
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
     const struct view *view;
@@ -61,11 +67,14 @@ struct shard_loop {
     uv_poll_t poll_clients;
     uv_poll_t poll_peers;
     uv_poll_t poll_links;
+    uv_poll_t poll_redis;
+    bool redis_due;
     bool clients_due;
     bool peers_due;
     bool links_due;
     struct mailbox mailbox;
-    struct socket_holder holder;
+    struct clients *clients;
+    struct socket_holder holder; /* of peers' frames */
     struct shard_writes writes;
     struct shard_journal journal;
     pthread_t thread;
@@ -80,8 +89,9 @@ struct shard_loop {
     bool usage_due;
     int64_t stats_ns;
     int64_t rest_ns;            /* how long the last turn took, beside reading */
-    pthread_mutex_t stats_lock; /* of the two below */
+    pthread_mutex_t stats_lock; /* of the three below */
     struct shard_stats stats;
+    struct resp_stats redis_stats;
     int64_t stats_asked_ns;
 };
 
@@ -101,6 +111,10 @@ static void load(struct shard_loop *loop, const struct effect *effect)
 
 static void reply(struct shard_loop *loop, uint64_t connection, const void *data, size_t len)
 {
+    if (connection == REDIS_CONNECTION) {
+        resp_loop_answer(loop->redis, data, len);
+        return;
+    }
     (void)replies_send(loop->replies, loop->options.clients, connection, data, len);
     loop->clients_due = true; /* L2 */
 }
@@ -109,10 +123,14 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
 static void tell_stats(struct shard_loop *loop)
 {
     struct shard_stats stats;
+    struct resp_stats redis_stats = {.connections = 0};
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
+    if (loop->redis != NULL)
+        resp_loop_stats(loop->redis, &redis_stats);
     (void)pthread_mutex_lock(&loop->stats_lock);
     loop->stats = stats;
+    loop->redis_stats = redis_stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -163,21 +181,35 @@ static void carry_out(struct shard_loop *loop)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* Reads a burst of clients' messages. */
-static void read_clients(struct shard_loop *loop)
+static void decide_client(void *context, uint64_t connection, const void *data, size_t len)
 {
-    const int64_t until_ns = now_of(loop) + (int64_t)BURST_US * 1000;
-    struct socket_message message;
-    for (uint32_t taken = 0; taken < BURST_MESSAGES && now_of(loop) < until_ns; taken++) {
-        if (socket_receive(loop->options.clients, &loop->holder, &message) == 0) {
-            loop->clients_due = false;
-            return;
-        }
-        const size_t len = message.odd ? 0 : message.len; /* several frames: refused as malformed */
-        shard_client(loop->options.shard, now_of(loop), message.connection, message.data, len,
-                     &loop->effects);
-        carry_out(loop);
-    }
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
+    carry_out(loop);
+}
+
+static void refuse_client(void *context, uint64_t connection, const void *data, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_refuse(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
+    carry_out(loop);
+}
+
+/* What Redis clients ask, many at once; what can be answered at once is, before this returns. */
+static void submit_redis(void *context, const void *frame, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), REDIS_CONNECTION, frame, len, &loop->effects);
+    carry_out(loop);
+}
+
+static void read_redis(struct shard_loop *loop)
+{
+    if (!loop->redis_due && !resp_loop_pending(loop->redis) &&
+        !resp_loop_due(loop->redis, now_of(loop)))
+        return;
+    loop->redis_due = false;
+    resp_loop_turn(loop->redis);
 }
 
 /* Where a turn's other work takes long, reading may take as long: else frames would come faster
@@ -373,6 +405,10 @@ static void resign(struct shard_loop *loop)
         loop->closed = true;
         (void)uv_poll_stop(&loop->poll_clients);
         (void)uv_poll_stop(&loop->poll_peers);
+        if (loop->redis != NULL) {
+            (void)uv_poll_stop(&loop->poll_redis);
+            resp_loop_close(loop->redis);
+        }
     }
     if (!passed || loop->idle_told || !shard_flushed(loop->options.shard))
         return;
@@ -406,22 +442,27 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 /* Looks for lost connections, when one of their monitors has something to tell. */
 static void poll_links(struct shard_loop *loop)
 {
-    links_retry(loop->links, now_of(loop));
-    if (!loop->links_due)
+    const int64_t now_ns = now_of(loop);
+    const bool news = loop->links_due;
+    links_retry(loop->links, now_ns);
+    if (!news && now_ns < links_deadline(loop->links))
         return;
     loop->links_due = false;
-    links_poll(loop->links, lost, loop);
+    links_poll(loop->links, news, now_ns, lost, loop);
 }
 
 /* Lets the loop sleep until the core has something to do, or not at all if input is left (L2). */
 static void set_timer(struct shard_loop *loop)
 {
-    const bool due = !loop->closed && (loop->peers_due || loop->clients_due);
+    const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
+    const bool due = !loop->closed && (loop->peers_due || loop->clients_due || redis);
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
     else
         (void)uv_idle_stop(&loop->idle);
-    int64_t wait_ns = shard_next_deadline(loop->options.shard) - now_of(loop);
+    const int64_t core_ns = shard_next_deadline(loop->options.shard);
+    const int64_t links_ns = links_deadline(loop->links);
+    int64_t wait_ns = (core_ns < links_ns ? core_ns : links_ns) - now_of(loop);
     if (wait_ns < 0)
         wait_ns = 0;
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
@@ -440,7 +481,9 @@ static void turn(struct shard_loop *loop)
     if (!loop->closed && loop->peers_due)
         read_peers(loop);
     if (!loop->closed && loop->clients_due)
-        read_clients(loop);
+        loop->clients_due = clients_turn(loop->clients);
+    if (!loop->closed && loop->redis != NULL)
+        read_redis(loop);
     const int64_t began_ns = now_of(loop);
     if (loop->resigning)
         resign(loop);
@@ -450,7 +493,8 @@ static void turn(struct shard_loop *loop)
     write_back(loop);
     tell_control(loop);
     loop->rest_ns = now_of(loop) - began_ns;
-    if (!loop->closed && loop->clients_due) /* replies were sent since it was read */
+    if (!loop->closed && loop->clients_due &&
+        !clients_waiting(loop->clients)) /* replies were sent */
         loop->clients_due = socket_readable(loop->options.clients);
     set_timer(loop);
 }
@@ -493,6 +537,32 @@ static int open_loop(struct shard_loop *loop)
     return ok ? 0 : TG_EIO;
 }
 
+/* Redis clients, if there is a listener for them. */
+static int open_redis(struct shard_loop *loop)
+{
+    const struct resp_loop_options options = {
+        .listener = loop->options.redis,
+        .session = loop->options.redis_session,
+        .facts = loop->options.redis_facts,
+        .slow_ns = RESP_SLOW_NS,
+        .clock = loop->options.clock,
+        .log = loop->options.log,
+        .submit = submit_redis,
+        .context = loop,
+    };
+    if (loop->options.redis < 0)
+        return 0;
+    const int error = resp_loop_new(&options, &loop->redis);
+    loop->options.redis = -1; /* taken */
+    if (error != 0)
+        return error;
+    loop->redis_due = true;
+    loop->poll_redis.data = &loop->redis_due;
+    const bool ok = uv_poll_init(&loop->loop, &loop->poll_redis, resp_loop_fd(loop->redis)) == 0 &&
+                    uv_poll_start(&loop->poll_redis, UV_READABLE, on_poll) == 0;
+    return ok ? 0 : TG_EIO;
+}
+
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
 {
     loop->writes.capacity = DISK_WRITES_MAX;
@@ -515,8 +585,11 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
 {
     *out = NULL;
     struct shard_loop *loop = calloc(1, sizeof *loop);
-    if (loop == NULL)
+    int listener = options->redis;
+    if (loop == NULL) {
+        listener_close(&listener);
         return TG_ENOMEM;
+    }
     loop->options = *options;
     loop->policies_held = 1; /* a shard begins with the empty one */
     (void)pthread_mutex_init(&loop->stats_lock, NULL);
@@ -530,10 +603,19 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
         error = links_new(&links, &loop->links);
     if (error == 0)
         error = replies_new(&loop->replies);
+    const struct clients_options clients = {.socket = options->clients,
+                                            .clock = options->clock,
+                                            .decide = decide_client,
+                                            .refuse = refuse_client,
+                                            .context = loop};
+    if (error == 0)
+        error = clients_new(&clients, &loop->clients);
     if (error == 0)
         error = open_loop(loop);
     if (error == 0)
         error = mailbox_init(&loop->mailbox, &loop->wake);
+    if (error == 0)
+        error = open_redis(loop);
     *out = loop;
     if (error == 0)
         return 0;
@@ -569,6 +651,13 @@ void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out)
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->stats;
     loop->stats_asked_ns = now_ns;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    *out = loop->redis_stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -629,9 +718,12 @@ void shard_loop_free(struct shard_loop **pointer)
         (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
         (void)uv_loop_close(&loop->loop);
     }
+    resp_loop_free(&loop->redis);
+    listener_close(&loop->options.redis);
     drop_letters(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);
+    clients_free(&loop->clients);
     socket_release(&loop->holder);
     socket_close(&loop->options.clients);
     socket_close(&loop->options.peers);

@@ -1,6 +1,7 @@
 /* shard_loop.h - the thread of one shard: its sockets, its timer, its disk results, one event loop.
  *
  *      clients ROUTER --+                       +--> client replies
+ *       Redis clients --+                       +--> their replies
  *        peers ROUTER --+--> shard core --> effects --> links to peers
  *   timer, disk, letters+                       +--> disk loads, drops, writes
  *
@@ -16,6 +17,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "node/cluster/shard.h"
+#include "node/gateway/resp_local.h"
 #include "node/runtime/clock.h"
 #include "node/runtime/disk.h"
 #include "node/runtime/mailbox.h"
@@ -23,9 +25,12 @@
 struct shard_loop;
 
 struct shard_loop_options {
-    void *context;       /* ZeroMQ's */
-    void *clients;       /* bound ROUTER; the loop's from now on */
-    void *peers;         /* bound ROUTER; likewise */
+    void *context; /* ZeroMQ's */
+    void *clients; /* bound ROUTER; the loop's from now on */
+    void *peers;   /* bound ROUTER; likewise */
+    int redis;     /* listener for Redis clients; the loop's, also if it cannot be made; -1 */
+    uint64_t redis_session; /* random */
+    struct resp_facts redis_facts;
     struct shard *shard; /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
@@ -45,6 +50,8 @@ struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
 void shard_loop_wake(struct shard_loop *loop);
 /* A recent copy of the shard's counters. Any thread. */
 void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out);
+/* The same of its Redis clients; zeros if it takes none. */
+void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out);
 /* Waits for the thread to end (after LETTER_STOP). */
 void shard_loop_join(struct shard_loop *loop);
 /* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL

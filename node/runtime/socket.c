@@ -31,7 +31,8 @@ enum {
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
-    CLIENT_QUEUE = 256, /* unread messages of one client; what it sends beyond waits in TCP */
+    CLIENT_QUEUE = 128, /* unread messages of one client; what it sends beyond waits in TCP */
+    CLIENT_BUFFER = 128 << 10, /* bytes there: what waits longer than anybody wants is no use */
 };
 
 static_assert(sizeof(zmq_msg_t) <= SOCKET_HOLDER_LEN, "a message fits its holder");
@@ -103,7 +104,8 @@ int socket_bind(void *context, enum socket_use use, const char *host, uint16_t p
         return TG_EIO;
     if (!set_common(*socket, use) || !set_tcp_keepalive(*socket) ||
         !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) || !set_int(*socket, ZMQ_BACKLOG, BACKLOG) ||
-        !set_int(*socket, ZMQ_IPV6, v6)) {
+        !set_int(*socket, ZMQ_IPV6, v6) ||
+        (use == SOCKET_CLIENTS && !set_int(*socket, ZMQ_RCVBUF, CLIENT_BUFFER))) {
         socket_close(socket);
         return TG_EIO;
     }
@@ -188,22 +190,22 @@ static bool address_of(const char *endpoint, struct sockaddr_storage *address, s
     return true;
 }
 
-bool socket_refused(const char *endpoint)
+enum socket_listener socket_listener(const char *endpoint)
 {
     struct sockaddr_storage address;
     socklen_t len;
     if (!address_of(endpoint, &address, &len))
-        return false;
+        return SOCKET_UNKNOWN;
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return false;
+        return SOCKET_UNKNOWN;
     int error = connect(fd, (const struct sockaddr *)&address, len) == 0 ? 0 : errno;
     struct pollfd waited = {.fd = fd, .events = POLLOUT};
     socklen_t error_len = sizeof error;
     if (error == EINPROGRESS && poll(&waited, 1, SOCKET_REFUSED_MS) == 1)
         (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
     (void)close(fd);
-    return error == ECONNREFUSED;
+    return error == 0 ? SOCKET_LISTENS : error == ECONNREFUSED ? SOCKET_REFUSES : SOCKET_UNKNOWN;
 }
 
 void socket_close(void **socket)
@@ -237,6 +239,21 @@ void socket_release(struct socket_holder *holder)
     if (holder->held)
         (void)zmq_msg_close(message_of(holder));
     holder->held = false;
+}
+
+void socket_move(struct socket_holder *to, struct socket_holder *from)
+{
+    ASSERT(!to->held && from->held);
+    (void)zmq_msg_init(message_of(to));
+    (void)zmq_msg_move(message_of(to), message_of(from)); /* the other one is empty then */
+    to->held = true;
+}
+
+const void *socket_held(struct socket_holder *holder, size_t *len)
+{
+    ASSERT(holder->held);
+    *len = zmq_msg_size(message_of(holder));
+    return zmq_msg_data(message_of(holder));
 }
 
 static bool more(void *socket)

@@ -42,11 +42,15 @@ MUST_USE int socket_join(void *socket, const char *endpoint);
 MUST_USE int socket_monitor(void *context, void *watched, uint64_t number, void **monitor);
 /* Takes what the monitor has to tell; true if a connection was lost. */
 bool socket_lost(void *monitor);
-/* Whether the host of `endpoint` ("HOST:PORT") refuses connections to it, as it does when the
- * process that listened there has ended. Waits SOCKET_REFUSED_MS at most; false if it is not known
- * then. */
+enum socket_listener {
+    SOCKET_LISTENS,
+    SOCKET_REFUSES, /* the host does, as when the process that listened there has ended */
+    SOCKET_UNKNOWN  /* no answer within SOCKET_REFUSED_MS, or `endpoint` is a name */
+};
 enum { SOCKET_REFUSED_MS = 2 };
-bool socket_refused(const char *endpoint);
+/* Whether somebody takes connections to `endpoint` ("HOST:PORT"). Waits SOCKET_REFUSED_MS at most.
+ */
+enum socket_listener socket_listener(const char *endpoint);
 /* Closes without lingering and nulls; NULL is allowed. */
 void socket_close(void **socket);
 
@@ -71,6 +75,10 @@ struct socket_holder {
 };
 int socket_receive(void *router, struct socket_holder *holder, struct socket_message *out);
 void socket_release(struct socket_holder *holder);
+/* Hands what `from` holds over to `to`, which holds nothing. */
+void socket_move(struct socket_holder *to, struct socket_holder *from);
+/* The bytes of the message that is held. */
+const void *socket_held(struct socket_holder *holder, size_t *len);
 
 /* Sends without waiting: 0, TG_EBUSY (its queue is full) or TG_EUNREACHABLE (no connection). */
 int socket_reply(void *router, uint64_t connection, const void *data, size_t len);
