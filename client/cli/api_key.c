@@ -59,14 +59,19 @@ static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+/* By `text` if it is not NULL, and the rows behind `after` of a list. */
 static void begin_question(struct mp_writer *question, uint8_t bytes[QUESTION_LEN],
-                           const char *field, const char *text, size_t len)
+                           const char *field, const char *text, size_t len, const char *after)
 {
     mp_writer_init(question, bytes, QUESTION_LEN);
-    mp_put_map(question, text != NULL);
+    mp_put_map(question, (text != NULL ? 1U : 0U) + (after != NULL ? 1U : 0U));
     if (text != NULL) {
         mp_put_str(question, field);
         mp_put_strn(question, text, len);
+    }
+    if (after != NULL) {
+        mp_put_str(question, "after");
+        mp_put_str(question, after);
     }
     ASSERT(!question->failed); /* arguments.c bounds what goes in */
 }
@@ -79,7 +84,7 @@ static int ask_and_show(struct cli *cli, const char *field, const char *text, si
     struct mp_writer question;
     const char *command =
         cli->arguments->command == CLI_APIKEY_LIST ? "apikey.list" : "apikey.show";
-    begin_question(&question, bytes, field, text, len);
+    begin_question(&question, bytes, field, text, len, cli->arguments->after);
     const int code = cli_answer_ask(cli, command, &question, cli->timeout_ms, &answer);
     const int status = code == 0 ? cli_totals_show(cli, command, "id", &question, &answer)
                                  : cli_answer_fail(cli, code, &answer);
@@ -133,7 +138,7 @@ static void tell_first(struct cli *cli, const struct new_key *key)
     struct cli_answer answer;
     uint8_t bytes[QUESTION_LEN];
     struct mp_writer question;
-    begin_question(&question, bytes, "key", key->id, API_KEY_ID_LEN);
+    begin_question(&question, bytes, "key", key->id, API_KEY_ID_LEN, NULL);
     const int code = cli_answer_ask(cli, "apikey.show", &question, cli->timeout_ms, &answer);
     if (cli->arguments->output == CLI_TABLE)
         cli_complain("keep it: it is shown this once, and nobody can find it out again");

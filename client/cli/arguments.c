@@ -116,6 +116,7 @@ enum flag {
     FLAG_AT_MOST,
     FLAG_REPEAT,
     FLAG_LEASE,
+    FLAG_USED,
     FLAG_EXPLAIN,
     FLAG_RULES,
     FLAG_LOAD,
@@ -174,6 +175,7 @@ static const struct {
     [FLAG_AT_MOST] = {"at-most", 0, false, BIT(CLI_CHECK) | BIT(CLI_PEEK) | BIT(CLI_LEASE)},
     [FLAG_REPEAT] = {"repeat", 0, true, ASKING},
     [FLAG_LEASE] = {"lease", 0, true, NAMING},
+    [FLAG_USED] = {"used", 0, true, NAMING},
     [FLAG_EXPLAIN] = {"explain", 0, false, ASKING},
     [FLAG_RULES] = {"rules", 0, true, BIT(CLI_RULES_EXPLAIN) | BIT(CLI_REPLAY)},
     [FLAG_LOAD] = {"load", 0, true, BIT(CLI_POOLS_REPORT)},
@@ -207,7 +209,7 @@ static const struct {
     [FLAG_UNBLOCK] = {"unblock", 0, false, BIT(CLI_QUOTA_SET)},
     [FLAG_NOTES] = {"notes", 0, true, BIT(CLI_QUOTA_SET)},
     [FLAG_CLEAR] = {"clear", 0, false, BIT(CLI_QUOTA_SET)},
-    [FLAG_AFTER] = {"after", 0, true, BIT(CLI_QUOTA_LIST)},
+    [FLAG_AFTER] = {"after", 0, true, BIT(CLI_QUOTA_LIST) | BIT(CLI_APIKEY_LIST)},
 };
 
 /* Flags that may be given several times. */
@@ -729,6 +731,8 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
     if (status == CLI_EXIT_OK)
         status = take_text(raw, FLAG_TIER, API_KEY_TIER_LEN_MAX, &out->tier);
     if (status == CLI_EXIT_OK)
+        status = take_text(raw, FLAG_AFTER, API_KEY_NAME_LEN_MAX, &out->after);
+    if (status == CLI_EXIT_OK)
         status = take_limits(&out->quota, raw);
     if (status == CLI_EXIT_OK)
         status = take_time(out, raw);
@@ -758,7 +762,6 @@ static int take_quota_flags(struct cli_arguments *out, const struct raw *raw)
     quota->tier = raw->values[FLAG_TIER];
     quota->block = raw->values[FLAG_BLOCK];
     quota->notes = raw->values[FLAG_NOTES];
-    quota->after = raw->values[FLAG_AFTER];
     quota->unblock = raw->values[FLAG_UNBLOCK] != NULL;
     quota->clear = raw->values[FLAG_CLEAR] != NULL;
     if (quota->block != NULL && quota->unblock)
@@ -774,10 +777,8 @@ static int take_quota_flags(struct cli_arguments *out, const struct raw *raw)
 static int take_quota(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                       size_t count)
 {
-    if (out->command == CLI_QUOTA_LIST) {
-        out->quota.after = raw->values[FLAG_AFTER];
-        return CLI_EXIT_OK;
-    }
+    if (out->command == CLI_QUOTA_LIST)
+        return take_text(raw, FLAG_AFTER, TG_VALUE_MAX, &out->after);
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a USER", command_names[out->command]);
     if (words[0][0] == '\0' || strlen(words[0]) > TG_VALUE_MAX)
@@ -919,7 +920,7 @@ static int take_lease(struct cli_arguments *out, const struct raw *raw)
         return refuse(raw, CLI_EXIT_INVALID, "--lease is '%.64s'; expected %d hexadecimal digits",
                       value, LEASE_LEN);
     out->lease_id = strtoull(value, NULL, LEASE_LEN);
-    return CLI_EXIT_OK;
+    return take_number(raw, FLAG_USED, 0, TG_COST_MAX, &out->used);
 }
 
 static int take_values(struct cli_arguments *out, const struct raw *raw)

@@ -92,7 +92,6 @@ struct cli_quota {
     const char *notes;
     bool unblock;
     bool clear;
-    const char *after; /* of CLI_QUOTA_LIST */
 };
 
 struct cli_arguments {
@@ -110,6 +109,7 @@ struct cli_arguments {
     uint64_t cost;
     bool at_most;
     uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW */
+    uint64_t used;     /* the same: tokens of the lease that were used */
     uint64_t repeat;
     bool explain;
     const char *file;           /* of rules; NULL: not given */
@@ -131,6 +131,7 @@ struct cli_arguments {
     const char *reason; /* of CLI_BLOCK; NULL: none */
     const char *owner;  /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST; NULL: none */
     const char *tier;   /* of CLI_APIKEY_CREATE; NULL: none */
+    const char *after;  /* of CLI_APIKEY_LIST, CLI_QUOTA_LIST: rows behind this one; NULL: all */
     struct cli_quota quota;
     uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET; 0: not given */
     uint64_t until_ms; /* Unix time, 0: not given */

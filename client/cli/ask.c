@@ -18,12 +18,12 @@
 #include "client/protocol/wire.h"
 
 enum {
-    DECISION_FIELDS = 15, /* and lease_id, where there is one */
+    DECISION_FIELDS = 15, /* and lease_id and lease_ms, where there are */
     LEASE_LEN = 17,       /* as text */
     EXPLAIN_FIELDS = 8,
     POOL_FIELDS = 4, /* more of an elastic limit */
     DECISION_TOKENS =
-        2 * (DECISION_FIELDS + 2) + 1 + TG_EXPLAIN_MAX * (2 * (EXPLAIN_FIELDS + POOL_FIELDS) + 1),
+        2 * (DECISION_FIELDS + 3) + 1 + TG_EXPLAIN_MAX * (2 * (EXPLAIN_FIELDS + POOL_FIELDS) + 1),
     /* names and numbers need less than two thirds of it */
     EXPLAIN_LEN = 320 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX,
     DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
@@ -102,8 +102,8 @@ static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size
 static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
                          const tg_explain_t *explain)
 {
-    mp_put_map(writer,
-               DECISION_FIELDS + (size_t)(decision->lease_id != 0) + (size_t)(explain != NULL));
+    mp_put_map(writer, DECISION_FIELDS + (size_t)(decision->lease_id != 0) +
+                           (size_t)(decision->lease_ms != 0) + (size_t)(explain != NULL));
     put_bool(writer, "allowed", decision->allowed != 0);
     put_text(writer, "outcome", tg_outcome_name(decision->outcome));
     put_text(writer, "rule", decision->rule);
@@ -124,6 +124,8 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
         format_lease(decision->lease_id, lease);
         put_text(writer, "lease_id", lease);
     }
+    if (decision->lease_ms != 0)
+        put_int(writer, "lease_ms", decision->lease_ms);
     if (explain != NULL)
         put_explain(writer, explain, decision->explain_count);
 }
@@ -326,6 +328,7 @@ static tg_request_t make_request(const struct cli_arguments *arguments, tg_expla
     request.cost = arguments->cost;
     request.at_most = arguments->at_most;
     request.lease_id = arguments->lease_id;
+    request.used = arguments->used;
     if (arguments->explain) {
         request.explain = explain;
         request.explain_max = TG_EXPLAIN_MAX;

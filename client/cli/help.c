@@ -28,7 +28,9 @@ static const char flags_of_target[] =
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =
     "  --at-most            take what there is, up to the cost; 'granted' says how many\n";
-static const char flag_lease[] = "  --lease ID           the lease, as the admission gave it\n";
+static const char flag_lease[] =
+    "  --lease ID           the lease, as the admission gave it\n"
+    "  --used N             of a lease of tokens: how many were used\n";
 static const char flag_repeat[] =
     "  --repeat N           N requests one after the other, each shown\n";
 static const char flag_explain[] =
@@ -87,18 +89,23 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "  tidegate reset --key ada --rate 5/60s\n"
                    "  tidegate reset api=/signup phone=+15550100\n"},
     [CLI_LEASE] =
-        {OPERANDS_ASK, "take a place in flight; LEASE is its name until it is released",
+        {OPERANDS_ASK, "take a place in flight, or tokens; LEASE is its name until it is released",
          "A check that must give a lease, of limits with the algorithm concurrency, which\n"
          "is the default here. With --key the rate is how many in flight and the time-out\n"
          "of a lease: 3/30s. A lease that is not released in time frees its place by itself.\n"
-         "Where all limits have other algorithms it is refused, and nothing is charged.\n",
+         "Of limits with other algorithms it takes a block of tokens (--cost, --at-most), which\n"
+         "may be used without asking for lease_ms from before the question on, and are spent\n"
+         "then, unless they are released before. Limits that give none refuse, and say so.\n",
          "  tidegate lease --key exports --rate 3/30s\n"
+         "  tidegate lease --key ada --rate 500/s --algorithm token_bucket --cost 100 --at-most\n"
          "  tidegate lease api=/export user=ada -o json\n"},
-    [CLI_RELEASE] = {"--lease ID attr=value... | --lease ID --key K --rate RATE",
-                     "give the places of a lease back",
-                     "With the same attributes, or key and rate, that the lease was taken with.\n"
-                     "A lease that is over, or was released before, is none: that does no harm.\n",
-                     "  tidegate release --lease 9f86d081884c7d65 api=/export user=ada\n"},
+    [CLI_RELEASE] =
+        {"--lease ID attr=value... | --lease ID --key K --rate RATE",
+         "give the places, or the unused tokens, of a lease back",
+         "With the same attributes, or key and rate, that the lease was taken with.\n"
+         "A lease that is over, or was released before, is none: that does no harm.\n",
+         "  tidegate release --lease 9f86d081884c7d65 api=/export user=ada\n"
+         "  tidegate release --lease 9f86d081884c7d65 --used 40 api=/search user=ada\n"},
     [CLI_RENEW] = {"--lease ID attr=value... | --lease ID --key K --rate RATE",
                    "let the time-out of a lease begin anew",
                    "Denied, with exit status 1, when the lease is over.\n",
@@ -167,10 +174,12 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                           "take one rule out of the rules in force",
                           "The rest of the document stays as it is written. Flags as of apply.\n",
                           "  tidegate rules delete search-per-address\n"},
-    [CLI_RULES_HISTORY] = {"", "the versions of the rules that are kept, the newest first",
-                           "The last 64 are kept, with author, time and note.\n",
-                           "  tidegate rules history\n"
-                           "  tidegate rules history -o json\n"},
+    [CLI_RULES_HISTORY] =
+        {"", "the versions of the rules that are kept, the newest first",
+         "At most 64 are kept, with author, time and note, and 8 MiB of them: of large\n"
+         "documents, as they are packed, fewer.\n",
+         "  tidegate rules history\n"
+         "  tidegate rules history -o json\n"},
     [CLI_RULES_ROLLBACK] =
         {"VERSION [--dry-run] [--yes] [--note TEXT] [--author NAME]",
          "put an older version of the rules in force again",
@@ -211,10 +220,11 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate apikey create --owner bob --limit 500/h --limit 20000/day\n"
          "  tidegate apikey create --owner bob -o json\n"},
     [CLI_APIKEY_LIST] =
-        {"[--owner USER]", "the API keys that were issued, by id",
-         "At most 1000 are shown. The keys themselves nobody knows but their holders. LAST USED "
-         "and\n"
-         "TOTAL, the requests with the key, are those of all members that can be asked now.\n",
+        {"[--owner USER] [--after ID]", "the API keys that were issued, by id",
+         "At most 1000 are shown; --after goes on behind that id. The keys themselves nobody "
+         "knows\n"
+         "but their holders. LAST USED and TOTAL, the requests with the key, are those of all\n"
+         "members that can be asked now.\n",
          "  tidegate apikey list\n"
          "  tidegate apikey list --owner ada -o json\n"},
     [CLI_APIKEY_SHOW] = {"KEY",

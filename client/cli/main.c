@@ -87,6 +87,8 @@ static int run_connected(struct cli *cli)
     (void)snprintf(agent, sizeof agent, "tidegate-cli/%s", tg_version());
     options.timeout_ms = cli->timeout_ms;
     options.agent = agent;
+    options.no_leases = 1; /* what is shown is what a node said */
+    options.no_denials = 1;
     options.error = error;
     options.error_size = sizeof error;
     cli->client = tg_open(cli->endpoints, &options);

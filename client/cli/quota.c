@@ -97,7 +97,7 @@ static int list(struct cli *cli)
     uint8_t bytes[QUESTION_LEN];
     struct cli_answer answer;
     struct mp_writer question;
-    begin_question(&question, bytes, "after", cli->arguments->quota.after);
+    begin_question(&question, bytes, "after", cli->arguments->after);
     const int code = cli_answer_ask(cli, "quota.list", &question, cli->timeout_ms, &answer);
     const int status = code == 0 ? cli_totals_show(cli, "quota.list", "user", &question, &answer)
                                  : cli_answer_fail(cli, code, &answer);

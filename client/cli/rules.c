@@ -9,9 +9,10 @@
  * What is changed in a document is changed here, by the code that nodes compile it with: parsing a
  * large one takes a while, and a node has others to answer.
  *
- * A change is based on the version that was shown: if somebody else has changed the rules since, it
- * is refused, and nothing is lost. Asked again with its id an edit is not made again, so a question
- * without an answer is simply asked once more.
+ * A change is based on the version that was shown, and what was made of a document, on the version
+ * of that: if somebody else has changed the rules since, it is refused, and nothing is lost. Asked
+ * again with its id an edit is not made again, so a question without an answer is simply asked once
+ * more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,8 @@ struct document {
     size_t len;
     struct packed kept; /* the same as it is sent, which may point into it */
     const char *path;   /* what it is called where it is refused */
+    bool edited;        /* made of the newest document, which was of version `base`, 0: none */
+    uint64_t base;
     char note[64];
 };
 
@@ -204,6 +207,8 @@ static int edit_document(struct cli *cli, struct document *document)
     const int code = ask_document(cli, 0, &answer);
     if (code == 0 || (pool && code == TG_ENOTFOUND)) {
         const char *text = code == 0 ? text_of(&answer, &len) : empty;
+        document->edited = true;
+        document->base = code == 0 ? cli_answer_uint(&answer, "base") : 0;
         status = pool ? set_pool(cli, text, len, document) : remove_rule(cli, text, len, document);
     } else {
         status = cli_answer_fail(cli, code, &answer);
@@ -299,6 +304,18 @@ static int show_difference(struct cli *cli, const struct document *document,
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
+/* Whether what the document was made of is what it was compared with. False after complaining: it
+ * would take back what somebody else has changed in between. */
+static bool is_up_to_date(const struct document *document, const struct cli_answer *compared)
+{
+    if (!document->edited || document->base == cli_answer_uint(compared, "base"))
+        return true;
+    cli_complain("the rules were changed by somebody else meanwhile, to version %llu; nothing was "
+                 "changed: repeat the command",
+                 (unsigned long long)cli_answer_uint(compared, "version"));
+    return false;
+}
+
 /* Whether the change is wanted. Returns an exit status. */
 static int confirm(const struct cli *cli)
 {
@@ -339,6 +356,8 @@ static int change(struct cli *cli, struct document *document)
         status = CLI_EXIT_INVALID;
     if (status == CLI_EXIT_OK)
         status = compare(cli, document, &compared);
+    if (status == CLI_EXIT_OK && !is_up_to_date(document, &compared))
+        status = CLI_EXIT_INVALID;
     if (status == CLI_EXIT_OK)
         status = show_difference(cli, document, &compared);
     const bool looks = cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run;

@@ -3,6 +3,10 @@
  * Of fields named in `fields` numbers are added, or the latest taken together with its text; all
  * else is shown as the first node said it. A row that only others have is not shown: it has come or
  * gone just now. Members are asked one after the other, as these commands are for people.
+ *
+ * A node gives as many rows of a list as fit into a message, and its totals are part of them: so
+ * one member may give fewer rows than are shown. It is asked for those behind its last one, as long
+ * as that tells of rows that it has not told of before.
  */
 #include "client/cli/totals.h"
 
@@ -13,7 +17,13 @@
 #include "base/assert.h"
 #include "client/cli/document.h"
 
-enum { MISSING_MAX = 16, ADDRESS_LEN = 128, TIME_LEN = 40 };
+enum {
+    MISSING_MAX = 16,
+    ADDRESS_LEN = 128,
+    TIME_LEN = 40,
+    QUESTION_TOKENS_MAX = 16,
+    QUESTION_LEN = 4096
+};
 
 static const struct {
     const char *name;
@@ -29,6 +39,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 struct sums {
     uint64_t values[FIELDS];
     char texts[FIELDS][TIME_LEN];
+    uint32_t member; /* who was added last */
 };
 
 struct totals {
@@ -36,6 +47,7 @@ struct totals {
     const char *key;
     struct sums *rows; /* of each row that is shown */
     size_t row_count;
+    uint32_t member; /* who is asked, from 1 */
     char missing[MISSING_MAX][CLI_MEMBER_LEN];
     uint32_t missing_count; /* also of those that there is no room for */
 };
@@ -96,97 +108,6 @@ static size_t shown_row(const struct totals *totals, const struct mp_token *key)
     return totals->row_count;
 }
 
-/* ---- adding ---------------------------------------------------------------------------------- */
-
-static void add_row(struct sums *sums, const struct cli_answer *answer, size_t row)
-{
-    for (size_t i = 0; i < FIELDS; i++) {
-        const struct mp_token *value = value_of(answer, row, fields[i].name);
-        if (value == NULL || value->type != MP_UINT)
-            continue;
-        if (fields[i].text == NULL) {
-            sums->values[i] += value->uint;
-        } else if (value->uint > sums->values[i]) {
-            const struct mp_token *text = value_of(answer, row, fields[i].text);
-            sums->values[i] = value->uint;
-            if (text != NULL && text->type == MP_STR)
-                (void)snprintf(sums->texts[i], TIME_LEN, "%.*s", (int)text->count,
-                               (const char *)text->data);
-        }
-    }
-}
-
-static void add_answer(struct totals *totals, const struct cli_answer *answer)
-{
-    size_t at;
-    const size_t count = rows_of(answer, &at);
-    for (size_t i = 0; i < count && at < answer->count; i++) {
-        if (answer->tokens[at].type == MP_MAP) {
-            const size_t row = shown_row(totals, value_of(answer, at, totals->key));
-            if (row < totals->row_count)
-                add_row(&totals->rows[row], answer, at);
-        }
-        at = next(answer, at);
-    }
-}
-
-static void miss(struct totals *totals, const char *name)
-{
-    if (totals->missing_count < MISSING_MAX)
-        (void)snprintf(totals->missing[totals->missing_count], CLI_MEMBER_LEN, "%s", name);
-    totals->missing_count++;
-}
-
-/* What one member answers; one that has no such row has counted nothing of it. False: it cannot be
- * asked. */
-static bool ask_member(struct cli *cli, const char *address, const char *command,
-                       const struct mp_writer *question, struct totals *totals)
-{
-    char endpoint[ADDRESS_LEN + 8];
-    struct cli_answer answer;
-    struct cli other = *cli;
-    tg_options_t options = tg_options();
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    options.timeout_ms = cli->timeout_ms;
-    other.client = tg_open(endpoint, &options);
-    if (other.client == NULL)
-        return false;
-    const int code = cli_answer_ask(&other, command, question, cli->timeout_ms, &answer);
-    if (code == 0)
-        add_answer(totals, &answer);
-    cli_answer_fini(&answer);
-    tg_close(&other.client);
-    return code == 0 || code == TG_ENOTFOUND;
-}
-
-static void copy_text(const struct mp_token *token, char *out, size_t capacity)
-{
-    const bool text = token != NULL && token->type == MP_STR;
-    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
-                   text ? (const char *)token->data : "");
-}
-
-static void ask_members(struct cli *cli, const char *command, const struct mp_writer *question,
-                        const struct cli_answer *members, struct totals *totals)
-{
-    size_t at;
-    const size_t count = rows_of(members, &at);
-    for (size_t i = 0; i < count && at < members->count; i++, at = next(members, at)) {
-        char name[CLI_MEMBER_LEN];
-        char address[ADDRESS_LEN];
-        const struct mp_token *state =
-            members->tokens[at].type == MP_MAP ? value_of(members, at, "state") : NULL;
-        if (state == NULL || is(state, "left"))
-            continue;
-        copy_text(value_of(members, at, "name"), name, sizeof name);
-        copy_text(value_of(members, at, "client"), address, sizeof address);
-        if (is(state, "dead") || !ask_member(cli, address, command, question, totals))
-            miss(totals, name);
-    }
-}
-
-/* ---- showing --------------------------------------------------------------------------------- */
-
 static void put_token(struct mp_writer *writer, const struct mp_token *token)
 {
     switch (token->type) {
@@ -220,6 +141,147 @@ static void put_token(struct mp_writer *writer, const struct mp_token *token)
         break;
     }
 }
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static void add_row(struct sums *sums, const struct cli_answer *answer, size_t row)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const struct mp_token *value = value_of(answer, row, fields[i].name);
+        if (value == NULL || value->type != MP_UINT)
+            continue;
+        if (fields[i].text == NULL) {
+            sums->values[i] += value->uint;
+        } else if (value->uint > sums->values[i]) {
+            const struct mp_token *text = value_of(answer, row, fields[i].text);
+            sums->values[i] = value->uint;
+            if (text != NULL && text->type == MP_STR)
+                (void)snprintf(sums->texts[i], TIME_LEN, "%.*s", (int)text->count,
+                               (const char *)text->data);
+        }
+    }
+}
+
+/* Adds each row that the member has not told of before. How many these are, and the key of its last
+ * row of all in *last. */
+static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
+                         const struct mp_token **last)
+{
+    size_t at;
+    size_t added = 0;
+    const size_t count = rows_of(answer, &at);
+    for (size_t i = 0; i < count && at < answer->count; i++) {
+        *last = answer->tokens[at].type == MP_MAP ? value_of(answer, at, totals->key) : NULL;
+        const size_t row = shown_row(totals, *last);
+        if (row < totals->row_count && totals->rows[row].member != totals->member) {
+            totals->rows[row].member = totals->member;
+            add_row(&totals->rows[row], answer, at);
+            added++;
+        }
+        at = next(answer, at);
+    }
+    return added;
+}
+
+static void miss(struct totals *totals, const char *name)
+{
+    if (totals->missing_count < MISSING_MAX)
+        (void)snprintf(totals->missing[totals->missing_count], CLI_MEMBER_LEN, "%s", name);
+    totals->missing_count++;
+}
+
+/* Makes of `asked`, which may be NULL, the question for what is behind `last`. False if there is no
+ * room. */
+static bool ask_behind(const struct mp_writer *asked, const struct mp_token *last,
+                       struct mp_writer *question)
+{
+    struct mp_token tokens[QUESTION_TOKENS_MAX];
+    const int count =
+        asked == NULL ? 0 : mp_parse(asked->data, asked->len, tokens, QUESTION_TOKENS_MAX);
+    uint32_t pairs = 1;
+    for (int at = 1; at + 1 < count; at += 2) /* name and value, a token each */
+        pairs += !is(&tokens[at], "after");
+    mp_put_map(question, pairs);
+    for (int at = 1; at + 1 < count; at += 2) {
+        if (is(&tokens[at], "after"))
+            continue;
+        put_token(question, &tokens[at]);
+        put_token(question, &tokens[at + 1]);
+    }
+    mp_put_str(question, "after");
+    put_token(question, last);
+    return count >= 0 && !question->failed;
+}
+
+/* Adds what the node answers; *more: it has not told of the last row that is shown, and may if it
+ * is asked with `behind`. */
+static int ask_rows(struct cli *cli, const char *command, const struct mp_writer *question,
+                    struct totals *totals, struct mp_writer *behind, bool *more)
+{
+    struct cli_answer answer;
+    const struct mp_token *last = NULL;
+    const int code = cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
+    *more = code == 0 && add_answer(totals, &answer, &last) > 0 && last != NULL &&
+            totals->rows[totals->row_count - 1].member != totals->member &&
+            ask_behind(question, last, behind);
+    cli_answer_fini(&answer);
+    return code;
+}
+
+/* What one member answers; one that has no such row has counted nothing of it. False: it cannot be
+ * asked. */
+static bool ask_member(struct cli *cli, const char *address, const char *command,
+                       const struct mp_writer *question, struct totals *totals)
+{
+    char endpoint[ADDRESS_LEN + 8];
+    uint8_t bytes[2][QUESTION_LEN];
+    struct mp_writer behind[2];
+    struct cli other = *cli;
+    tg_options_t options = tg_options();
+    bool more = true;
+    int code = 0;
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
+    options.timeout_ms = cli->timeout_ms;
+    other.client = tg_open(endpoint, &options);
+    if (other.client == NULL)
+        return false;
+    totals->member++;
+    for (uint32_t turn = 0; more; turn ^= 1) { /* a question is made of the one before */
+        mp_writer_init(&behind[turn], bytes[turn], QUESTION_LEN);
+        code = ask_rows(&other, command, question, totals, &behind[turn], &more);
+        question = &behind[turn];
+    }
+    tg_close(&other.client);
+    return code == 0 || code == TG_ENOTFOUND;
+}
+
+static void copy_text(const struct mp_token *token, char *out, size_t capacity)
+{
+    const bool text = token != NULL && token->type == MP_STR;
+    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
+                   text ? (const char *)token->data : "");
+}
+
+static void ask_members(struct cli *cli, const char *command, const struct mp_writer *question,
+                        const struct cli_answer *members, struct totals *totals)
+{
+    size_t at;
+    const size_t count = rows_of(members, &at);
+    for (size_t i = 0; i < count && at < members->count; i++, at = next(members, at)) {
+        char name[CLI_MEMBER_LEN];
+        char address[ADDRESS_LEN];
+        const struct mp_token *state =
+            members->tokens[at].type == MP_MAP ? value_of(members, at, "state") : NULL;
+        if (state == NULL || is(state, "left"))
+            continue;
+        copy_text(value_of(members, at, "name"), name, sizeof name);
+        copy_text(value_of(members, at, "client"), address, sizeof address);
+        if (is(state, "dead") || !ask_member(cli, address, command, question, totals))
+            miss(totals, name);
+    }
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
 
 /* Writes the sum in the place of that field; false: it is none of them. */
 static bool put_sum(struct mp_writer *writer, const struct mp_token *name, const struct sums *sums)

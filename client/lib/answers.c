@@ -114,9 +114,10 @@ static void fail_message(struct tg_client *client, struct client_message *messag
     client_message_free(client, message);
 }
 
-static void take_item(struct tg_client *client, const struct client_item *item, uint32_t i,
+static void take_item(struct tg_client *client, const struct client_message *message, uint32_t i,
                       const struct wire_decisions *decisions)
 {
+    const struct client_item *item = &message->items[i];
     struct client_call *call = item->call;
     struct wire_decision decision;
     const struct client_source *source = NULL;
@@ -133,6 +134,7 @@ static void take_item(struct tg_client *client, const struct client_item *item, 
         client_decision_explain(out, &call->requests[item->index], decisions->explain, i,
                                 &client->intern);
     client_route_learn(&client->route, item->hint, decision.vnode);
+    client_leases_note(client, message, i, decision.steady);
     client_call_decided(client, call);
 }
 
@@ -153,10 +155,11 @@ static void take_decisions(struct tg_client *client, uint16_t number,
         fail_message(client, message, TG_EPROTOCOL);
         return;
     }
+    client_message_answered(client, message);
     for (uint32_t i = 0; i < decisions.source_count; i++)
         client_source_intern(&client->intern, &decisions.sources[i], &client->sources[i]);
     for (uint32_t i = 0; i < message->count; i++)
-        take_item(client, &message->items[i], i, &decisions);
+        take_item(client, message, i, &decisions);
     client_message_free(client, message); /* I1 */
     if (decisions.head.view_version != client->links[number].view_version)
         client_ask_ring(client, number, decisions.head.view_version);
@@ -209,12 +212,15 @@ static void take_error(struct tg_client *client, uint16_t number, const void *fr
     if (message == NULL)
         return;
     if (refusal.code == TG_EUNAVAILABLE && message->admin == NULL) {
+        client_message_answered(client, message);
         message->link = CLIENT_LINK_NONE; /* not this link's fault */
         message->try_ns = client->now_ns + (int64_t)CLIENT_BACKOFF_MS * 1000000;
         if (message->try_ns < client->wake_ns)
             client->wake_ns = message->try_ns;
         return;
     }
+    if (refusal.code == TG_EBUSY)
+        client_message_refused(client, message);
     fail_message(client, message, refusal.code);
 }
 

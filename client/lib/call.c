@@ -12,6 +12,17 @@
 #include "base/assert.h"
 #include "client/lib/client.h"
 
+bool client_call_reserve(struct tg_client *client, size_t count)
+{
+    size_t now = atomic_load(&client->in_flight);
+
+    do {
+        if (count > client->in_flight_max || now > client->in_flight_max - count)
+            return false;
+    } while (!atomic_compare_exchange_weak(&client->in_flight, &now, now + count));
+    return true;
+}
+
 void client_call_drop(struct client_call *call)
 {
     if (atomic_fetch_sub_explicit(&call->owners, 1, memory_order_acq_rel) != 1)
@@ -39,7 +50,9 @@ static void complete(struct tg_client *client, struct client_call *call)
     if (call->next != NULL)
         call->next->prev = call->prev;
     (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
-    if (call->callback != NULL) {
+    if (call->hold != NULL) {
+        client_leases_answered(client, call);
+    } else if (call->callback != NULL) {
         call->callback(call->argument, call->code, call->decisions, call->count);
         (void)atomic_fetch_sub(&client->asynchronous, 1);
     } else {

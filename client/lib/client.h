@@ -39,12 +39,16 @@
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
+#include "client/lib/denial.h"
 #include "client/lib/endpoints.h"
+#include "client/lib/heat.h"
+#include "client/lib/hold.h"
 #include "client/lib/intern.h"
 #include "client/lib/link.h"
 #include "client/lib/pending.h"
 #include "client/lib/request.h"
 #include "client/lib/route.h"
+#include "client/lib/tag.h"
 #include "client/protocol/wire.h"
 
 enum {
@@ -58,7 +62,9 @@ enum {
     CLIENT_PARKED_MS = 1000,    /* a parked handle looks after its connections so often */
     CLIENT_RESEND_MS = 5,       /* before a message that no link would take is offered again */
     CLIENT_IN_FLIGHT_MAX = 1 << 24,
-    CLIENT_POLL_FIRST = 1 /* of the links; before it is the eventfd */
+    CLIENT_WAIT_SHARE = 4, /* an answer may take so much of its time: 1 in so many; window.h */
+    CLIENT_UNDECIDED = -1, /* an outcome beyond the vocabulary: there is no decision yet */
+    CLIENT_POLL_FIRST = 1  /* of the links; before it is the eventfd */
 };
 #define CLIENT_SLOT_NONE UINT32_MAX
 
@@ -81,7 +87,8 @@ struct client_call {
     int code;         /* 0, or its error */
     bool sent;        /* a message with one of its requests left this host */
     bool done;
-    tg_callback_t callback; /* asynchronous calls */
+    struct client_hold *hold; /* asked for here, about its lease (leases.c); nobody waits */
+    tg_callback_t callback;   /* asynchronous calls */
     void *argument;
     sem_t completed;   /* waiting calls */
     atomic_int owners; /* the I/O thread and, if it waits, the caller: the last one frees it */
@@ -108,6 +115,9 @@ struct client_message {
     uint16_t link; /* where it was sent last, or CLIENT_LINK_NONE */
     bool sent;     /* at least once: the next time carries RETRY */
     bool explain;
+    uint16_t window;     /* the link whose window counts it, or CLIENT_LINK_NONE */
+    int64_t sent_ns;     /* for the last time */
+    int64_t asked_ns;    /* before it left for the first time */
     int64_t deadline_ns; /* the last one of its items' */
     int64_t try_ns;      /* when to try elsewhere */
     uint8_t *frame;
@@ -131,6 +141,7 @@ struct tg_client {
     struct client_call *queue_last;
     bool closing;                   /* under lock */
     char detail[CLIENT_DETAIL_LEN]; /* under lock */
+    int64_t parked_ns;              /* under lock: the parked thread looks around by then */
     int wake_fd;
     atomic_size_t in_flight;
     atomic_size_t asynchronous; /* calls with a callback, queued or live */
@@ -139,10 +150,19 @@ struct tg_client {
     int try_timeout_ms;
     size_t in_flight_max;
     tg_on_failure_t on_failure;
+    bool no_leases;
+    bool no_denials;
+    struct client_tag_key tag_key;
     struct client_keys keys;
     char agent[CLIENT_AGENT_MAX + 1];
     uint64_t session;
     struct client_endpoints endpoints; /* ... to here */
+
+    _Atomic int64_t tick_ns;  /* any thread: of the coarse clock, when last looked at */
+    _Atomic int64_t ahead_ns; /* client_now_ns then, less that */
+
+    struct client_hold_table holds;     /* any thread looks; its keeper is the I/O thread */
+    struct client_denial_table denials; /* the same */
 
     void *context;
     struct client_link links[CLIENT_LINKS_MAX];
@@ -156,6 +176,8 @@ struct tg_client {
 
     int64_t now_ns;           /* of this turn */
     int64_t wake_ns;          /* no deadline or try ends before it */
+    int64_t holds_next_ns;    /* no hold is to be looked at before, unless a taker says so */
+    int64_t leases_end_ns;    /* not 0: the handle closes, and waits for releases until then */
     struct client_call *live; /* not completed */
     struct client_slot *slots;
     uint32_t slot_count;
@@ -166,6 +188,7 @@ struct tg_client {
     struct client_pending pending;
     struct client_route route;
     struct client_intern intern;
+    struct client_heat heat;
     bool cluster_known;
     uint8_t cluster_id[16];
     int64_t ring_asked_ns;
@@ -186,13 +209,45 @@ struct tg_client {
     } space;
 };
 
-/* Monotonic time. */
+/* Whether the operation may make room, so that what was denied before it may be allowed after. */
+static inline bool client_gives_back(int operation)
+{
+    return operation == TG_REFUND || operation == TG_RESET || operation == TG_RELEASE;
+}
+
+/* Monotonic time, in which suspended machines grow older: others do not wait for them. */
 int64_t client_now_ns(void);
 /* Keeps a sentence for tg_error_detail. Any thread. */
 void client_detail(struct tg_client *client, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* call.c: I/O thread only, but for drop. */
+/* Makes somebody drive, and look at what is due. Any thread. */
+void client_nudge(struct tg_client *client);
+
+/* local.c: any thread. */
+/* Decides a request without asking, if that can be: then *decision is filled. */
+bool client_local_check(struct tg_client *client, const tg_request_t *request, int operation,
+                        tg_decision_t *decision);
+/* The same for many; returns how many were decided. The others' outcome is CLIENT_UNDECIDED. */
+size_t client_local_decide(struct tg_client *client, const tg_request_t *requests, size_t count,
+                           int operation, tg_decision_t *decisions);
+
+/* leases.c: I/O thread only. */
+/* Notes what the decision of one item says: message->items[at], just filled in. `steady`: until the
+ * time it tells. */
+void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,
+                        bool steady);
+/* A call of leases.c has ended. */
+void client_leases_answered(struct tg_client *client, const struct client_call *call);
+/* Renews and gives back what is due. */
+void client_leases_tick(struct tg_client *client);
+/* At the end: asks to give back all that is held, and what is still to come. Nothing is held, asked
+ * for or remembered any more; the calls about it end within 100 ms. */
+void client_leases_end(struct tg_client *client);
+
+/* call.c: I/O thread only, but for drop and reserve. */
+/* Counts `count` more requests in flight; false if that would be too many. */
+bool client_call_reserve(struct tg_client *client, size_t count);
 /* One more of its decisions was filled in; with the last one the call completes. */
 void client_call_decided(struct tg_client *client, struct client_call *call);
 /* The same for one that has none: fills it by `code` and on_failure. */
@@ -205,15 +260,22 @@ void client_call_release(struct client_call *call);
 void client_call_drop(struct client_call *call);
 
 /* messages.c: I/O thread only. */
+/* Takes a call in: it is live, and its items wait to be sent. */
+void client_call_start(struct tg_client *client, struct client_call *call);
 /* Takes the queued calls in and places items and messages that wait; sends what can be sent. */
 void client_dispatch(struct tg_client *client, struct client_call *queue);
 /* A link came up or went down: what was sent over it moves. */
 void client_messages_move(struct tg_client *client, uint16_t link);
 /* Retries and gives up what is due; sets wake_ns. */
 void client_messages_tick(struct tg_client *client);
-/* Ends every call with TG_ECLOSED. */
+/* Ends every call that somebody waits for with TG_ECLOSED. */
+void client_messages_close(struct tg_client *client);
+/* Ends all that is left, and frees it. */
 void client_messages_end(struct tg_client *client);
 void client_message_free(struct tg_client *client, struct client_message *message);
+/* Tells the window of its link what came of it. */
+void client_message_answered(struct tg_client *client, struct client_message *message);
+void client_message_refused(struct tg_client *client, struct client_message *message);
 
 /* answers.c: I/O thread only. */
 void client_answer(struct tg_client *client, uint16_t link, const void *frame, size_t len);

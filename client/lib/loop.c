@@ -12,6 +12,7 @@
  * I2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
  * I3  A caller's turn never runs a callback: see client.h, I4.
  * I4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
+ *     The parked thread wakes in time for the next lease to be looked at.
  */
 #include <string.h>
 #include <time.h>
@@ -23,7 +24,8 @@ int64_t client_now_ns(void)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+        (void)clock_gettime(CLOCK_MONOTONIC, &now); /* a sandbox without it */
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -46,6 +48,10 @@ uint16_t client_link_number(struct tg_client *client, const char *endpoint)
         .checks_max = WIRE_CHECKS_MAX,
         .message_max = WIRE_MESSAGE_MAX,
     };
+    const int least_ms =
+        client->try_timeout_ms < client->timeout_ms ? client->try_timeout_ms : client->timeout_ms;
+    client_window_init(&client->links[number].window, client->in_flight_max,
+                       (int64_t)least_ms * 1000000 / CLIENT_WAIT_SHARE);
     memcpy(client->links[number].endpoint, endpoint, strlen(endpoint) + 1);
     return number;
 }
@@ -185,6 +191,7 @@ static bool turn(struct tg_client *client, long timeout_ms)
     watch_links(client);
     receive_links(client);
     queue = take_queue(client, &closing);
+    client_leases_tick(client);
     client_dispatch(client, queue);
     client_messages_tick(client);
     return closing;
@@ -197,7 +204,8 @@ void client_drive(struct tg_client *client, const struct client_call *call)
     while (alone && !call->done)
         alone = !turn(client, poll_ms(client)) && atomic_load(&client->asynchronous) == 0;
     (void)pthread_mutex_lock(&client->lock);
-    if (!alone || client->closing || client->live != NULL || client->queue_first != NULL) {
+    if (!alone || client->closing || client->live != NULL || client->queue_first != NULL ||
+        client->holds_next_ns < client->parked_ns) {
         client->driver = CLIENT_DRIVER_THREAD;
         (void)pthread_cond_signal(&client->driver_changed);
     } else {
@@ -206,23 +214,38 @@ void client_drive(struct tg_client *client, const struct client_call *call)
     (void)pthread_mutex_unlock(&client->lock);
 }
 
-/* Parks until the thread has to drive, if only to look after the connections. */
+/* The moment as the clock of the condition tells it (tidegate.c). */
+static struct timespec condition_time(int64_t when_ns)
+{
+    struct timespec now;
+    int64_t ns;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + when_ns - client_now_ns();
+    ns = ns > 0 ? ns : 0;
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* Parks until the thread has to drive, if only to look after connections and leases. */
 static void park(struct tg_client *client)
 {
+    static const int64_t parked_ns = (int64_t)CLIENT_PARKED_MS * 1000000;
     struct timespec until;
 
     (void)pthread_mutex_lock(&client->lock);
     if (client->queue_first == NULL && !client->closing) {
         client->driver = CLIENT_DRIVER_NONE;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += CLIENT_PARKED_MS / 1000;
+        client->parked_ns = client_now_ns() + parked_ns;
+        if (client->holds_next_ns < client->parked_ns)
+            client->parked_ns = client->holds_next_ns;
         while (client->driver != CLIENT_DRIVER_THREAD) {
+            until = condition_time(client->parked_ns);
             if (pthread_cond_timedwait(&client->driver_changed, &client->lock, &until) == 0)
                 continue;
             if (client->driver == CLIENT_DRIVER_NONE)
                 client->driver = CLIENT_DRIVER_THREAD;
             else
-                until.tv_sec += CLIENT_PARKED_MS / 1000; /* a caller drives: it sees to them */
+                client->parked_ns += parked_ns; /* a caller drives: it sees to all */
         }
     }
     (void)pthread_mutex_unlock(&client->lock);
@@ -233,6 +256,10 @@ static void leave(struct tg_client *client)
     uint8_t frame[64];
     const int len = wire_encode_goodbye(client->session, frame, sizeof frame);
 
+    client_messages_close(client);
+    client_leases_end(client);
+    while (client->live != NULL)
+        (void)turn(client, poll_ms(client)); /* what is given back: not long */
     client_messages_end(client);
     for (uint16_t i = 0; i < client->link_count; i++) {
         if (len > 0)

@@ -124,6 +124,43 @@ static void mark_sent(struct client_message *message)
         message->items[i].call->sent = true;
 }
 
+/* Takes the message out of the window that counts it: that of a link, or NULL. */
+static struct client_link *leave_window(struct tg_client *client, struct client_message *message)
+{
+    struct client_link *link = NULL;
+
+    if (message->window != CLIENT_LINK_NONE)
+        link = &client->links[message->window];
+    message->window = CLIENT_LINK_NONE;
+    return link;
+}
+
+void client_message_answered(struct tg_client *client, struct client_message *message)
+{
+    struct client_link *link = leave_window(client, message);
+
+    if (link != NULL)
+        client_window_answered(&link->window, message->count, message->sent_ns, client->now_ns,
+                               link->waiting);
+}
+
+void client_message_refused(struct tg_client *client, struct client_message *message)
+{
+    struct client_link *link = leave_window(client, message);
+
+    if (link != NULL)
+        client_window_refused(&link->window, message->count);
+}
+
+/* Nothing more is heard of it from where it was sent. */
+static void drop_from_window(struct tg_client *client, struct client_message *message)
+{
+    struct client_link *link = leave_window(client, message);
+
+    if (link != NULL)
+        client_window_dropped(&link->window, message->count);
+}
+
 /* Hands the message to link `number`, or leaves it for a moment if that takes none. */
 static void send_message(struct tg_client *client, struct client_message *message, uint16_t number)
 {
@@ -140,14 +177,19 @@ static void send_message(struct tg_client *client, struct client_message *messag
         frame = client->frame;
         len = (size_t)retry;
     }
+    drop_from_window(client, message);
     if (number != CLIENT_LINK_NONE)
         status = client_link_send(&client->links[number], frame, len);
     message->link = status == 0 ? number : CLIENT_LINK_NONE;
     message->try_ns =
         client->now_ns + ms_ns * (status == 0 ? client->try_timeout_ms : CLIENT_RESEND_MS);
     wake_by(client, message->try_ns);
-    if (status == 0)
-        mark_sent(message);
+    if (status != 0)
+        return;
+    mark_sent(message);
+    message->sent_ns = client->now_ns;
+    message->window = number;
+    client_window_sent(&client->links[number].window, message->count);
 }
 
 static struct client_message *message_new(struct tg_client *client, const void *frame, size_t len,
@@ -158,7 +200,8 @@ static struct client_message *message_new(struct tg_client *client, const void *
 
     if (message == NULL)
         return NULL;
-    *message = (struct client_message){.seq = seq, .link = CLIENT_LINK_NONE, .count = count};
+    *message = (struct client_message){
+        .seq = seq, .link = CLIENT_LINK_NONE, .window = CLIENT_LINK_NONE, .count = count};
     message->frame = (uint8_t *)(message->items + count);
     message->frame_len = len;
     memcpy(message->frame, frame, len);
@@ -171,6 +214,7 @@ static struct client_message *message_new(struct tg_client *client, const void *
 
 void client_message_free(struct tg_client *client, struct client_message *message)
 {
+    drop_from_window(client, message);
     client_pending_remove(&client->pending, message->seq);
     if (message->prev != NULL)
         message->prev->next = message->next;
@@ -233,6 +277,7 @@ static void building_flush(struct tg_client *client, uint16_t number)
     client_pending_put(&client->pending, seq, message);
     memcpy(message->items, client->building, client->building_count * sizeof *message->items);
     message->explain = client->building_explain;
+    message->asked_ns = client->now_ns;
     message->deadline_ns = deadline_ns;
     building_reset(client);
     send_message(client, message, number);
@@ -279,8 +324,11 @@ static void build_link(struct tg_client *client, uint16_t number)
         return;
     building_reset(client);
     client->builder.len_max = link->message_max;
-    while (slot_pop(client, &link->first, &item))
+    for (size_t room = client_window_room(&link->window);
+         room > 0 && slot_pop(client, &link->first, &item); room--) {
+        link->waiting--;
         build_item(client, number, item);
+    }
     building_flush(client, number);
 }
 
@@ -325,7 +373,16 @@ static void start_admin(struct tg_client *client, struct client_call *call)
 
 /* ---- the turns of the loop --------------------------------------------------------------- */
 
-static void take_call(struct tg_client *client, struct client_call *call)
+/* What is asked after something that gives back is decided after it, not by an older denial. */
+static void note_give_back(struct tg_client *client, const struct client_call *call, size_t i)
+{
+    const int operation = call->operation >= 0 ? call->operation : (int)call->requests[i].operation;
+
+    if (client_gives_back(operation) && call->hold == NULL)
+        client_denial_forget(&client->denials, client->now_ns);
+}
+
+void client_call_start(struct tg_client *client, struct client_call *call)
 {
     call->prev = NULL;
     call->next = client->live;
@@ -337,9 +394,20 @@ static void take_call(struct tg_client *client, struct client_call *call)
         start_admin(client, call);
         return;
     }
+    if (call->callback != NULL) { /* a waiting caller has done so itself */
+        call->undecided -= client_local_decide(client, call->requests, call->count, call->operation,
+                                               call->decisions);
+        if (call->undecided == 0) {
+            client_call_end(client, call, 0);
+            return;
+        }
+    }
     for (size_t i = 0; i < call->count; i++) {
         const struct client_item item = {.call = call, .index = (uint32_t)i};
 
+        if ((int)call->decisions[i].outcome != CLIENT_UNDECIDED)
+            continue;
+        note_give_back(client, call, i);
         call->items_out++;
         if (!slot_push(client, &client->waiting_first, &client->waiting_last, item)) {
             /* Items of calls that ended still hold the slots: they go with the next turn. */
@@ -350,19 +418,19 @@ static void take_call(struct tg_client *client, struct client_call *call)
     }
 }
 
-void client_dispatch(struct tg_client *client, struct client_call *queue)
+/* Whether the item would wait so long for its turn that to ask is of no use. Who waits for the
+ * answer is left to wait: it asks no more meanwhile. */
+static bool is_too_much(const struct tg_client *client, const struct client_link *link,
+                        const struct client_call *call)
+{
+    return call->callback != NULL && client_window_wait_ns(&link->window, link->waiting) >
+                                         (call->deadline_ns - client->now_ns) / CLIENT_WAIT_SHARE;
+}
+
+static void place_waiting(struct tg_client *client)
 {
     struct client_item item;
 
-    while (queue != NULL) {
-        struct client_call *call = queue;
-
-        queue = call->next;
-        take_call(client, call);
-    }
-    if (client->waiting_first == CLIENT_SLOT_NONE ||
-        link_any(client, CLIENT_LINK_NONE) == CLIENT_LINK_NONE)
-        return;
     while (slot_pop(client, &client->waiting_first, &item)) {
         struct client_link *link;
 
@@ -371,10 +439,26 @@ void client_dispatch(struct tg_client *client, struct client_call *queue)
             continue;
         }
         link = &client->links[link_for(client, &item)];
-        /* Cannot fail: the slot just taken from the waiting list is free. */
-        if (!slot_push(client, &link->first, &link->last, item))
+        /* A push cannot fail: the slot just taken from the waiting list is free. */
+        if (is_too_much(client, link, item.call) ||
+            !slot_push(client, &link->first, &link->last, item))
             fail_item(client, item, TG_EBUSY);
+        else
+            link->waiting++;
     }
+}
+
+void client_dispatch(struct tg_client *client, struct client_call *queue)
+{
+    while (queue != NULL) {
+        struct client_call *call = queue;
+
+        queue = call->next;
+        client_call_start(client, call);
+    }
+    if (client->waiting_first != CLIENT_SLOT_NONE &&
+        link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE)
+        place_waiting(client);
     for (uint16_t i = 0; i < client->link_count; i++)
         build_link(client, i);
 }
@@ -397,9 +481,25 @@ static void retry(struct tg_client *client, struct client_message *message)
     wake_by(client, message->try_ns);
 }
 
+/* What waits for a link that fell waits for any. */
+static void unplace(struct tg_client *client, struct client_link *link)
+{
+    if (link->first == CLIENT_SLOT_NONE)
+        return;
+    if (client->waiting_first == CLIENT_SLOT_NONE)
+        client->waiting_first = link->first;
+    else
+        client->slots[client->waiting_last].next = link->first;
+    client->waiting_last = link->last;
+    link->first = CLIENT_SLOT_NONE;
+    link->waiting = 0;
+}
+
 void client_messages_move(struct tg_client *client, uint16_t link)
 {
     struct client_message *next;
+
+    unplace(client, &client->links[link]);
 
     for (struct client_message *message = client->messages; message != NULL; message = next) {
         next = message->next;
@@ -460,6 +560,10 @@ static int expired_code(struct tg_client *client, const struct client_call *call
 {
     if (call->sent)
         return TG_ETIMEOUT;
+    if (link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE) {
+        client_detail(client, "more was asked than the nodes answered in time");
+        return TG_EBUSY; /* it waited for a window */
+    }
     tell_unreachable(client);
     for (uint16_t i = 0; i < client->link_count; i++) {
         if (client->links[i].configured && client->links[i].refused != 0)
@@ -468,18 +572,33 @@ static int expired_code(struct tg_client *client, const struct client_call *call
     return TG_EUNREACHABLE;
 }
 
-/* Items of ended calls leave the waiting list. */
-static void sweep_waiting(struct tg_client *client)
+/* Items of ended calls leave a list. How many stay. */
+static uint32_t sweep(struct tg_client *client, uint32_t *list_first, uint32_t *list_last)
 {
-    uint32_t first = client->waiting_first;
+    uint32_t first = *list_first;
+    uint32_t kept = 0;
     struct client_item item;
 
-    client->waiting_first = CLIENT_SLOT_NONE;
+    *list_first = CLIENT_SLOT_NONE;
     while (slot_pop(client, &first, &item)) {
         if (item.call->done)
             client_call_release(item.call);
-        else if (!slot_push(client, &client->waiting_first, &client->waiting_last, item))
+        else if (slot_push(client, list_first, list_last, item))
+            kept++;
+        else
             fail_item(client, item, TG_EBUSY);
+    }
+    return kept;
+}
+
+static void sweep_waiting(struct tg_client *client)
+{
+    (void)sweep(client, &client->waiting_first, &client->waiting_last);
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        struct client_link *link = &client->links[i];
+
+        if (link->first != CLIENT_SLOT_NONE)
+            link->waiting = sweep(client, &link->first, &link->last);
     }
 }
 
@@ -491,7 +610,7 @@ void client_messages_tick(struct tg_client *client)
 
     if (client->now_ns < client->wake_ns)
         return;
-    client->wake_ns = INT64_MAX;
+    client->wake_ns = client->holds_next_ns;
     for (struct client_call *call = client->live; call != NULL; call = next_call) {
         next_call = call->next;
         if (call->deadline_ns <= client->now_ns) {
@@ -507,6 +626,21 @@ void client_messages_tick(struct tg_client *client)
         next = message->next;
         tick_message(client, message);
     }
+    for (uint16_t i = 0; i < client->link_count; i++)
+        if (client->links[i].first != CLIENT_SLOT_NONE &&
+            client_window_room(&client->links[i].window) > 0)
+            wake_by(client, client->now_ns); /* what was given up made room */
+}
+
+void client_messages_close(struct tg_client *client)
+{
+    struct client_call *next;
+
+    for (struct client_call *call = client->live; call != NULL; call = next) {
+        next = call->next;
+        if (call->hold == NULL)
+            client_call_end(client, call, TG_ECLOSED);
+    }
 }
 
 void client_messages_end(struct tg_client *client)
@@ -517,6 +651,9 @@ void client_messages_end(struct tg_client *client)
         client_call_end(client, client->live, TG_ECLOSED);
     while (slot_pop(client, &client->waiting_first, &item))
         client_call_release(item.call);
+    for (uint16_t i = 0; i < client->link_count; i++)
+        while (slot_pop(client, &client->links[i].first, &item))
+            client_call_release(item.call);
     while (client->messages != NULL)
         client_message_free(client, client->messages);
 }

@@ -140,6 +140,12 @@ int client_request_check(const tg_request_t *request, tg_limit_t *valid_limit,
                        "lease_id: found 0, expected that of the decision which gave the lease");
         return TG_EINVALID;
     }
+    if (request->used > TG_COST_MAX) {
+        (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
+                       "used: found %" PRIu64 ", expected at most %" PRIu64, request->used,
+                       TG_COST_MAX);
+        return TG_EINVALID;
+    }
     if (request->explain == NULL && request->explain_max != 0) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN, "explain: found NULL, expected entries");
         return TG_EINVALID;
@@ -203,9 +209,12 @@ int client_request_append(const tg_request_t *request, int operation,
             (struct wire_text){.data = request->key, .len = client_request_key_len(request)};
         count = 1;
     }
-    return wire_checks_builder_append(
-        builder, cache->index, (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),
-        wire_names_lease(number) ? request->lease_id : request->cost, values, count);
+    if (wire_names_lease(number))
+        return wire_checks_builder_append_used(builder, cache->index, number, request->lease_id,
+                                               request->used, values, count);
+    return wire_checks_builder_append(builder, cache->index,
+                                      (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),
+                                      request->cost, values, count);
 }
 
 void client_source_intern(struct client_intern *intern, const struct wire_source *source,
@@ -239,6 +248,8 @@ void client_decision_fill(tg_decision_t *out, const struct wire_decision *decisi
     out->delay_ms = decision->delay_ms;
     out->explain_count = 0;
     out->lease_id = decision->lease;
+    out->lease_ms = (int64_t)decision->lease_ms;
+    out->local = 0;
 }
 
 void client_decision_explain(tg_decision_t *out, const tg_request_t *request,

@@ -22,8 +22,6 @@
 
 #define CLIENT_VERSION "0.1.0"
 
-enum { UNDECIDED = -1 /* an outcome beyond the vocabulary; see client_call_end */ };
-
 /* ---- words ----------------------------------------------------------------------------- */
 
 const char *tg_strerror(int code)
@@ -145,6 +143,8 @@ static int take_options(struct tg_client *client, const tg_options_t *options, c
     client->in_flight_max =
         options->in_flight_max != 0 ? options->in_flight_max : TG_IN_FLIGHT_DEFAULT;
     client->on_failure = options->on_failure;
+    client->no_leases = options->no_leases != 0;
+    client->no_denials = options->no_denials != 0;
     if (client->timeout_ms < 1 || client->timeout_ms > TG_TIMEOUT_MS_MAX ||
         client->try_timeout_ms < 1 || client->try_timeout_ms > TG_TIMEOUT_MS_MAX ||
         client->in_flight_max > CLIENT_IN_FLIGHT_MAX ||
@@ -176,13 +176,17 @@ static int take_memory(struct tg_client *client)
     if (client->slots == NULL ||
         client_pending_init(&client->pending, heap, client->in_flight_max) != 0 ||
         client_route_init(&client->route, heap) != 0 ||
-        client_intern_init(&client->intern, heap) != 0)
+        client_intern_init(&client->intern, heap) != 0 ||
+        client_hold_init(&client->holds, heap) != 0 ||
+        client_denial_init(&client->denials, heap) != 0 ||
+        client_heat_init(&client->heat, heap) != 0)
         return TG_ENOMEM;
     for (uint32_t i = 0; i < client->slot_count; i++)
         client->slots[i].next = i + 1 < client->slot_count ? i + 1 : CLIENT_SLOT_NONE;
     client->waiting_first = CLIENT_SLOT_NONE;
     client->preferred = CLIENT_LINK_NONE;
     client->wake_ns = INT64_MAX;
+    client->holds_next_ns = INT64_MAX;
     client->ring_asked_ns = INT64_MIN / 2;
     client->polls_stale = true;
     wire_checks_builder_init(&client->builder, client->values, sizeof client->values);
@@ -199,6 +203,9 @@ static void give_back(struct tg_client *client)
         while (zmq_ctx_term(client->context) != 0 && errno == EINTR) {
         }
     }
+    client_heat_fini(&client->heat);
+    client_denial_fini(&client->denials);
+    client_hold_fini(&client->holds);
     client_intern_fini(&client->intern);
     client_route_fini(&client->route);
     client_pending_fini(&client->pending);
@@ -225,6 +232,21 @@ static int start_thread(struct tg_client *client)
     return status == 0 ? 0 : TG_ENOMEM;
 }
 
+static int take_random(void *out, size_t len)
+{
+    uint8_t *at = out;
+
+    while (len != 0) {
+        const ssize_t got = getrandom(at, len, 0);
+
+        if (got < 0 && errno != EINTR)
+            return TG_EIO;
+        at += got > 0 ? got : 0;
+        len -= got > 0 ? (size_t)got : 0;
+    }
+    return 0;
+}
+
 static int start(struct tg_client *client, const char *endpoints, const tg_options_t *options,
                  char *error, size_t error_size)
 {
@@ -239,9 +261,11 @@ static int start(struct tg_client *client, const char *endpoints, const tg_optio
         return TG_ENOMEM;
     client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     while (client->session == 0) {
-        if (getrandom(&client->session, sizeof client->session, 0) < 0 && errno != EINTR)
+        if (take_random(&client->session, sizeof client->session) != 0)
             return TG_EIO;
     }
+    if (take_random(&client->tag_key, sizeof client->tag_key) != 0)
+        return TG_EIO;
     return client->wake_fd >= 0 ? start_thread(client) : TG_EIO;
 }
 
@@ -286,6 +310,17 @@ static void wake(struct tg_client *client)
     (void)!write(client->wake_fd, &one, sizeof one); /* a full counter is awake already */
 }
 
+void client_nudge(struct tg_client *client)
+{
+    (void)pthread_mutex_lock(&client->lock);
+    if (client->driver == CLIENT_DRIVER_NONE) {
+        client->driver = CLIENT_DRIVER_THREAD;
+        (void)pthread_cond_signal(&client->driver_changed);
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+    wake(client);
+}
+
 void tg_close(tg_client_t **client)
 {
     if (client == NULL || *client == NULL)
@@ -316,18 +351,6 @@ static struct client_call *call_new(struct tg_client *client, int timeout_ms)
     call->deadline_ns =
         client_now_ns() + (int64_t)(timeout_ms != 0 ? timeout_ms : client->timeout_ms) * 1000000;
     return call;
-}
-
-/* Counts `count` more in flight; false if that would be too many. */
-static bool reserve(struct tg_client *client, size_t count)
-{
-    size_t now = atomic_load(&client->in_flight);
-
-    do {
-        if (count > client->in_flight_max || now > client->in_flight_max - count)
-            return false;
-    } while (!atomic_compare_exchange_weak(&client->in_flight, &now, now + count));
-    return true;
 }
 
 /* Queues the call and sees to it that somebody drives. True if that is the caller itself. */
@@ -394,20 +417,18 @@ static int check_requests(struct tg_client *client, const tg_request_t *requests
     return status;
 }
 
-static int ask(struct tg_client *client, const tg_request_t *requests, size_t count, int operation,
-               tg_decision_t *decisions, tg_callback_t callback, void *argument)
+/* Asks for what is not decided yet: all but `decided` of the requests. */
+static int ask(struct tg_client *client, const tg_request_t *requests, size_t count, size_t decided,
+               int operation, tg_decision_t *decisions, tg_callback_t callback, void *argument)
 {
-    struct client_call *call;
+    struct client_call *call = call_new(client, 0);
 
-    for (size_t i = 0; i < count; i++)
-        decisions[i].outcome = (tg_outcome_t)UNDECIDED;
-    call = call_new(client, 0);
     if (call == NULL)
         return TG_ENOMEM;
     call->requests = requests;
     call->decisions = decisions;
     call->count = count;
-    call->undecided = count;
+    call->undecided = count - decided;
     call->operation = operation;
     call->callback = callback;
     call->argument = argument;
@@ -418,7 +439,7 @@ static int ask(struct tg_client *client, const tg_request_t *requests, size_t co
     return callback == NULL ? await(call, NULL) : 0;
 }
 
-/* Fills every decision by `code`, for calls that never got as far as the queue. */
+/* Fills every decision by `code`, for calls that are wrong. */
 static int fail_all(const struct tg_client *client, tg_decision_t *decisions, size_t count,
                     int code)
 {
@@ -429,22 +450,52 @@ static int fail_all(const struct tg_client *client, tg_decision_t *decisions, si
     return result;
 }
 
+/* Fills what is not decided yet by `code`, for calls that never got as far as the queue. */
+static int fail_rest(const struct tg_client *client, tg_decision_t *decisions, size_t count,
+                     int code)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if ((int)decisions[i].outcome == CLIENT_UNDECIDED)
+            result = client_decision_fail(&decisions[i], code, client->on_failure);
+    }
+    return result;
+}
+
+static bool any_undecided(const tg_decision_t *decisions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if ((int)decisions[i].outcome == CLIENT_UNDECIDED)
+            return true;
+    }
+    return false;
+}
+
 static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, size_t count,
                         int operation, tg_decision_t *decisions)
 {
-    int status = inside(client) ? TG_EINVALID : check_requests(client, requests, count, decisions);
+    size_t decided = 0;
+    int status = TG_EINVALID;
 
+    if (!inside(client)) {
+        if (requests != NULL && decisions != NULL)
+            decided = client_local_decide(client, requests, count, operation, decisions);
+        if (decided != 0 && decided == count)
+            return 0;
+        status = check_requests(client, requests, count, decisions);
+    }
     if (status != 0)
         return decisions != NULL ? fail_all(client, decisions, count, status) : status;
-    if (!reserve(client, count)) {
+    if (!client_call_reserve(client, count)) {
         client_detail(client, "requests: found %zu in flight, expected at most %zu",
                       atomic_load(&client->in_flight), client->in_flight_max);
-        return fail_all(client, decisions, count, TG_EBUSY);
+        return fail_rest(client, decisions, count, TG_EBUSY);
     }
-    status = ask(client, requests, count, operation, decisions, NULL, NULL);
-    if (status == TG_ENOMEM && (int)decisions[0].outcome == UNDECIDED) {
+    status = ask(client, requests, count, decided, operation, decisions, NULL, NULL);
+    if (status == TG_ENOMEM && any_undecided(decisions, count)) {
         (void)atomic_fetch_sub(&client->in_flight, count);
-        return fail_all(client, decisions, count, TG_ENOMEM);
+        return fail_rest(client, decisions, count, TG_ENOMEM);
     }
     return status;
 }
@@ -456,6 +507,9 @@ int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *dec
 
 int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
 {
+    if (request != NULL && decision != NULL && !inside(client) &&
+        client_local_check(client, request, TG_CHECK, decision))
+        return 0;
     return ask_and_wait(client, request, 1, TG_CHECK, decision);
 }
 
@@ -508,9 +562,11 @@ int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t cou
 
     if (status != 0)
         return status;
-    if (!reserve(client, count))
+    if (!client_call_reserve(client, count))
         return TG_EBUSY;
-    status = ask(client, requests, count, -1, decisions, callback, argument);
+    for (size_t i = 0; i < count; i++)
+        decisions[i].outcome = (tg_outcome_t)CLIENT_UNDECIDED;
+    status = ask(client, requests, count, 0, -1, decisions, callback, argument);
     if (status != 0)
         (void)atomic_fetch_sub(&client->in_flight, count);
     return status;
@@ -529,7 +585,7 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
         strlen(command) > WIRE_NAME_MAX || timeout_ms < 0 || timeout_ms > TG_TIMEOUT_MS_MAX ||
         arguments_len > WIRE_MESSAGE_MAX - 256)
         return TG_EINVALID;
-    if (!reserve(client, 1))
+    if (!client_call_reserve(client, 1))
         return TG_EBUSY;
     call = call_new(client, timeout_ms);
     if (call == NULL) {

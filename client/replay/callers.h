@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/prefetch.h"
 
 #define CALLERS_NONE UINT32_MAX
 
@@ -72,13 +73,13 @@ bool callers_drop(struct callers *callers);
  * then of all their entries. */
 static inline void callers_fetch_index(const struct callers *callers, struct hash128 hash)
 {
-    __builtin_prefetch(&callers->index[(uint32_t)hash.lo & callers->index_mask]);
+    prefetch(&callers->index[(uint32_t)hash.lo & callers->index_mask]);
 }
 static inline void callers_fetch_entry(const struct callers *callers, struct hash128 hash)
 {
     const uint32_t number = callers->index[(uint32_t)hash.lo & callers->index_mask];
     if (number != 0)
-        __builtin_prefetch(&callers->entries[number - 1]);
+        prefetch(&callers->entries[number - 1]);
 }
 
 static inline struct caller *callers_at(struct callers *callers, uint32_t number)

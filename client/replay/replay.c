@@ -190,9 +190,7 @@ struct names {
 
 static uint32_t rule_index(const struct replay *replay, const struct policy_rule *rule)
 {
-    if (rule == NULL)
-        return (uint32_t)replay->rule_count;
-    return (uint32_t)(rule - policy_rule_at(replay->options.policy, 0));
+    return rule == NULL ? (uint32_t)replay->rule_count : rule->rank;
 }
 
 /* Writes the identity of a key. Returns where in it the values begin. */

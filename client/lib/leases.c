@@ -1,0 +1,268 @@
+/* leases.c - the keeper of hold.h and denial.h: which keys are hot, what is asked for them, what is
+ * given back. I/O thread only.
+ *
+ *   decisions of checks --allowed--> heat --hot--> LEASE --granted--> hold --half gone--> LEASE ...
+ *          |                                          | none             \--given up--> RELEASE
+ *          \--denied, steady--> denial                v
+ *                                        not asked again for a while
+ *
+ * What is asked for here are calls as any others, of one request that is the hold's copy: their
+ * items join the messages of the turn, are routed and retried alike. Only their end comes here, and
+ * nobody waits for them.
+ *
+ * I1  A hold's request and place stay while a call about it is under way (hold->calls).
+ * I2  A lease is reckoned from when its call began: that is before its question left, whatever
+ *     number of times it was sent.
+ * I3  A release is sent after its block was taken out, and never before. It is not repeated when
+ * its time is over: what it would have given back is spent. I4  Only what a check says of itself
+ * makes a key hot, or a denial known: what is asked for here does not.
+ */
+#include <stdlib.h>
+
+#include "client/lib/client.h"
+
+enum {
+    CALL_MS = 500, /* an answer that comes later is of no use */
+    CLOSE_MS = 100,
+    PAUSE_MS = 200,     /* after busy, or a failure of the moment */
+    REFUSED_MS = 10000, /* after what will not change soon: this limit gives no leases */
+    SAMPLE_FROM = 32,   /* of larger messages, one check in SAMPLE is looked at, for the others */
+    SAMPLE = 8
+};
+static const int64_t ms_ns = 1000000;
+
+/* A call with room for its one request and decision. */
+struct lease_call {
+    struct client_call call; /* first: it is freed as this */
+    tg_request_t request;
+    tg_decision_t decision;
+};
+
+static bool start(struct tg_client *client, struct client_hold *hold, tg_operation_t operation,
+                  const tg_request_t *request)
+{
+    struct lease_call *lease;
+
+    if (!client_call_reserve(client, 1))
+        return false;
+    lease = calloc(1, sizeof *lease);
+    if (lease == NULL) {
+        (void)atomic_fetch_sub(&client->in_flight, 1);
+        return false;
+    }
+    lease->request = *request;
+    lease->decision.outcome = (tg_outcome_t)CLIENT_UNDECIDED;
+    lease->call.requests = &lease->request;
+    lease->call.decisions = &lease->decision;
+    lease->call.count = 1;
+    lease->call.undecided = 1;
+    lease->call.operation = (int)operation;
+    lease->call.hold = hold;
+    lease->call.deadline_ns =
+        client->leases_end_ns != 0 ? client->leases_end_ns : client->now_ns + CALL_MS * ms_ns;
+    (void)sem_init(&lease->call.completed, 0, 0);
+    atomic_init(&lease->call.owners, 1);
+    hold->calls++;
+    client_call_start(client, &lease->call);
+    client->wake_ns = client->now_ns; /* it may have come after this turn's messages were built */
+    return true;
+}
+
+static void release(struct tg_client *client, struct client_hold *hold, uint64_t id, uint64_t used)
+{
+    tg_request_t request = hold->request;
+
+    request.lease_id = id;
+    request.used = used;
+    (void)!start(client, hold, TG_RELEASE, &request); /* else it is spent */
+}
+
+static bool ask(struct tg_client *client, struct client_hold *hold, uint64_t tokens)
+{
+    tg_request_t request = hold->request;
+
+    request.cost = tokens;
+    request.at_most = 1;
+    return start(client, hold, TG_LEASE, &request);
+}
+
+/* Does what is to be done about a hold now. */
+static void look(struct tg_client *client, struct client_hold *hold)
+{
+    struct client_hold_step step;
+
+    client_hold_step(hold, client->now_ns, &step);
+    for (uint32_t i = 0; i < step.release_count; i++)
+        release(client, hold, step.releases[i].lease, step.releases[i].used);
+    if (step.ask != 0 && !ask(client, hold, step.ask)) {
+        client_hold_refused(hold, client->now_ns + PAUSE_MS * ms_ns, false);
+        client_hold_step(hold, client->now_ns, &step); /* it asks for nothing now */
+    }
+    hold->next_ns = step.next_ns;
+    if (step.next_ns < client->holds_next_ns)
+        client->holds_next_ns = step.next_ns;
+    if (step.next_ns < client->wake_ns)
+        client->wake_ns = step.next_ns;
+    if (step.over)
+        client_hold_drop(&client->holds, hold);
+}
+
+void client_leases_tick(struct tg_client *client)
+{
+    struct client_hold *hold;
+
+    client_denial_tick(&client->denials, client->now_ns);
+    if (atomic_load_explicit(&client->holds.count, memory_order_relaxed) == 0) {
+        client->holds_next_ns = INT64_MAX;
+        return;
+    }
+    while ((hold = client_hold_due(&client->holds)) != NULL)
+        look(client, hold);
+    if (client->now_ns < client->holds_next_ns)
+        return;
+    client->holds_next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < CLIENT_HOLDS_MAX; i++) {
+        hold = &client->holds.holds[i];
+        if (hold->used && hold->next_ns <= client->now_ns)
+            look(client, hold);
+        else if (hold->used && hold->next_ns < client->holds_next_ns)
+            client->holds_next_ns = hold->next_ns;
+    }
+}
+
+/* ---- answers to what was asked for here -------------------------------------------------- */
+
+/* For how long no lease of this key is asked for after such an answer. */
+static int64_t pause_ms(const tg_decision_t *decision)
+{
+    if (decision->error != 0)
+        return tg_retryable(decision->error) ? PAUSE_MS : REFUSED_MS;
+    if (decision->outcome == TG_BUSY)
+        return PAUSE_MS;
+    if (decision->outcome == TG_DENY && decision->retry_after_ms >= 0 &&
+        decision->retry_after_ms < REFUSED_MS)
+        return decision->retry_after_ms > PAUSE_MS ? decision->retry_after_ms : PAUSE_MS;
+    return REFUSED_MS;
+}
+
+static bool is_lease(const struct client_call *call)
+{
+    const tg_decision_t *decision = call->decisions;
+
+    return call->code == 0 && decision->error == 0 && decision->outcome == TG_ALLOW &&
+           decision->lease_id != 0 && decision->lease_ms > 0 && decision->granted > 0;
+}
+
+void client_leases_answered(struct tg_client *client, const struct client_call *call)
+{
+    const tg_decision_t *decision = call->decisions;
+    struct client_hold *hold = call->hold;
+    int64_t quiet_ns;
+
+    ASSERT(hold->calls > 0);
+    hold->calls--;
+    if (client->leases_end_ns != 0) {
+        hold->asking = false;
+        if (is_lease(call))
+            release(client, hold, decision->lease_id, 0); /* nobody has seen it */
+        return;
+    }
+    if (call->operation == TG_RELEASE) {
+        if (decision->granted != 0) /* a check that was denied may have them now */
+            client_denial_drop(&client->denials, &hold->tag);
+        return;
+    }
+    if (is_lease(call)) {
+        client_hold_granted(hold, decision->lease_id, decision->lease_ms, decision, client->now_ns);
+        look(client, hold);
+        return;
+    }
+    quiet_ns = client->now_ns + pause_ms(decision) * ms_ns;
+    if (call->code == 0 && decision->error == 0 && decision->lease_id != 0)
+        release(client, hold, decision->lease_id, 0); /* a place in flight: not ours */
+    client_heat_quiet(&client->heat, hold->tag.place, quiet_ns);
+    /* What the decider would not let by at all, or by other rules, is not let by here either. */
+    client_hold_refused(hold, quiet_ns,
+                        decision->error == 0 && decision->outcome != TG_DENY &&
+                            decision->outcome != TG_BUSY);
+    look(client, hold);
+}
+
+/* ---- what checks say --------------------------------------------------------------------- */
+
+static void note_allowed(struct tg_client *client, const tg_request_t *request, uint32_t weight)
+{
+    struct client_hold *hold;
+    struct client_tag tag;
+    uint64_t demand;
+
+    if (request->cost > CLIENT_HOLD_COST_MAX || !client_tag_of(&client->tag_key, request, &tag))
+        return;
+    demand =
+        client_heat_count(&client->heat, tag.place, weight, request->cost * weight, client->now_ns);
+    if (demand == 0 || client_hold_find(&client->holds, &tag) != NULL)
+        return;
+    hold = client_hold_claim(&client->holds, &tag, request);
+    if (hold == NULL) {
+        client_heat_quiet(&client->heat, tag.place, client->now_ns + PAUSE_MS * ms_ns);
+        return;
+    }
+    hold->next_ns = INT64_MAX;
+    if (!ask(client, hold, client_hold_ask_first(hold, demand, client->now_ns))) {
+        client_hold_refused(hold, 0, true);
+        client_hold_drop(&client->holds, hold);
+    }
+}
+
+static void note_denied(struct tg_client *client, const tg_request_t *request,
+                        const tg_decision_t *decision, int64_t asked_ns)
+{
+    struct client_tag tag;
+
+    if (client_tag_of(&client->tag_key, request, &tag))
+        client_denial_put(&client->denials, &tag, request->cost, decision, asked_ns,
+                          client->now_ns);
+}
+
+void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,
+                        bool steady)
+{
+    const struct client_call *call = message->items[at].call;
+    const tg_request_t *request = &call->requests[message->items[at].index];
+    const tg_decision_t *decision = &call->decisions[message->items[at].index];
+    const int operation = call->operation >= 0 ? call->operation : (int)request->operation;
+    const uint32_t weight = message->count > SAMPLE_FROM ? SAMPLE : 1;
+
+    if (call->hold != NULL || client->leases_end_ns != 0)
+        return; /* I4 */
+    if (client_gives_back(operation))
+        client_denial_forget(&client->denials, client->now_ns);
+    if (operation != TG_CHECK || request->at_most != 0 || request->explain_max != 0 ||
+        request->cost == 0 || (weight != 1 && (message->seq + at) % SAMPLE != 0))
+        return;
+    if (decision->outcome == TG_ALLOW && decision->lease_id == 0 && !client->no_leases)
+        note_allowed(client, request, weight);
+    else if (decision->outcome == TG_DENY && steady && !client->no_denials)
+        note_denied(client, request, decision, message->asked_ns);
+}
+
+void client_leases_end(struct tg_client *client)
+{
+    struct client_hold_release releases[2];
+
+    client->leases_end_ns = client->now_ns + CLOSE_MS * ms_ns;
+    client->wake_ns = client->now_ns;
+    for (struct client_call *call = client->live; call != NULL; call = call->next) {
+        if (call->deadline_ns > client->leases_end_ns)
+            call->deadline_ns = client->leases_end_ns;
+    }
+    if (atomic_load(&client->holds.count) == 0)
+        return; /* the table's memory may never have been touched */
+    for (uint32_t i = 0; i < CLIENT_HOLDS_MAX; i++) {
+        struct client_hold *hold = &client->holds.holds[i];
+        const uint32_t count = hold->used ? client_hold_end(hold, releases) : 0;
+
+        for (uint32_t k = 0; k < count; k++)
+            release(client, hold, releases[k].lease, releases[k].used);
+    }
+}
