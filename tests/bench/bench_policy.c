@@ -1,8 +1,10 @@
 /* bench_policy.c - what 10,000 rules cost a request beside 10, for rules files of several shapes.
  *
- * Two costs, each of both: to find the rules of a request; and the request itself, which is that,
- * naming the counters of the rules found, and deciding them in the engine. A message, its way, and
- * its answer would come on top in both, and hide more of the difference; so they are left out.
+ * Three costs, each of both: to find the rules of a request; a request that comes alone, which is
+ * that, naming the counters of the rules found, and deciding them in the engine; and a request of a
+ * message of many, whose rules are looked for some at a time, in steps, as node/cluster/requests.c
+ * does. A message, its way, and its answer would come on top in all, and hide more of the
+ * difference, most for the request that has a message of its own; so they are left out.
  *
  * Both are measured interleaved; medians of several rounds, in time of the processor, so that what
  * else the machine does counts no more than by the caches it empties. Requests come as they do in a
@@ -17,12 +19,14 @@
 
 #include "client/protocol/identity.h"
 #include "node/limit/engine.h"
+#include "node/policy/policy_search.h"
 #include "tests/unit/support_rules.h"
 
 enum {
     FEW = 9,
     MANY = 9999,
     BATCH = 64,
+    TAKEN = 8, /* as node/cluster/requests.c takes items of a message */
     REQUESTS = 20032,
     ROUNDS_MAX = 31,
     PROMISE = 2,
@@ -46,6 +50,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static_assert(BATCH % TAKEN == 0, "a batch is taken whole");
+
+enum cost { FOUND, ALONE, TOGETHER, COSTS };
+
 struct bench {
     struct policy *policy;
     struct table *table;
@@ -54,9 +62,9 @@ struct bench {
     size_t count; /* requests a round */
     struct rules_request requests[BATCH];
     char users[BATCH][USER_LEN];
-    double found_ns[ROUNDS_MAX];
-    double decided_ns[ROUNDS_MAX];
-    double compared; /* rules a request */
+    double ns[COSTS][ROUNDS_MAX];
+    size_t compared; /* rules, in a round */
+    size_t found;
 };
 
 static void bench_init(struct bench *bench, enum rules_shape shape, size_t rules)
@@ -118,38 +126,59 @@ static void decide(struct bench *bench, const struct policy_result *result, int6
     }
 }
 
-/* One batch, as far as finding, or as far as deciding. Returns the seconds that it took. */
-static double resolve(struct bench *bench, size_t first, bool decides, size_t *found,
-                      size_t *compared)
+static void take_alone(struct bench *bench, const struct rules_request *request, bool decides)
 {
     struct policy_result result;
+    if (policy_resolve(bench->policy, request->attributes, request->count, &result) != 0)
+        exit(1);
+    if (decides)
+        decide(bench, &result, NOW_NS);
+    bench->found += result.part_count;
+    bench->compared += result.compared;
+}
+
+static void take_together(struct bench *bench, const struct rules_request *requests)
+{
+    struct policy_search searches[TAKEN];
+    struct policy_result results[TAKEN];
+    for (size_t i = 0; i < TAKEN; i++)
+        if (policy_search_ask(&searches[i], bench->policy, requests[i].attributes,
+                              requests[i].count, &results[i]) != 0)
+            exit(1);
+    for (size_t i = 0; i < TAKEN; i++)
+        policy_search_look(&searches[i]);
+    for (size_t i = 0; i < TAKEN; i++) {
+        policy_search_run(&searches[i]);
+        decide(bench, &results[i], NOW_NS);
+        bench->found += results[i].part_count;
+        bench->compared += results[i].compared;
+    }
+}
+
+/* One batch. Returns the seconds that it took. */
+static double take(struct bench *bench, size_t first, enum cost cost)
+{
     for (size_t i = 0; i < BATCH; i++)
         ask(bench, i, first + i);
     const double start = seconds();
-    for (size_t i = 0; i < BATCH; i++) {
-        struct rules_request *request = &bench->requests[i];
-        if (policy_resolve(bench->policy, request->attributes, request->count, &result) != 0)
-            exit(1);
-        if (decides)
-            decide(bench, &result, NOW_NS);
-        *found += result.part_count;
-        *compared += result.compared;
-    }
+    for (size_t i = 0; cost == TOGETHER && i < BATCH; i += TAKEN)
+        take_together(bench, &bench->requests[i]);
+    for (size_t i = 0; cost != TOGETHER && i < BATCH; i++)
+        take_alone(bench, &bench->requests[i], cost == ALONE);
     return seconds() - start;
 }
 
 /* Nanoseconds a request. */
-static double measure(struct bench *bench, bool decides)
+static double measure(struct bench *bench, enum cost cost)
 {
     const size_t parts = rules_parts(bench->shape);
-    size_t compared = 0;
-    size_t found = 0;
     double taken = 0;
+    bench->compared = 0;
+    bench->found = 0;
     for (size_t i = 0; i < bench->count; i += BATCH)
-        taken += resolve(bench, i, decides, &found, &compared);
-    bench->compared = (double)compared / (double)bench->count;
-    if (found != parts * bench->count) {
-        (void)fprintf(stderr, "%zu rules act, expected %zu\n", found, parts * bench->count);
+        taken += take(bench, i, cost);
+    if (bench->found != parts * bench->count) {
+        (void)fprintf(stderr, "%zu rules act, expected %zu\n", bench->found, parts * bench->count);
         exit(1);
     }
     return taken * 1e9 / (double)bench->count;
@@ -167,19 +196,22 @@ static void run(enum rules_shape shape, unsigned rounds)
     static struct bench many;
     bench_init(&few, shape, FEW);
     bench_init(&many, shape, MANY);
-    (void)measure(&few, true); /* the counters are there */
-    (void)measure(&many, true);
+    (void)measure(&few, ALONE); /* the counters are there */
+    (void)measure(&many, ALONE);
     for (unsigned i = 0; i < rounds; i++) {
-        few.found_ns[i] = measure(&few, false);
-        many.found_ns[i] = measure(&many, false);
-        few.decided_ns[i] = measure(&few, true);
-        many.decided_ns[i] = measure(&many, true);
+        for (enum cost cost = 0; cost < COSTS; cost++) {
+            few.ns[cost][i] = measure(&few, cost);
+            many.ns[cost][i] = measure(&many, cost);
+        }
     }
-    const double found[2] = {median(few.found_ns, rounds), median(many.found_ns, rounds)};
-    const double decided[2] = {median(few.decided_ns, rounds), median(many.decided_ns, rounds)};
-    const double ratio = decided[1] / decided[0];
-    printf("%-32s %7.0f %7.0f %6.2f   %7.0f %7.0f %6.2f %8.1f   %s\n", rules_shape_name(shape),
-           found[0], found[1], found[1] / found[0], decided[0], decided[1], ratio, many.compared,
+    printf("%-32s", rules_shape_name(shape));
+    double ratio = 0;
+    for (enum cost cost = 0; cost < COSTS; cost++) {
+        const double ns[2] = {median(few.ns[cost], rounds), median(many.ns[cost], rounds)};
+        ratio = ns[1] / ns[0];
+        printf(" %6.0f %7.0f %6.2f ", ns[0], ns[1], ratio);
+    }
+    printf("%8.1f   %s\n", (double)many.compared / (double)many.count,
            shape >= RULES_BOUNDED ? "grows with the rules, by nature"
            : ratio <= PROMISE     ? "as promised"
                                   : "FALLS SHORT of the promised 2");
@@ -194,9 +226,12 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: bench_policy [rounds 1..%d]\n", ROUNDS_MAX);
         return 64;
     }
-    printf("%-32s %22s   %31s\n", "", "its rules found, ns", "a request, ns, and promised");
-    printf("%-32s %7s %7s %6s   %7s %7s %6s %8s\n", "rules", "10", "10,000", "ratio", "10",
-           "10,000", "ratio", "compared");
+    printf("%-32s %21s  %21s  %21s\n", "", "its rules found, ns", "a request alone, ns",
+           "one of a message, ns");
+    printf("%-32s", "rules");
+    for (enum cost cost = 0; cost < COSTS; cost++)
+        printf(" %6s %7s %6s ", "10", "10,000", "ratio");
+    printf("%8s\n", "compared");
     for (enum rules_shape shape = 0; shape < RULES_SHAPES; shape++)
         run(shape, rounds);
     return 0;

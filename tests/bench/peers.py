@@ -1,0 +1,134 @@
+"""peers - the processes of a benchmark: nodes, the load on them, and what they are compared with.
+
+Every process dies with this one, whatever ends it (setpriv --pdeathsig; the load generator asks the kernel itself).
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+
+from harness import Cluster, program, wait_for
+from harness.ports import take_block
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+REDIS_ARGUMENTS = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+THROTTLE = ["15", "30", "60"]  # burst, tokens a period, seconds: of CL.THROTTLE and of the script alike
+ERRORS_SHARE_MAX = 0.01  # more, and what was measured is something else
+RANDOM_KEY, COUNTER_KEY = "k:__rand_int__", "n:__rand_int__"
+
+
+def bench_program(name):
+    """One of the programs that make builds of this folder."""
+    return os.path.join(os.path.dirname(os.path.realpath(program("tidegated"))), "tests", "bench", name)
+
+
+def url(endpoint):
+    return "tcp://" + endpoint
+
+
+@contextlib.contextmanager
+def running(command, **more):
+    """A process for as long as the block runs."""
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, start_new_session=True, **more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def load(mode, endpoints, pids=(), patient=False, **options):
+    """Runs the load generator to its end: what it found. `patient`: errors are for the caller to judge."""
+    words = [f"{name}={value}" for name, value in options.items()]
+    words += ["pids=" + ",".join(map(str, pids))] if pids else []
+    done = subprocess.run([bench_program("load"), mode, "endpoints=" + ",".join(map(url, endpoints)), *words],
+                          check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"load {mode} {' '.join(words)}: {done.stderr.strip()}")
+    found = {}
+    for line in done.stdout.splitlines():
+        found.update(json.loads(line))
+    found["decisions"] = found["allowed"] + found["denied"]
+    if not patient and found["errors"] + found["lost"] >= max(1, found["decisions"]) * ERRORS_SHARE_MAX:
+        raise RuntimeError(f"load {mode} {' '.join(words)}: {found['decisions']} decisions, {found['errors']} errors, "
+                           f"{found['lost']} lost")
+    return found
+
+
+def cpu_ns(found):
+    """What a decision costs all nodes in processor time."""
+    return found["nodes_cpu_s"] * 1e9 / max(1, found["decisions"])
+
+
+@contextlib.contextmanager
+def cluster_of(folder, name, count=1, *arguments, shards=1):
+    """A healthy cluster of its own."""
+    with Cluster(os.path.join(folder, name), count, *arguments, shards=shards) as cluster:
+        yield cluster.start(60)
+
+
+def ports_of(cluster):
+    """Where clients connect: one endpoint a shard of each node."""
+    return [endpoint for node in cluster for endpoint in node.endpoints]
+
+
+@contextlib.contextmanager
+def echo_server(block):
+    """A bare ROUTER that gives back what it gets."""
+    endpoint = f"127.0.0.1:{block.first}"
+    with running([bench_program("load"), "echo-server", "endpoints=" + url(endpoint)]) as process:
+        yield endpoint, process
+
+
+@contextlib.contextmanager
+def ports():
+    block = take_block()
+    try:
+        yield block
+    finally:
+        block.close()
+
+
+@contextlib.contextmanager
+def redis_server(folder, block):
+    """redis-server as Debian has it, keeping nothing on disk; the port."""
+    port = block.first
+    with running(["redis-server", "--port", str(port), "--dir", folder, *REDIS_ARGUMENTS]) as process:
+        wait_for(lambda: redis_cli(port, "PING") == "PONG", 10, "redis-server answers")
+        yield port, process
+
+
+def redis_cli(port, *words):
+    return subprocess.run(["redis-cli", "-p", str(port), *words], check=False, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def load_script(port):
+    """Gives redis-server the token bucket; its name there."""
+    with open(os.path.join(FOLDER, "token_bucket.lua"), encoding="ascii") as file:
+        return redis_cli(port, "SCRIPT", "LOAD", file.read())
+
+
+def redis_benchmark(port, requests, pipeline, keys, *command):
+    """Requests a second, and latencies in us of whole pipelines, as redis-benchmark tells them."""
+    done = subprocess.run(["redis-benchmark", "-p", str(port), "-c", "50", "-P", str(pipeline), "-n", str(requests),
+                           "-r", str(keys), *command], check=False, capture_output=True, text=True)
+    text = done.stdout.replace("\r", "\n")
+    rate = re.search(r"throughput summary: ([0-9.]+) requests per second", text)
+    if done.returncode != 0 or rate is None or "rror" in done.stderr:
+        raise RuntimeError(f"redis-benchmark {' '.join(command)}: {(done.stderr or text).strip()[-300:]}")
+    course = [(float(share), float(ms) * 1000)
+              for share, ms in re.findall(r"([0-9.]+)% <= ([0-9.]+) milliseconds", text)]
+    course.sort()
+    def at(wanted):
+        return next((us for share, us in course if share >= wanted), None)
+    return {"rate": float(rate.group(1)), "latency": {"p50": at(50), "p99": at(99), "p999": at(99.9)}}
+
+
+def resp_port(node):
+    """Where the node speaks Redis's protocol, or None if this build does not."""
+    text = subprocess.run([program("tidegated"), "--help"], check=False, capture_output=True, text=True).stdout
+    return node.port + 3 if "--resp HOST:PORT" in text else None
