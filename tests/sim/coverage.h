@@ -95,6 +95,16 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(leases_released, "leases released", true)                                                    \
     X(leases_renewed, "leases renewed", true)                                                      \
     X(leases_left, "leases left to end by themselves", true)                                       \
+    X(holds, "leases of tokens taken", true)                                                       \
+    X(holds_used, "tokens used by holders", true)                                                  \
+    X(holds_back, "tokens given back", true)                                                       \
+    X(holds_left, "holders that died", true)                                                       \
+    X(holds_deadly, "deciders that died of a lease", true)                                         \
+    X(holds_refused, "leases of tokens refused for a while", true)                                 \
+    X(any_allowed, "checks admitted by tokens that a node held", true)                             \
+    X(any_denied, "checks denied by what a node was told", true)                                   \
+    X(any_leases, "leases of tokens taken by nodes", true)                                         \
+    X(any_back, "tokens of them given back", true)                                                 \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \
     X(loads, "loads", true)                                                                        \

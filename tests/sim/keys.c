@@ -83,7 +83,13 @@ static const char rules_text[] =
     "  - {name: borrow, match: {api: /borrow}, key: [guest],\n"
     "     mode: {elastic: {pool: spare}}, limits: [{rate: 2/s}]}\n"
     "  - {name: owner, match: {api: /owner}, key: [guest],\n"
-    "     mode: {elastic: {pool: spare}}, limits: [{rate: 100000/s}]}\n";
+    "     mode: {elastic: {pool: spare}}, limits: [{rate: 100000/s}]}\n"
+    "  - {name: near, match: {api: /near}, key: [guest], consistency: any,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: brisk, match: {api: /brisk}, key: [guest], consistency: any,\n"
+    "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n"
+    "  - {name: block, match: {api: /block}, key: [guest], consistency: %s,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -220,7 +226,7 @@ uint64_t keys_attempts(const struct sim *sim, struct key_set set)
 
 void keys_rules(struct sim *sim, uint32_t generation)
 {
-    char text[4096];
+    char text[8192];
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
@@ -229,7 +235,8 @@ void keys_rules(struct sim *sim, uint32_t generation)
         ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
         sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT,
         MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT, sim->options.quorum ? "quorum" : "one",
-        TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS);
+        TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS, HOLD_LIMIT, HOLD_RATE, HOLD_BURST,
+        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

@@ -309,6 +309,10 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->merged_slots += stats.merged_slots;
         coverage->handed_over += stats.handed_over;
         coverage->stand_ins += stats.stand_ins;
+        coverage->any_allowed += stats.any_allowed;
+        coverage->any_denied += stats.any_denied;
+        coverage->any_leases += stats.any_leases;
+        coverage->any_back += stats.any_back;
         coverage->quorum_terms += stats.quorum.terms;
         coverage->quorum_in_doubt += stats.quorum.in_doubt;
         coverage->quorum_unavailable += stats.quorum.unavailable;

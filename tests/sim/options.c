@@ -22,7 +22,8 @@ enum {
     RELAY_ONE_IN = 12,
     CROWD = 1200,
     BORROW_ONE_IN = 8,
-    LEASE_ONE_IN = 7
+    LEASE_ONE_IN = 7,
+    HOLD_ONE_IN = 6
 };
 
 static const char *const fault_names[] = {
@@ -153,6 +154,18 @@ static void draw_lease(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phase hold. */
+static void draw_hold(uint64_t seed, struct options *out)
+{
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x686f6c64);
+    if (random_below(&random, HOLD_ONE_IN) != 0)
+        return;
+    const int phase = phase_find("hold", 4);
+    ASSERT(phase >= 0);
+    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -187,6 +200,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_borrow(seed, out);
     draw_relay(seed, out);
     draw_lease(seed, out);
+    draw_hold(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEP_MS = 3, PATIENCE_MS = 60000 };
+/* Narrow channels hold four frames in flight: a copy of keys that are on disk, each of them a
+ * frame, takes minutes then. */
+enum { STEP_MS = 3, PATIENCE_MS = 60000, PATIENCE_NARROW_MS = 240000 };
 
 static const struct phase phases[] = {
     {"form", 0, true, NULL, phase_form},       {"end", 0, true, NULL, phase_end},
@@ -25,6 +27,7 @@ static const struct phase phases[] = {
     {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
     {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
     {"relay", 0, true, NULL, phase_relay},     {"lease", 0, false, NULL, phase_lease},
+    {"hold", 0, false, NULL, phase_hold},
 };
 
 const struct phase *phase_at(uint32_t index)
@@ -154,8 +157,9 @@ void phase_wait(struct sim *sim, int64_t ms)
 bool phase_not_yet(struct sim *sim, const char *why)
 {
     const struct plan *plan = &sim->plan;
+    const int64_t patience_ms = sim->options.narrow ? PATIENCE_NARROW_MS : PATIENCE_MS;
     sim_tell(sim, 3, "not yet: %s", why);
-    if (sim->now_ns - plan->entered_ns > PATIENCE_MS * SIM_MS)
+    if (sim->now_ns - plan->entered_ns > patience_ms * SIM_MS)
         sim_fail(sim, "%s, %s: takes too long: %s", plan->phase->name,
                  plan->phase->steps[plan->step].name, why);
     return false;

@@ -102,6 +102,7 @@ extern const struct phase_step phase_relay[];
 extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
 extern const struct phase_step phase_lease[];
+extern const struct phase_step phase_hold[];
 bool phase_join_fits(const struct sim *sim);
 
 #endif

@@ -450,6 +450,51 @@ struct leases_held {
     int64_t until_ns;
 };
 
+/* What phase hold has under way; phase_hold.c. */
+enum {
+    HOLD_KEYS = 6,
+    HOLD_WORKERS = 48,
+    HOLD_USES = 4096,
+    HOLD_LIMIT = 300,
+    HOLD_RATE = 40, /* a second */
+    HOLD_BURST = 60,
+};
+
+struct hold_worker {
+    uint8_t state;     /* enum of phase_hold.c */
+    uint8_t operation; /* that waits for its answer */
+    uint32_t key;      /* 0 .. HOLD_KEYS - 1 */
+    uint64_t seq;
+    uint64_t lease;
+    uint64_t cost;
+    uint64_t granted;
+    uint64_t used;
+    uint64_t stated; /* in the message that is under way */
+    uint32_t tries;
+    int64_t asked_ns;  /* when its message was sent first */
+    int64_t resend_ns; /* and when it is sent again */
+    int64_t until_ns;  /* it may use its tokens until then */
+};
+
+struct hold_use {
+    int64_t from_ns;
+    int64_t to_ns;
+    uint64_t tokens;
+};
+
+struct tokens_held {
+    uint32_t name; /* of the phase's keys */
+    struct hold_worker workers[HOLD_WORKERS];
+    uint64_t admitted[HOLD_KEYS];
+    uint64_t charged[HOLD_KEYS]; /* as told when all leases were over */
+    uint32_t uses_count[HOLD_KEYS];
+    struct hold_use uses[HOLD_KEYS][HOLD_USES]; /* of buckets */
+    bool asking;                                /* workers that have no lease ask for one */
+    bool leaving;                               /* and those that have one release it */
+    bool deadly;                                /* who decides the next lease dies as it is told */
+    int64_t until_ns;
+};
+
 struct sim {
     struct options options;
     const struct allocator *allocator;
@@ -484,6 +529,7 @@ struct sim {
     struct settings_past settings_done[SIM_EDITS_MAX];
     struct borrow borrow;
     struct leases_held leases;
+    struct tokens_held tokens;
     bool flooded;                       /* tables are full of keys that nobody counts */
     bool stepped;                       /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
@@ -730,6 +776,11 @@ void borrow_reply(struct sim *sim, const struct event *event);
 
 /* An answer to what a worker asked; false: it is for somebody else. */
 bool lease_reply(struct sim *sim, const struct event *event);
+
+/* ---- phase_hold.c ---------------------------------------------------------------------------- */
+
+/* The same for what a holder of tokens asked. */
+bool hold_reply(struct sim *sim, const struct event *event);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
