@@ -3,6 +3,7 @@
 sources.unit    := $(wildcard tests/unit/test_*.c)
 sources.support := $(wildcard tests/unit/support_*.c) tests/sim/linear.c
 sources.bench   := $(wildcard tests/bench/bench_*.c)
+sources.load    := $(wildcard tests/bench/load*.c)
 sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
 # The simulator is one program of all its files; it exists once one of them has a main.

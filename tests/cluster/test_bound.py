@@ -5,16 +5,15 @@ import os
 import signal
 import time
 
-from harness import Load, steady, wait_for
+from harness import Load, wait_for
 from harness.client import long_limit
-from harness.waiting import is_slowed
+from harness.waiting import halts, is_slowed
 
 LAG_P99_US = 5000  # promised, unsaturated
+BUSY_US = 35000
 LOAD_S = 0.5
 CHECKS = 1500
-ATTEMPTS = 4
-BUSY_FACTOR = 8
-PUBLISHED_S = 0.3  # figures are published ten times a second
+ATTEMPTS = 8
 
 
 def bound_of(node):
@@ -22,8 +21,8 @@ def bound_of(node):
 
 
 def wait_acknowledged(cluster):
-    wait_for(lambda: all(bound_of(node)["tokens"] == 0 for node in cluster.live), 5,
-             "every grant is acknowledged by a replica")
+    cluster.wait_statuses(lambda status: status["over_admission"]["one"]["tokens"] == 0,
+                          "every grant is acknowledged by a replica")
 
 
 def signal_all(nodes, number):
@@ -60,14 +59,14 @@ def kill_a_lone_node(cluster):
     keys = cluster.keys_decided_by(victim.name, 20)
     limit = long_limit(10_000_000, "fixed_window")  # nothing drains while it is looked at
     with Load([victim.endpoint], keys, limit, silence_s=5) as load:
-        wait_for(lambda: sum(granted_by(load).values()) > 1000, 10, "there is load")
+        wait_for(lambda: sum(granted_by(load).values()) > 1000, 30, "there is load")
         signal_all(others, signal.SIGSTOP)
-        wait_for(lambda: bound_of(victim)["vnodes_cut_off"] > 0, 5, "the victim knows it is alone")
-        start = time.monotonic()
-        wait_for(lambda: time.monotonic() - start > LOAD_S, 5, "the load went on for its time")
+        wait_for(lambda: bound_of(victim)["vnodes_cut_off"] > 0, 30, "the victim knows it is alone")
+        start, before = time.monotonic(), sum(granted_by(load).values())
+        wait_for(lambda: time.monotonic() - start > LOAD_S and sum(granted_by(load).values()) > before + 10_000, 60,
+                 "the load went on for its time")
     granted = granted_by(load)
-    said = wait_for(steady(lambda: bound_of(victim)["tokens"], PUBLISHED_S), 5,
-                    "the figure of the moment is published")
+    said = victim.fresh_status()["over_admission"]["one"]["tokens"]
     deposed = victim.counter("stepped_down") - stepped_down
     victim.kill()
     signal_all(others, signal.SIGCONT)
@@ -86,12 +85,13 @@ def test_a_lone_node_says_that_it_is(new_cluster):
     limit = long_limit(1_000_000)
     key = cluster.keys_decided_by(node.name, 1)[0]
     with node.client(attempt_s=2, deadline_s=10) as client:
-        assert not client.check(key, limit).degraded
+        wait_for(lambda: not client.check(key, limit).degraded, 20, "answers are confirmed")
         wait_acknowledged(cluster)
-        assert bound_of(node) == {"tokens": 0, "vnodes_cut_off": 0, "vnodes_degraded": 0, "why": ""}
+        wait_for(lambda: bound_of(node) == {"tokens": 0, "vnodes_cut_off": 0, "vnodes_degraded": 0, "why": ""}, 20,
+                 "nothing is open")
         signal_all(others, signal.SIGSTOP)
-        wait_for(lambda: client.check(key, limit).degraded, 5, "answers are degraded")
-        alone = wait_for(lambda: bound_of(node) if bound_of(node)["vnodes_cut_off"] else None, 5,
+        wait_for(lambda: client.check(key, limit).degraded, 20, "answers are degraded")
+        alone = wait_for(lambda: (lambda bound: bound if bound["vnodes_cut_off"] else None)(bound_of(node)), 20,
                          "status counts vnodes that are cut off")
         assert alone["vnodes_degraded"] >= alone["vnodes_cut_off"]
         assert "no other replica of" in alone["why"] and "one limit more" in alone["why"], alone
@@ -99,18 +99,20 @@ def test_a_lone_node_says_that_it_is(new_cluster):
         signal_all(others, signal.SIGCONT)
         wait_for(cluster.is_healthy, 30, "the cluster is healthy again")
         key = cluster.keys_decided_by(node.name, 1)[0]
-        wait_for(lambda: not client.check(key, limit).degraded, 5, "answers are confirmed again")
+        wait_for(lambda: not client.check(key, limit).degraded, 20, "answers are confirmed again")
     wait_acknowledged(cluster)
-    wait_for(lambda: bound_of(node)["why"] == "", 5, "nothing is open any more")
+    wait_for(lambda: bound_of(node)["why"] == "", 20, "nothing is open any more")
 
 
 def test_replicas_acknowledge_within_milliseconds(new_cluster, measured):
     """Unsaturated, from a grant to its first acknowledgement by a replica: p99 <= 5 ms."""
     for _ in range(ATTEMPTS):  # other work on the machine delays everything
+        start = time.monotonic()
         found = acknowledgement_lag(new_cluster(3).start())
+        late_us = max(halts.between(start, time.monotonic()), default=0) * 1e6
         measured("acknowledgement lag, unsaturated", found)
         assert found["samples"] >= CHECKS / 4
-        if is_slowed() or found["p99_us"] <= LAG_P99_US * (BUSY_FACTOR if is_busy() else 1):
+        if is_slowed() or found["p99_us"] <= LAG_P99_US + late_us + (BUSY_US if is_busy() else 0):
             return
     raise AssertionError(f"p99 of {found['p99_us']} us, {ATTEMPTS} times in a row")
 
@@ -127,8 +129,6 @@ def acknowledgement_lag(cluster):
         for number in range(CHECKS):
             client.check(f"k{number % 200}", limit)
 
-    def look():
-        return [node.status()["acknowledgement"] for node in cluster]
-    lags = wait_for(steady(look, PUBLISHED_S), 5, "the figures of the last checks are published")
+    lags = [node.fresh_status()["acknowledgement"] for node in cluster]
     found = {name: max(lag[name] for lag in lags) for name in ("p50_us", "p99_us", "max_us")}
     return {"samples": sum(lag["samples"] for lag in lags), **found}

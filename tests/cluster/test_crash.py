@@ -6,29 +6,15 @@ import time
 
 import pytest
 
-from harness import Load, Stopwatch, scaled, wait_for
+from harness import History, Load, Stopwatch, scaled, wait_for
 from harness.client import ALGORITHMS, long_limit
-from harness.waiting import is_slowed
+from harness.history import LAST_MOMENTS_S
+from harness.waiting import halts, is_slowed
 
 ANSWERS_AGAIN_MS = 1000  # promised: 100 ms; a machine busy with other tests is given more
 DEAD_WITHIN_S = 5
-LAST_ANSWERS_S = 0.025
 FLUSH_S = 0.5
 ONE_FLUSH_S = 0.35       # what one write of a few slots may take, and the loop's round until then
-
-
-def wait_replicated(cluster, checks_before, expected):
-    """Waits until what `expected` further checks changed is held by replicas."""
-    def look():
-        statuses = [node.status()["shards"] for node in cluster.live]
-        checks = sum(shard["checks"] for shards in statuses for shard in shards)
-        return checks >= checks_before + expected and \
-            all(shard["unconfirmed"] == 0 for shards in statuses for shard in shards)
-    wait_for(look, 5, "replicas hold everything")
-
-
-def all_checks(cluster):
-    return sum(node.counter("checks") for node in cluster.live)
 
 
 def use(cluster, keys, limits, count):
@@ -53,19 +39,19 @@ def wait_dead(cluster, victim, watch):
             if node.name not in seen and node.members()[victim.name]["state"] == "dead":
                 seen[node.name] = round(watch.ms)
         return len(seen) == len(cluster.live)
-    wait_for(look, DEAD_WITHIN_S + 3, f"{victim} is dead to all others", 0.02)
+    wait_for(look, 40, f"{victim} is dead to all others", 0.02)
     return seen
 
 
 def first_answer_ms(cluster, victim, key, limit):
     """kill -9 for `victim`; the time until a check of its key is decided by another, and if so."""
     asked = next(node for node in cluster if node is not victim)
-    with asked.client(attempt_s=3, deadline_s=3) as client:
+    with asked.client(attempt_s=10, deadline_s=10) as client:
         client.peek(key, limit)
         watch = Stopwatch()
         victim.kill()
         answer = client.check(key, limit)
-        ms = watch.ms
+        ms = watch.own_ms
     assert answer.outcome in ("allow", "deny") and answer.node != victim.name, answer
     return ms, answer.allowed, watch
 
@@ -90,10 +76,9 @@ def lose_and_return(cluster, victim, measured):
         for key in cluster.keys_decided_by(victim.name, 2, f"{victim}-{algorithm}-{time.time_ns()}"):
             limits[key] = long_limit(100, algorithm)
     keys = list(limits)
-    before = all_checks(cluster)
     allowed = use(cluster, keys, limits, 60)
     assert set(allowed.values()) == {60}
-    wait_replicated(cluster, before, 60 * len(keys))
+    cluster.wait_replicated()
 
     ms, first, watch = first_answer_ms(cluster, victim, keys[0], limits[keys[0]])
     allowed[keys[0]] += first
@@ -104,17 +89,18 @@ def lose_and_return(cluster, victim, measured):
 
     seen = wait_dead(cluster, victim, watch)
     measured(f"{victim} killed: dead to the others after", f"{seen} ms")
-    assert is_slowed() or max(seen.values()) <= DEAD_WITHIN_S * 1000
+    late_ms = 1000 * sum(halts.between(watch.start, time.monotonic()))
+    assert is_slowed() or max(seen.values()) <= DEAD_WITHIN_S * 1000 + late_ms
 
     watch = Stopwatch()
     victim.start()
     assert watch_while_it_returns(victim, keys, limits, cluster) == 0
     measured(f"{victim} restarted: healthy after", f"{watch.ms:.0f} ms")
-    for node in cluster:
-        assert node.members()[victim.name]["state"] == "alive"
-        for key in keys:
-            owner = node.owner(key)
-            assert (owner["owner"], owner["decider"]) == (victim.name, victim.name)
+    cluster.wait_healthy()
+    wait_for(lambda: all(node.members()[victim.name]["state"] == "alive" and
+                         (owner["owner"], owner["decider"]) == (victim.name, victim.name)
+                         for node in cluster for owner in map(node.owner, keys)), 30,
+             f"all nodes know that {victim} decides its keys again")
     assert sum(use(cluster, keys, limits, 3).values()) == 0
 
 
@@ -133,9 +119,8 @@ def test_a_killed_decider_is_replaced_and_loses_no_count(new_cluster):
     victim = cluster[2]
     keys = cluster.keys_decided_by(victim.name, 4)
     limits = dict.fromkeys(keys, long_limit(20))
-    before = all_checks(cluster)
     allowed = use(cluster, keys, limits, 12)
-    wait_replicated(cluster, before, 12 * len(keys))
+    cluster.wait_replicated()
     victim.kill()
     allowed += use(cluster, keys, limits, 12)
     assert dict(allowed) == dict.fromkeys(keys, 20)
@@ -150,9 +135,8 @@ def test_a_node_frozen_for_a_while_does_not_decide_on_what_it_remembers(new_clus
     frozen = cluster[1]
     keys = cluster.keys_decided_by(frozen.name, 4)
     limits = dict.fromkeys(keys, long_limit(100))
-    before = all_checks(cluster)
     allowed = use(cluster, keys, limits, 50)
-    wait_replicated(cluster, before, 50 * len(keys))
+    cluster.wait_replicated()
     before_owners = {key: frozen.owner(key)["term"] for key in keys}
     frozen.signal(signal.SIGSTOP)
     try:
@@ -178,7 +162,7 @@ def test_a_node_frozen_for_a_while_does_not_decide_on_what_it_remembers(new_clus
 
 def wait_used(load, keys, share):
     """Waits until every key has admitted `share` of its limit."""
-    wait_for(lambda: all(load.allowed(key) >= share * load.limit.count for key in keys), 20,
+    wait_for(lambda: all(load.allowed(key) >= share * load.limit.count for key in keys), 60,
              f"every key has used {share:.0%} of its limit")
 
 
@@ -191,7 +175,7 @@ def wait_exhausted(load, keys):
             if answer.at > start and answer.undecided == 0:
                 recent[answer.key].append(answer.allowed)
         return all(len(recent[key]) >= 3 and sum(recent[key]) == 0 for key in keys)
-    wait_for(look, 30, "every key is exhausted", 0.1)
+    wait_for(look, 60, "every key is exhausted", 0.1)
 
 
 # Full load on all nodes when the decider dies: the excess is what it had not yet handed on.
@@ -203,20 +187,27 @@ def test_the_kill_of_a_busy_decider_admits_at_most_its_last_moments_again(new_cl
     limit = long_limit(12000)
     with Load(cluster.endpoints, keys, limit, threads=3, batch=16, window=4) as load:
         wait_used(load, keys, 0.3)
-        killed = time.monotonic()
-        victim.kill()
+        killed, dead = victim.kill()
         wait_exhausted(load, keys)
-        pause_ms = load.longest_pause_ms(killed, time.monotonic(), victims)
+        end = time.monotonic()
+        pause_ms = load.longest_pause_ms(killed, end, victims) - 1000 * sum(halts.between(killed, end))
+    lasts = History(load).last_moments([(victim.name, killed, dead)], scaled(LAST_MOMENTS_S))
     measured("checks answered", f"{load.count()}; longest pause of the dead node's keys "
                                 f"{pause_ms:.0f} ms")
     for key in keys:
-        last = sum(answer.allowed for answer in load.all() if answer.key == key
-                   and answer.node == victim.name and answer.at > killed - scaled(LAST_ANSWERS_S))
+        last = lasts[key]
         excess = load.allowed(key) - limit.count
         measured(f"{key}: excess", f"{excess} of {limit.count}; allowed by the dead node in its "
                                    f"last 25 ms: {last}")
         assert excess <= last
     assert pause_ms < scaled(ANSWERS_AGAIN_MS)
+
+
+def written_lag_s(cluster):
+    """How old a change may be that no node has on its disk: a period and one write of it, or what
+    nodes on a slow disk say."""
+    told_ms = max(node.fresh_status()["storage"]["flush_lag_ms"] for node in cluster)
+    return max(scaled(FLUSH_S + ONE_FLUSH_S), told_ms / 1000 + scaled(FLUSH_S))
 
 
 # All nodes die under load: what the last write-back did not hold is forgotten, and no more.
@@ -227,7 +218,8 @@ def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster
     limit = long_limit(1_000_000, "fixed_window")
     with Load(cluster.endpoints, keys, limit, threads=3, batch=8, window=2, pace_s=0.002,
               last_s=0.3) as load:
-        wait_for(lambda: load.count() > 20_000, 20, "20,000 checks are answered")
+        wait_for(lambda: load.count() > 20_000, 60, "20,000 checks are answered")
+        lag_s = written_lag_s(cluster)
         killed = time.monotonic()
         cluster.kill_all()
         load.stopping.set()
@@ -237,9 +229,9 @@ def test_the_kill_of_all_nodes_forgets_at_most_one_write_back_period(new_cluster
             answered = load.allowed(key)
             used = client.used(key, limit)
             last = sum(answer.allowed for answer in load.all() if answer.key == key
-                       and answer.at > killed - scaled(FLUSH_S + ONE_FLUSH_S))
+                       and answer.at > killed - lag_s)
             measured(f"{key}: forgotten", f"{max(answered - used, 0)} of {answered}; answered in "
-                                          f"the last {FLUSH_S + ONE_FLUSH_S:g} s: {last}")
+                                          f"the last {lag_s:g} s: {last}")
             assert answered - used <= last
 
 
@@ -255,7 +247,7 @@ def test_the_kill_of_all_idle_nodes_forgets_nothing(new_cluster, measured):
     keys = list(limits)
     allowed = use(cluster, keys, limits, 60)
     assert set(allowed.values()) == {60}
-    wait_written(cluster)
+    cluster.wait_written()
     cluster.kill_all()
     watch = Stopwatch()
     cluster.start()
@@ -264,14 +256,3 @@ def test_the_kill_of_all_idle_nodes_forgets_nothing(new_cluster, measured):
         assert {key: client.used(key, limits[key]) for key in keys} == dict.fromkeys(keys, 60)
     allowed += use(cluster, keys, limits, 50)
     assert dict(allowed) == dict.fromkeys(keys, 100)
-
-
-def wait_written(cluster):
-    """Waits until each node has written back everything changed before this call."""
-    start = time.monotonic()
-
-    def look():
-        # A commit that ended 1 s after the change began after it: the period is half of that.
-        return time.monotonic() - start > 1.0 and \
-            all(node.status()["storage"]["ok"] for node in cluster.live)
-    wait_for(look, 5, "an idle second has passed")

@@ -71,6 +71,7 @@ class Run:
         return found
 
 
+@pytest.mark.undisturbed
 def test_the_demo_shows_every_promise_kept_and_leaves_nothing(tmp_path):
     run = Run(tmp_path)
     status, output = run.end()

@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
-from harness import Client, Limit, Stopwatch
+from harness import Client, Limit, Stopwatch, scaled
 from harness.client import ALGORITHMS, DAY, FLAG_RETRY, long_limit
 
+pytestmark = pytest.mark.undisturbed
 CLIENTS = 8
 CHECKS = 200
 
@@ -111,10 +112,13 @@ def test_a_bucket_fills_up_again_at_its_rate(trio):
     with trio[0].client() as client:
         watch = Stopwatch()
         allowed = 0
-        while watch.ms < 1500:
-            allowed += client.check(key, limit).allowed
+        while allowed < 12:
+            answer = client.check(key, limit)
+            allowed += answer.allowed
+            assert answer.allowed or 0 < answer.retry_after_ms <= 200, answer
+            assert watch.ms < scaled(60) * 1000
         most = 5 + int(watch.ms * 5 / 1000) + 1
-    assert 10 <= allowed <= most
+    assert allowed <= most
 
 
 # The client that lost the answer asks again, and is answered what it was answered.

@@ -75,23 +75,37 @@ def use_quiet_keys(cluster, victim, name):
 
 
 def die_at(cluster, victim, name, visit, trigger):
-    """Runs the victim until it kills itself; when that was seen."""
+    """Runs the victim until it kills itself; between which two moments it died."""
     assert victim.stop() == 0
     victim.environment = {"TIDEGATE_FAILPOINT": f"{name}:{visit}"}
     try:
         victim.spawn()
     finally:
         victim.environment = {}
+    spawned = time.monotonic()
     if trigger == "stop":
         # It may get to the place by itself, before it is asked to stop: it hands back what it stood in for.
-        wait_for(lambda: not victim.is_running or cluster.is_healthy(), 15, f"{victim} is back, or dies")
+        wait_for(lambda: not victim.is_running or cluster.is_healthy(), 40, f"{victim} is back, or dies")
         if victim.is_running:
             victim.signal(signal.SIGTERM)
-    wait_for(lambda: not victim.is_running, 10, f"{victim} dies at {name}:{visit}")
-    died = time.monotonic()
+    died = wait_dead(victim, spawned, f"{victim} dies at {name}:{visit}")
     assert victim.process.returncode == -signal.SIGKILL, (victim.process.returncode, victim.log())
     assert "KILL ITSELF" in victim.log()
     return died
+
+
+def wait_dead(victim, since, what):
+    """When it was last known to run (at `since` it did), and when it was found dead."""
+    alive_at = since
+
+    def look():
+        nonlocal alive_at
+        now = time.monotonic()
+        if victim.is_running:
+            alive_at = now
+        return not victim.is_running
+    wait_for(look, 30, what)
+    return alive_at, time.monotonic()
 
 
 def die_and_return(cluster, name, visit, trigger, measured):
@@ -107,7 +121,7 @@ def die_and_return(cluster, name, visit, trigger, measured):
     watch = Stopwatch()
     with Load(cluster.endpoints, keys, limit, threads=THREADS, batch=BATCH, window=2,
               pace_s=0.002) as load:
-        wait_for(lambda: load.count() > 200, 10, "the load runs")
+        wait_for(lambda: load.count() > 200, 30, "the load runs")
         died = die_at(cluster, victim, name, visit, trigger)
         victim.start()
         cluster.wait_healthy()
@@ -121,7 +135,7 @@ def die_and_return(cluster, name, visit, trigger, measured):
 
 def judge(cluster, load, victim, died):
     history = History(load)
-    last = history.last_moments([(victim.name, died - scaled(GONE_S), died)],
+    last = history.last_moments([(victim.name, died[0] - scaled(GONE_S), died[1])],
                                 scaled(LAST_MOMENTS_S))
     with cluster.client() as client:
         used = {key: client.used(key, load.limit) for key in load.keys}
@@ -150,6 +164,7 @@ def test_a_node_killed_also_at(victims, measured, name, visit, trigger):
         ("config-after-commit", 1), ("config-after-commit", 2)))])
 def test_a_voter_killed_while_a_node_joins(new_cluster, measured, name, visit):
     cluster = new_cluster(3).start()
+    wait_for(lambda: all(len(node.admin("ring")["voters"]) == 3 for node in cluster), 30, "three voters")
     voter = cluster[1]
     assert voter.stop() == 0
     voter.environment = {"TIDEGATE_FAILPOINT": f"{name}:{visit}"}
@@ -160,11 +175,10 @@ def test_a_voter_killed_while_a_node_joins(new_cluster, measured, name, visit):
     keys = [f"busy-{number}" for number in range(12)]
     with Load(cluster.endpoints, keys, long_limit(10**9, "fixed_window"), threads=THREADS,
               batch=BATCH, window=2, pace_s=0.002) as load:
-        wait_for(lambda: load.count() > 200, 10, "the load runs")
+        wait_for(lambda: load.count() > 200, 30, "the load runs")
         watch = Stopwatch()
         cluster.add().spawn()
-        wait_for(lambda: not voter.is_running, 10, f"{voter} dies at {name}:{visit}")
-        died = time.monotonic()
+        died = wait_dead(voter, watch.start, f"{voter} dies at {name}:{visit}")
         assert voter.process.returncode == -signal.SIGKILL
         voter.start()
         cluster[3].wait_ready()
@@ -172,8 +186,8 @@ def test_a_voter_killed_while_a_node_joins(new_cluster, measured, name, visit):
     measured(f"{name}:{visit} while a node joined", f"joined after {watch.ms:.0f} ms; "
                                                     f"{History(load).summary()}")
     judge(cluster, load, voter, died)
-    assert len({node.admin("ring")["epoch"] for node in cluster}) == 1
-    assert cluster[0].admin("ring")["members"] == cluster[3].admin("ring")["members"]
+    wait_for(lambda: len({node.admin("ring")["epoch"] for node in cluster}) == 1 and
+             cluster[0].admin("ring")["members"] == cluster[3].admin("ring")["members"], 20, "all know one ring")
     with cluster.client() as client:
         assert {answer.used for answer in client.ask(quiet, quiet_limit, "peek", cost=0)} == {6}
 
@@ -183,7 +197,7 @@ def test_a_wrong_failpoint_is_refused(new_cluster):
     node = new_cluster(1)[0]
     node.environment = {"TIDEGATE_FAILPOINT": "pass-after-sending:1"}
     node.spawn()
-    assert node.wait_exit(5) == 2
+    assert node.wait_exit(30) == 2
     assert "pass-after-send" in node.log()
     node.environment = {}
     node.start()

@@ -15,9 +15,10 @@ import zmq
 from harness import Command, History, Load, Promise, Stopwatch, scaled, wait_for
 from harness.client import dealer, encode_checks, long_limit
 from harness.history import LAST_MOMENTS_S
-from harness.waiting import is_slowed
+from harness.waiting import halts, is_slowed
 
 MB = 1 << 20
+SLOW_MS = 1000
 ANSWERS_AGAIN_MS = 1000  # promised: 100 ms; a machine busy with other tests is given more
 
 
@@ -41,7 +42,7 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
     counted = Load(cluster.endpoints, names, long_limit(10**9, "fixed_window"), batch=4, window=2,
                    pace_s=0.002)
     with limited, counted:
-        wait_for(lambda: counted.count() > 500 and limited.allowed() > 500, 10, "the load runs")
+        wait_for(lambda: counted.count() > 500 and limited.allowed() > 500, 30, "the load runs")
         victim.signal(signal.SIGSTOP)
         halted = time.monotonic()
         try:
@@ -53,6 +54,7 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
         wait_for(lambda: time.monotonic() - going > 1, 5, "it has had time to do harm")
     pause = History(counted).pause_ms(halted, going, keys=names[:2] + names[4:])
     own = History(counted).pause_ms(halted, going, keys=names[2:4])
+    late_ms = 1000 * sum(halts.between(halted, going))
     measured(f"halted {halt_s} s: longest pause", f"{own:.0f} ms on its own keys, {pause:.0f} ms on "
                                                   f"others; {History(limited).summary()}")
     for load in (limited, counted):
@@ -61,7 +63,7 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
         used = used_of(cluster, load.keys, load.limit) if load is counted else None
         history.check(Promise(excess=lambda key, last=last: last[key],
                               lost=lambda key, last=last: last[key], twice=64), used)
-    assert is_slowed() or own < ANSWERS_AGAIN_MS
+    assert is_slowed() or own < ANSWERS_AGAIN_MS + late_ms
 
 
 # --- disk -------------------------------------------------------------------------------------
@@ -133,17 +135,18 @@ def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, mea
     for node in cluster:
         node.data = str(small_disk / node.name)
     cluster.start()
-    wait_for(lambda: all(node.status()["settings"]["version"] > 0 for node in cluster), 5, "they have settings")
+    wait_for(lambda: all(node.status()["settings"]["version"] > 0 for node in cluster), 30, "they have settings")
     assert edit(full, "block", "user=bad", "--reason", "before").code == 0
+    wait_for(lambda: all(block_reasons(node) == ["before"] for node in cluster), 30, "all have the edit")
     limit = long_limit(10)
     before = use_keys(cluster, "before", 2000, limit)
-    wait_for(lambda: full.status()["storage"]["flush_lag_ms"] == 0, 5, "all is written")
+    cluster.wait_written()
     ballast = fill(small_disk)
     during = use_keys(cluster, "during", 20000, limit)
-    wait_for(lambda: not full.status()["storage"]["ok"], 10, "the status tells that writing fails")
-    assert "cannot write to the store" in full.log()
-    assert any("stor" in reason or "disk" in reason for reason in full.status()["reasons"]), \
-        full.status()["reasons"]
+    wait_for(lambda: not full.status()["storage"]["ok"], 30, "the status tells that writing fails")
+    wait_for(lambda: "cannot write to the store" in full.log(), 30, "so does the log")
+    wait_for(lambda: any("stor" in reason or "disk" in reason for reason in full.status()["reasons"]), 30,
+             "it is a reason not to be healthy")
     for node in cluster[:2]:
         refused = edit(node, "rules", "apply", large_rules(tmp_path, 7), "--yes")
         assert refused.code == 2 and f"the disk of {node.name} has no room ({node.data})" in refused.error, refused
@@ -156,18 +159,17 @@ def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, mea
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
     ballast.unlink()
     watch = Stopwatch()
-    wait_for(lambda: full.status()["storage"]["ok"], 10, "it writes again")
+    wait_for(lambda: full.status()["storage"]["ok"], 30, "it writes again")
     measured("space is back: written again after", f"{watch.ms:.0f} ms")
-    wait_for(lambda: full.status()["storage"]["flush_lag_ms"] == 0, 10, "all is written")
-    wait_for(lambda: all(node.status()["storage"]["ok"] for node in cluster), 10, "all of them do")
+    cluster.wait_written()
     done = edit(full, "rules", "apply", large_rules(tmp_path, 9), "--yes")
     assert done.code == 0, done
     done = edit(cluster[0], "block", "user=bad", "--reason", "after")
     assert done.code == 0, done
     cluster.kill_all()
     cluster.start()
-    wait_for(lambda: all(block_reasons(node) == ["after"] for node in cluster), 5, "all have the edit")
-    assert all(node.status()["rules"]["version"] > 1 for node in cluster)
+    wait_for(lambda: all(block_reasons(node) == ["after"] for node in cluster), 30, "all have the edit")
+    wait_for(lambda: all(node.status()["rules"]["version"] > 1 for node in cluster), 30, "all have the rules")
     with full.client(deadline_s=5) as client:
         for keys in (before, during):
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
@@ -197,7 +199,7 @@ def test_a_node_without_descriptors_serves_on_and_recovers(new_cluster, measured
                 stranger.connect_ex(("127.0.0.1", node.port))
                 crowd.append(stranger)
             wait_for(lambda: descriptors(node) >= resource.prlimit(
-                node.pid, resource.RLIMIT_NOFILE)[0], 5, "it has used them up")
+                node.pid, resource.RLIMIT_NOFILE)[0], 30, "it has used them up")
             watch = Stopwatch()
             for _ in range(200):
                 assert client.check("a", limit).allowed
@@ -206,7 +208,7 @@ def test_a_node_without_descriptors_serves_on_and_recovers(new_cluster, measured
         finally:
             for stranger in crowd:
                 stranger.close()
-    wait_for(lambda: descriptors(node) < resource.prlimit(node.pid, resource.RLIMIT_NOFILE)[0], 10,
+    wait_for(lambda: descriptors(node) < resource.prlimit(node.pid, resource.RLIMIT_NOFILE)[0], 30,
              "strangers are gone")
     with node.client(deadline_s=10) as client:
         assert client.check("a", limit).allowed
@@ -228,7 +230,7 @@ def test_clients_that_never_read_harm_nobody(new_cluster, measured):
     before = node.anonymous_memory()
     deaf = []
     try:
-        with node.client() as client:
+        with node.client(deadline_s=10) as client:
             assert client.check(own, limit).allowed
             for frame in frames:
                 stranger = dealer(node.endpoint)
@@ -241,13 +243,13 @@ def test_clients_that_never_read_harm_nobody(new_cluster, measured):
                         stranger.send(frame, zmq.DONTWAIT)
                 if turn % 20 == 0:
                     watch = Stopwatch()
-                    wait_for(lambda: client.check(own, limit).allowed, 2, "another is answered")
-                    slowest = max(slowest, watch.ms)
+                    wait_for(lambda: client.check(own, limit).allowed, 20, "another is answered")
+                    slowest = max(slowest, watch.own_ms if watch.ms > SLOW_MS else watch.ms)
         grown = node.anonymous_memory() - before
         measured("clients that never read", f"slowest answer for another {slowest:.0f} ms, memory "
                                             f"grew by {grown / MB:.0f} MB")
         assert grown < 200 * MB
-        assert slowest < scaled(1) * 1000
+        assert slowest < scaled(SLOW_MS)
     finally:
         for stranger in deaf:
             stranger.close()
@@ -319,12 +321,12 @@ def test_a_stepped_wall_clock_changes_no_decision(new_cluster, tmp_path, step_s)
     with cluster.client() as client:
         assert all(client.check(key, limit, cost=6).allowed for key, limit in keys.items())
         clock.step_to(step_s)
-        wait_for(lambda: "wall clock is" in stepped.log(), 5, "the node tells the step")
+        wait_for(lambda: "wall clock is" in stepped.log(), 30, "the node tells the step")
         for key, limit in keys.items():
             answer = client.check(key, limit, cost=4)
             assert answer.allowed and answer.used == 10, (key, answer)
             assert not client.check(key, limit).allowed
         clock.step_to(0)
-        wait_for(lambda: "followed again" in stepped.log(), 5, "it is back")
+        wait_for(lambda: "followed again" in stepped.log(), 30, "it is back")
         assert not any(client.check(key, limit).allowed for key, limit in keys.items())
     cluster.wait_healthy()

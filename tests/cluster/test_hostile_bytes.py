@@ -24,6 +24,7 @@ LARGE_EACH = 400  # one frame in so many is as long as a frame may be
 LARGE = (1 << 20) - 200
 MEMORY_MAX = 96 << 20  # what libzmq may hold of frames under way, and buffers that are made once
 GONE_S = 2
+GONE_MIN = 40
 GONE_MEMORY_MAX = 128 << 20  # several times what is found; without a bound, as long as it goes on
 GROWTH_MAX = 16 << 20  # from round to round, when all of that is there
 
@@ -57,26 +58,33 @@ def flood(endpoint, make, noise):
             sock.close()
 
 
+def wait_memory(node, most):
+    """What the node needs when it has read what is under way to it, which is at most so much."""
+    def look():
+        size = node.anonymous_memory()
+        return size if size < most else None
+    return wait_for(look, 20, f"{node} needs less than {most >> 20} MiB")
+
+
 def assert_bounded(node, endpoint, make, noise, measured):
     """Rounds of frames leave the node alive, serving, and no bigger than one round did."""
     before = node.anonymous_memory()
     sizes = []
     for _ in range(ROUNDS):
         flood(endpoint, make, noise)
-        with node.client() as client:
+        with node.client(deadline_s=20) as client:
             assert client.check(f"serves-{random.getrandbits(40)}", Limit(5)).allowed
-        sizes.append(node.anonymous_memory())
+        most = before + MEMORY_MAX if not sizes else sizes[0] + GROWTH_MAX
+        sizes.append(wait_memory(node, most))
     assert node.is_running
     measured("memory before and after each round", f"{before >> 20} MiB, {[size >> 20 for size in sizes]}")
-    assert sizes[0] - before < MEMORY_MAX
-    assert sizes[-1] - sizes[0] < GROWTH_MAX
 
 
 def send_and_go(endpoint, size, burst, until, gone):
     """Connections one after the other: each sends a burst that is no message, and closes."""
     noise = bytes(size)
     own = zmq.Context()
-    while time.monotonic() < until:
+    while time.monotonic() < until or (len(gone) < GONE_MIN and time.monotonic() < until + scaled(60)):
         sock = own.socket(zmq.DEALER)
         sock.setsockopt(zmq.LINGER, 200)
         sock.setsockopt(zmq.SNDHWM, 0)
@@ -103,12 +111,12 @@ def test_clients_that_send_much_and_go_leave_no_memory_behind(new_cluster, measu
         thread.start()
     for thread in threads:
         thread.join()
-    after = node.anonymous_memory()
+    after = wait_memory(node, before + GONE_MEMORY_MAX)
     with node.client(deadline_s=30) as client:
         assert client.check("serves", Limit(5)).allowed
     measured("memory before and after bursts of 2000 x 200 bytes from clients that go",
              f"{before >> 20} MiB, {after >> 20} MiB after {sum(gone)} from {len(gone)}")
-    assert len(gone) >= 40
+    assert len(gone) >= GONE_MIN
     assert after - before < GONE_MEMORY_MAX
 
 
@@ -128,7 +136,7 @@ def test_changed_gossip_harms_nothing(new_cluster, measured):
             while seed.poll(0):
                 heard.append(seed.recv_multipart()[-1])
             return len(heard) >= 3
-        wait_for(listen, 15, "the node asks its seed")
+        wait_for(listen, 60, "the node asks its seed")
     finally:
         seed.close()
         block.close()
@@ -165,11 +173,10 @@ def test_forged_frames_of_a_member_harm_no_process(new_cluster, measured):
     before = node.anonymous_memory()
     for _ in range(ROUNDS):
         flood(f"{node.host}:{node.port + 1}", make, noise)
-    wait_for(lambda: node.admin("status")["node"] == node.name, 10, "the node answers")
+    wait_for(lambda: (node.try_admin("status") or {}).get("node") == node.name, 30, "the node answers")
     assert all(one.is_running for one in cluster)
-    grown = node.anonymous_memory() - before
+    grown = wait_memory(node, before + MEMORY_MAX) - before
     measured("memory more after forged frames", f"{grown >> 20} MiB")
-    assert grown < MEMORY_MAX
     # A process that nobody harms any more finds its way back, whatever it was made to believe.
     for one in cluster:
         one.kill()

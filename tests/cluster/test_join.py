@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from harness import Load, Stopwatch, wait_for
+from harness import History, Load, Stopwatch, wait_for
 from harness.client import ALGORITHMS, long_limit
 
 KEYS = 200
@@ -12,6 +12,7 @@ LIMIT = 240
 
 
 # Three nodes of partly used keys become four; then each key admits exactly what was left of it.
+@pytest.mark.undisturbed
 def test_a_fourth_node_takes_its_share_and_every_count(new_cluster, measured):
     cluster = new_cluster(3).start()
     rng = random.Random(5)
@@ -37,7 +38,9 @@ def test_a_fourth_node_takes_its_share_and_every_count(new_cluster, measured):
     moved = 0
     for number, (key, limit) in enumerate(limits.items()):
         owner = cluster[number % 4].owner(key)
-        assert owner["owner"] == owner["decider"]
+        if owner["owner"] != owner["decider"]:
+            owner = wait_for(lambda at=number % 4, key=key: (lambda told: told if told["owner"] == told["decider"] else None)(
+                cluster[at].owner(key)), 20, f"{key} is decided where it belongs")
         moved += owner["owner"] == joined.name
         with cluster.client(number % 4) as client:
             allowed = sum(client.check(key, limit).allowed for _ in range(20 - spent[key] + 2))
@@ -53,7 +56,7 @@ def test_a_node_that_joins_under_load_loses_no_count(new_cluster, measured):
     limit = long_limit(LIMIT)
     with Load(cluster.endpoints, keys, limit, threads=3, batch=2, window=2,
               pace_s=0.001) as load:
-        wait_for(lambda: load.allowed() > 0.1 * LIMIT * len(keys), 20, "a tenth is used")
+        wait_for(lambda: load.allowed() > 0.1 * LIMIT * len(keys), 60, "a tenth is used")
         at_start = load.allowed()
         cluster.add().start()
         cluster.wait_healthy(30)
@@ -65,14 +68,19 @@ def test_a_node_that_joins_under_load_loses_no_count(new_cluster, measured):
                 for answer in answers[-400:]:
                     counted[answer.key] += answer.allowed
             return load.count() > 1.5 * LIMIT * len(keys) and not any(counted.values())
-        wait_for(exhausted, 30, "every key is exhausted", 0.1)
+        wait_for(exhausted, 60, "every key is exhausted", 0.1)
     takeovers = {node.name: node.counter("takeovers") for node in cluster}
     measured("allowed while it joined", f"{at_end - at_start}; take-overs {takeovers}")
     assert at_end > at_start
     # A decider that fell silent on a crowded machine was replaced as if it had died; then what it
     # had not handed on may be admitted again, as at a crash: some batches a key, never more.
-    excess = {key: load.allowed(key) - LIMIT for key in keys if load.allowed(key) != LIMIT}
+    history = History(load)
+    excess = {key.key: key.excess for key in history.keys.values() if key.excess}
     assert not excess or (any(takeovers.values()) and max(excess.values()) <= 30), excess
+    # What was asked again may have been charged twice, if its decider changed in between.
+    missing = {key.key: LIMIT - key.admitted for key in history.keys.values()
+               if key.admitted + key.repeated + key.uncertain < LIMIT}
+    assert not missing or any(takeovers.values()), missing
     assert not load.refusals
 
 
@@ -88,7 +96,7 @@ def test_a_single_node_becomes_a_cluster_without_losing_a_count(new_cluster):
     cluster.wait_healthy(30)
     with cluster[1].client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {7}
-    assert {cluster[1].owner(key)["decider"] for key in keys} == {"n1", "n2"}
+    wait_for(lambda: {cluster[1].owner(key)["decider"] for key in keys} == {"n1", "n2"}, 20, "both decide")
     # Each holds everything: either may go.
     cluster[0].kill()
     with cluster[1].client(attempt_s=2, deadline_s=6) as client:

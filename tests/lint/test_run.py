@@ -55,6 +55,39 @@ def test_a_program_that_does_not_end_has_failed(tmp_path, monkeypatch):
     assert "no end after" in outcome(tmp_path, "echo 'ok 1 - a'; exec sleep 5")[3]
 
 
+def counted(output, status=0):
+    """(passed, failed, skipped, notes) of a stage that another process ran."""
+    tally = RUN.Tally()
+    RUN.count_stage(tally, "unit", status, output)
+    return tally.passed, tally.failed, tally.skipped, tally.notes
+
+
+def test_what_another_process_counted_is_added():
+    assert counted("== unit\n\nin 3 s\n5 passed, 0 failed\n") == (5, 0, 0, [])
+    assert counted("== unit\n\nin 3 s\n1 skipped\nfailed: x: 2 failed\n5 passed, 2 failed\n", 1) == (5, 2, 1, ["x: 2 failed"])
+
+
+@pytest.mark.parametrize("output, status", [("", 0), ("Traceback", 1), ("== unit\n\nin 3 s\n5 passed, 0 failed\n", -9),
+                                            ("== unit\n\nin 3 s\n5 passed, 1 failed\n", 0)])
+def test_another_process_that_did_not_end_well_has_failed(output, status):
+    passed, failed, _, notes = counted(output, status)
+    assert (passed, failed, len(notes)) == (0, 1, 1)
+
+
+def test_what_runs_aside_has_the_lowest_priority_and_ends_with_it(tmp_path):
+    with RUN.Aside() as aside:
+        assert aside.run(["nice"]) == (0, b"19\n")
+        aside.hurry()
+        assert aside.run(["nice"]) != (0, b"19\n")
+        with RUN.concurrent.futures.ThreadPoolExecutor(1) as pool:
+            done = pool.submit(aside.run, ["sh", "-c", f"touch {tmp_path}/begun; sleep 60"])
+            while not (tmp_path / "begun").exists():
+                assert not done.done()
+            aside.__exit__()
+            assert done.result(30)[0] == -9
+    assert aside.run(["true"]) == (-1, b"")
+
+
 def test_a_sanitizer_report_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(RUN, "ROOT", str(tmp_path))
     reports = tmp_path / RUN.BUILD / "asan" / "reports"

@@ -54,6 +54,7 @@ struct control_options net_options(const struct net *net, uint64_t id, const cha
     options.weight = 100;
     options.shards = 1;
     (void)snprintf(options.name, sizeof options.name, "%s", name);
+    (void)snprintf(options.data, sizeof options.data, "/srv/%s", name);
     (void)snprintf(options.region, sizeof options.region, "r1");
     (void)snprintf(options.zone, sizeof options.zone, "z%u", net->count);
     (void)snprintf(options.version, sizeof options.version, "0.1.0");

@@ -33,6 +33,11 @@ struct server {
     size_t count;
     size_t rings;
     bool refused_once;
+    struct server_leases leases;
+    struct server_tally tally;
+    uint64_t out[SERVER_LEASES_MAX]; /* tokens of lease i + 1, 0: released */
+    int64_t retry_after_ms;
+    bool steady;
     void *socket;
     uint8_t identity[256]; /* of the client that is answered */
     size_t identity_len;
@@ -107,6 +112,72 @@ static void answer_ring(struct server *server, uint64_t session, uint64_t seq)
     answer(server, wire_encode_ring(&ring, server->frame, sizeof server->frame));
 }
 
+/* LEASE: gives what the test said. True if it gave one. */
+static bool grant(struct server *server, const struct wire_checks *checks, uint32_t i)
+{
+    const uint64_t asked = wire_checks_cost(checks, i);
+    const uint64_t tokens = asked < server->leases.tokens ? asked : server->leases.tokens;
+
+    server->tally.asked++;
+    if (tokens == 0 || server->tally.given == SERVER_LEASES_MAX) {
+        server->columns.outcomes[i] = server->leases.outcome;
+        server->columns.flags[i] = 0;
+        server->columns.granted[i] = 0;
+        server->columns.retry_after_ms[i] = server->leases.retry_after_ms;
+        return false;
+    }
+    server->out[server->tally.given++] = tokens;
+    server->tally.granted += tokens;
+    server->columns.leases[i] = server->tally.given;
+    server->columns.lease_ms[i] = server->leases.lease_ms;
+    server->columns.granted[i] = tokens;
+    server->columns.used[i] = 10 + tokens;
+    return true;
+}
+
+static void take_back(struct server *server, const struct wire_checks *checks, uint32_t i)
+{
+    const uint64_t lease = wire_checks_cost(checks, i);
+    const uint64_t used = wire_checks_used(checks, i);
+
+    if ((checks->flags & WIRE_FLAG_RETRY) != 0)
+        return;
+    server->columns.granted[i] = 0;
+    if (lease == 0 || lease > server->tally.given || server->out[lease - 1] == 0 ||
+        used > server->out[lease - 1]) {
+        server->tally.strange++;
+        return;
+    }
+    server->columns.granted[i] = server->out[lease - 1] - used;
+    server->out[lease - 1] = 0;
+    server->tally.released++;
+    server->tally.used += used;
+}
+
+static void deny(struct server *server, uint32_t i)
+{
+    server->columns.outcomes[i] = OUTCOME_DENY;
+    server->columns.flags[i] = server->steady ? WIRE_STEADY : 0;
+    server->columns.granted[i] = 0;
+    server->columns.retry_after_ms[i] = server->retry_after_ms;
+}
+
+/* The operations that the server knows more of than to allow them. */
+static void decide(struct server *server, const struct wire_checks *checks, uint32_t i,
+                   struct wire_decisions_head *head)
+{
+    const enum operation operation = wire_checks_operation(checks, i);
+
+    server->columns.leases[i] = 0;
+    server->columns.lease_ms[i] = 0;
+    if (operation == OPERATION_LEASE && grant(server, checks, i))
+        head->leased = head->held = true;
+    else if (operation == OPERATION_RELEASE)
+        take_back(server, checks, i);
+    else if (operation == OPERATION_CHECK && server->mode == SERVER_DENY)
+        deny(server, i);
+}
+
 static void answer_checks(struct server *server, const struct wire_checks *checks)
 {
     struct wire_decisions_head head = {.session = checks->session,
@@ -134,7 +205,10 @@ static void answer_checks(struct server *server, const struct wire_checks *check
         server->columns.reset_after_ms[i] = 1000;
         server->columns.retry_after_ms[i] = 0;
         server->columns.delay_ms[i] = 0;
+        if (i < checks->count)
+            decide(server, checks, i, &head);
     }
+    (void)pthread_cond_broadcast(&server->noted);
     answer(server, wire_encode_decisions(&head, &server->columns, &server->sources, NULL,
                                          server->frame, sizeof server->frame));
 }
@@ -287,6 +361,7 @@ struct server *server_new(const char *name, enum server_mode mode)
     server->mode = mode;
     server->vnodes = 16;
     server->view_version = 1;
+    server->leases = (struct server_leases){.outcome = OUTCOME_ERROR, .status = 400};
     (void)snprintf(server->name, sizeof server->name, "%s", name);
     (void)pthread_mutex_init(&server->lock, NULL);
     (void)pthread_cond_init(&server->noted, NULL);
@@ -345,6 +420,47 @@ void server_set_ring(struct server *server, uint32_t vnodes, uint64_t view_versi
     (void)snprintf(server->even, sizeof server->even, "%s", even + strlen("tcp://"));
     (void)snprintf(server->odd, sizeof server->odd, "%s", odd + strlen("tcp://"));
     (void)pthread_mutex_unlock(&server->lock);
+}
+
+void server_set_leases(struct server *server, const struct server_leases *leases)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    server->leases = *leases;
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+struct server_tally server_tally(struct server *server)
+{
+    struct server_tally tally;
+
+    (void)pthread_mutex_lock(&server->lock);
+    tally = server->tally;
+    (void)pthread_mutex_unlock(&server->lock);
+    return tally;
+}
+
+void server_set_denial(struct server *server, int64_t retry_after_ms, bool steady)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    server->retry_after_ms = retry_after_ms;
+    server->steady = steady;
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+bool server_wait_leases(struct server *server, size_t asked, size_t released)
+{
+    struct timespec deadline;
+    bool reached;
+
+    (void)clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += SERVER_WAIT_MS / 1000;
+    (void)pthread_mutex_lock(&server->lock);
+    while ((server->tally.asked < asked || server->tally.released < released) &&
+           pthread_cond_timedwait(&server->noted, &server->lock, &deadline) == 0) {
+    }
+    reached = server->tally.asked >= asked && server->tally.released >= released;
+    (void)pthread_mutex_unlock(&server->lock);
+    return reached;
 }
 
 bool server_wait(struct server *server, size_t count)

@@ -10,10 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SERVER_NOTES_MAX = 256, SERVER_KEY_LEN = 64, SERVER_WAIT_MS = 5000 };
+enum {
+    SERVER_LEASES_MAX = 1024,
+    SERVER_NOTES_MAX = 256,
+    SERVER_KEY_LEN = 64,
+    SERVER_WAIT_MS = 30000
+};
 
 enum server_mode {
     SERVER_ANSWER,    /* allow everything; rule, window, node as below */
+    SERVER_DENY,      /* deny every check, as server_set_denial says */
     SERVER_SWALLOW,   /* note and say nothing */
     SERVER_BUSY,      /* ERROR TG_EBUSY */
     SERVER_NOT_YET,   /* ERROR TG_EUNAVAILABLE once, then answer */
@@ -34,6 +40,27 @@ struct server_note {
     char key[SERVER_KEY_LEN]; /* first value of the first item */
 };
 
+/* How it answers LEASE: with `tokens`, or what was asked for if that is less, for `lease_ms`; 0
+ * tokens: with the outcome (enum outcome), status and retry_after_ms. At first: outcome error,
+ * status 400. */
+struct server_leases {
+    uint64_t tokens;
+    uint32_t lease_ms;
+    uint8_t outcome;
+    uint16_t status;
+    int64_t retry_after_ms;
+};
+
+/* What became of leases so far. */
+struct server_tally {
+    size_t asked;     /* LEASE items */
+    size_t given;     /* leases */
+    uint64_t granted; /* tokens */
+    size_t released;  /* leases; each id once */
+    uint64_t used;    /* of those that were released */
+    size_t strange;   /* releases of what was not given, or of more than that */
+};
+
 struct server;
 
 /* Starts a server on a free port of the loopback that calls itself `name`. */
@@ -48,6 +75,12 @@ void server_set_mode(struct server *server, enum server_mode mode);
 /* The ring it tells: `vnodes` vnodes, of which odd ones belong to `odd` and even ones to `even`. */
 void server_set_ring(struct server *server, uint32_t vnodes, uint64_t view_version,
                      const char *even, const char *odd);
+void server_set_leases(struct server *server, const struct server_leases *leases);
+struct server_tally server_tally(struct server *server);
+/* Waits until so many leases were asked for, and released; false after SERVER_WAIT_MS. */
+bool server_wait_leases(struct server *server, size_t asked, size_t released);
+/* What SERVER_DENY says: try again after so long; `steady`: it will not change before. */
+void server_set_denial(struct server *server, int64_t retry_after_ms, bool steady);
 /* Waits until it has noted `count` CHECKS; false after SERVER_WAIT_MS. */
 bool server_wait(struct server *server, size_t count);
 size_t server_count(struct server *server);

@@ -688,22 +688,51 @@ void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_
                                            1) >= 0);
 }
 
+void lab_ask_used(struct lab *lab, const struct limit *limit, const char *key, uint8_t operation,
+                  uint64_t lease, uint64_t used)
+{
+    const struct wire_text value = wire_text_of(key);
+    const int index = wire_checks_builder_inline(&lab->builder, limit);
+    assert_true(index >= 0);
+    assert_true(wire_checks_builder_append_used(&lab->builder, (uint32_t)index, operation, lease,
+                                                used, &value, 1) >= 0);
+}
+
+/* Adds a template of the names, and puts the values. Returns its index. */
+static uint32_t put_attributes(struct lab *lab, const char *const *attributes,
+                               struct wire_text *values, uint32_t *count)
+{
+    struct wire_text names[WIRE_ATTRIBUTES_MAX];
+    for (*count = 0; attributes[*count] != NULL; (*count)++) {
+        const char *attribute = attributes[*count];
+        const char *equals = strchr(attribute, '=');
+        assert_non_null(equals);
+        names[*count] = (struct wire_text){attribute, (size_t)(equals - attribute)};
+        values[*count] = wire_text_of(equals + 1);
+    }
+    const int index = wire_checks_builder_attributes(&lab->builder, names, *count);
+    assert_true(index >= 0);
+    return (uint32_t)index;
+}
+
 void lab_ask_attributes_as(struct lab *lab, uint8_t operation, uint64_t cost,
                            const char *const *attributes)
 {
-    struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
-    uint32_t count = 0;
-    for (; attributes[count] != NULL; count++) {
-        const char *equals = strchr(attributes[count], '=');
-        assert_non_null(equals);
-        names[count] = (struct wire_text){attributes[count], (size_t)(equals - attributes[count])};
-        values[count] = wire_text_of(equals + 1);
-    }
-    const int index = wire_checks_builder_attributes(&lab->builder, names, count);
-    assert_true(index >= 0);
-    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)index, operation, cost, values,
-                                           count) >= 0);
+    uint32_t count;
+    const uint32_t index = put_attributes(lab, attributes, values, &count);
+    assert_true(wire_checks_builder_append(&lab->builder, index, operation, cost, values, count) >=
+                0);
+}
+
+void lab_ask_attributes_used(struct lab *lab, uint8_t operation, uint64_t lease, uint64_t used,
+                             const char *const *attributes)
+{
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    uint32_t count;
+    const uint32_t index = put_attributes(lab, attributes, values, &count);
+    assert_true(wire_checks_builder_append_used(&lab->builder, index, operation, lease, used,
+                                                values, count) >= 0);
 }
 
 void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes)
@@ -727,18 +756,21 @@ static void send_frame(struct lab *lab, uint32_t at, uint64_t seq, uint32_t flag
     lab_client(lab, at, len);
 }
 
-uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms)
+uint64_t lab_send_flagged(struct lab *lab, uint32_t at, uint32_t flags, uint32_t timeout_ms)
 {
-    send_frame(lab, at, ++lab->seq, 0, timeout_ms);
+    send_frame(lab, at, ++lab->seq, flags, timeout_ms);
     wire_checks_builder_reset(&lab->builder);
     return lab->seq;
 }
 
+uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms)
+{
+    return lab_send_flagged(lab, at, 0, timeout_ms);
+}
+
 uint64_t lab_send_explained(struct lab *lab, uint32_t at, uint32_t timeout_ms)
 {
-    send_frame(lab, at, ++lab->seq, WIRE_FLAG_EXPLAIN, timeout_ms);
-    wire_checks_builder_reset(&lab->builder);
-    return lab->seq;
+    return lab_send_flagged(lab, at, WIRE_FLAG_EXPLAIN, timeout_ms);
 }
 
 void lab_send_again(struct lab *lab, uint32_t at, uint64_t seq, uint32_t timeout_ms)

@@ -221,13 +221,20 @@ struct shard_stats lab_stats(const struct lab *lab, uint32_t at);
 /* Checks. Items gather until they are sent; lab_send returns the message's seq. */
 void lab_ask(struct lab *lab, const struct limit *limit, const char *key, uint8_t operation,
              uint64_t cost);
+/* The same for a lease of which `used` tokens were used: to be released or renewed. */
+void lab_ask_used(struct lab *lab, const struct limit *limit, const char *key, uint8_t operation,
+                  uint64_t lease, uint64_t used);
 /* Attributes as "name=value" texts, NULL at the end. */
 void lab_ask_attributes(struct lab *lab, uint64_t cost, const char *const *attributes);
 void lab_ask_attributes_as(struct lab *lab, uint8_t operation, uint64_t cost,
                            const char *const *attributes);
+void lab_ask_attributes_used(struct lab *lab, uint8_t operation, uint64_t lease, uint64_t used,
+                             const char *const *attributes);
 uint64_t lab_send(struct lab *lab, uint32_t at, uint32_t timeout_ms);
 /* The same, and every limit that was met is to be told. */
 uint64_t lab_send_explained(struct lab *lab, uint32_t at, uint32_t timeout_ms);
+/* The same with these WIRE_FLAG_. */
+uint64_t lab_send_flagged(struct lab *lab, uint32_t at, uint32_t flags, uint32_t timeout_ms);
 /* Gives shard `at` the client's frame that was encoded into lab->frame; `len` is what that gave. */
 void lab_client(struct lab *lab, uint32_t at, int len);
 /* The message sent last (or any, by its seq), as its caller would repeat it. */

@@ -131,6 +131,7 @@ static void every_command_is_known(void **state)
         {"lease a=b", CLI_LEASE},
         {"release --lease 0123456789abcdef a=b", CLI_RELEASE},
         {"renew --lease 0123456789abcdef a=b", CLI_RENEW},
+        {"release --lease 0123456789abcdef --used 40 a=b", CLI_RELEASE},
         {"status --watch", CLI_STATUS},
         {"members", CLI_MEMBERS},
         {"ring", CLI_RING},
@@ -331,7 +332,24 @@ static void quotas_are_set_by_user(void **state)
     assert_true(out.quota.burst == 7 && out.for_ms == 2000);
     assert_true(out.quota.tier == NULL && !out.quota.unblock && !out.quota.clear);
     accepts(&out, "quota list --after ada");
-    assert_string_equal(out.quota.after, "ada");
+    assert_string_equal(out.after, "ada");
+    accepts(&out, "apikey list --owner ada --after abcdefghijkl");
+    assert_string_equal(out.after, "abcdefghijkl");
+}
+
+/* A user to list behind is as long as a user may be: a longer one, or none, is refused. */
+static void the_user_to_list_behind_is_bounded(void **state)
+{
+    char line[TG_VALUE_MAX + 64];
+    struct cli_arguments out;
+    (void)state;
+    const int len = snprintf(line, sizeof line, "quota list --after ");
+    memset(line + len, 'a', TG_VALUE_MAX + 1);
+    line[len + TG_VALUE_MAX + 1] = '\0';
+    refuses(line, CLI_EXIT_INVALID, "--after has 1025 bytes; expected 1 to 1024");
+    line[len + TG_VALUE_MAX] = '\0';
+    accepts(&out, line);
+    assert_int_equal(strlen(out.after), TG_VALUE_MAX);
 }
 
 /* A wrong value is invalid input (3), and the sentence says what was expected. */
@@ -358,6 +376,7 @@ static void a_wrong_value_is_invalid_input(void **state)
         {"check --key a --rate 5/s --algorithm gcra", "token_bucket, fixed_window"},
         {"check --key a --rate 5/month --algorithm fixed_window", "align: calendar"},
         {"release --lease 123 a=b", "expected 16 hexadecimal digits"},
+        {"release --lease 0123456789abcdef --used -1 a=b", "--used"},
         {"check --key a --rate 5/s --algorithm sliding_log --burst 3", "burst"},
         {"check --key a --rate 5/s --burst 0", "--burst is 0"},
         {"check --key a --rate 5/s --burst x", "--burst"},
@@ -510,6 +529,7 @@ int main(void)
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
         cmocka_unit_test(quotas_are_set_by_user),
+        cmocka_unit_test(the_user_to_list_behind_is_bounded),
         cmocka_unit_test(a_wrong_value_is_invalid_input),
         cmocka_unit_test(bounds_are_taken_and_what_is_beyond_is_refused),
         cmocka_unit_test(changes_are_read_whole),

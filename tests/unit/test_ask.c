@@ -41,6 +41,21 @@ static void the_json_of_a_decision_is_as_documented(void **state)
     cli_text_fini(&text);
 }
 
+/* A lease of tokens is named, and said how long it lasts. */
+static void a_lease_of_tokens_tells_how_long_it_lasts(void **state)
+{
+    struct cli_text text;
+    tg_decision_t lease = allowed;
+    (void)state;
+    lease.lease_id = 0x9f86d081884c7d65;
+    lease.lease_ms = 1000;
+    cli_text_init(&text);
+    cli_decision_json(&text, &lease, NULL);
+    assert_non_null(
+        strstr(text.data, "\"node\":\"n1\",\"lease_id\":\"9f86d081884c7d65\",\"lease_ms\":1000}"));
+    cli_text_fini(&text);
+}
+
 /* Of an elastic limit the pool is told, in tokens a second; of another one it is left out. */
 static void an_explained_limit_tells_of_its_pool(void **state)
 {
@@ -168,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_of_a_decision_is_as_documented),
+        cmocka_unit_test(a_lease_of_tokens_tells_how_long_it_lasts),
         cmocka_unit_test(an_explained_limit_tells_of_its_pool),
         cmocka_unit_test(never_is_minus_one),
         cmocka_unit_test(the_longest_texts_fit),

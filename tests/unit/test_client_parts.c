@@ -265,6 +265,29 @@ static void requests_share_equal_templates_only(void **state)
     free(build);
 }
 
+/* What a lease was used for goes along with its release, and with nothing else. */
+static void a_release_says_what_was_used(void **state)
+{
+    struct build *build = calloc(1, sizeof *build);
+    struct client_template_cache cache = {0};
+    char error[CLIENT_REQUEST_ERROR_LEN];
+    tg_limit_t valid = {.count = 0};
+    tg_request_t request = tg_request_inline("k", &limit);
+
+    (void)state;
+    assert_non_null(build);
+    wire_checks_builder_init(&build->builder, build->values, sizeof build->values);
+    request.lease_id = 9;
+    request.used = 40;
+    assert_int_equal(client_request_append(&request, TG_CHECK, &cache, &build->builder), 0);
+    assert_false(build->builder.states_uses);
+    assert_int_equal(client_request_append(&request, TG_RELEASE, &cache, &build->builder), 1);
+    assert_true(build->builder.states_uses && build->builder.uses[8] == 40);
+    request.used = TG_COST_MAX + UINT64_C(1);
+    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    free(build);
+}
+
 /* Errors of the moment become decisions if that was chosen; mistakes never do. */
 static void on_failure_decides_only_for_failures_of_the_moment(void **state)
 {
@@ -331,6 +354,7 @@ int main(void)
         cmocka_unit_test(attribute_hashes_tell_attributes_apart),
         cmocka_unit_test(bad_requests_have_their_sentence),
         cmocka_unit_test(requests_share_equal_templates_only),
+        cmocka_unit_test(a_release_says_what_was_used),
         cmocka_unit_test(on_failure_decides_only_for_failures_of_the_moment),
         cmocka_unit_test(explanations_are_cut_to_the_callers_room),
     };

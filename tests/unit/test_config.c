@@ -62,7 +62,9 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_string_equal(config_endpoint_text(&config.client, text), "127.0.0.1:7600");
     assert_string_equal(config_endpoint_text(&config.peer, text), "127.0.0.1:7601");
     assert_string_equal(config_endpoint_text(&config.gossip, text), "127.0.0.1:7602");
-    assert_true(config.resp.off && config.http.off && config.grpc.off);
+    assert_string_equal(config.resp.host, "127.0.0.1");
+    assert_int_equal(config.resp.port, 7603);
+    assert_true(config.http.off && config.grpc.off);
     assert_string_equal(config.client_address, "127.0.0.1:7600");
     assert_string_equal(config.peer_address, "127.0.0.1:7601");
     assert_string_equal(config.gossip_address, "127.0.0.1:7602");
@@ -184,9 +186,8 @@ static void what_is_not_supported_says_so(void **state)
     (void)state;
     assert_refused(parse("--cluster-secret", "FILE"),
                    "--cluster-secret: is not supported by this version");
-    assert_refused(parse("--resp", "127.0.0.1:7603"),
-                   "--resp: the gateway for Redis clients is not supported by this version");
-    assert_refused(parse("--http", "127.0.0.1:7604"), "is not supported by this version");
+    assert_refused(parse("--http", "127.0.0.1:7604"),
+                   "--http: the gateway for HTTP is not supported by this version");
     assert_refused(parse("--grpc", "127.0.0.1:7605"), "is not supported by this version");
     assert_int_equal(parse("--resp", "off", "--http=off", "--grpc=off"), 0);
 }
@@ -241,8 +242,29 @@ static void clashing_ports_are_refused(void **state)
     assert_refused(parse("--base-port", "65534"), "--base-port: found port 65536");
     assert_refused(parse("--peer", "127.0.0.1:65530", "--shards", "2"),
                    "--peer: found port 65540 for shard 1");
-    assert_int_equal(parse("--base-port", "65533"), 0);
+    assert_int_equal(parse("--base-port", "65532"), 0);
+    assert_int_equal(config.resp.port, 65535);
+    assert_int_equal(parse("--base-port", "65533", "--resp", "off"), 0);
     assert_int_equal(config.gossip.port, 65535);
+}
+
+/* Redis clients have a port of each shard, bound by the rules of the others, unless it is off. */
+static void redis_clients_have_a_port_or_none(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--base-port", "7700", "--shards", "2"), 0);
+    assert_int_equal(config.resp.port, 7703);
+    assert_int_equal(config_shard_endpoint(&config.resp, 1).port, 7713);
+    assert_int_equal(parse("--resp", "127.0.0.1:6379"), 0);
+    assert_int_equal(config.resp.port, 6379);
+    assert_int_equal(parse("--resp", "off"), 0);
+    assert_true(config.resp.off);
+    assert_true(config_shard_endpoint(&config.resp, 0).off);
+    assert_refused(parse("--resp", "0.0.0.0:6379"), "--resp: other machines can reach");
+    assert_int_equal(parse("--resp", "0.0.0.0:6379", "--insecure"), 0);
+    assert_refused(parse("--resp", "127.0.0.1:7602"), "--gossip and --resp: found port 7602");
+    assert_refused(parse("--shards", "2", "--resp", "127.0.0.1:7601"), "found port 7601 for both");
+    assert_refused(parse("--resp", "6379"), "expected HOST:PORT");
 }
 
 /* A node without one of its three endpoints could not take its part. */
@@ -462,6 +484,7 @@ int main(void)
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),
         cmocka_unit_test(a_wildcard_needs_an_advertised_host),
         cmocka_unit_test(clashing_ports_are_refused),
+        cmocka_unit_test(redis_clients_have_a_port_or_none),
         cmocka_unit_test(an_endpoint_that_is_off_is_refused),
         cmocka_unit_test(endpoints_are_parsed_exactly),
         cmocka_unit_test(loopback_and_wildcards_are_told_from_the_rest),

@@ -66,23 +66,6 @@ static bool has(const struct net *net, uint32_t at, const char *name, const char
            memcmp(entry->value.data, value, strlen(value)) == 0;
 }
 
-static struct net *new_cluster(uint32_t count)
-{
-    struct net *net = net_new();
-    for (uint32_t i = 0; i < count; i++) {
-        const char name[] = {'n', (char)('1' + i), '\0'};
-        struct control_options options = net_options(net, i + 1, name);
-        (void)snprintf(options.data, sizeof options.data, "/srv/%s", name);
-        if (i > 0)
-            net_seed(&options, 0);
-        (void)net_start(net, &options);
-    }
-    net_run(net, count < 4 ? 5 * NET_SECOND : 10 * NET_SECOND);
-    for (uint32_t i = 0; i < count; i++)
-        assert_true(net_has_ring(net, i, (1U << count) - 1));
-    return net;
-}
-
 /* What node `at` believes is what it finds on its disk when it is restarted. */
 static void assert_like_restarted(struct net *net, uint32_t at)
 {
@@ -115,7 +98,7 @@ static void alone_a_full_disk_refuses_edits_in_words(void **state)
 {
     (void)state;
     for (uint32_t spare = 0; spare < 3; spare++) {
-        struct net *net = new_cluster(1);
+        struct net *net = net_cluster(1);
         (void)edit(net, 0, 1, "api", "old");
         const uint64_t version = settings_of(net, 0)->version;
         net_fill(net, 0, spare);
@@ -151,7 +134,7 @@ static void alone_a_full_disk_refuses_edits_in_words(void **state)
 static void one_full_disk_is_in_nobodys_way(void **state)
 {
     (void)state;
-    struct net *net = new_cluster(3);
+    struct net *net = net_cluster(3);
     (void)edit(net, 0, 1, "api", "old");
     net_run(net, NET_SECOND);
     net_fill(net, 2, 0);
@@ -180,7 +163,7 @@ static void one_full_disk_is_in_nobodys_way(void **state)
 static void full_voters_are_named(void **state)
 {
     (void)state;
-    struct net *net = new_cluster(3);
+    struct net *net = net_cluster(3);
     (void)edit(net, 0, 1, "api", "old");
     net_run(net, NET_SECOND);
     net_fill(net, 1, 0);
@@ -204,7 +187,7 @@ static void full_voters_are_named(void **state)
 static void what_was_offered_is_in_doubt(void **state)
 {
     (void)state;
-    struct net *net = new_cluster(4);
+    struct net *net = net_cluster(4);
     uint32_t others = 0;
     for (uint32_t at = 0; at < 4; at++) {
         others += !net_votes(net, 0, at + 1);
@@ -230,7 +213,7 @@ static void a_full_disk_takes_no_newer_ring(void **state)
 {
     (void)state;
     char sentence[CONTROL_SENTENCE_LEN];
-    struct net *net = new_cluster(3);
+    struct net *net = net_cluster(3);
     net_stop(net, 2);
     net_run(net, 20 * NET_SECOND);
     net_fill(net, 1, 0);
@@ -256,6 +239,26 @@ static void a_full_disk_takes_no_newer_ring(void **state)
     net_free(net);
 }
 
+/* The lowest id proposes for all, but not while its disk is full: then the next one does. */
+static void a_full_disk_of_the_lowest_id_stops_no_proposals(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(4);
+    net_fill(net, 0, 0);
+    assert_int_equal(edit(net, 0, 1, "api", "mine")->state, SETTINGS_EDIT_UNAVAILABLE);
+    struct control_options options = net_options(net, 5, "n5");
+    net_seed(&options, 1);
+    (void)net_start(net, &options);
+    net_run(net, 10 * NET_SECOND);
+    assert_non_null(ring_config_find(net_config(net, 1), 5));
+    assert_null(ring_config_find(net_config(net, 0), 5));
+    net_empty(net, 0);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_true(net_has_ring(net, i, 31));
+    net_free(net);
+}
+
 /* Disks that fill up and have room again at any moment, and processes that end, lose no edit that
  * was told as done, and leave one history. */
 static void disks_that_come_and_go_lose_nothing(void **state)
@@ -263,7 +266,7 @@ static void disks_that_come_and_go_lose_nothing(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct random random;
-        struct net *net = new_cluster(3);
+        struct net *net = net_cluster(3);
         uint64_t done[TURNS + 1] = {0}; /* the version that was told for the edit of a turn */
         uint32_t done_count = 0;
         random_init(&random, seed);
@@ -315,6 +318,7 @@ int main(void)
         cmocka_unit_test(full_voters_are_named),
         cmocka_unit_test(what_was_offered_is_in_doubt),
         cmocka_unit_test(a_full_disk_takes_no_newer_ring),
+        cmocka_unit_test(a_full_disk_of_the_lowest_id_stops_no_proposals),
         cmocka_unit_test(disks_that_come_and_go_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

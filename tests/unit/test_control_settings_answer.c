@@ -19,7 +19,7 @@
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { TOKENS_MAX = 1024, FRAME_LEN = 16384, LARGE_LEN = 1 << 21 };
+enum { TOKENS_MAX = 2048, FRAME_LEN = 16384, LARGE_LEN = 1 << 21 };
 
 #define IS_TRUE UINT64_MAX /* a number that is sent as true */
 
@@ -526,6 +526,44 @@ static void quotas_are_listed_and_deleted(void **state)
     net_free(net);
 }
 
+/* What does not fit into a message comes in parts, each behind the one before, nothing twice. */
+static void a_list_too_long_for_a_message_comes_in_parts(void **state)
+{
+    (void)state;
+    enum { USERS = 40 };
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    char notes[256];
+    char last[16] = "";
+    uint32_t seen = 0;
+    uint32_t parts = 0;
+    memset(notes, 'x', sizeof notes - 1);
+    notes[sizeof notes - 1] = '\0';
+    for (unsigned i = 0; i < USERS; i++) {
+        char id[33];
+        char user[16];
+        (void)snprintf(id, sizeof id, "%032x", i + 1);
+        (void)snprintf(user, sizeof user, "u%02u", i);
+        const struct pair set[] = {EDIT(id), {"user", user, 0}, {"notes", notes, 0}, END};
+        make(net, "quota.set", set, &answer);
+    }
+    for (uint32_t rows = 1; rows > 0; parts++) {
+        const struct pair after[] = {{"after", last, 0}, END};
+        ask(net, "quota.list", after, &answer);
+        struct mp_cursor list = value_of(&answer);
+        rows = mp_get_array(&list);
+        for (uint32_t i = 0; i < rows; i++, seen++) {
+            (void)snprintf(last, sizeof last, "u%02u", (unsigned)seen);
+            tokens_assert_text(list, "user", last);
+            mp_skip(&list);
+        }
+        assert_false(list.failed);
+    }
+    assert_int_equal(seen, USERS);
+    assert_true(parts > 2); /* the last one is empty */
+    net_free(net);
+}
+
 /* A dry run tells the record as it would be, of what is there and what is given, and changes
  * nothing; it refuses what a change would be refused for. */
 static void a_quota_is_tried_without_a_change(void **state)
@@ -631,6 +669,27 @@ static void rules_that_are_not_in_force_are_shown(void **state)
     net_free(net);
 }
 
+/* Rules that found no memory are due again, until they are in force. */
+static void rules_that_found_no_memory_are_due_again(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct settings_entry due;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    apply(net, ID_A, rules_a, &answer);
+    struct control *control = net->nodes[0].control;
+    assert_true(control_rules_due(control, &due));
+    assert_false(control_rules_due(control, &due));
+    control_rules_missed(control);
+    assert_true(control_rules_due(control, &due));
+    assert_false(control_rules_due(control, &due));
+    control_rules(control, due.version, 5);
+    control_rules_missed(control);
+    assert_false(control_rules_due(control, &due));
+    net_free(net);
+}
+
 /* Whoever runs the node may compile a command's rules before it is answered: it is told which text,
  * and its result is what the answer says, an error with its place and a want of time included. */
 static void rules_compiled_beforehand_are_taken(void **state)
@@ -678,8 +737,65 @@ static void create_key(struct net *net, const char *id, const char *key, const c
         {"key", key, 0},     {"digest", KEY_DIGEST, 0}, {"name", name, 0},
         {"owner", "bob", 0}, {"tier", "gold", 0},       {"for_ms", NULL, 5000},
         {NULL, NULL, 0}};
+    static const char tiers[] = "{tiers: {gold: {limits: [{rate: 1/h}]}}, rules: []}";
+    struct policy_error error;
+    struct policy *policy;
+    assert_int_equal(policy_compile(tiers, strlen(tiers), alloc_heap(), &policy, &error), 0);
+    answer->policy = policy;
     make(net, "apikey.create", pairs, answer);
     tokens_assert_text(value_of(answer), "state", "done");
+    answer->policy = NULL;
+    policy_free(&policy);
+}
+
+/* A flag is true or 1, and a time is a number of milliseconds: what is neither is refused, and not
+ * taken for what was not said: the trial of a record as the record, or a key for one without end.
+ */
+static void flags_and_times_of_another_kind_are_refused(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    const struct pair bob[] = {{"user", "bob", 0}, END};
+    const struct pair words[] = {
+        EDIT(ID_A), {"user", "bob", 0}, {"limits", "5/h", 0}, {"dry_run", "yes", 0}, END};
+    ask(net, "quota.set", words, &answer);
+    assert_refused(&answer, TG_EINVALID, "dry_run: expected true or false");
+    ask(net, "quota.show", bob, &answer);
+    assert_refused(&answer, TG_ENOTFOUND, "no quota record");
+    const struct pair end[] = {
+        EDIT(ID_A), {"user", "bob", 0}, {"block", "x", 0}, {"for_ms", "7d", 0}, END};
+    ask(net, "quota.set", end, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected a whole number of milliseconds");
+    const struct pair key[] = {EDIT(ID_B),
+                               {"key", KEY_ID, 0},
+                               {"digest", KEY_DIGEST, 0},
+                               {"until_ms", "tomorrow", 0},
+                               END};
+    ask(net, "apikey.create", key, &answer);
+    assert_refused(&answer, TG_EINVALID, "expected a whole number of milliseconds");
+    net_free(net);
+}
+
+/* A key of a tier that no rule knows would be a key without limits: it is refused, as that of a
+ * user is; and a key is never put over another one, a revoked one least of all. */
+static void a_key_of_no_tier_or_of_a_taken_id_is_refused(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    const struct pair typo[] = {
+        EDIT(ID_A), {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"tier", "gould", 0}, END};
+    ask(net, "apikey.create", typo, &answer);
+    assert_refused(&answer, TG_EINVALID, "tier gould: the rules in force have no tier");
+    create_key(net, ID_A, KEY_ID, "ci", &answer);
+    const struct pair same[] = {
+        EDIT(ID_B), {"key", KEY_ID, 0}, {"digest", KEY_DIGEST, 0}, {"name", "new", 0}, END};
+    make(net, "apikey.create", same, &answer);
+    tokens_assert_text(value_of(&answer), "state", "conflict");
+    net_free(net);
 }
 
 /* A key is kept by its digest, shown by id or name, and says who revoked it; it ends by time. */
@@ -793,10 +909,14 @@ int main(void)
         cmocka_unit_test(blocks_are_made_listed_and_lifted),
         cmocka_unit_test(quotas_are_set_and_shown),
         cmocka_unit_test(quotas_are_listed_and_deleted),
+        cmocka_unit_test(a_list_too_long_for_a_message_comes_in_parts),
         cmocka_unit_test(a_quota_is_tried_without_a_change),
         cmocka_unit_test(quotas_that_cannot_be_are_refused),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),
+        cmocka_unit_test(rules_that_found_no_memory_are_due_again),
         cmocka_unit_test(api_keys_are_made_shown_and_revoked),
+        cmocka_unit_test(flags_and_times_of_another_kind_are_refused),
+        cmocka_unit_test(a_key_of_no_tier_or_of_a_taken_id_is_refused),
         cmocka_unit_test(what_is_no_api_key_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

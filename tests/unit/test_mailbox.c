@@ -104,7 +104,7 @@ static void a_full_mailbox_refuses_and_counts(void **state)
     struct fixture *f = *state;
     struct letter letter;
 
-    for (uint32_t i = 0; i < MAILBOX_LETTERS_MAX; i++)
+    for (uint32_t i = 0; i < MAILBOX_LETTERS_MAX - MAILBOX_KEPT; i++)
         assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, i, "x", 1));
     assert_false(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 0, "x", 1));
     assert_int_equal(f->mailbox.refused, 1);
@@ -117,6 +117,20 @@ static void a_full_mailbox_refuses_and_counts(void **state)
         assert_int_equal(letter.number, i);
         free(letter.pointer);
     }
+}
+
+/* Clients' questions and answers leave room for what the node itself has to say. */
+static void questions_keep_no_end_from_a_shard(void **state)
+{
+    struct fixture *f = *state;
+    const struct letter stop = {.kind = LETTER_STOP};
+
+    while (mailbox_put_copy(&f->mailbox, LETTER_ADMIN, 0, 0, "x", 1))
+        continue;
+    for (uint32_t i = 0; i < MAILBOX_KEPT; i++)
+        assert_true(mailbox_put(&f->mailbox, &stop));
+    assert_false(mailbox_put(&f->mailbox, &stop));
+    assert_int_equal(f->mailbox.refused, 2);
 }
 
 struct sender {
@@ -159,9 +173,8 @@ static void many_threads_may_write_to_one_loop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(letters_come_in_the_order_they_were_put),
-        TEST(a_copied_block_is_the_receivers),
-        TEST(a_full_mailbox_refuses_and_counts),
+        TEST(letters_come_in_the_order_they_were_put), TEST(a_copied_block_is_the_receivers),
+        TEST(a_full_mailbox_refuses_and_counts),       TEST(questions_keep_no_end_from_a_shard),
         TEST(many_threads_may_write_to_one_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

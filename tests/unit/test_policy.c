@@ -145,6 +145,7 @@ static void a_tier_is_a_rule_of_its_own(void **state)
     assert_int_equal(policy_rule_count(policy), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_string_equal(policy_rule_at(policy, i)->name.data, expected[i]);
+        assert_int_equal(policy_rule_at(policy, i)->rank, i);
         const size_t at = strlen(text);
         memcpy(text + at, "- ", 2);
         const int len = policy_format_rule(policy_rule_at(policy, i), text + at + 2, 600);

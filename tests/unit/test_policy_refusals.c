@@ -297,15 +297,19 @@ static void bad_modes_are_refused(void **state)
 
 static const struct refusal failures[] = {
     {RULE("class: vip"), 2, 53, "class: found \"vip\"; expected critical, normal, batch"},
-    {RULE("consistency: any"), 2, 59,
-     "consistency: \"any\" is not supported by this version; expected one, quorum"},
+    {RULE("consistency: any, count_denied: true"), 2, 78,
+     "count_denied: found true with consistency any, where who denies does not ask who counts; "
+     "expected false"},
+    {RULE("consistency: any, mode: {soft: {exceed: 10%}}"), 2, 59,
+     "consistency: found any, where nodes hold tokens of a limit, with one that gives none (mode "
+     "soft or elastic: a holder cannot tell what is above the limit); expected one or quorum"},
     {"rules: [{name: a, action: block, consistency: quorum}]", 1, 47,
      "consistency: found quorum with action block, which counts nothing; expected it with action "
      "throttle only"},
     {"rules: [{name: a, action: allow, consistency: quorum}]", 1, 47,
      "consistency: found quorum with action allow, which counts nothing; expected it with action "
      "throttle only"},
-    {RULE("consistency: all"), 2, 59, "consistency: found \"all\"; expected one, quorum"},
+    {RULE("consistency: all"), 2, 59, "consistency: found \"all\"; expected one, any, quorum"},
     {RULE("scope: global"), 2, 53,
      "scope: \"global\" is not supported by this version; expected region"},
     {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed, local"},

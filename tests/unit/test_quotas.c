@@ -130,6 +130,27 @@ static void every_own_limit_is_told_with_its_window(void **state)
     assert_int_equal(decision.outcome, OUTCOME_NO_RULE);
 }
 
+/* In a message of many requests each is told its window, whatever stands between those of one user:
+ * texts that were written for requests before are not written again for those of the same limit. */
+static void the_last_of_many_is_told_its_window(void **state)
+{
+    enum { MANY = WIRE_SOURCES_MAX + 100 };
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    lab_attribute(lab, "tier free", "user", 0, user);
+    const struct quota list[] = {quota(user + 5, "free", "9000/h"), quota("bob", "", "6/h")};
+    const char *const one[] = {user, NULL};
+    const char *const two[] = {"user=bob", NULL};
+    put(lab, list, 2);
+    for (uint32_t i = 0; i < MANY; i++)
+        lab_ask_attributes(lab, 1, i == MANY - 2 ? two : one);
+    const uint64_t seq = lab_send(lab, 0, 2000);
+    struct wire_decision decision = lab_answer(lab, seq, MANY - 1);
+    assert_told(&decision, true, "tier free", "9000/h", 9000, MANY - 1);
+    decision = lab_answer(lab, seq, MANY - 2);
+    assert_told(&decision, true, "user quota", "6/h", 6, 1);
+}
+
 /* A blocked user is denied at once, with the reason, and nothing is charged; a block that has ended
  * does nothing. */
 static void a_blocked_user_is_denied_and_charged_nothing(void **state)
@@ -185,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST(own_limits_keep_what_was_consumed, set_up),
         LAB_TEST(every_own_limit_is_told_with_its_window, set_up),
+        LAB_TEST(the_last_of_many_is_told_its_window, set_up),
         LAB_TEST(a_blocked_user_is_denied_and_charged_nothing, set_up),
         LAB_TEST(what_users_ask_is_counted_where_it_came, set_up),
     };

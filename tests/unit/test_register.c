@@ -31,7 +31,7 @@ enum {
     EPOCHS_MAX = 4096,
     VALUE_MAX = 2048,
     STEPS = 4000,
-    SEEDS = EFFORT(300),
+    SEEDS = EFFORT(200),
     CALM_STEPS = 6000,
 };
 

@@ -185,7 +185,7 @@ static void charge_parts(struct model *model, const struct policy_result *result
 
 static struct sums *sums_of(struct model *model, const struct policy_rule *rule)
 {
-    return &model->rules[rule - policy_rule_at(model->policy, 0)];
+    return &model->rules[rule->rank];
 }
 
 static void note(struct model *model, const struct policy_rule *rule, bool denied)

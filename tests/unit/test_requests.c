@@ -35,6 +35,17 @@ static int set_up_two(void **state)
     return 0;
 }
 
+/* Three of which the third is a ghost. */
+static int set_up_two_and_ghost(void **state)
+{
+    struct lab *lab = lab_new(3, 1, 1);
+    lab_start(lab, 0);
+    lab_start(lab, 1);
+    lab_run(lab, 100 * LAB_MS);
+    *state = lab;
+    return 0;
+}
+
 /* The decision on one request with these attributes. */
 static struct wire_decision ask(struct lab *lab, uint64_t cost, const char *const *attributes)
 {
@@ -139,7 +150,7 @@ static void an_admission_in_flight_has_a_lease(void **state)
  * what was expected. */
 static bool refuses(const struct wire_decision *decision, const char *operation)
 {
-    static const char expected[] = ": expected a limit with algorithm concurrency";
+    static const char expected[] = ": expected limits ";
     const struct wire_text message = decision->source->message;
     const size_t name_len = strlen(operation);
     return !decision->allowed && decision->outcome == OUTCOME_ERROR &&
@@ -154,10 +165,11 @@ static void a_lease_that_nobody_gives_is_refused_with_a_sentence(void **state)
 {
     static const char *const names[] = {"lease", "release", "renew"};
     struct lab *lab = *state;
-    const struct limit bucket = lab_limit(5);
+    const struct limit bucket = {
+        .count = 5, .window_ns = UINT64_C(3600) * 1000000000, .algorithm = ALGORITHM_LEAKY_BUCKET};
     lab_rules(lab, "rules:\n"
-                   "- {name: calls, key: [user], limits: [{rate: 5/h}],"
-                   " response: {message: SLOWER}}\n");
+                   "- {name: calls, key: [user], mode: {soft: {exceed: 10%}},"
+                   " limits: [{rate: 5/h}], response: {message: SLOWER}}\n");
     for (int i = 0; i < 3; i++) {
         lab_ask(lab, &bucket, "b", (uint8_t)(OPERATION_LEASE + i), 1);
         lab_ask_attributes_as(lab, (uint8_t)(OPERATION_LEASE + i), 1, ann);
@@ -224,6 +236,34 @@ static void a_denial_names_the_limit_that_lasts_longest(void **state)
     decision = ask(lab, 2, ann); /* denied by both */
     assert_true(!decision.allowed && lab_text_is(decision.source->window, "3/d"));
     assert_true(ask(lab, 1, bob).allowed);
+}
+
+/* A client may remember a denial that time alone ends, when it was told the very time or one that
+ * is a second off: not one that was to be counted, that a release may change, or of a rule that
+ * tells another time than it knows. */
+static void a_denial_says_whether_it_may_be_remembered(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const asked[] = {"plain=x",  "soon=x",   "later=x",
+                                        "strict=x", "places=x", "trial=x"};
+    static const bool steady[] = {true, false, true, false, false, false};
+    lab_rules(lab, "rules:\n"
+                   "- {name: a, key: [plain], limits: [{rate: 1/h}]}\n"
+                   "- {name: b, key: [soon], limits: [{rate: 20/10s, burst: 1}],"
+                   " response: {retry_after: 60s}}\n"
+                   "- {name: c, key: [later], limits: [{rate: 1/h}],"
+                   " response: {retry_after: 60s}}\n"
+                   "- {name: d, key: [strict], count_denied: true, limits: [{rate: 1/h}]}\n"
+                   "- {name: e, key: [places], limits: [{rate: 1/h, algorithm: concurrency}]}\n"
+                   "- {name: f, key: [trial], limits: [{rate: 1/h}]}\n"
+                   "- {name: g, key: [trial], shadow: true, limits: [{rate: 2/h}]}\n");
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        const char *const attributes[] = {asked[i], NULL};
+        assert_true(ask(lab, 1, attributes).allowed);
+        const struct wire_decision decision = ask(lab, 1, attributes);
+        assert_false(decision.allowed);
+        assert_int_equal(decision.steady, steady[i]);
+    }
 }
 
 /* The limits of all rules that apply are one group: a denial by one charges none. */
@@ -542,6 +582,86 @@ static void more_than_may_wait_is_answered_busy_at_once(void **state)
     assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
 }
 
+/* Asks for `here`, which node 0 decides, and `there`, which nobody does, by turns. */
+static uint64_t ask_by_turns(struct lab *lab, uint32_t flags)
+{
+    const struct limit limit = lab_limit(10);
+    char here[LAB_KEY_LEN];
+    char there[LAB_KEY_LEN];
+    lab_key(lab, lab_vnode_owned(lab, 0), 0, here);
+    lab_key(lab, lab_vnode_owned(lab, 1), 0, there);
+    for (uint32_t i = 0; i < 4; i++)
+        lab_ask(lab, &limit, i % 2 == 0 ? here : there, OPERATION_CHECK, 1);
+    return lab_send_flagged(lab, 0, flags, 100);
+}
+
+/* Who wants it so is told at once what is decided at once, and the rest with it when that is. */
+static void a_message_is_answered_in_parts_for_who_asks_for_it(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t seq = ask_by_turns(lab, WIRE_FLAG_PARTLY);
+    assert_int_equal(lab_answers(lab, seq), 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct wire_decision decision = lab_answer(lab, seq, i);
+        assert_int_equal(decision.pending, i % 2);
+        assert_int_equal(decision.allowed, 1 - i % 2);
+        assert_int_equal(decision.remaining, i % 2 == 0 ? 9 - i / 2 : 0);
+    }
+    lab_run(lab, 90 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 1);
+    lab_run(lab, 50 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct wire_decision decision = lab_answer(lab, seq, i);
+        assert_false(decision.pending);
+        assert_int_equal(decision.outcome, i % 2 == 0 ? OUTCOME_ALLOW : OUTCOME_ERROR);
+        assert_int_equal(decision.remaining, i % 2 == 0 ? 9 - i / 2 : 0);
+    }
+    assert_int_equal(lab_stats(lab, 0).checks, 2); /* none was decided again */
+    const uint64_t other = ask_by_turns(lab, WIRE_FLAG_PARTLY | WIRE_FLAG_EXPLAIN);
+    assert_false(lab_answered(lab, other)); /* what is explained is answered whole */
+}
+
+/* What another node decides is told when it has, though a third one says nothing. */
+static void what_comes_later_is_told_when_it_comes(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    char key[3][LAB_KEY_LEN];
+    for (uint32_t i = 0; i < 3; i++) {
+        lab_key(lab, lab_vnode_owned(lab, i), 0, key[i]);
+        lab_ask(lab, &limit, key[i], OPERATION_CHECK, 1);
+    }
+    const uint64_t seq = lab_send_flagged(lab, 0, WIRE_FLAG_PARTLY, 500);
+    for (uint32_t told = 0; told < 3; told++) {
+        lab_run(lab, told * 250 * LAB_MS);
+        assert_int_equal(lab_answers(lab, seq), told + 1);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_int_equal(lab_answer(lab, seq, i).pending, i > told);
+    }
+    assert_int_equal(lab_answer(lab, seq, 1).outcome, OUTCOME_ALLOW);
+    assert_int_equal(lab_answer(lab, seq, 2).outcome, OUTCOME_ERROR);
+}
+
+/* Who will not repeat a message is not remembered for it; whoever else does is charged once. */
+static void what_is_asked_once_is_not_remembered(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    uint64_t left[2];
+    char here[LAB_KEY_LEN];
+    lab_key(lab, lab_vnode_owned(lab, 0), 0, here);
+    for (uint32_t once = 0; once < 2; once++) {
+        lab_ask(lab, &limit, here, OPERATION_CHECK, 1);
+        const uint64_t seq = lab_send_flagged(lab, 0, once != 0 ? WIRE_FLAG_ONCE : 0, 100);
+        lab_ask(lab, &limit, here, OPERATION_CHECK, 1);
+        lab_send_again(lab, 0, seq, 100);
+        left[once] = lab_answer(lab, seq, 0).remaining;
+    }
+    assert_int_equal(left[0], 9);
+    assert_int_equal(left[1], 7); /* charged for the repetition, too */
+}
+
 /* Some items of a message may wait while others were decided: the reply tells of all. */
 static void a_message_that_waits_in_part_is_answered_once_and_whole(void **state)
 {
@@ -598,7 +718,7 @@ static const char key_rules[] =
 
 /* Puts the rules in force beside one key of ann's that ends at `expires_ms`, and may ask so many
  * times an hour itself, 0: without a limit. */
-static void join_limited_key(struct lab *lab, uint64_t expires_ms, uint64_t hourly)
+static void join_key_to(struct lab *lab, const char *text, uint64_t expires_ms, uint64_t hourly)
 {
     uint8_t value[API_KEY_RECORD_LEN_MAX];
     struct policy_joined with = {.blocks = NULL};
@@ -611,9 +731,14 @@ static void join_limited_key(struct lab *lab, uint64_t expires_ms, uint64_t hour
     const struct api_key_entry entry = {{KEY_ID, strlen(KEY_ID)},
                                         {(const char *)value, (size_t)len}};
     assert_int_equal(api_keys_new(alloc_heap(), &entry, 1, &with.api_keys), 0);
-    const struct policy *rules = lab_rules(lab, key_rules);
+    const struct policy *rules = lab_rules(lab, text);
     assert_int_equal(policy_join(alloc_heap(), rules, &with, &joined), 0);
     lab_policy(lab, joined);
+}
+
+static void join_limited_key(struct lab *lab, uint64_t expires_ms, uint64_t hourly)
+{
+    join_key_to(lab, key_rules, expires_ms, hourly);
 }
 
 static void join_key(struct lab *lab, uint64_t expires_ms)
@@ -658,6 +783,32 @@ static void what_a_key_is_used_for_is_counted(void **state)
     assert_true(seen->entries[0].hash != people_hash(KEY_ID, strlen(KEY_ID)));
     assert_int_equal(seen->entries[0].requests, 3);
     assert_int_equal(seen->entries[0].exceeded, 1);
+    usage_tally_free(&seen);
+}
+
+/* What was admitted with a lease is counted for the key when it is told; the lease itself is not.
+ */
+static void what_a_lease_was_used_for_is_counted(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const by_key[] = {"api_key=" RAW, NULL};
+    const struct wire_text name = wire_text_of("api_key");
+    const struct wire_text value = wire_text_of(RAW);
+    struct shard *shard = lab->shards[0].shard;
+    join_key_to(lab, "rules: [{name: k, key: [api_key], limits: [{rate: 9/h}]}]\n", 0, 0);
+    lab_run(lab, 2000 * LAB_MS); /* it has to learn, before it grants */
+    assert_null(shard_usage(shard, usage_tally_new(alloc_heap())));
+    lab_ask_attributes_as(lab, OPERATION_LEASE, 4, by_key);
+    const struct wire_decision lease = lab_answer(lab, lab_send(lab, 0, 5000), 0);
+    assert_true(lease.allowed && lease.granted == 4 && lease.lease_ms > 0);
+    const int index = wire_checks_builder_attributes(&lab->builder, &name, 1);
+    assert_true(wire_checks_builder_append_used(&lab->builder, (uint32_t)index, OPERATION_RELEASE,
+                                                lease.lease, 3, &value, 1) >= 0);
+    assert_int_equal(lab_answer(lab, lab_send(lab, 0, 5000), 0).granted, 1);
+    struct usage_tally *seen = shard_usage(shard, NULL);
+    assert_int_equal(seen->count, 1);
+    assert_int_equal(seen->entries[0].requests, 3);
+    assert_int_equal(seen->entries[0].exceeded, 0);
     usage_tally_free(&seen);
 }
 
@@ -724,6 +875,7 @@ int main(void)
         LAB_TEST_ONE(the_longest_queue_is_told),
         LAB_TEST_ONE(at_most_grants_what_is_left),
         LAB_TEST_ONE(a_denial_names_the_limit_that_lasts_longest),
+        LAB_TEST_ONE(a_denial_says_whether_it_may_be_remembered),
         LAB_TEST_ONE(rules_that_apply_together_are_charged_all_or_nothing),
         LAB_TEST_ONE(a_request_that_no_rule_matches_gets_what_unmatched_says),
         LAB_TEST_ONE(block_and_allow_rules_charge_nothing),
@@ -741,9 +893,13 @@ int main(void)
         LAB_TEST(on_failure_open_admits_what_nobody_could_decide, set_up_ghost),
         LAB_TEST(more_than_may_wait_is_answered_busy_at_once, set_up_ghost),
         LAB_TEST(a_message_that_waits_in_part_is_answered_once_and_whole, set_up_ghost),
+        LAB_TEST(a_message_is_answered_in_parts_for_who_asks_for_it, set_up_ghost),
+        LAB_TEST(what_comes_later_is_told_when_it_comes, set_up_two_and_ghost),
+        LAB_TEST(what_is_asked_once_is_not_remembered, set_up_ghost),
         LAB_TEST(old_rules_are_kept_until_no_message_waits_for_them, set_up_ghost),
         LAB_TEST_ONE(a_key_has_limits_of_its_own),
         LAB_TEST_ONE(what_a_key_is_used_for_is_counted),
+        LAB_TEST_ONE(what_a_lease_was_used_for_is_counted),
         LAB_TEST_ONE(a_key_is_counted_by_its_id_and_its_owner),
         LAB_TEST_ONE(a_key_that_is_not_in_force_is_blocked),
         LAB_TEST_ONE(a_key_in_use_is_looked_up_anew_when_keys_change),

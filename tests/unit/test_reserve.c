@@ -151,18 +151,23 @@ static void a_reservation_is_known_while_its_request_may_wait(void **state)
                      RESERVE_UNKNOWN);
 }
 
-/* With two sets to choose from, three quarters of the memory hold what was noted, all of it. */
+/* With two sets to choose from, three quarters of the memory hold what was noted, all but one or
+ * two, which are counted; with one set to go to, it would be one in ten. */
 static void hardly_any_is_lost_before_it_is_nearly_full(void **state)
 {
     struct reserve *reserve = *state;
     struct reservation what;
+    uint64_t known = 0;
     for (uint64_t seq = 0; seq < ENTRIES * 3 / 4; seq++)
         note(reserve, seq, 1, 1);
-    assert_int_equal(reserve->answers.dropped, 0);
+    assert_in_range(reserve->answers.dropped, 0, 3);
     for (uint64_t seq = 0; seq < ENTRIES * 3 / 4; seq++) {
-        assert_int_equal(find(reserve, seq, 1, &what), RESERVE_ALONE);
+        if (find(reserve, seq, 1, &what) == RESERVE_UNKNOWN)
+            continue;
         assert_true(what.marks[0].place == seq * 10);
+        known++;
     }
+    assert_int_equal(known + reserve->answers.dropped, ENTRIES * 3 / 4);
 }
 
 /* V4: marks that were overwritten are not taken for those of another; nor are they cut by the end
@@ -223,10 +228,10 @@ static void what_is_known_goes_along(void **state)
     undone(a, 5, 1, 0);
     undone(a, 6, 1, 2);
     uint32_t at = reserve_first(a, VNODE);
-    while (reserve_next(a, &at, NOW_NS + 1000 * MS_NS, &passed)) {
+    while (reserve_next(a, &at, 0, NOW_NS + 1000 * MS_NS, &passed)) {
         expected -= expected == 5;
         assert_int_equal(passed.seq, expected--);
-        reserve_take(&b, VNODE, &(struct term){1, 2, 3}, &passed, NOW_NS + 1000 * MS_NS);
+        reserve_take(&b, VNODE, &(struct term){1, 2, 3}, &passed, 0, NOW_NS + 1000 * MS_NS);
     }
     assert_int_equal(expected, 0);
     assert_int_equal(reserve_first(a, VNODE + 1), RESERVE_NONE);
@@ -240,6 +245,31 @@ static void what_is_known_goes_along(void **state)
     assert_int_equal(find(&b, 6, 1, &what), RESERVE_ALONE);
     assert_int_equal(what.granted, 2);
     reserve_fini(&b);
+}
+
+/* V6: behind a reset there is nothing to give back, on either side of the pass: who passes on says
+ * so of what came before, and who takes over counts resets from then on, by its own table. */
+static void what_a_reset_took_goes_along_as_nothing(void **state)
+{
+    struct reserve *a = *state;
+    struct reserve b;
+    struct reservation what;
+    struct peer_reservation passed;
+    for (uint32_t resets = 0; resets <= 1; resets++) {
+        uint32_t at;
+        assert_int_equal(reserve_init(&b, alloc_heap(), &hash_key, SETS, VNODES), 0);
+        note(a, 7, 1, 2); /* when no key had been reset */
+        at = reserve_first(a, VNODE);
+        assert_true(reserve_next(a, &at, resets, NOW_NS + 1000 * MS_NS, &passed));
+        assert_true(passed.marks[0].nothing == (resets > 0) &&
+                    passed.marks[1].nothing == (resets > 0));
+        reserve_take(&b, VNODE, &(struct term){1, 2, 3}, &passed, 40, NOW_NS + 1000 * MS_NS);
+        assert_int_equal(find(&b, 7, 1, &what), RESERVE_ALONE);
+        assert_true(what.marks[1].resets == 40 &&
+                    what.marks[1].given ==
+                        (resets > 0 ? LIMIT_GIVEN_NOTHING : LIMIT_GIVEN_UNKNOWN));
+        reserve_fini(&b);
+    }
 }
 
 /* V6: who opens a term keeps what belongs to the state it is opened on, and nothing else: what was
@@ -290,7 +320,7 @@ static void chains_hold_when_places_are_taken_over(void **state)
     for (uint32_t vnode = 0; vnode < VNODES; vnode++) {
         uint64_t last = UINT64_MAX;
         uint32_t at = reserve_first(reserve, vnode);
-        while (reserve_next(reserve, &at, NOW_NS, &passed)) {
+        while (reserve_next(reserve, &at, 0, NOW_NS, &passed)) {
             assert_true(passed.marks[0].place == vnode && passed.seq % VNODES == vnode);
             assert_true(passed.seq < last && passed.seq % 3 != 0 && passed.seq % 5 != 0);
             last = passed.seq;
@@ -372,6 +402,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(parts_are_told_apart_by_what_they_charge),
         cmocka_unit_test_setup_teardown(what_is_known_goes_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_reset_took_goes_along_as_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_term_keeps_what_its_state_contains, set_up, tear_down),
         cmocka_unit_test_setup_teardown(chains_hold_when_places_are_taken_over, set_up, tear_down),
         cmocka_unit_test(a_reservation_arrives_as_it_was_put),

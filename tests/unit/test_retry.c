@@ -352,6 +352,39 @@ static void room_made_by_old_answers_is_not_counted(void **state)
     assert_int_equal(memory->dropped, 0);
 }
 
+/* A message's answers are noted in one run through memory, and each in a set of its own: else a
+ * long message would push out its own first answers. Messages do not begin in the same place. */
+static void items_of_a_message_are_noted_in_neighbouring_sets(void **state)
+{
+    struct retry_memory *memory = *state;
+    uint32_t begin[3];
+
+    for (uint64_t message = 0; message < 3; message++) {
+        struct retry_key key = {.session = 77, .seq = message, .item = 0};
+        begin[message] = retry_remember(memory, &key, 1, true, 0, 1, NOW_NS) / RETRY_WAYS;
+        for (uint16_t item = 1; item < 4096; item++) {
+            key.item = item;
+            const uint32_t at = retry_remember(memory, &key, 1, true, 0, 1, NOW_NS) / RETRY_WAYS;
+            assert_int_equal(at, (begin[message] + item) % RETRY_SETS);
+        }
+    }
+    assert_int_not_equal(begin[0], begin[1]);
+    assert_int_not_equal(begin[1], begin[2]);
+    assert_int_equal(memory->dropped, 0);
+}
+
+/* Parts of one item are more than a set holds. */
+static void parts_of_an_item_are_in_sets_of_their_own(void **state)
+{
+    struct retry_memory *memory = *state;
+
+    for (uint8_t part = 0; part < 2 * RETRY_WAYS; part++) {
+        const struct retry_key key = {.session = 77, .seq = 1, .item = 9, .part = part};
+        retry_remember(memory, &key, 1, true, 0, 1, NOW_NS);
+    }
+    assert_int_equal(memory->dropped, 0);
+}
+
 /* Without memory the shard does not start, rather than start without this promise. */
 static void a_failing_allocator_is_reported_and_nothing_leaks(void **state)
 {
@@ -390,6 +423,8 @@ int main(void)
         WITH_MEMORY(lost_answers_are_exactly_those_counted),
         WITH_MEMORY(the_oldest_answer_of_a_full_set_makes_room),
         WITH_MEMORY(room_made_by_old_answers_is_not_counted),
+        WITH_MEMORY(items_of_a_message_are_noted_in_neighbouring_sets),
+        WITH_MEMORY(parts_of_an_item_are_in_sets_of_their_own),
         cmocka_unit_test(a_failing_allocator_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,45 @@ static void a_large_file_is_kept_packed(void **state)
     assert_true(f->daemon->rules_len < 1 << 16);
 }
 
+/* In place of a shard's loop there is its mailbox alone. */
+struct mailbox *shard_loop_mailbox(struct shard_loop *loop)
+{
+    return (struct mailbox *)(void *)loop;
+}
+
+/* A shard whose mailbox is full is given the rules in force when it has room again. */
+static void a_full_mailbox_is_owed_the_rules(void **state)
+{
+    struct fixture *f = *state;
+    struct mailbox mailbox;
+    struct letter letter;
+    uv_loop_t loop;
+    uv_async_t wake;
+
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(uv_async_init(&loop, &wake, NULL), 0);
+    assert_int_equal(mailbox_init(&mailbox, &wake), 0);
+    write_rules(f, one_rule);
+    assert_int_equal(load(f), 0);
+    f->daemon->shards[0] = (struct shard_loop *)(void *)&mailbox;
+    f->daemon->shard_count = 1;
+    mailbox.count = MAILBOX_LETTERS_MAX;
+    rules_spread(f->daemon);
+    assert_true(f->daemon->policies_owed == 1);
+    mailbox.count = 0;
+    rules_spread(f->daemon);
+    assert_false(f->daemon->policies_owed);
+    assert_true(mailbox_take(&mailbox, &letter));
+    assert_int_equal(letter.kind, LETTER_POLICY);
+    assert_ptr_equal(letter.pointer, f->daemon->policy);
+    assert_false(mailbox_take(&mailbox, &letter));
+    policy_free(&(struct policy *){letter.pointer});
+    mailbox_fini(&mailbox);
+    uv_close((uv_handle_t *)&wake, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -175,6 +214,7 @@ int main(void)
         TEST(a_bad_file_changes_nothing_and_tells_the_place),
         TEST(a_file_that_cannot_be_read_is_named),
         TEST(a_large_file_is_kept_packed),
+        TEST(a_full_mailbox_is_owed_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

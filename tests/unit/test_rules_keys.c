@@ -164,9 +164,13 @@ static const struct row mode_rows[] = {
 /* What holds when nodes fail. */
 static const struct row failure_rows[] = {
     {"rule", "consistency", HALF_OFF, R("consistency: quorum"), "user=a", "od", "error:1",
-     BAD("consistency: all"), 1, 65, "consistency: found \"all\"; expected one, quorum"},
+     BAD("consistency: all"), 1, 65, "consistency: found \"all\"; expected one, any, quorum"},
     {"consistency", "one", HALF_OFF, R("consistency: one"), "user=a", "od", "allow:1",
      BAD("consistency: two"), 1, 65, "consistency: found \"two\""},
+    {"consistency", "any", HALF_OFF, R("consistency: any"), "user=a|user=a", "o", "allow|deny",
+     "rules: [{name: r, key: [u], limits: [{rate: 1/h, algorithm: leaky_bucket}], consistency: "
+     "any}]",
+     1, 90, "consistency: found any, where nodes hold tokens of a limit, with one that gives none"},
     {"consistency", "quorum", HALF_OFF, R("consistency: quorum, on_failure: open"), "user=a", "od",
      "allow:1", "rules: [{name: r, action: block, consistency: quorum}]", 1, 47,
      "consistency: found quorum with action block"},

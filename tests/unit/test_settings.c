@@ -456,6 +456,104 @@ static void a_copy_that_cannot_end_leaves_nothing_behind(void **state)
     net_free(net);
 }
 
+/* Has node `at` begin to copy from one that nobody will ever hear of again: all that comes is the
+ * record "api". */
+static void begin_copy(struct net *net, uint32_t at, const char *value)
+{
+    static struct settings_frame frame;
+    uint8_t bytes[256];
+    uint8_t *sent = malloc(JOIN_LARGE_FRAME_MAX);
+    const struct settings *settings = settings_of(net, at);
+    const struct settings_entry ghost = {
+        .kind = SETTINGS_POOL,
+        .name = text("api"),
+        .version = settings->version + (UINT64_C(1) << 40),
+        .author = text("nobody"),
+        .value = text(value),
+    };
+    const int entry_len = settings_entry_encode(&ghost, bytes, sizeof bytes);
+    assert_non_null(sent);
+    assert_true(entry_len > 0);
+    frame = (struct settings_frame){
+        .type = SETTINGS_RECORDS,
+        .sender = 99,
+        .address = "10.0.0.99:7946",
+        .version = ghost.version,
+        .voters = settings->voters,
+        .to = {SETTINGS_POOL, text("m")},
+        .item_count = 1,
+        .items = {{bytes, (size_t)entry_len}},
+    };
+    memcpy(frame.cluster_id, control_identity(net->nodes[at].control)->cluster_id,
+           sizeof frame.cluster_id);
+    const int len = settings_wire_encode(&frame, sent, JOIN_LARGE_FRAME_MAX);
+    assert_true(len > 0);
+    net_tell(net, at, sent, (size_t)len);
+    free(sent);
+    assert_true(settings->mixed);
+    assert_true(has(net, at, "api", value));
+}
+
+/* Nobody has to change anything for such a node to get back into step: it tells that it has no
+ * history, and whoever has one of its version goes on by it. */
+static void whose_records_are_mixed_gets_a_history_by_itself(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    (void)make(net, 0, 1, "api", "x");
+    begin_copy(net, 2, "ghost");
+    net_run(net, 6 * NET_SECOND);
+    assert_true(has(net, 2, "api", "x"));
+    assert_false(settings_of(net, 2)->mixed);
+    assert_equal(net, 7);
+    net_free(net);
+}
+
+/* Where its vote is needed it does not stand in the way of those who have a history, and what it is
+ * asked for waits until it has one, or is refused: it is not judged by records of nobody. */
+static void whose_records_are_mixed_proposes_nothing_beside_a_history(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    (void)make(net, 0, 1, "api", "x");
+    net_stop(net, 0);
+    net_run(net, 10 * NET_SECOND);
+    begin_copy(net, 2, "ghost");
+    const struct control_edit_request wanted = request(2, "api", "ghost", SETTINGS_ANY);
+    edit(net, 2, &wanted);
+    net_run(net, net->step_ns);
+    assert_int_equal(outcome(net, 2, 2)->state, SETTINGS_EDIT_WAITS);
+    net_run(net, 6 * NET_SECOND);
+    assert_false(settings_of(net, 2)->mixed);
+    assert_equal(net, 6);
+    const bool done = outcome(net, 2, 2)->state == SETTINGS_EDIT_DONE;
+    assert_int_equal(has(net, 1, "api", "ghost"), done);
+    (void)make(net, 1, 3, "api", "new");
+    assert_equal(net, 6);
+    net_free(net);
+}
+
+/* Two that were copying when their source was lost have not got the same of it. With nobody left
+ * who has a history, one of them makes one of what it has, and the other copies that. */
+static void two_whose_records_are_mixed_become_alike(void **state)
+{
+    (void)state;
+    struct net *net = net_cluster(3);
+    (void)make(net, 0, 1, "api", "x");
+    net_stop(net, 0);
+    net_run(net, 10 * NET_SECOND);
+    begin_copy(net, 1, "one");
+    begin_copy(net, 2, "two");
+    assert_false(hash128_equal(settings_of(net, 1)->digest, settings_of(net, 2)->digest));
+    net_run(net, 8 * NET_SECOND);
+    assert_false(settings_of(net, 1)->mixed);
+    assert_false(settings_of(net, 2)->mixed);
+    assert_equal(net, 6);
+    (void)make(net, 1, 2, "other", "y");
+    assert_equal(net, 6);
+    net_free(net);
+}
+
 /* A node whose process ended in the midst of a copy knows that its records are mixed, and copies;
  * who has less yet gets nothing of them. */
 static void a_copy_that_a_restart_ended_begins_anew(void **state)
@@ -869,6 +967,9 @@ int main(void)
         cmocka_unit_test(a_node_that_joins_waits_for_the_settings),
         cmocka_unit_test(rules_come_into_force_when_all_has_come),
         cmocka_unit_test(a_copy_that_cannot_end_leaves_nothing_behind),
+        cmocka_unit_test(whose_records_are_mixed_gets_a_history_by_itself),
+        cmocka_unit_test(whose_records_are_mixed_proposes_nothing_beside_a_history),
+        cmocka_unit_test(two_whose_records_are_mixed_become_alike),
         cmocka_unit_test(a_copy_that_a_restart_ended_begins_anew),
         cmocka_unit_test(a_change_of_another_history_is_not_applied),
         cmocka_unit_test(a_change_that_is_applied_ends_a_copy),

@@ -306,6 +306,41 @@ static void a_good_bye_is_not_answered(void **state)
     assert_int_equal(lab_stats(lab, 0).bad_frames, 0);
 }
 
+/* What is refused for want of time is counted check by check and charges nothing; questions that
+ * are no checks are answered nevertheless. */
+static void a_message_that_is_refused_is_counted_and_charges_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    struct shard *shard = lab->shards[0].shard;
+    for (int i = 0; i < 3; i++)
+        lab_ask(lab, &limit, "shed", OPERATION_CHECK, 1);
+    const int len = wire_checks_builder_encode(&lab->builder, LAB_SESSION, 4711, 0, 1000,
+                                               lab->frame, sizeof lab->frame);
+    wire_checks_builder_reset(&lab->builder);
+    assert_true(len > 0);
+    const size_t replies = lab->reply_count;
+    shard_refuse(shard, lab->now_ns, LAB_CONNECTION, lab->frame, (size_t)len, &lab->effects);
+    lab_perform(lab, 0);
+    assert_int_equal(lab->reply_count, replies + 1);
+    assert_int_equal(lab_last_error(lab).code, TG_EBUSY);
+    assert_int_equal(lab_last_error(lab).seq, 4711);
+    assert_int_equal(lab_stats(lab, 0).shed, 3);
+    assert_int_equal(lab_stats(lab, 0).busy, 3);
+    assert_int_equal(lab_used(lab, 0, "shed", &limit), 0);
+    const struct wire_get_ring question = {.session = LAB_SESSION, .seq = 4712};
+    const int asked = wire_encode_get_ring(&question, lab->frame, sizeof lab->frame);
+    shard_refuse(shard, lab->now_ns, LAB_CONNECTION, lab->frame, (size_t)asked, &lab->effects);
+    lab_perform(lab, 0);
+    assert_int_equal(lab_stats(lab, 0).bad_frames, 0);
+    assert_int_equal(lab_stats(lab, 0).shed, 3);
+    const struct lab_reply *ring = lab_last_reply(lab);
+    struct wire_envelope envelope;
+    char error[WIRE_ERROR_LEN];
+    assert_int_equal(wire_peek(ring->bytes, ring->len, &envelope, error), 0);
+    assert_int_equal(envelope.type, WIRE_RING);
+}
+
 /* ---- views and rules ------------------------------------------------------------------------- */
 
 /* An epoch counts as settled only when all that is owned here has arrived and is held. */
@@ -462,6 +497,7 @@ int main(void)
         LAB_TEST_THREE(bad_frames_are_counted_and_change_nothing_behind_the_fault),
         LAB_TEST_THREE(records_of_a_split_are_refused_in_the_plane_of_quorum),
         LAB_TEST_THREE(a_good_bye_is_not_answered),
+        LAB_TEST_THREE(a_message_that_is_refused_is_counted_and_charges_nothing),
         cmocka_unit_test(an_epoch_is_settled_when_everything_has_arrived),
         cmocka_unit_test(a_silence_is_no_arrival),
         LAB_TEST_THREE(every_vnode_is_counted_in_one_role),

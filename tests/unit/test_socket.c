@@ -3,7 +3,9 @@
  * Strangers (other frames, own routing ids) are played by plain ZeroMQ sockets. Every wait is for
  * something to happen, with a deadline.
  */
+#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,6 +32,7 @@ struct fixture {
     char endpoint[VIEW_TEXT_LEN];
     struct socket_holder holder;
     uint32_t lost;
+    uint32_t refused;
     /* Closed by the teardown, because a context waits for all of its sockets: a failed test must
      * not become one that never ends. */
     void *open[OPEN_MAX];
@@ -320,7 +324,7 @@ static void a_bind_tells_what_is_wrong(void **state)
  * no bound in bytes, and keeps what it has read of clients that are gone. */
 static void few_messages_of_a_client_are_read_ahead(void **state)
 {
-    enum { LEN = 1 << 16, MOST = 1800, STUCK_MS = 400 };
+    enum { LEN = 1 << 16, QUEUE_LEN = 128, MOST = 1800, STUCK_MS = 400 };
     struct fixture *f = *state;
     static const char message[LEN];
     const int queue = 10;
@@ -334,9 +338,9 @@ static void few_messages_of_a_client_are_read_ahead(void **state)
     (void)snprintf(url, sizeof url, "tcp://%s", endpoint);
     assert_int_equal(zmq_connect(dealer, url), 0);
     zmq_pollitem_t item = {.socket = dealer, .events = ZMQ_POLLOUT};
-    while (sent < MOST && zmq_poll(&item, 1, STUCK_MS) == 1)
+    while (sent < MOST && zmq_poll(&item, 1, sent < QUEUE_LEN ? WAIT_MS : STUCK_MS) == 1)
         sent += zmq_send(dealer, message, LEN, ZMQ_DONTWAIT) == LEN;
-    assert_in_range(sent, 256, 900); /* beside them, what the connection itself holds */
+    assert_in_range(sent, QUEUE_LEN, 900); /* beside them, what the connection itself holds */
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -347,8 +351,8 @@ static void note_loss(void *context, uint64_t node, uint16_t shard, bool refused
 
     assert_int_equal(node, OTHER);
     assert_int_equal(shard, 0);
-    assert_true(refused); /* nobody listens there any more */
     f->lost++;
+    f->refused += refused; /* nobody listens there any more */
 }
 
 /* A view of this node and one other, which listens at `endpoint`. */
@@ -413,18 +417,25 @@ static void links_follow_the_view(void **state)
     assert_null(f->links);
 }
 
+/* Nobody listens at the fixture's endpoint any more. */
+static void end_listener(struct fixture *f)
+{
+    socket_close(&f->router);
+    for (int waited = 0; socket_listener(f->endpoint) != SOCKET_REFUSES && waited < WAIT_MS;
+         waited += STEP_MS)
+        (void)zmq_poll(NULL, 0, STEP_MS);
+    assert_int_equal(socket_listener(f->endpoint), SOCKET_REFUSES);
+}
+
 /* Only where nobody listens a connection is refused; what cannot be known at once is no refusal. */
 static void only_a_port_without_a_listener_refuses(void **state)
 {
     struct fixture *f = *state;
 
-    assert_false(socket_refused(f->endpoint));
-    assert_false(socket_refused("localhost:1")); /* a name is not looked up */
-    assert_false(socket_refused("nonsense"));
-    socket_close(&f->router);
-    for (int waited = 0; !socket_refused(f->endpoint) && waited < WAIT_MS; waited += STEP_MS)
-        (void)zmq_poll(NULL, 0, STEP_MS);
-    assert_true(socket_refused(f->endpoint));
+    assert_int_equal(socket_listener(f->endpoint), SOCKET_LISTENS);
+    assert_int_equal(socket_listener("localhost:1"), SOCKET_UNKNOWN); /* a name is not looked up */
+    assert_int_equal(socket_listener("nonsense"), SOCKET_UNKNOWN);
+    end_listener(f);
 }
 
 /* A link that could not be opened, because all sockets were taken, is opened when one is free: no
@@ -462,6 +473,14 @@ static void a_link_that_could_not_be_opened_is_tried_again(void **state)
     assert_true(came);
 }
 
+static void poll_until_lost(struct fixture *f)
+{
+    struct pollfd news = {.fd = links_descriptor(f->links), .events = POLLIN};
+    for (int waited = 0; f->lost == 0 && waited < WAIT_MS; waited += STEP_MS)
+        if (poll(&news, 1, STEP_MS) == 1)
+            links_poll(f->links, true, 1, note_loss, f);
+}
+
 /* A connection that is lost is told with its node; one that is given up is not. */
 static void a_lost_link_is_told_with_its_node(void **state)
 {
@@ -476,14 +495,54 @@ static void a_lost_link_is_told_with_its_node(void **state)
     make_view(&view, members, f->endpoint);
     links_follow(links, &view);
     send_through(f, links, f->router);
-    links_poll(links, note_loss, f);
+    links_poll(links, true, 1, note_loss, f);
     assert_int_equal(f->lost, 0);
-    socket_close(&f->router);
-    for (int waited = 0; f->lost == 0 && waited < WAIT_MS; waited += STEP_MS) {
-        (void)zmq_poll(NULL, 0, STEP_MS);
-        links_poll(links, note_loss, f);
-    }
+    end_listener(f);
+    poll_until_lost(f);
     assert_int_equal(f->lost, 1);
+    assert_int_equal(f->refused, 1);
+}
+
+/* A killed process loses its connections some moments before its host refuses new ones: the host
+ * is asked again, at times that are told, and then no more. */
+static void a_process_that_is_gone_a_moment_later_is_found_gone(void **state)
+{
+    struct fixture *f = *state;
+    const struct log silent = {.write = NULL};
+    const struct links_options options = {f->context, &silent, SELF, 0, NULL};
+    const int one = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct view_member members[2];
+    struct view view;
+
+    assert_int_equal(links_new(&options, &f->links), 0);
+    make_view(&view, members, f->endpoint);
+    links_follow(f->links, &view);
+    send_through(f, f->links, f->router);
+    assert_true(links_deadline(f->links) == INT64_MAX);
+    end_listener(f);
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address.sin_port = htons((uint16_t)strtoul(strrchr(f->endpoint, ':') + 1, NULL, 10));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    poll_until_lost(f);
+    assert_int_equal(f->refused, 0);
+    int64_t now_ns = links_deadline(f->links);
+    assert_true(now_ns > 1 && now_ns <= 1000001);
+    links_poll(f->links, false, now_ns, note_loss, f);
+    assert_int_equal(f->lost, 1);
+    (void)close(listener);
+    now_ns = links_deadline(f->links);
+    links_poll(f->links, false, now_ns - 1, note_loss, f);
+    assert_int_equal(f->refused, 0);
+    while (links_deadline(f->links) != INT64_MAX && now_ns < 1000000000) {
+        now_ns = links_deadline(f->links);
+        links_poll(f->links, false, now_ns, note_loss, f);
+    }
+    assert_in_range(f->refused, 2, 7); /* told again, and not for ever */
+    assert_in_range(now_ns, 100000000, 200000000);
 }
 
 /* ---- gossip lines ---------------------------------------------------------------------------- */
@@ -580,6 +639,7 @@ int main(void)
         TEST(a_link_that_could_not_be_opened_is_tried_again),
         TEST(only_a_port_without_a_listener_refuses),
         TEST(a_lost_link_is_told_with_its_node),
+        TEST(a_process_that_is_gone_a_moment_later_is_found_gone),
         TEST(gossip_lines_are_made_once_and_tidied),
         TEST(a_bad_gossip_address_makes_no_line),
         TEST(a_stuck_gossip_line_is_closed),

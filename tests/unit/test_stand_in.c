@@ -345,7 +345,8 @@ static void who_hears_a_replica_stands_in_for_nobody(void **state)
 }
 
 /* The first in the vnode's order that is no replica of it, and the other one that is none. */
-static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t *first, uint32_t *other)
+static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t replicas, uint32_t *first,
+                          uint32_t *other)
 {
     struct shard *shard = lab->shards[0].shard;
     const struct ring_table *ring = &shard->view->to;
@@ -358,7 +359,7 @@ static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t *first
         while (lab->shards[at].node != node)
             at++;
         bool replica = false;
-        for (uint32_t rank = 0; rank < REPLICAS; rank++)
+        for (uint32_t rank = 0; rank < replicas; rank++)
             replica = replica || lab_replica(lab, vnode, rank) == at;
         if (!replica && *first == LAB_NONE)
             *first = at;
@@ -380,7 +381,7 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     lab_attribute(lab, "lent", "user", 0, user);
     const uint32_t vnode = ask(lab, 3, "lent", user, 1000).vnode;
     const uint32_t decider = lab_replica(lab, vnode, 0);
-    find_stand_in(lab, vnode, &stand_in, &asker);
+    find_stand_in(lab, vnode, REPLICAS, &stand_in, &asker);
     lab->drop_type = PEER_ANSWER;
     lab_forget(lab);
     const char *const attributes[] = {"kind=lent", user, NULL};
@@ -405,6 +406,103 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     lab_speak(lab, stand_in, asker);
     assert_true(lab_answered(lab, seq));
     assert_int_equal(lab_answer(lab, seq, 0).limit, 5);
+}
+
+/* N3: a check whose decider charged it, and then fell silent before that was heard, is one attempt
+ * still: whether a stand-in answers it or the decider after all, what was charged is undone when
+ * another rule denies. */
+static void what_a_decider_charged_is_undone_though_another_stood_in(void **state)
+{
+    static const char two_rules[] =
+        "rules:\n"
+        "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
+        "- {name: by-host, key: [host], on_failure: local,\n"
+        "   limits: [{rate: 20/h, algorithm: fixed_window}]}\n";
+    uint32_t stood_in = 0;
+    (void)state;
+    for (uint32_t asker = 0; asker <= 2; asker += 2) {
+        struct lab *lab = lab_new(3, 1, 1);
+        char user[LAB_KEY_LEN];
+        char host[LAB_KEY_LEN];
+        lab_start_all(lab);
+        (void)lab_rules(lab, two_rules);
+        lab_attribute(lab, "by-user", "user", 2 - asker, user);
+        lab_attribute(lab, "by-host", "host", 1, host);
+        const char *const both[] = {user, host, NULL};
+        lab_ask_attributes(lab, 1, both);
+        assert_true(lab_answer(lab, lab_send(lab, asker, 1000), 0).allowed);
+        lab->cut[1][asker] = true;
+        lab_ask_attributes(lab, 1, both);
+        const uint64_t seq = lab_send(lab, asker, 5000);
+        lab_run(lab, 500 * LAB_MS);
+        lab->cut[1][asker] = false;
+        lab_run(lab, 500 * LAB_MS);
+        assert_false(lab_answer(lab, seq, 0).allowed);
+        assert_int_equal(lab_stats(lab, asker).undone, 1);
+        assert_int_equal(lab_stats(lab, 1).undo_unknown, 0);
+        stood_in += lab_stats(lab, asker).stand_ins > 0;
+        lab_ask_attributes(lab, 0, &both[1]);
+        assert_int_equal(lab_answer(lab, lab_send(lab, 1, 1000), 0).used, 1);
+        lab_free(lab);
+    }
+    assert_int_equal(stood_in, 1); /* the other one refuses, for it hears the decider */
+}
+
+static bool is_answered(struct lab *lab, void *seq)
+{
+    return lab_answered(lab, *(const uint64_t *)seq);
+}
+
+/* N3: nor is it kept when the node that waits for a stand-in becomes decider itself: what it
+ * charges then is a decider's charge. */
+static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **state)
+{
+    static const char two_rules[] =
+        "rules:\n"
+        "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
+        "- {name: by-host, key: [host], on_failure: local,\n"
+        "   limits: [{rate: 20/h, algorithm: fixed_window}]}\n";
+    struct lab *lab = lab_new(3, 1, 1);
+    char user[LAB_KEY_LEN];
+    char host[LAB_KEY_LEN];
+    (void)state;
+    lab_start_all(lab);
+    (void)lab_rules(lab, two_rules);
+    lab_attribute(lab, "by-host", "host", 1, host);
+    const char *const of_host[] = {host, NULL};
+    lab_ask_attributes(lab, 1, of_host);
+    const uint32_t vnode = lab_answer(lab, lab_send(lab, 0, 1000), 0).vnode;
+    uint32_t asker;
+    uint32_t other;
+    find_stand_in(lab, vnode, 1, &other, &asker);
+    lab_stop(lab, 1);
+    lab_run(lab, 300 * LAB_MS);
+    lab_attribute(lab, "by-user", "user", asker, user);
+    const char *const both[] = {user, host, NULL};
+    lab_ask_attributes(lab, 1, both);
+    assert_true(lab_answer(lab, lab_send(lab, asker, 1000), 0).allowed);
+    lab->drop_type = PEER_ANSWER;
+    lab_ask_attributes(lab, 1, both);
+    uint64_t seq = lab_send(lab, asker, 20000);
+    lab_run(lab, 10 * LAB_MS);
+    assert_false(lab_answered(lab, seq));
+    lab->dead[1] = lab->dead[other] = true;
+    const uint64_t voter = lab->shards[asker].node;
+    assert_int_equal(ring_config_set_voters(lab->config_next, lab->config, &voter, 1), 0);
+    lab_adopt(lab);
+    for (uint32_t at = 1; at != asker; at = at == 1 ? other : asker) {
+        assert_int_equal(ring_config_remove(lab->config_next, lab->config, lab->shards[at].node),
+                         0);
+        lab_adopt(lab);
+        assert_int_equal(ring_config_settle(lab->config_next, lab->config), 0);
+        lab_adopt(lab);
+    }
+    lab_until(lab, is_answered, &seq, 10000 * LAB_MS);
+    assert_false(lab_answer(lab, seq, 0).allowed);
+    assert_int_equal(lab_role(lab, asker, vnode), SHARD_DECIDING);
+    lab_ask_attributes(lab, 0, of_host);
+    assert_int_equal(lab_answer(lab, lab_send(lab, asker, 1000), 0).used, 0);
+    lab_free(lab);
 }
 
 /* N1: who decides may be none of those that should: it did before the ring changed, say. While it
@@ -444,6 +542,8 @@ int main(void)
         TEST(a_quorum_rule_has_a_stand_in_without_a_majority),
         TEST(who_hears_a_replica_stands_in_for_nobody),
         TEST(a_late_answer_of_the_decider_is_not_the_stand_ins),
+        TEST(what_a_decider_charged_is_undone_though_another_stood_in),
+        TEST(what_is_charged_here_after_a_stand_in_was_asked_is_undone),
         TEST(a_decider_that_is_no_replica_needs_no_stand_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,12 +5,15 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "tests/unit/support_effort.h"
 
 enum {
     MODEL_VNODES = 3,
     MODEL_IDS = 2500,
     MODEL_STATE_MAX = 40,
     MODEL_BATCH_MAX = 300,
+    REOPEN = 80, /* steps from one reopening to the next */
+    STEPS = EFFORT(3) * REOPEN,
 };
 
 /* The naive model: every (vnode, id) has a place of its own. */
@@ -111,7 +114,7 @@ static void random_histories_equal_a_naive_map(void **state)
     random_init(&random, 20261121);
     fixture_open(f, &options);
     uint64_t now_ms = 1000;
-    for (int step = 0; step < 240; step++) {
+    for (int step = 0; step < STEPS; step++) {
         model_write(f->store, &model, &random, now_ms);
         now_ms += random_below(&random, 50);
         if (random_below(&random, 3) == 0) {
@@ -120,7 +123,7 @@ static void random_histories_equal_a_naive_map(void **state)
         if (step % 20 == 19) {
             model_compare(f->store, &model, now_ms);
         }
-        if (step % 80 == 79) {
+        if (step % REOPEN == REOPEN - 1) {
             store_close(&f->store);
             fixture_open(f, &options);
         }

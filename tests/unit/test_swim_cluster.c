@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_swim.h"
 
 static int compare_times(const void *a, const void *b)
@@ -82,7 +83,7 @@ static void loss_of_one_percent_kills_nobody(void **state)
 {
     const int64_t hours = environment("SWIM_SOAK_HOURS", 0);
     const uint32_t nodes = (uint32_t)environment("SWIM_NODES", 100);
-    const int64_t run_ns = hours > 0 ? hours * 3600 * SWARM_SECOND : 600 * SWARM_SECOND;
+    const int64_t run_ns = hours > 0 ? hours * 3600 * SWARM_SECOND : EFFORT(600) * SWARM_SECOND;
     uint64_t suspicions = 0;
     uint64_t indirect = 0;
     (void)state;

@@ -24,6 +24,10 @@
 static const tg_limit_t limit = {
     .algorithm = TG_TOKEN_BUCKET, .count = 100, .window_ns = 3600000000000ULL};
 
+/* A deadline that is not what a test is about: only what never happens misses it. A try as long is
+ * never repeated, so that a node counts what was asked, however late it runs. */
+enum { PATIENT_MS = 60000 };
+
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -42,6 +46,7 @@ static tg_client_t *open_on(const char *endpoints, int timeout_ms, int try_timeo
     options.timeout_ms = timeout_ms;
     options.try_timeout_ms = try_timeout_ms;
     options.on_failure = on_failure;
+    options.no_leases = 1; /* test_leases.c has them */
     options.error = error;
     options.error_size = sizeof error;
     client = tg_open(endpoints, &options);
@@ -60,7 +65,7 @@ static const char *pair(char out[160], struct server *a, struct server *b)
 static void a_check_gives_the_nodes_decision(void **state)
 {
     struct server *server = server_new("n1", SERVER_ANSWER);
-    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     tg_request_t request = tg_request_inline("user:42", &limit);
     tg_decision_t decision;
     struct server_note note;
@@ -85,7 +90,7 @@ static void a_check_gives_the_nodes_decision(void **state)
     assert_int_equal(note.cost, 3);
     assert_int_equal(note.flags, 0);
     assert_string_equal(note.key, "user:42");
-    assert_in_range(note.timeout_ms, 1, 3000);
+    assert_in_range(note.timeout_ms, 1, PATIENT_MS);
     tg_close(&client);
     assert_null(client);
     server_free(&server);
@@ -96,7 +101,7 @@ static void a_batch_travels_as_one_message(void **state)
 {
     enum { BATCH = 300 };
     struct server *server = server_new("n1", SERVER_ANSWER);
-    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     static tg_request_t requests[BATCH];
     static tg_decision_t decisions[BATCH];
     const tg_attribute_t attributes[] = {{"api", "/login", TG_STRLEN}, {"ip", "\xc0\0\2\1", 4}};
@@ -122,7 +127,7 @@ static void a_batch_over_the_bound_of_a_message_is_split(void **state)
 {
     enum { BATCH = WIRE_CHECKS_MAX + 10 };
     struct server *server = server_new("n1", SERVER_ANSWER);
-    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     tg_request_t *requests = calloc(BATCH, sizeof *requests);
     tg_decision_t *decisions = calloc(BATCH, sizeof *decisions);
 
@@ -179,7 +184,7 @@ static void queued_calls_share_one_message(void **state)
 
     (void)state;
     (void)sem_init(&burst.done, 0, 0);
-    burst.client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    burst.client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     assert_int_equal(tg_check_async(burst.client, &burst.request, 1, &burst.decisions[0],
                                     start_followers, &burst),
                      0);
@@ -209,7 +214,7 @@ static void a_callback_cannot_make_a_waiting_call(void **state)
 
     (void)state;
     (void)sem_init(&burst.done, 0, 0);
-    burst.client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    burst.client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     assert_int_equal(tg_check_async(burst.client, &burst.request, 1, &burst.decisions[0],
                                     waiting_inside, &burst),
                      0);
@@ -219,17 +224,44 @@ static void a_callback_cannot_make_a_waiting_call(void **state)
     server_free(&server);
 }
 
+/* How often one message was sent, whoever got it: a node that is late is asked again as well. */
+struct asked {
+    size_t notes;
+    size_t first; /* without the flag of a repetition */
+    uint32_t first_timeout_ms;
+    uint32_t retry_timeout_ms; /* the longest of them */
+};
+
+static void note_attempts(struct server *server, const struct server_note *one, struct asked *asked)
+{
+    const size_t count = server_count(server);
+
+    for (size_t i = 0; i < count && i < SERVER_NOTES_MAX; i++) {
+        const struct server_note note = server_note(server, i);
+        if (note.seq != one->seq)
+            continue;
+        assert_int_equal(note.session, one->session);
+        assert_int_equal(note.count, one->count);
+        asked->notes++;
+        if ((note.flags & WIRE_FLAG_RETRY) == 0) {
+            asked->first++;
+            asked->first_timeout_ms = note.timeout_ms;
+        } else if (note.timeout_ms > asked->retry_timeout_ms) {
+            asked->retry_timeout_ms = note.timeout_ms;
+        }
+    }
+}
+
 /* The second node is asked with the first one's identification, so that nothing counts twice. */
 static void an_unanswered_message_is_retried_elsewhere_under_its_own_seq(void **state)
 {
     struct server *a = server_new("a", SERVER_SWALLOW);
     struct server *b = server_new("b", SERVER_SWALLOW);
     char endpoints[160];
-    tg_client_t *client = open_on(pair(endpoints, a, b), 4000, 50, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(pair(endpoints, a, b), PATIENT_MS, 50, TG_FAIL_ERROR);
     tg_request_t request = tg_request_inline("k", &limit);
     tg_decision_t decision;
-    struct server_note first;
-    struct server_note second;
+    struct asked asked = {.notes = 0};
 
     (void)state;
     /* Whoever is asked first stays silent; the other one answers. */
@@ -241,19 +273,15 @@ static void an_unanswered_message_is_retried_elsewhere_under_its_own_seq(void **
         server_set_mode(a, SERVER_ANSWER);
         assert_int_equal(tg_check(client, &request, &decision), 0);
         assert_string_equal(decision.node, "a");
-        first = server_note(b, server_count(b) - 1);
-        second = server_note(a, 0);
     } else {
         assert_string_equal(decision.node, "b");
-        first = server_note(a, 0);
-        second = server_note(b, server_count(b) - 1);
     }
-    assert_int_equal(first.seq, second.seq);
-    assert_int_equal(first.session, second.session);
-    assert_int_equal(first.count, second.count);
-    assert_int_equal(first.flags & WIRE_FLAG_RETRY, 0);
-    assert_int_equal(second.flags & WIRE_FLAG_RETRY, WIRE_FLAG_RETRY);
-    assert_true(second.timeout_ms < first.timeout_ms);
+    const struct server_note one = server_note(a, 0);
+    note_attempts(a, &one, &asked);
+    note_attempts(b, &one, &asked);
+    assert_true(asked.notes >= 2);
+    assert_int_equal(asked.first, 1);
+    assert_true(asked.first_timeout_ms > asked.retry_timeout_ms);
     tg_close(&client);
     server_free(&a);
     server_free(&b);
@@ -285,7 +313,7 @@ static void a_lost_connection_moves_its_messages_at_once(void **state)
     pthread_t thread;
 
     (void)state;
-    caller.client = open_on(pair(endpoints, a, b), 5000, 5000, TG_FAIL_ERROR);
+    caller.client = open_on(pair(endpoints, a, b), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     assert_int_equal(pthread_create(&thread, NULL, call_once, &caller), 0);
     while (server_count(a) + server_count(b) == 0)
         (void)sched_yield();
@@ -299,7 +327,7 @@ static void a_lost_connection_moves_its_messages_at_once(void **state)
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(caller.code, 0);
-    assert_true(now_ms() - start < 1500);
+    assert_true(now_ms() - start < PATIENT_MS / 2);
     tg_close(&caller.client);
     server_free(&a);
     server_free(&b);
@@ -309,7 +337,7 @@ static void a_lost_connection_moves_its_messages_at_once(void **state)
 static void a_silent_node_costs_no_more_than_the_deadline(void **state)
 {
     struct server *server = server_new("n1", SERVER_SWALLOW);
-    tg_client_t *client = open_on(server_endpoint(server), 150, 40, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), 800, 40, TG_FAIL_ERROR);
     const tg_request_t request = tg_request_inline("k", &limit);
     tg_decision_t decision;
     char detail[256];
@@ -317,7 +345,7 @@ static void a_silent_node_costs_no_more_than_the_deadline(void **state)
 
     (void)state;
     assert_int_equal(tg_check(client, &request, &decision), TG_ETIMEOUT);
-    assert_in_range(now_ms() - start, 149, 1000);
+    assert_in_range(now_ms() - start, 799, PATIENT_MS / 2);
     assert_int_equal(decision.allowed, 0);
     assert_int_equal(decision.error, TG_ETIMEOUT);
     assert_true(server_wait(server, 2)); /* it was tried again in between */
@@ -340,9 +368,9 @@ static void no_live_endpoint_is_unreachable_by_name(void **state)
 
     (void)state;
     server_stop(server);
-    client = open_on(server_endpoint(server), 150, 0, TG_FAIL_ERROR);
+    client = open_on(server_endpoint(server), 500, 0, TG_FAIL_ERROR);
     assert_int_equal(tg_check(client, &request, &decision), TG_EUNREACHABLE);
-    assert_in_range(now_ms() - start, 149, 1000);
+    assert_in_range(now_ms() - start, 499, PATIENT_MS / 2);
     tg_error_detail(client, detail, sizeof detail);
     assert_non_null(strstr(detail, server_endpoint(server)));
     assert_non_null(strstr(detail, "refused"));
@@ -354,7 +382,7 @@ static void no_live_endpoint_is_unreachable_by_name(void **state)
 static void on_failure_gives_a_flagged_decision(void **state)
 {
     struct server *server = server_new("n1", SERVER_BUSY);
-    tg_client_t *client = open_on(server_endpoint(server), 2000, 0, TG_FAIL_OPEN);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, 0, TG_FAIL_OPEN);
     tg_request_t request = tg_request_inline("k", &limit);
     tg_decision_t decision;
 
@@ -368,7 +396,7 @@ static void on_failure_gives_a_flagged_decision(void **state)
     assert_int_equal(tg_check(client, &request, &decision), TG_EINVALID);
     assert_int_equal(decision.allowed, 0);
     tg_close(&client);
-    client = open_on(server_endpoint(server), 2000, 0, TG_FAIL_CLOSED);
+    client = open_on(server_endpoint(server), PATIENT_MS, 0, TG_FAIL_CLOSED);
     request.cost = 1;
     assert_int_equal(tg_check(client, &request, &decision), 0);
     assert_int_equal(decision.allowed, 0);
@@ -396,7 +424,8 @@ static void what_a_node_refuses_has_its_code(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct server *server = server_new("n1", cases[i].mode);
-        tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+        tg_client_t *client =
+            open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
         tg_decision_t decision;
         char detail[512];
 
@@ -417,8 +446,10 @@ static void a_node_without_a_common_version_is_named_so(void **state)
     tg_decision_t decision;
 
     (void)state;
-    (void)tg_check(client, &request, &decision); /* may have left before the refusal */
-    assert_int_equal(tg_check(client, &request, &decision), TG_EVERSION);
+    int code = 0; /* a check may have left before the refusal */
+    for (int i = 0; code != TG_EVERSION && i < PATIENT_MS / 150; i++)
+        code = tg_check(client, &request, &decision);
+    assert_int_equal(code, TG_EVERSION);
     tg_close(&client);
     server_free(&server);
 }
@@ -434,7 +465,7 @@ static void too_many_in_flight_are_busy_at_once(void **state)
 
     (void)state;
     options.in_flight_max = 2;
-    options.timeout_ms = 3000;
+    options.timeout_ms = PATIENT_MS;
     client = tg_open(server_endpoint(server), &options);
     assert_non_null(client);
     for (int i = 0; i < 3; i++)
@@ -448,6 +479,67 @@ static void too_many_in_flight_are_busy_at_once(void **state)
     server_free(&server);
 }
 
+enum { BIG = 30000, ENOUGH = 48, BEHIND = 10000 };
+
+struct many {
+    sem_t done;
+    int code;
+};
+
+static void many_done(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    struct many *many = argument;
+
+    (void)decisions;
+    (void)count;
+    many->code = code;
+    (void)sem_post(&many->done);
+}
+
+/* A node that says it has too much to do is sent less: what is beyond waits in the library, not at
+ * the node. When its connection is lost, that goes elsewhere with the rest, and all is answered. */
+static void what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost(void **state)
+{
+    struct server *a = server_new("a", SERVER_BUSY);
+    struct server *b = server_new("b", SERVER_BUSY);
+    char endpoints[160];
+    tg_client_t *client = open_on(pair(endpoints, a, b), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
+    tg_request_t *requests = calloc(BIG, sizeof *requests);
+    tg_decision_t *decisions = calloc(BIG, sizeof *decisions);
+    struct many many = {.code = 1};
+
+    (void)state;
+    assert_true(requests != NULL && decisions != NULL);
+    for (size_t i = 0; i < BIG; i++)
+        requests[i] = tg_request_inline("k", &limit);
+    /* The first endpoint is asked once it is up. */
+    while (server_count(a) < ENOUGH && server_count(b) < SERVER_NOTES_MAX / 2)
+        assert_int_equal(tg_check_many(client, requests, BIG, decisions), TG_EBUSY);
+    const size_t before = server_count(a);
+    assert_true(before >= ENOUGH);
+    server_set_mode(a, SERVER_SWALLOW);
+    server_set_mode(b, SERVER_ANSWER);
+    (void)sem_init(&many.done, 0, 0);
+    assert_int_equal(tg_check_async(client, requests, BEHIND, decisions, many_done, &many), 0);
+    assert_true(server_wait(a, before + 1));
+    const size_t others = server_count(b);
+    server_stop(a);
+    assert_int_equal(sem_wait(&many.done), 0);
+    assert_int_equal(many.code, 0);
+    for (size_t i = 0; i < BEHIND; i++)
+        assert_true(decisions[i].allowed && decisions[i].error == 0);
+    size_t moved = 0;
+    for (size_t i = others; i < server_count(b); i++)
+        moved += (server_note(b, i).flags & WIRE_FLAG_RETRY) != 0;
+    assert_int_equal(moved, 1); /* no more was sent there: the window's least size */
+    tg_close(&client);
+    (void)sem_destroy(&many.done);
+    free(requests);
+    free(decisions);
+    server_free(&a);
+    server_free(&b);
+}
+
 /* The vnode of each key is computed here once more; each key must arrive at its decider. */
 static void inline_keys_go_to_their_deciders(void **state)
 {
@@ -457,12 +549,13 @@ static void inline_keys_go_to_their_deciders(void **state)
     tg_client_t *client;
     tg_decision_t decision;
     int right = 0;
+    const int64_t start = now_ms();
 
     (void)state;
     server_set_ring(even, 16, 5, server_endpoint(even), server_endpoint(odd));
     server_set_ring(odd, 16, 5, server_endpoint(even), server_endpoint(odd));
-    client = open_on(server_endpoint(even), 3000, 0, TG_FAIL_ERROR);
-    for (int i = 0; i < 2000 && right < 100; i++) {
+    client = open_on(server_endpoint(even), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
+    for (int i = 0; right < 100 && now_ms() - start < SERVER_WAIT_MS; i++) {
         char key[32];
         struct identity identity;
         tg_request_t request;
@@ -492,12 +585,13 @@ static void attributes_go_where_they_were_decided_before(void **state)
     tg_client_t *client;
     tg_decision_t decision;
     int right = 0;
+    const int64_t start = now_ms();
 
     (void)state;
     server_set_ring(even, 16, 5, server_endpoint(even), server_endpoint(odd));
     server_set_ring(odd, 16, 5, server_endpoint(even), server_endpoint(odd));
-    client = open_on(server_endpoint(even), 3000, 0, TG_FAIL_ERROR);
-    for (int i = 0; i < 2000 && right < 20; i++) {
+    client = open_on(server_endpoint(even), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
+    while (right < 20 && now_ms() - start < SERVER_WAIT_MS) {
         assert_int_equal(tg_check(client, &request, &decision), 0);
         right = strcmp(decision.node, "odd") == 0 ? right + 1 : 0;
     }
@@ -521,7 +615,7 @@ static void a_changed_ring_is_learned(void **state)
     (void)state;
     server_set_ring(a, 16, 1, server_endpoint(a), server_endpoint(a));
     server_set_ring(b, 16, 1, server_endpoint(b), server_endpoint(b));
-    client = open_on(server_endpoint(a), 3000, 0, TG_FAIL_ERROR);
+    client = open_on(server_endpoint(a), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     assert_int_equal(tg_check(client, &request, &decision), 0);
     assert_string_equal(decision.node, "a");
     server_set_ring(a, 16, 2, server_endpoint(b), server_endpoint(b));
@@ -540,7 +634,7 @@ static void a_changed_ring_is_learned(void **state)
 static void administration_gives_the_nodes_value_or_sentence(void **state)
 {
     struct server *server = server_new("n1", SERVER_ANSWER);
-    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
     const uint8_t map[] = {0x81, 0xa1, 'x', 0x93, 1, 2, 0xc0};
     tg_reply_t reply;
 
@@ -606,7 +700,7 @@ static void threads_share_a_handle(void **state)
     struct server *a = server_new("a", SERVER_ANSWER);
     struct server *b = server_new("b", SERVER_ANSWER);
     char endpoints[160];
-    tg_client_t *client = open_on(pair(endpoints, a, b), 5000, 100, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(pair(endpoints, a, b), PATIENT_MS, 100, TG_FAIL_ERROR);
     pthread_t threads[THREADS];
 
     (void)state;
@@ -666,7 +760,7 @@ static void mistakes_are_named_before_anything_is_sent(void **state)
 static void a_load_is_reported_for_a_pool(void **state)
 {
     struct server *server = server_new("n1", SERVER_ANSWER);
-    tg_client_t *client = open_on(server_endpoint(server), 3000, 0, TG_FAIL_ERROR);
+    tg_client_t *client = open_on(server_endpoint(server), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
 
     (void)state;
     assert_int_equal(tg_report_load(client, "api", 0.93), 0);
@@ -696,6 +790,7 @@ int main(void)
         cmocka_unit_test(what_a_node_refuses_has_its_code),
         cmocka_unit_test(a_node_without_a_common_version_is_named_so),
         cmocka_unit_test(too_many_in_flight_are_busy_at_once),
+        cmocka_unit_test(what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost),
         cmocka_unit_test(inline_keys_go_to_their_deciders),
         cmocka_unit_test(attributes_go_where_they_were_decided_before),
         cmocka_unit_test(a_changed_ring_is_learned),

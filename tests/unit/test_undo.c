@@ -378,6 +378,26 @@ static void a_mark_of_another_table_gives_back_what_cannot_have_drained(void **s
     table_free(&table);
 }
 
+/* Nor after a reset, which took the charge: what is charged then is what others were granted. */
+static void a_mark_of_another_table_is_void_behind_a_reset(void **state)
+{
+    (void)state;
+    for (unsigned algorithm = 0; algorithm < ALGORITHMS; algorithm++) {
+        struct table *table = limit_table();
+        const struct limit limit = {
+            .count = 9, .window_ns = 60 * SECOND, .algorithm = algorithms[algorithm]};
+        struct reservation reservation;
+        assert_true(reserve(table, &limit, 5, EPOCH_NS, &reservation).allowed);
+        reservation.mark.given = LIMIT_GIVEN_UNKNOWN;
+        reservation.mark.resets = engine_resets(table, KEY);
+        (void)one(table, &limit, OPERATION_RESET, 0, 0, EPOCH_NS, NULL);
+        assert_true(one(table, &limit, OPERATION_CHECK, 9, 0, EPOCH_NS, NULL).allowed);
+        assert_int_equal(undo(table, &limit, &reservation, EPOCH_NS).used, 9);
+        assert_false(one(table, &limit, OPERATION_CHECK, 1, 0, EPOCH_NS, NULL).allowed);
+        table_free(&table);
+    }
+}
+
 /* A key that is gone, or was made anew, has nothing to give back. */
 static void an_undo_on_an_unknown_key_changes_nothing(void **state)
 {
@@ -427,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_crowd_of_undone_charges_leaves_no_token_behind),
         cmocka_unit_test(late_undos_do_not_make_room),
         cmocka_unit_test(a_mark_of_another_table_gives_back_what_cannot_have_drained),
+        cmocka_unit_test(a_mark_of_another_table_is_void_behind_a_reset),
         cmocka_unit_test(an_undo_on_an_unknown_key_changes_nothing),
         cmocka_unit_test(part_of_a_charge_can_be_undone),
     };

@@ -58,6 +58,24 @@ static void days_and_months_begin_anew(void **state)
     usage_book_free(&book);
 }
 
+/* A node that ran a while with a clock years ahead does not go on with that day for years: what it
+ * counted then is told of no day or month of now, and the next request begins both. */
+static void a_clock_that_was_far_ahead_leaves_no_day_behind(void **state)
+{
+    struct usage_book *book = usage_book_new(alloc_heap());
+    const uint64_t ahead = MAY_31 + 5000 * DAY_MS;
+    (void)state;
+    note(book, ADA, 4, ahead);
+    assert_totals(book, ADA, ahead, 4, 4, 4);
+    assert_totals(book, ADA, MAY_31, 0, 0, 4);
+    note(book, ADA, 3, MAY_31);
+    assert_totals(book, ADA, MAY_31, 3, 3, 7);
+    assert_int_equal(usage_book_find(book, ADA, MAY_31).last_ms, MAY_31);
+    note(book, ADA, 1, MAY_31 + DAY_MS);
+    assert_totals(book, ADA, MAY_31 + DAY_MS, 1, 1, 8);
+    usage_book_free(&book);
+}
+
 /* Months have their own lengths: of each day from 1999 to 2101 the month is that of the civil
  * calendar, counted day by day. */
 static void months_are_those_of_the_calendar(void **state)
@@ -157,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(days_and_months_begin_anew),
+        cmocka_unit_test(a_clock_that_was_far_ahead_leaves_no_day_behind),
         cmocka_unit_test(months_are_those_of_the_calendar),
         cmocka_unit_test(totals_are_kept),
         cmocka_unit_test(a_full_chunk_forgets_the_longest_idle),

@@ -255,6 +255,44 @@ static void bad_fields_are_refused(void **state)
         TG_EINVALID); /* no items */
 }
 
+/* How much of a lease was used goes along, for the items that say so, and in a retry; a message in
+ * which none does has no such column. */
+static void uses_of_leases_go_along(void **state)
+{
+    struct bench *b = *state;
+    const struct wire_text value = {"user:42", 7};
+    struct wire_checks checks;
+
+    assert_int_equal(wire_checks_builder_inline(&b->builder, &some_limit), 0);
+    assert_int_equal(wire_checks_builder_append(&b->builder, 0, OPERATION_CHECK, 3, &value, 1), 0);
+    int len = wire_checks_builder_encode(&b->builder, 77, 1, 0, 1000, b->frame, sizeof b->frame);
+    assert_int_equal(wire_decode_checks(b->frame, (size_t)len, &b->space, &checks, b->error), 0);
+    assert_null(checks.uses);
+    assert_int_equal(wire_checks_used(&checks, 0), 0);
+    assert_int_equal(wire_checks_builder_append_used(&b->builder, 0, OPERATION_RELEASE, UINT64_MAX,
+                                                     12, &value, 1),
+                     1);
+    assert_int_equal(wire_checks_builder_append(&b->builder, 0, OPERATION_HIT, 5, &value, 1), 2);
+    assert_int_equal(
+        wire_checks_builder_append_used(&b->builder, 0, OPERATION_RENEW, 9, 0, &value, 1), 3);
+    assert_int_equal(
+        wire_checks_builder_append_used(&b->builder, 0, OPERATION_CHECK, 9, 1, &value, 1),
+        TG_EINVALID);
+    assert_int_equal(wire_checks_builder_append_used(&b->builder, 0, OPERATION_RENEW, 9,
+                                                     WIRE_COST_MAX + UINT64_C(1), &value, 1),
+                     TG_EINVALID);
+    len = wire_checks_builder_encode(&b->builder, 77, 2, 0, 1000, b->frame, sizeof b->frame);
+    assert_true(len > 0 && (size_t)len <= wire_checks_builder_len(&b->builder));
+    len = wire_checks_retry(b->frame, (size_t)len, 5, b->again, sizeof b->again);
+    assert_true(len > 0);
+    assert_int_equal(wire_decode_checks(b->again, (size_t)len, &b->space, &checks, b->error), 0);
+    static const uint64_t expected[] = {0, 12, 0, 0};
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(wire_checks_used(&checks, i), expected[i]);
+    assert_true(wire_checks_cost(&checks, 1) == UINT64_MAX);
+    assert_int_equal(wire_checks_cost(&checks, 2), 5);
+}
+
 /* Bytes that end before the message does give no retry, and nothing behind them is read. */
 static void a_message_cut_short_gives_no_retry(void **state)
 {
@@ -283,14 +321,15 @@ static void a_retry_is_the_same_message_with_its_flag(void **state)
     assert_int_equal(wire_checks_builder_append(&b->builder, 0, 0, 3, &value, 1), 0);
     for (size_t i = 0; i < sizeof seqs / sizeof seqs[0]; i++) {
         struct wire_checks checks;
-        int len = wire_checks_builder_encode(&b->builder, 77, seqs[i], WIRE_FLAG_EXPLAIN, 1000,
-                                             b->frame, sizeof b->frame);
+        int len = wire_checks_builder_encode(&b->builder, 77, seqs[i],
+                                             WIRE_FLAG_EXPLAIN | WIRE_FLAG_PARTLY | WIRE_FLAG_ONCE,
+                                             1000, b->frame, sizeof b->frame);
         int again = wire_checks_retry(b->frame, (size_t)len, 5, b->again, sizeof b->again);
 
         assert_true(again > 0);
         assert_int_equal(wire_decode_checks(b->again, (size_t)again, &b->space, &checks, b->error),
                          0);
-        assert_int_equal(checks.flags, WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN);
+        assert_int_equal(checks.flags, WIRE_FLAG_RETRY | WIRE_FLAG_EXPLAIN | WIRE_FLAG_PARTLY);
         assert_int_equal(checks.timeout_ms, 5);
         assert_int_equal(checks.session, 77);
         assert_true(checks.seq == seqs[i]);
@@ -315,6 +354,7 @@ int main(void)
         with_bench(a_lowered_bound_is_kept),
         with_bench(templates_are_bounded),
         with_bench(bad_fields_are_refused),
+        with_bench(uses_of_leases_go_along),
         with_bench(a_message_cut_short_gives_no_retry),
         with_bench(a_retry_is_the_same_message_with_its_flag),
     };

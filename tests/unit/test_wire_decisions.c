@@ -59,18 +59,17 @@ static void random_decisions_round_trip(void **state)
     random_init(&random, 8);
     for (int round = 0; round < 30; round++) {
         struct wire_decisions_head head = {
-            1 + random_below(&random, 1000), random_next(&random), random_next(&random),
-            1 + (uint32_t)random_below(&random, 500), round % 2 == 0};
+            1 + random_below(&random, 1000),          random_next(&random), random_next(&random),
+            1 + (uint32_t)random_below(&random, 500), round % 2 == 0,       round % 4 == 0};
         struct wire_decisions decisions;
         int len;
-
         wire_sources_init(&b->sources);
         for (uint32_t i = 0; i < head.count; i++) {
             const struct wire_source source =
                 source_of(b, random_below(&random, 20), random_below(&random, 3));
 
             b->columns.outcomes[i] = (uint8_t)random_below(&random, OUTCOME_COUNT);
-            b->columns.flags[i] = (uint8_t)random_below(&random, 4);
+            b->columns.flags[i] = (uint8_t)random_below(&random, 16);
             b->columns.source_index[i] = random_below(&random, 9) == 0
                                              ? WIRE_SOURCE_NONE
                                              : wire_sources_add(&b->sources, &source);
@@ -83,6 +82,7 @@ static void random_decisions_round_trip(void **state)
             b->columns.retry_after_ms[i] = WIRE_NEVER_MS;
             b->columns.delay_ms[i] = (int64_t)random_below(&random, 100);
             b->columns.leases[i] = random_next(&random);
+            b->columns.lease_ms[i] = (uint32_t)random_next(&random);
         }
         assert_true(b->sources.count <= 60);
         len =
@@ -100,7 +100,7 @@ static void random_decisions_round_trip(void **state)
             wire_decision_at(&decisions, i, &d);
             assert_int_equal(d.outcome, b->columns.outcomes[i]);
             assert_int_equal(d.allowed, b->columns.flags[i] & 1);
-            assert_int_equal(d.degraded, b->columns.flags[i] >> 1);
+            assert_int_equal(d.degraded | d.pending << 2, b->columns.flags[i] >> 1 & 5);
             assert_true(d.limit == b->columns.limit[i] && d.used == b->columns.used[i]);
             assert_true(d.remaining == b->columns.remaining[i]);
             assert_true(d.granted == b->columns.granted[i]);
@@ -109,6 +109,7 @@ static void random_decisions_round_trip(void **state)
             assert_true(d.delay_ms == b->columns.delay_ms[i]);
             assert_int_equal(d.vnode, b->columns.vnode[i]);
             assert_true(d.lease == (head.leased ? b->columns.leases[i] : 0));
+            assert_true(d.lease_ms == (head.held ? b->columns.lease_ms[i] : 0));
             if (b->columns.source_index[i] == WIRE_SOURCE_NONE) {
                 assert_null(d.source);
             } else {
@@ -170,7 +171,8 @@ static void a_full_table_gives_no_source(void **state)
 static void the_largest_decisions_fit_in_one_message(void **state)
 {
     struct bench *b = *state;
-    struct wire_decisions_head head = {UINT64_MAX, UINT64_MAX, UINT64_MAX, WIRE_CHECKS_MAX, true};
+    struct wire_decisions_head head = {UINT64_MAX,      UINT64_MAX, UINT64_MAX,
+                                       WIRE_CHECKS_MAX, true,       true};
     struct wire_decisions decisions;
     int len;
 
@@ -236,7 +238,7 @@ static void a_cut_never_ends_inside_a_character(void **state)
 static void bad_columns_are_refused(void **state)
 {
     struct bench *b = *state;
-    struct wire_decisions_head head = {1, 2, 3, 2, false};
+    struct wire_decisions_head head = {1, 2, 3, 2, false, false};
 
     b->columns.source_index[1] = 5;
     assert_int_equal(

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -164,6 +165,114 @@ static void where_a_claim_fell_every_batch_says_so_until_one_is_whole(void **sta
     shard_written(shard, desk->lab->now_ns, true);
 }
 
+enum { MANY = 48, BATCH = 8 };
+
+/* Charges MANY keys, more than a batch holds. */
+static struct shard *use_many(struct desk *desk)
+{
+    const struct limit limit = lab_limit(10);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char key[LAB_KEY_LEN];
+        (void)snprintf(key, sizeof key, "many-%u", i);
+        assert_true(lab_check(desk->lab, 0, key, &limit, 1).allowed);
+    }
+    lab_run(desk->lab, 600 * LAB_MS);
+    desk->writes.capacity = BATCH;
+    return desk->lab->shards[0].shard;
+}
+
+/* More than a batch holds is written by vnodes: none is in two batches, but for the last of one and
+ * the first of the next; each slot once, and the headers with the last batch. */
+static void more_than_a_batch_holds_is_written_vnode_by_vnode(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    uint32_t slots = 0;
+    uint32_t vnode = 0;
+    for (uint32_t batches = 0; batches < MANY / BATCH; batches++) {
+        assert_true(shard_write_due(shard, desk->lab->now_ns));
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        assert_int_equal(desk->writes.count, BATCH);
+        for (uint32_t i = 0; i < BATCH; i++) {
+            assert_true(desk->writes.writes[i].vnode >= vnode);
+            vnode = desk->writes.writes[i].vnode;
+        }
+        slots += desk->writes.count;
+        assert_int_equal(desk->writes.header_count > 0, slots == MANY);
+        shard_check_invariants(shard);
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    assert_true(shard_flushed(shard));
+}
+
+/* What changes after it was put in order is written as it is when its batch is gathered, and not a
+ * second time. */
+static void a_change_before_its_batch_is_written_with_it(void **state)
+{
+    struct desk *desk = *state;
+    const struct limit limit = lab_limit(10);
+    struct shard *shard = use_many(desk);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    shard_written(shard, desk->lab->now_ns, true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char key[LAB_KEY_LEN];
+        (void)snprintf(key, sizeof key, "many-%u", i);
+        assert_true(lab_check(desk->lab, 0, key, &limit, 1).allowed);
+    }
+    uint32_t slots = 0;
+    desk->writes.capacity = WRITES;
+    for (uint32_t batches = 0; !shard_flushed(shard); batches++) {
+        assert_true(batches < 4);
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        slots += desk->writes.count;
+        shard_check_invariants(shard);
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    assert_int_equal(slots, MANY); /* of which BATCH had been written, and changed again */
+}
+
+/* A batch that fails leaves its slots dirty, and what was put in order behind it is still written.
+ */
+static void a_failed_batch_of_many_is_written_again(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    uint32_t slots = 0;
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    shard_written(shard, desk->lab->now_ns, false);
+    assert_false(shard_write_due(shard, desk->lab->now_ns)); /* not in a tight loop */
+    lab_run(desk->lab, 600 * LAB_MS);
+    while (shard_write_due(shard, desk->lab->now_ns)) {
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        slots += desk->writes.count;
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    assert_int_equal(slots, MANY);
+    assert_true(shard_flushed(shard));
+}
+
+/* What becomes dirty while others are written waits for the next interval, if it is more than the
+ * last batch has room for: else a busy node would write without end. */
+static void what_came_meanwhile_waits_for_the_next_interval(void **state)
+{
+    struct desk *desk = *state;
+    const struct limit limit = lab_limit(10);
+    struct shard *shard = use_many(desk);
+    for (uint32_t batches = 0; batches < MANY / BATCH; batches++) {
+        assert_true(shard_write_due(shard, desk->lab->now_ns));
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        for (uint32_t i = 0; i < BATCH; i++) {
+            char key[LAB_KEY_LEN];
+            (void)snprintf(key, sizeof key, "new-%u-%u", batches, i);
+            assert_true(lab_check(desk->lab, 0, key, &limit, 1).allowed);
+        }
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    assert_false(shard_write_due(shard, desk->lab->now_ns));
+    assert_false(shard_flushed(shard)); /* asks for the rest at once */
+    assert_true(shard_write_due(shard, desk->lab->now_ns));
+}
+
 /* What was written, given to a new process, is what its answers go on from. */
 static void a_restored_shard_goes_on_from_what_was_written(void **state)
 {
@@ -196,6 +305,13 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(where_a_claim_fell_every_batch_says_so_until_one_is_whole,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(more_than_a_batch_holds_is_written_vnode_by_vnode, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_change_before_its_batch_is_written_with_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_batch_of_many_is_written_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_came_meanwhile_waits_for_the_next_interval, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_restored_shard_goes_on_from_what_was_written, set_up,
                                         tear_down),
     };

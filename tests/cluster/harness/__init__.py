@@ -10,6 +10,7 @@
     network   namespaces on a bridge, and cutting them from one another (root only)
     proxy     links that delay what goes through them
     command   the command-line client
+    resp      a Redis client of a few lines
 """
 
 from .client import Client, Decision, Limit, Refused, Unanswered
@@ -18,7 +19,9 @@ from .command import Command
 from .history import History, Promise
 from .load import Load
 from .node import Node, program
-from .waiting import Stopwatch, scaled, steady, wait_for
+from .resp import Resp, RespError
+from .waiting import Stopwatch, promised, scaled, steady, wait_for, within_one
 
 __all__ = ["Client", "Cluster", "Command", "Decision", "History", "Limit", "Load", "Node", "Promise",
-           "Refused", "Stopwatch", "Unanswered", "program", "scaled", "steady", "wait_for"]
+           "Refused", "Resp", "RespError", "Stopwatch", "Unanswered", "program", "promised", "scaled",
+           "steady", "wait_for", "within_one"]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from .client import Client
 from .node import Node
@@ -57,7 +58,7 @@ class Cluster:
         self.nodes.append(node)
         return node
 
-    def start(self, healthy_s=15):
+    def start(self, healthy_s=30):
         """Starts all nodes at once and waits until the cluster is healthy."""
         self.start_all()
         self.wait_healthy(healthy_s)
@@ -85,14 +86,15 @@ class Cluster:
         """A session that begins with node `first` and knows all others."""
         return Client(*(self.endpoints[first:] + self.endpoints[:first]), **options)
 
-    def complaints(self):
-        """Why the live nodes do not find all nodes alive and all vnodes where they belong."""
+    def complaints(self, since=-1.0):
+        """Why the live nodes do not find all nodes alive and all vnodes where they belong, by figures
+        that are newer than `since` of monotonic()."""
         found = []
         epochs = set()
         for node in self.live:
-            status = node.try_admin("status")
+            status = node.status_since(since)
             if status is None:
-                found.append(f"{node} does not answer")
+                found.append(f"{node} does not answer, or tells figures of before")
                 continue
             epochs.add(status["epoch"])
             if not status["healthy"]:
@@ -106,9 +108,38 @@ class Cluster:
     def is_healthy(self):
         return not self.complaints()
 
-    def wait_healthy(self, within_s=15):
-        wait_for(lambda: Until(self.complaints()), within_s,
+    def wait_healthy(self, within_s=30):
+        start = time.monotonic()
+        wait_for(lambda: Until(self.complaints(start)), within_s,
                  "every node says that the cluster is healthy", 0.02)
+
+    def wait_statuses(self, condition, what):
+        """Waits until `condition` holds for the status of each live node, as it is after this call."""
+        since = time.monotonic() + 0.005  # an age of less than a millisecond is told as 0
+
+        def look():
+            statuses = [node.status_since(since) for node in self.live]
+            return all(status is not None and condition(status) for status in statuses)
+        wait_for(look, 20, what)
+
+    def wait_replicated(self):
+        """Waits until what was granted before this call is held by replicas."""
+        self.wait_statuses(lambda status: all(shard["unconfirmed"] == 0 for shard in status["shards"]),
+                           "replicas hold everything")
+
+    def wait_written(self):
+        """Waits until what was changed before this call is on the disk of each node."""
+        self.wait_statuses(lambda status: status["storage"]["ok"] and
+                           status["storage"]["flush_lag_ms"] == 0, "everything is written back")
+
+    def takeovers(self):
+        """How often live nodes replaced a decider on evidence that it was gone."""
+        return sum(node.counter("takeovers") for node in self.live)
+
+    def takeovers_told(self):
+        """The same, as far as live nodes tell at once."""
+        statuses = [node.try_admin("status") for node in self.live]
+        return sum(shard["takeovers"] for status in statuses if status for shard in status["shards"])
 
     def keys_decided_by(self, name, count, prefix="key"):
         """`count` keys whose decider is node `name`."""

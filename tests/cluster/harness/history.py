@@ -18,8 +18,10 @@ import subprocess
 from .node import program
 
 # What no replica had acknowledged when a decider died is no older than this: a decider ships its
-# dirty slots every 5 ms, and marks answers degraded when replicas fall behind.
+# dirty slots every 5 ms, and marks answers degraded when replicas fall behind. What is marked so may be
+# older: they were behind for that long.
 LAST_MOMENTS_S = 0.025
+BEHIND_S = 2.0
 # A node asks a second decider when the first one dies, and that may charge again. Such an answer has
 # taken longer than this.
 ASKED_AGAIN_S = 0.008
@@ -128,7 +130,8 @@ class History:
         found = collections.Counter()
         for name, start, end in deaths:
             for answer in self.answers:
-                if answer.node == name and start - moment_s < answer.at <= end + moment_s:
+                since = start - (max(BEHIND_S, moment_s) if answer.degraded else moment_s)
+                if answer.node == name and since < answer.at <= end + moment_s:
                     found[answer.key] += answer.allowed
         return found
 

@@ -54,6 +54,11 @@ class Node:
         return f"{self.host}:{self.port + 2}"
 
     @property
+    def resp(self):
+        """Where Redis clients connect, of its first shard."""
+        return f"{self.host}:{self.port + 3}"
+
+    @property
     def endpoints(self):
         """Of all its shards."""
         return [f"{self.host}:{self.port + 10 * i}" for i in range(self.shards)]
@@ -108,7 +113,7 @@ class Node:
         with open(self.log_path, encoding="utf-8", errors="replace") as log:
             return log.read()
 
-    def wait_ready(self, within_s=5):
+    def wait_ready(self, within_s=30):
         def look():
             if self.is_ready:
                 return True
@@ -168,9 +173,21 @@ class Node:
     def status(self):
         return self.admin("status")
 
+    def fresh_status(self, since=None):
+        """A status whose figures are all newer than this call, or than `since` of monotonic(): the
+        shards leave them from time to time, and what is asked for tells the last."""
+        since = time.monotonic() if since is None else since
+        return wait_for(lambda: self.status_since(since), 10, f"{self} tells figures of now")
+
+    def status_since(self, since):
+        """The status, or None while its figures are older than `since` of monotonic()."""
+        asked = time.monotonic()
+        status = self.try_admin("status")
+        return status if status and asked - (status["figures_age_ms"] + 1) / 1000 >= since else None
+
     def counter(self, name):
-        """The sum of a status counter over the shards."""
-        return sum(shard[name] for shard in self.status()["shards"])
+        """The sum of a status counter over the shards, as it is now."""
+        return sum(shard[name] for shard in self.fresh_status()["shards"])
 
     def members(self):
         """By name."""

@@ -3,9 +3,16 @@
 Every deadline is multiplied by how many times slower the programs are than a release build: by
 TIDEGATE_TIME_FACTOR, or by what their variant is known for. No promise in milliseconds is checked
 when that is above 1, because then the machine is not the one that was promised for.
+
+Nor is a machine the one that was promised for while it does not run what is ready to run. So a thread
+of this process keeps to a beat, and `halts` knows how much later than due it came: what is promised in
+milliseconds is promised without these (Stopwatch.own_ms, promised), and a deadline that is no promise is
+so long that only something that never happens misses it.
 """
 
+import collections
 import os
+import threading
 import time
 
 VARIANTS = {"tsan": 12, "asan": 4, "ubsan": 3, "coverage": 2, "debug": 2}
@@ -39,6 +46,53 @@ def wait_for(condition, within_s, what, poll_s=POLL_S):
         time.sleep(poll_s)
 
 
+class Halts:
+    """When, and for how long, this machine did not run what was due: a thread keeps to a beat."""
+
+    BEAT_S = 0.005
+    SLACK_S = 0.005   # what is no halt, but how sleeping threads are woken
+    KEPT = 20_000
+
+    def __init__(self):
+        self.found = collections.deque(maxlen=self.KEPT)  # (end, seconds)
+        threading.Thread(target=self.beat, daemon=True).start()
+
+    def beat(self):
+        while True:
+            start = time.monotonic()
+            time.sleep(self.BEAT_S)
+            end = time.monotonic()
+            if end - start > self.BEAT_S + self.SLACK_S:
+                self.found.append((end, end - start - self.BEAT_S))
+
+    def between(self, start, end):
+        """The halts in that time, in seconds each."""
+        time.sleep(self.BEAT_S + self.SLACK_S)  # one that goes on is found at its end
+        return [seconds for at, seconds in list(self.found) if start < at and at - seconds < end]
+
+
+halts = Halts()
+
+
+def promised(condition, within_s, what, poll_s=POLL_S):
+    """As wait_for, for what is promised within `within_s`: it may take longer by as much as the machine
+    halted meanwhile, and is waited for, so that a failure tells how long it took."""
+    start = time.monotonic()
+    found = wait_for(condition, 5 * within_s + 5, what, poll_s)
+    end = time.monotonic()
+    halted_s = sum(halts.between(start, end))
+    assert end - start <= scaled(within_s) + halted_s, \
+        f"{what}: promised within {scaled(within_s):g} s, found after {end - start:.2f} s, of which halted {halted_s:.2f}"
+    return found
+
+
+def within_one(period_s, need_s):
+    """Returns when there are `need_s` left of the present minute, hour or day (period_s, UTC): for what
+    is counted by these, which begins anew at their end."""
+    while period_s - time.time() % period_s < need_s:
+        time.sleep(0.1)  # the wall clock's own pace
+
+
 def steady(look, for_s):
     """A condition that holds once `look` has given the same, and not nothing, for `for_s`."""
     last, since = None, 0.0
@@ -62,3 +116,9 @@ class Stopwatch:
     @property
     def ms(self):
         return (time.monotonic() - self.start) * 1000
+
+    @property
+    def own_ms(self):
+        """Without the time in which the machine halted."""
+        end = time.monotonic()
+        return max(0.0, end - self.start - sum(halts.between(self.start, end))) * 1000

@@ -1,0 +1,211 @@
+/* fuzz_resp.c - Redis clients that send anything, at a gate whose shard answers now or later.
+ *
+ *   input   | op 1 | operand ...        op & 7:  0-3 peer op & 3 sends a piece   | len 1 | bytes |
+ *                                                4   the batch is submitted
+ *                                                5   a submitted batch is answered | which 1 |
+ *                                                6   a peer is gone, and another comes
+ *                                                7   time passes, what is late is given up
+ *
+ * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
+ * gate sends it (G4); no reply is lost for want of room (G2); and a peer that is waited for by
+ * nobody has been answered all that it asked (G3).
+ */
+#include <stdio.h>
+
+#include "node/gateway/resp_gate.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7 };
+
+struct peer {
+    struct resp_peer peer;
+    uint32_t generation;
+    size_t len;
+    char input[INPUT];
+    char out[RESP_OUT_LEN];
+};
+
+static struct peer peers[PEERS];
+static uint8_t frames[FRAMES][WIRE_MESSAGE_MAX / 8];
+static size_t frame_lens[FRAMES];
+static struct resp_gate *gate;
+static int64_t now_ns;
+
+static struct resp_peer *find(void *context, uint64_t token)
+{
+    (void)context;
+    struct peer *peer = &peers[token & 0xff];
+    return peer->generation == token >> 8 ? &peer->peer : NULL;
+}
+
+static const struct resp_finder finder = {find, NULL};
+
+static void come(struct peer *peer)
+{
+    peer->generation++;
+    peer->len = 0;
+    resp_peer_init(&peer->peer, peer->generation, "here");
+    peer->peer.out.data = peer->out;
+    peer->peer.out.capacity = sizeof peer->out;
+}
+
+/* The gate must have made a message that the shard takes (G4). */
+static void answer(uint32_t at, uint8_t pending)
+{
+    static struct wire_checks_space space;
+    static struct wire_decision_columns columns;
+    static struct wire_sources sources;
+    static uint8_t reply[WIRE_MESSAGE_MAX];
+    static struct mp_token tokens[64];
+    char error[WIRE_ERROR_LEN];
+    struct wire_checks checks;
+    struct wire_admin admin;
+    int len;
+    const size_t frame_len = frame_lens[at];
+    if (frame_len == 0)
+        return;
+    if (pending == 0)
+        frame_lens[at] = 0;
+    if (wire_decode_admin(frames[at], frame_len, tokens, 64, &admin, error) == 0) {
+        const struct wire_error message = {SESSION, admin.seq, TG_ENOTFOUND, wire_text_of("no")};
+        len = wire_encode_error(&message, reply, sizeof reply);
+    } else {
+        const int result = wire_decode_checks(frames[at], frame_len, &space, &checks, error);
+        ASSERT(result == 0);
+        const struct wire_decisions_head head = {
+            .session = SESSION, .seq = checks.seq, .count = checks.count};
+        wire_sources_init(&sources);
+        for (uint32_t i = 0; i < checks.count; i++) {
+            columns.outcomes[i] = (uint8_t)(wire_checks_cost(&checks, i) % OUTCOME_COUNT);
+            columns.flags[i] = columns.outcomes[i] < OUTCOME_DENY ? WIRE_ALLOWED : 0;
+            if ((pending >> i % 4 & 1) != 0)
+                columns.flags[i] = WIRE_PENDING;
+            columns.remaining[i] = columns.used[i] = wire_checks_cost(&checks, i);
+            columns.reset_after_ms[i] = INT64_MAX;
+            columns.source_index[i] = WIRE_SOURCE_NONE;
+        }
+        len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
+    }
+    ASSERT(len > 0);
+    resp_gate_answer(gate, reply, (size_t)len, &finder);
+}
+
+static void submit(void)
+{
+    const uint8_t *frame;
+    const size_t len = resp_gate_submit(gate, &frame);
+    uint32_t at = 0;
+    if (len == 0)
+        return;
+    while (at < FRAMES - 1 && frame_lens[at] != 0)
+        at++;
+    answer(at, 0);               /* one that was there is answered first */
+    if (len > sizeof frames[at]) /* longer than any of these inputs can ask for */
+        return;
+    memcpy(frames[at], frame, len);
+    frame_lens[at] = len;
+}
+
+/* Goes on with a peer as long as it can. */
+static void feed(struct peer *peer)
+{
+    enum resp_stop stop;
+    do {
+        size_t used;
+        char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
+        const uint64_t token = (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
+        stop = resp_gate_take(gate, &peer->peer, token, copy, peer->len, &used);
+        free(copy);
+        ASSERT(!peer->peer.out.failed && used <= peer->len); /* G2 */
+        peer->len -= used;
+        memmove(peer->input, peer->input + used, peer->len);
+        if (stop == RESP_NEED_SUBMIT)
+            submit();
+        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0)
+            submit();
+        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0 && peer->peer.waiting > 0)
+            return;
+        if (stop == RESP_NEED_ROOM)
+            peer->peer.out.len = 0; /* sent */
+    } while (stop == RESP_NEED_SUBMIT || stop == RESP_NEED_ROOM);
+    ASSERT(stop != RESP_NEED_ANSWER || peer->peer.waiting > 0);
+    ASSERT(stop != RESP_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* I3 of resp_parser.c */
+}
+
+static void take_piece(struct fuzz_input *input, struct peer *peer)
+{
+    size_t len;
+    const uint8_t *piece = fuzz_take(input, fuzz_u8(input), &len);
+    if (len > INPUT - peer->len)
+        len = INPUT - peer->len;
+    memcpy(peer->input + peer->len, piece, len);
+    peer->len += len;
+    feed(peer);
+}
+
+static void take_operation(struct fuzz_input *input)
+{
+    const uint8_t byte = fuzz_u8(input);
+    const uint8_t op = byte & 7;
+    switch (op) {
+    case 4:
+        submit();
+        break;
+    case 5:
+        answer(fuzz_u8(input) % FRAMES, byte >> 4);
+        break;
+    case 6:
+        come(&peers[fuzz_u8(input) % PEERS]);
+        break;
+    case 7:
+        now_ns += INT64_C(700000000);
+        resp_gate_now(gate, now_ns);
+        resp_gate_expire(gate, &finder);
+        break;
+    default:
+        take_piece(input, &peers[op]);
+        break;
+    }
+}
+
+/* The same requests, whole and in pieces of one byte. */
+static void try_cuts(const uint8_t *data, size_t len)
+{
+    static struct resp_request whole;
+    static struct resp_request cut;
+    const char *error;
+    char *const copy = (char *)fuzz_copy(data, len);
+    const int result = resp_parse(copy, len, &whole, &error);
+    ASSERT(result <= (int)len);
+    for (size_t i = 0; i < len && i < 512; i++) {
+        const int now = resp_parse(copy, i, &cut, &error);
+        ASSERT(now == 0 || now == result);
+        if (now != 0)
+            break;
+    }
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = PEERS};
+    struct fuzz_input input = fuzz_open(data, len);
+    try_cuts(data, len);
+    if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &gate) != 0)
+        return 0;
+    memset(frame_lens, 0, sizeof frame_lens);
+    for (uint32_t i = 0; i < PEERS; i++)
+        come(&peers[i]);
+    while (fuzz_more(&input))
+        take_operation(&input);
+    submit();
+    for (uint32_t i = 0; i < FRAMES; i++)
+        answer(i, 0);
+    now_ns += INT64_C(5000000000);
+    resp_gate_now(gate, now_ns);
+    resp_gate_expire(gate, &finder);
+    for (uint32_t i = 0; i < PEERS; i++)
+        ASSERT(peers[i].peer.waiting == 0 && peers[i].peer.reserved == 0); /* G3 */
+    ASSERT(resp_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
+    return 0;
+}

@@ -1,0 +1,448 @@
+/* test_resp_loop.c - Redis clients over real sockets on loopback, with a shard that the test is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "node/runtime/listener.h"
+#include "node/runtime/resp_loop.h"
+
+enum { CLIENTS_MAX = 200, FRAMES_MAX = 64, WAIT_MS = 20000 };
+
+struct frame {
+    uint8_t *bytes;
+    size_t len;
+};
+
+struct bench {
+    struct resp_loop *loop;
+    struct clock clock;
+    uint16_t port;
+    bool holds; /* answers wait until release_all */
+    bool slow;  /* a message takes longer than a turn */
+    struct frame frames[FRAMES_MAX];
+    uint32_t frame_count;
+};
+
+static struct bench bench;
+
+static void decide(const uint8_t *bytes, size_t len)
+{
+    static struct wire_checks_space space;
+    static struct wire_decision_columns columns;
+    static struct wire_sources sources;
+    static uint8_t reply[WIRE_MESSAGE_MAX];
+    struct wire_checks checks;
+    char error[WIRE_ERROR_LEN];
+    assert_int_equal(wire_decode_checks(bytes, len, &space, &checks, error), 0);
+    const struct wire_decisions_head head = {
+        .session = checks.session, .seq = checks.seq, .count = checks.count};
+    wire_sources_init(&sources);
+    for (uint32_t i = 0; i < checks.count; i++) {
+        columns.flags[i] = WIRE_ALLOWED;
+        columns.remaining[i] = wire_checks_cost(&checks, i);
+        columns.source_index[i] = WIRE_SOURCE_NONE;
+    }
+    const int encoded = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
+    assert_true(encoded > 0);
+    resp_loop_answer(bench.loop, reply, (size_t)encoded);
+}
+
+static void submit(void *context, const void *bytes, size_t len)
+{
+    const int64_t until_ns = clock_mono_ns(&bench.clock) + INT64_C(2500000);
+    (void)context;
+    while (bench.slow && clock_mono_ns(&bench.clock) < until_ns)
+        continue;
+    if (!bench.holds) {
+        decide(bytes, len);
+        return;
+    }
+    assert_true(bench.frame_count < FRAMES_MAX);
+    struct frame *frame = &bench.frames[bench.frame_count++];
+    *frame = (struct frame){malloc(len), len};
+    assert_non_null(frame->bytes);
+    memcpy(frame->bytes, bytes, len);
+}
+
+static void release_all(void)
+{
+    for (uint32_t i = 0; i < bench.frame_count; i++) {
+        decide(bench.frames[i].bytes, bench.frames[i].len);
+        free(bench.frames[i].bytes);
+    }
+    bench.frame_count = 0;
+}
+
+static int setup(void **state)
+{
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+    int listener;
+    (void)state;
+    memset(&bench, 0, sizeof bench);
+    assert_int_equal(clock_init(&bench.clock), 0);
+    assert_int_equal(listener_open("127.0.0.1", 0, &listener), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    bench.port = ntohs(address.sin_port);
+    const struct resp_loop_options options = {
+        .listener = listener,
+        .session = 5,
+        .facts = {.name = "n", .version = "1", .connections_max = CLIENTS_MAX},
+        .slow_ns = INT64_C(50000000),
+        .clock = &bench.clock,
+        .submit = submit,
+    };
+    return resp_loop_new(&options, &bench.loop);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < bench.frame_count; i++)
+        free(bench.frames[i].bytes);
+    resp_loop_free(&bench.loop);
+    return 0;
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static int dial(void)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(bench.port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+static struct resp_stats stats(void)
+{
+    struct resp_stats out;
+    resp_loop_stats(bench.loop, &out);
+    return out;
+}
+
+/* One turn, when there is something to do or some time has passed. */
+static void turn(void)
+{
+    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    (void)poll(&ready, 1, resp_loop_pending(bench.loop) ? 0 : 5);
+    resp_loop_turn(bench.loop);
+}
+
+#define TURN_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        const int64_t until_ns = clock_mono_ns(&bench.clock) + WAIT_MS * INT64_C(1000000);         \
+        while (!(condition)) {                                                                     \
+            if (clock_mono_ns(&bench.clock) > until_ns)                                            \
+                fail_msg("waited in vain for " #condition);                                        \
+            turn();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+/* Turns until the client has been sent `wanted`, and that is all. */
+static void expect(int fd, const char *wanted)
+{
+    static char found[1 << 16];
+    const size_t len = strlen(wanted);
+    size_t got = 0;
+    for (int i = 0; i < 1000 && got < len; i++) {
+        turn();
+        const ssize_t some = recv(fd, found + got, len - got, MSG_DONTWAIT);
+        got += some > 0 ? (size_t)some : 0;
+    }
+    if (got != len || memcmp(found, wanted, len) != 0)
+        fail_msg("found \"%.*s\", expected \"%s\"", (int)got, found, wanted);
+    assert_int_equal(recv(fd, found, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+/* Turns until the node has closed the connection. */
+static bool closed(int fd)
+{
+    char byte;
+    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+#define THROTTLED(cost) "*5\r\n:0\r\n:2\r\n:" cost "\r\n:-1\r\n:0\r\n"
+
+/* Pipelined requests are answered in order, whoever is to answer them. */
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    say(fd, "CL.THROTTLE k 1 1 1 1\r\nPING\r\nCL.THROTTLE k 1 1 1 2\r\nCL.THROTTLE k 1 1 1 3\r\n"
+            "PING\r\nECHO a");
+    expect(fd, THROTTLED("1") "+PONG\r\n" THROTTLED("2") THROTTLED("3") "+PONG\r\n");
+    say(fd, "b\r\n");
+    expect(fd, "$2\r\nab\r\n");
+    bench.holds = true;
+    say(fd, "CL.THROTTLE k 1 1 1 4\r\nPING\r\n");
+    TURN_UNTIL(bench.frame_count == 1);
+    say(fd, "CL.THROTTLE k 1 1 1 5\r\n");
+    for (int i = 0; i < 10; i++)
+        turn();
+    bench.holds = false;
+    release_all();
+    expect(fd, THROTTLED("4") "+PONG\r\n" THROTTLED("5"));
+    (void)close(fd);
+    TURN_UNTIL(stats().connections == 0);
+}
+
+/* Requests of many connections that come together are few messages to the shard. */
+static void many_connections_share_messages(void **state)
+{
+    enum { MANY = 128 };
+    int fds[MANY];
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial();
+    TURN_UNTIL(stats().connections == MANY);
+    for (int i = 0; i < MANY; i++)
+        say(fds[i], "CL.THROTTLE k 1 1 1 1\r\n");
+    TURN_UNTIL(stats().checks == MANY);
+    assert_true(stats().batches <= 8);
+    for (int i = 0; i < MANY; i++) {
+        expect(fds[i], THROTTLED("1"));
+        (void)close(fds[i]);
+    }
+}
+
+/* However much one client asks, and however long that takes, others are read as well. */
+static void who_always_asks_more_starves_nobody(void **state)
+{
+    enum { LINE = 23, LINES = RESP_BATCH_MAX + 1, TURNS = 10 };
+    static char text[LINES * LINE + 1];
+    static char answers[1 << 16];
+    (void)state;
+    for (int i = 0; i < LINES; i++)
+        memcpy(text + (size_t)i * LINE, "CL.THROTTLE k 1 1 1 1\r\n", LINE);
+    const int greedy = dial();
+    const int other = dial();
+    TURN_UNTIL(stats().connections == 2);
+    say(greedy, text);
+    TURN_UNTIL(stats().checks == LINES);
+    say(greedy, text);
+    say(other, "PING\r\n");
+    bench.slow = true;
+    for (int i = 0; i < TURNS; i++) {
+        turn();
+        (void)!recv(greedy, answers, sizeof answers, MSG_DONTWAIT);
+        say(greedy, text);
+    }
+    assert_int_equal(recv(other, answers, sizeof answers, MSG_DONTWAIT), 7);
+    assert_memory_equal(answers, "+PONG\r\n", 7);
+    (void)close(greedy);
+    (void)close(other);
+}
+
+/* Who asks and never reads is cut off, in time, and little is kept for it; others go on. */
+static void a_slow_reader_is_cut_off(void **state)
+{
+    enum { TEXT = 8000 };
+    static char text[TEXT + 64];
+    (void)state;
+    const int slow = dial();
+    const int other = dial();
+    const int small = 1 << 14;
+    (void)setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    const int head = snprintf(text, sizeof text, "*2\r\n$4\r\nECHO\r\n$%d\r\n", TEXT);
+    memset(text + head, 'x', TEXT);
+    memcpy(text + head + TEXT, "\r\n", 2);
+    uint64_t sent = 0;
+    const int64_t end_ns = clock_mono_ns(&bench.clock) + WAIT_MS * INT64_C(1000000);
+    while (stats().slow_readers == 0 && clock_mono_ns(&bench.clock) < end_ns) {
+        const ssize_t some = send(slow, text, (size_t)head + TEXT + 2, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += some > 0 ? (uint64_t)some : 0; /* a part is not gone on with: it is over then */
+        turn();
+    }
+    assert_int_equal(stats().slow_readers, 1);
+    TURN_UNTIL(closed(slow) || stats().connections == 1);
+    assert_true(sent > 0);
+    say(other, "PING\r\n");
+    expect(other, "+PONG\r\n");
+    (void)close(slow);
+    (void)close(other);
+}
+
+/* Nothing more is taken from a client whose checks are not answered: its sends come to a halt. */
+static void what_is_not_answered_holds_its_client_up(void **state)
+{
+    enum { LINE = 23, LINES = 4000 };
+    static char text[LINES * LINE];
+    uint64_t sent = 0;
+    (void)state;
+    for (int i = 0; i < LINES; i++)
+        memcpy(text + (size_t)i * LINE, "CL.THROTTLE k 1 1 1 1\r\n", LINE);
+    const int fd = dial();
+    bench.holds = true;
+    for (uint32_t refused = 0; refused < 5;) {
+        const size_t from = sent % sizeof text;
+        const ssize_t some = send(fd, text + from, sizeof text - from, MSG_DONTWAIT | MSG_NOSIGNAL);
+        refused = some < 0 ? refused + 1 : 0;
+        sent += some > 0 ? (uint64_t)some : 0;
+        turn();
+    }
+    assert_int_equal(bench.frame_count, 1);
+    assert_int_equal(stats().checks, RESP_BATCH_MAX);
+    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 0), 0); /* and what has come does not wake the loop */
+    bench.holds = false;
+    release_all();
+    TURN_UNTIL(stats().checks > RESP_BATCH_MAX);
+    (void)close(fd);
+}
+
+/* One that says that it has sent all is answered all, and then closed. */
+static void a_client_that_ends_is_answered_first(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    bench.holds = true;
+    say(fd, "CL.THROTTLE k 1 1 1 1\r\nPING\r\nPI");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    TURN_UNTIL(bench.frame_count == 1);
+    for (int i = 0; i < 10; i++)
+        turn();
+    release_all();
+    char found[128];
+    size_t got = 0;
+    for (int i = 0; i < 1000; i++) {
+        turn();
+        const ssize_t some = recv(fd, found + got, sizeof found - got, MSG_DONTWAIT);
+        if (some == 0)
+            break;
+        got += some > 0 ? (size_t)some : 0;
+    }
+    const char *wanted = THROTTLED("1") "+PONG\r\n";
+    assert_int_equal(got, strlen(wanted));
+    assert_memory_equal(found, wanted, got);
+    TURN_UNTIL(stats().connections == 0);
+    (void)close(fd);
+}
+
+/* An answer for a connection that is gone does not reach the next one in its place. */
+static void an_answer_does_not_reach_the_next_client(void **state)
+{
+    (void)state;
+    const int first = dial();
+    bench.holds = true;
+    say(first, "CL.THROTTLE k 1 1 1 1\r\n");
+    TURN_UNTIL(bench.frame_count == 1);
+    const struct linger hard = {1, 0};
+    (void)setsockopt(first, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    (void)close(first);
+    TURN_UNTIL(stats().connections == 0);
+    const int second = dial();
+    TURN_UNTIL(stats().connections == 1);
+    release_all();
+    say(second, "PING\r\n");
+    expect(second, "+PONG\r\n");
+    (void)close(second);
+}
+
+/* What is no protocol is told so, and closed. */
+static void what_is_no_protocol_is_closed(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    say(fd, "PING\r\n*1\r\nx");
+    char found[128];
+    size_t got = 0;
+    for (int i = 0; i < 1000; i++) {
+        turn();
+        const ssize_t some = recv(fd, found + got, sizeof found - got, MSG_DONTWAIT);
+        if (some == 0)
+            break;
+        got += some > 0 ? (size_t)some : 0;
+    }
+    const char *wanted = "+PONG\r\n-ERR Protocol error: expected '$' before each argument\r\n";
+    assert_int_equal(got, strlen(wanted));
+    assert_memory_equal(found, wanted, got);
+    assert_int_equal(stats().protocol_errors, 1);
+    (void)close(fd);
+}
+
+/* Beyond the bound a client is told so; when one goes, there is room again. */
+static void more_clients_than_the_bound_are_refused(void **state)
+{
+    int fds[CLIENTS_MAX];
+    char found[64];
+    (void)state;
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        fds[i] = dial();
+    TURN_UNTIL(stats().connections == CLIENTS_MAX);
+    const int late = dial();
+    TURN_UNTIL(stats().refused == 1);
+    assert_int_equal(recv(late, found, sizeof found, 0), 36);
+    assert_memory_equal(found, "-ERR max number of clients reached\r\n", 36);
+    (void)close(late);
+    (void)close(fds[7]);
+    TURN_UNTIL(stats().connections == CLIENTS_MAX - 1);
+    fds[7] = dial();
+    say(fds[7], "PING\r\n");
+    expect(fds[7], "+PONG\r\n");
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        (void)close(fds[i]);
+}
+
+/* Without descriptors the listener rests instead of waking the loop for ever, and comes back. */
+static void without_descriptors_the_listener_rests(void **state)
+{
+    struct rlimit limit;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const int fd = dial();
+    const struct rlimit none = {.rlim_cur = (rlim_t)fd + 1, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    TURN_UNTIL(stats().accept_failures > 0);
+    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 0), 0); /* nothing wakes the loop */
+    assert_int_equal(stats().accepted, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    say(fd, "PING\r\n");
+    TURN_UNTIL(stats().accepted == 1);
+    expect(fd, "+PONG\r\n");
+    (void)close(fd);
+}
+
+#define WITH_LOOP(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_LOOP(pipelined_requests_are_answered_in_order),
+        WITH_LOOP(many_connections_share_messages),
+        WITH_LOOP(who_always_asks_more_starves_nobody),
+        WITH_LOOP(a_slow_reader_is_cut_off),
+        WITH_LOOP(what_is_not_answered_holds_its_client_up),
+        WITH_LOOP(a_client_that_ends_is_answered_first),
+        WITH_LOOP(an_answer_does_not_reach_the_next_client),
+        WITH_LOOP(what_is_no_protocol_is_closed),
+        WITH_LOOP(more_clients_than_the_bound_are_refused),
+        WITH_LOOP(without_descriptors_the_listener_rests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
