@@ -55,12 +55,15 @@ endif
 no_recover := -fno-sanitize-recover=all
 flags.release  := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 flags.debug    := -O0 -g3
-flags.asan     := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined $(no_recover)
-flags.ubsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined $(no_recover)
-flags.tsan     := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+flags.asan     := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined $(no_recover)
+flags.ubsan    := -O1 -g1 -fno-omit-frame-pointer -fsanitize=undefined $(no_recover)
+flags.tsan     := -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
 flags.coverage := -O1 -g --coverage
-flags.fuzz     := -O1 -g -fno-omit-frame-pointer \
+flags.fuzz     := -O1 -g1 -fno-omit-frame-pointer \
                   -fsanitize=fuzzer-no-link,address,undefined $(no_recover)
+
+# Unit tests are compiled once and run for a second: what they test keeps its flags, they do not.
+flags.tests    := $(if $(filter release,$(VARIANT)),-O1 -g1)
 
 # Optimisers under a sanitizer warn about code they made themselves, so a warning is an
 # error only where the code is compiled as written.
@@ -92,7 +95,8 @@ core_sources  := $(sort $(node_sources) $(lib_sources) $(sources.cli) $(sources.
 
 core_objects := $(call objects,$(core_sources))
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
-                               $(sources.bench) $(sources.fuzz) $(sources.judge))
+                               $(sources.bench) $(sources.load) $(sources.fuzz) \
+                               $(sources.judge))
 main_objects := $(call objects,$(main.node) $(main.cli))
 all_pic      := $(call pic_objects,$(lib_sources))
 
@@ -105,6 +109,7 @@ examples   := $(if $(sources.lib),$(patsubst client/examples/%.c,$(out)/examples
 core       := $(if $(core_sources),$(out)/core.a)
 unit_programs  := $(patsubst %.c,$(out)/%,$(sources.unit))
 bench_programs := $(patsubst %.c,$(out)/%,$(sources.bench))
+load_program   := $(out)/tests/bench/load
 fuzz_programs  := $(patsubst %.c,$(out)/%,$(sources.fuzz))
 sim_program    := $(if $(main.sim),$(out)/tests/sim)
 judge          := $(out)/tests/judge
@@ -115,7 +120,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak mutants measure judge programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster soak mutants measure judge load programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -158,9 +163,9 @@ measure: all ## Measures the promises R1 to R5 on real processes, and prints a t
 	@deploy/deps test
 	@TIDEGATE_BUILD=$(BUILD) $(PYTHON) -B tests/cluster/measure.py
 
-bench: ## Measures the promised figures, each beside its yardstick.
+bench: ## Measures the promises S1 to S9, each beside its yardstick, and the rest; ONLY=row,... for some rows.
 	@deploy/deps all
-	@$(run) bench
+	@ONLY=$(ONLY) $(run) bench
 
 fuzz: ## Fuzzes every decoder of outside bytes for SECONDS=n each (default 600), with libFuzzer.
 	@deploy/deps test
@@ -193,7 +198,8 @@ help: ## Lists these targets.
 judge: $(judge)
 programs: $(unit_programs) $(sim_program)
 core: $(core_objects) $(main_objects)
-bench-programs: $(bench_programs)
+bench-programs: $(bench_programs) $(load_program)
+load: $(load_program)
 fuzz-programs: $(fuzz_programs)
 
 # --- rules -------------------------------------------------------------------------------
@@ -226,7 +232,9 @@ $(out)/core.list: FORCE
 
 $(out)/obj/%.o: %.c $(out)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(all_cflags) $(pkg_cflags) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(all_cflags) $(own_cflags) $(pkg_cflags) -MMD -MP -c $< -o $@
+
+$(call objects,$(sources.unit) $(sources.support)): own_cflags := $(flags.tests)
 
 $(out)/pic/%.o: %.c $(out)/flags
 	@mkdir -p $(@D)
@@ -275,6 +283,10 @@ $(unit_programs): $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o \
 
 $(bench_programs): $(out)/tests/bench/%: $(out)/obj/tests/bench/%.o \
                   $(call objects,$(sources.support)) $(core)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) $(core) -o $@ $(call pkg_libs,tests)
+
+$(load_program): $(call objects,$(sources.load)) $(core)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) $(core) -o $@ $(call pkg_libs,tests)
 

@@ -10,7 +10,7 @@ _tidegate_flags() {
     check | peek | lease) echo "$common $target --cost --at-most --repeat --explain" ;;
     hit | refund) echo "$common $target --cost --repeat --explain" ;;
     reset) echo "$common $target --repeat --explain" ;;
-    release | renew) echo "$common $target --lease" ;;
+    release | renew) echo "$common $target --lease --used" ;;
     "rules explain") echo "$common --rules" ;;
     "pools report") echo "$common --load" ;;
     "pools set") echo "$common --rate --load-max --reserve --dry-run --yes --note --author" ;;
@@ -27,7 +27,7 @@ _tidegate_flags() {
     block) echo "$common --key --for --until --reason --author" ;;
     unblock) echo "$common --key --author" ;;
     "apikey create") echo "$common --name --owner --tier --limit --burst --for --until --note --author" ;;
-    "apikey list") echo "$common --owner" ;;
+    "apikey list") echo "$common --owner --after" ;;
     "apikey revoke") echo "$common --note --author" ;;
     "apikey delete") echo "$common --force --note --author" ;;
     "quota set")
@@ -49,7 +49,7 @@ _tidegate() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${COMP_WORDS[i]}"
         case "$word" in
-        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | \
+        -e | --endpoint | -o | --output | --timeout | --wait | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | --used | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
             --load | --load-max | --reserve | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
             ((i++))
@@ -90,7 +90,7 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
-    --timeout | --key | --rate | --burst | --cost | --repeat | --lease | \
+    --timeout | --key | --rate | --burst | --cost | --repeat | --lease | --used | \
         --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
         --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
         return
