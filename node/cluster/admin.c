@@ -66,7 +66,7 @@ static uint32_t list_members(struct shard *shard, struct wire_ring_member *membe
     for (uint32_t m = 0; m < shard->view->member_count; m++) {
         const struct view_member *member = &shard->view->members[m];
         index_of[m] = WIRE_MEMBER_NONE;
-        if (member->shards == 0 || count == WIRE_MEMBERS_MAX ||
+        if (view_is_abroad(shard->view, member) || member->shards == 0 || count == WIRE_MEMBERS_MAX ||
             *endpoint_count + member->shards > SHARD_ENDPOINTS_MAX)
             continue;
         const uint32_t first = *endpoint_count;

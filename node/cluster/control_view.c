@@ -1,7 +1,7 @@
 /* control_view.c - what gossip and the ring configuration say, put together for the shards.
  *
- * A view lists everybody who is known: members that gossip has heard of, and members of the ring
- * that it has not heard of yet (after a restart), as dead and without addresses.
+ * A view lists everybody who is known: members of all regions that gossip has heard of, and members
+ * of the own ring that it has not heard of yet (after a restart), as dead and without addresses.
  */
 #include <string.h>
 
@@ -50,6 +50,7 @@ static uint32_t add_unheard(struct control *control, const struct ring_member *l
         member->id = list[i].id;
         member->state = VIEW_DEAD;
         copy_text(member->name, sizeof member->name, list[i].name);
+        copy_text(member->region, sizeof member->region, control->options.region);
         copy_text(member->zone, sizeof member->zone, list[i].zone_name);
     }
     return filled;

@@ -477,9 +477,11 @@ void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint1
 static uint64_t digest_peers(const struct shard *shard)
 {
     uint64_t digest = shard->peer_count;
-    for (uint32_t i = 0; i < shard->view->member_count; i++)
-        digest +=
-            hash_mix64(shard->view->members[i].id ^ hash_mix64(shard->view->members[i].shards));
+    for (uint32_t i = 0; i < shard->view->member_count; i++) {
+        const struct view_member *member = &shard->view->members[i];
+        if (!view_is_abroad(shard->view, member))
+            digest += hash_mix64(member->id ^ hash_mix64(member->shards));
+    }
     return digest;
 }
 

@@ -108,6 +108,11 @@ void view_free(struct view **pointer)
     alloc_put(view->allocator, view, sizeof *view);
 }
 
+bool view_is_abroad(const struct view *view, const struct view_member *member)
+{
+    return strcmp(member->region, view->members[view->self].region) != 0;
+}
+
 const struct view_member *view_find(const struct view *view, uint64_t id)
 {
     uint32_t low = 0;

@@ -5,7 +5,9 @@
  * *decider* is gone a shard judges by its own evidence alone (vnode.c).
  *
  * V1  members are sorted by id; `self` is the index of this node (always present).
- * V2  A replica set lists the `to` replicas in preference order, then those of `from` that are
+ * V2  Members are of all regions, the ring is that of this node's own. Who walks members to speak
+ *     of keys passes over those that are abroad.
+ * V3  A replica set lists the `to` replicas in preference order, then those of `from` that are
  *     not among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
  */
 #ifndef NODE_CLUSTER_VIEW_H
@@ -73,10 +75,13 @@ MUST_USE int view_again(const struct allocator *allocator, uint64_t version,
                         const struct view *like, struct view **out);
 void view_free(struct view **view);
 
+/* Whether the member is of another region: it has no part in this ring, and is no peer. */
+bool view_is_abroad(const struct view *view, const struct view_member *member);
+
 /* The member of that id, or NULL. */
 const struct view_member *view_find(const struct view *view, uint64_t id);
 
-/* Node ids of the replica set of `vnode` in the order of V2; returns how many.
+/* Node ids of the replica set of `vnode` in the order of V3; returns how many.
  * out[0] is the owner that the newest configuration prefers. */
 uint32_t view_replica_set(const struct view *view, uint32_t vnode, uint64_t out[VIEW_REPLICAS_MAX]);
 

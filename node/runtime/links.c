@@ -165,7 +165,9 @@ void links_follow(struct links *links, const struct view *view)
         links->links[i].wanted = false;
     for (uint32_t m = 0; m < view->member_count; m++) {
         const struct view_member *member = &view->members[m];
-        for (uint16_t s = 0; member->state != VIEW_LEFT && s < member->shards; s++)
+        if (member->state == VIEW_LEFT || view_is_abroad(view, member))
+            continue;
+        for (uint16_t s = 0; s < member->shards; s++)
             if (member->id != links->options.self || s != links->options.shard)
                 want(links, member, s);
     }

@@ -297,20 +297,31 @@ void lab_perform(struct lab *lab, uint32_t at)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void fill_member(struct view_member *member, uint32_t node, uint16_t shards)
+{
+    member->state = VIEW_ALIVE;
+    member->shards = shards;
+    (void)snprintf(member->name, sizeof member->name, "n%u", node);
+    (void)snprintf(member->client, sizeof member->client, "10.0.0.%u:7410", node + 1);
+}
+
 static struct view *make_view(struct lab *lab, uint32_t at)
 {
-    struct view_member members[LAB_SHARDS_MAX];
+    struct view_member members[LAB_SHARDS_MAX + LAB_ABROAD_MAX];
     struct view *view;
     memset(members, 0, sizeof members);
     for (uint32_t node = 0; node < lab->nodes; node++) {
-        struct view_member *member = &members[node];
-        member->id = node_id(node);
-        member->state = lab->dead[node] ? VIEW_DEAD : VIEW_ALIVE;
-        member->shards = (uint16_t)lab->shards_each;
-        (void)snprintf(member->name, sizeof member->name, "n%u", node);
-        (void)snprintf(member->client, sizeof member->client, "10.0.0.%u:7410", node + 1);
+        members[node].id = node_id(node);
+        fill_member(&members[node], node, (uint16_t)lab->shards_each);
+        members[node].state = lab->dead[node] ? VIEW_DEAD : VIEW_ALIVE;
     }
-    assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes,
+    for (uint32_t i = 0; i < lab->abroad; i++) {
+        struct view_member *member = &members[lab->nodes + i];
+        member->id = LAB_ABROAD + i;
+        fill_member(member, lab->nodes + i, (uint16_t)lab->shards_each);
+        (void)snprintf(member->region, sizeof member->region, "abroad");
+    }
+    assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes + lab->abroad,
                               lab->shards[at].node, lab->config, &view),
                      0);
     return view;

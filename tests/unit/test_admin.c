@@ -238,6 +238,21 @@ static void the_ring_names_the_shard_that_decides_each_vnode(void **state)
     lab_free(lab);
 }
 
+/* A client asks nodes of its own region: none of another one decides for it. */
+static void the_ring_lists_members_of_the_own_region(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    struct wire_ring_space *space = malloc(sizeof *space);
+    (void)state;
+    assert_non_null(space);
+    lab_start_all(lab);
+    lab->abroad = LAB_ABROAD_MAX;
+    lab_view_all(lab);
+    assert_int_equal(ring_of(lab, 0, space).member_count, 2);
+    free(space);
+    lab_free(lab);
+}
+
 /* After a take-over the ring names who decides now, not who is wanted. */
 static void the_ring_follows_a_take_over(void **state)
 {
@@ -408,6 +423,7 @@ int main(void)
         LAB_TEST_THREE(a_client_without_a_common_version_is_refused),
         cmocka_unit_test(a_node_without_a_cluster_says_hello_and_has_no_ring),
         cmocka_unit_test(the_ring_names_the_shard_that_decides_each_vnode),
+        cmocka_unit_test(the_ring_lists_members_of_the_own_region),
         LAB_TEST_THREE(the_ring_follows_a_take_over),
         LAB_TEST_THREE(owner_tells_the_owner_and_who_decides_in_its_place),
         LAB_TEST_THREE(a_load_reaches_the_pool_wherever_it_is_told),

@@ -607,6 +607,21 @@ static void an_echo_of_the_future_is_no_lease(void **state)
     lab_free(lab);
 }
 
+/* Keep-alives every ten milliseconds are for who shares vnodes: a region is a ring of its own. */
+static void members_of_other_regions_are_no_peers(void **state)
+{
+    struct lab *lab = *state;
+    lab->abroad = 2;
+    lab_view_all(lab);
+    for (uint32_t at = 0; at < lab->count; at++) {
+        const struct shard *shard = lab->shards[at].shard;
+        assert_int_equal(shard->view->member_count, 5);
+        assert_int_equal(shard->peer_count, 2);
+        assert_int_equal(peers_find(shard, LAB_ABROAD, 0), PEER_NONE);
+        assert_int_equal(shard->stats.peers_left_out, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +640,7 @@ int main(void)
         LAB_TEST_THREE(the_silence_of_an_idle_decider_is_noticed_in_time),
         LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
+        LAB_TEST_THREE(members_of_other_regions_are_no_peers),
         cmocka_unit_test(peers_without_room_are_counted),
         cmocka_unit_test(a_late_keep_alive_lengthens_no_lease),
         cmocka_unit_test(an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown),

@@ -358,6 +358,23 @@ static void an_endpoint_without_a_possible_port_is_refused(void **state)
     }
 }
 
+/* A ring is of one region: who is of another one has no part in it. */
+static void members_of_other_regions_are_abroad(void **state)
+{
+    struct view_member members[5];
+    struct view *view;
+
+    (void)state;
+    make_members(members);
+    for (uint32_t i = 0; i < 5; i++)
+        (void)snprintf(members[i].region, sizeof members[i].region, "%s",
+                       members[i].id == 50 ? "us" : "eu");
+    assert_int_equal(view_new(alloc_heap(), 1, members, 5, 10, &stable, &view), 0);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(view_is_abroad(view, &view->members[i]), view->members[i].id == 50);
+    view_free(&view);
+}
+
 /* Operators read these words, and scripts compare them. */
 static void every_state_has_its_name(void **state)
 {
@@ -384,6 +401,7 @@ int main(void)
         cmocka_unit_test(lack_of_memory_for_a_view_like_another_leaks_nothing),
         cmocka_unit_test(the_endpoint_of_a_shard_is_some_ports_further_on),
         cmocka_unit_test(an_endpoint_without_a_possible_port_is_refused),
+        cmocka_unit_test(members_of_other_regions_are_abroad),
         cmocka_unit_test(every_state_has_its_name),
     };
     return cmocka_run_group_tests(tests, make_configurations, NULL);
