@@ -24,7 +24,9 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "tidegated: %s\n", error);
         return DAEMON_CONFIG;
     }
-    /* Who reads the log may go; the node stays. A failed write is an error like any other. */
+    /* Who reads the log may go, a file may be as long as allowed; the node stays. A failed write is
+     * an error like any other. */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     return config.check_config ? daemon_check(&config) : daemon_run(&config);
 }

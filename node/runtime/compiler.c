@@ -2,7 +2,6 @@
 #include "node/runtime/compiler.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,18 +196,6 @@ static void *run(void *context)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Signals are for the main thread's loop. */
-static int start_thread(struct compiler *compiler)
-{
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int result = pthread_create(&compiler->thread, NULL, run, compiler);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return result;
-}
-
 int compiler_new(const struct compiler_options *options, struct compiler **out)
 {
     *out = NULL;
@@ -221,7 +208,7 @@ int compiler_new(const struct compiler_options *options, struct compiler **out)
     list_init(&compiler->done);
     const bool locked = pthread_mutex_init(&compiler->lock, NULL) == 0;
     const bool waits = locked && pthread_cond_init(&compiler->work, NULL) == 0;
-    if (waits && start_thread(compiler) == 0) {
+    if (waits && pthread_create(&compiler->thread, NULL, run, compiler) == 0) {
         *out = compiler;
         return 0;
     }

@@ -267,7 +267,7 @@ static void spread_view(struct daemon *daemon)
 
 static void start_if_joined(struct daemon *daemon)
 {
-    if (!daemon->joined_due || daemon->shard_count > 0 || daemon->done)
+    if (!daemon->joined_due || daemon->shard_count > 0 || daemon->stopping || daemon->done)
         return;
     const int code = daemon_start_shards(daemon);
     if (code != 0) {
@@ -354,13 +354,15 @@ static void look_at_stop(struct daemon *daemon)
     daemon->done = daemon->done || late || (idle && say_farewell(daemon));
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void read_signals(struct daemon *daemon)
 {
-    struct daemon *daemon = handle->data;
-    if (number == SIGHUP)
-        rules_reload(daemon);
-    else
-        begin_stop(daemon);
+    int number;
+    while ((number = signals_take(daemon->signals)) != 0) {
+        if (number == SIGHUP)
+            rules_reload(daemon);
+        else
+            begin_stop(daemon);
+    }
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -384,6 +386,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void turn(struct daemon *daemon)
 {
+    read_signals(daemon);
     read_letters(daemon);
     read_compiled(daemon);
     const uint32_t frames = read_gossip(daemon);
@@ -422,20 +425,21 @@ void control_loop_run(struct daemon *daemon)
     }
 }
 
+static bool wake_when_readable(struct daemon *daemon, uv_poll_t *poll, int fd)
+{
+    return uv_poll_init(&daemon->loop, poll, fd) == 0 &&
+           uv_poll_start(poll, UV_READABLE, on_poll) == 0;
+}
+
 int control_loop_open(struct daemon *daemon)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     if (uv_loop_init(&daemon->loop) != 0)
         return TG_EIO;
-    bool ok = uv_async_init(&daemon->loop, &daemon->wake, on_wake) == 0 &&
-              uv_timer_init(&daemon->loop, &daemon->timer) == 0 &&
-              uv_poll_init(&daemon->loop, &daemon->poll, socket_fd(daemon->gossip)) == 0 &&
-              uv_poll_start(&daemon->poll, UV_READABLE, on_poll) == 0;
-    for (size_t i = 0; ok && i < sizeof numbers / sizeof *numbers; i++) {
-        daemon->signals[i].data = daemon;
-        ok = uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0 &&
-             uv_signal_start(&daemon->signals[i], on_signal, numbers[i]) == 0;
-    }
+    const bool ok = signals_open(&daemon->signals) == 0 &&
+                    uv_async_init(&daemon->loop, &daemon->wake, on_wake) == 0 &&
+                    uv_timer_init(&daemon->loop, &daemon->timer) == 0 &&
+                    wake_when_readable(daemon, &daemon->poll, socket_fd(daemon->gossip)) &&
+                    wake_when_readable(daemon, &daemon->signals_poll, daemon->signals);
     const struct compiler_options compiling = rules_compiler_options(daemon);
     if (!ok)
         return TG_EIO;
@@ -455,6 +459,7 @@ void control_loop_close(struct daemon *daemon)
     uv_walk(&daemon->loop, close_handle, NULL);
     (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&daemon->loop);
+    signals_close(&daemon->signals);
     mailbox_fini(&daemon->mailbox);
     socket_release(&daemon->holder);
 }

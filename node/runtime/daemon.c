@@ -621,10 +621,12 @@ int daemon_check(const struct config *config)
 
 int daemon_run(const struct config *config)
 {
+    signals_hold();
     struct daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return DAEMON_DATA;
     daemon->config = config;
+    daemon->signals = -1;
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
         daemon->redis[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,

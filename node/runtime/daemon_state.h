@@ -21,6 +21,7 @@
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
 #include "node/runtime/shard_loop.h"
+#include "node/runtime/signals.h"
 #include "node/runtime/socket.h"
 #include "storage/store.h"
 
@@ -101,7 +102,8 @@ struct daemon {
     uv_async_t wake;
     uv_timer_t timer;
     uv_poll_t poll;
-    uv_signal_t signals[3];
+    uv_poll_t signals_poll;
+    int signals;
     struct mailbox mailbox;
     struct socket_holder holder;
     bool joined_due;

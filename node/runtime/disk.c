@@ -21,7 +21,6 @@
 #include "node/runtime/disk.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/assert.h"
@@ -313,17 +312,9 @@ void disk_stats(struct disk *disk, struct disk_stats *out)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Starts a thread that gets no signals: they belong to the loop that handles them. */
 static int start_thread(pthread_t *thread, void *(*run)(void *), struct disk *disk)
 {
-    sigset_t all;
-    sigset_t before;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int result = pthread_create(thread, NULL, run, disk);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return result == 0 ? TG_OK : TG_EIO;
+    return pthread_create(thread, NULL, run, disk) == 0 ? TG_OK : TG_EIO;
 }
 
 static int init_locks(struct disk *disk)

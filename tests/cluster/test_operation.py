@@ -372,6 +372,60 @@ def test_twice_asked_to_stop_it_stops_at_once(new_cluster):
     assert node.wait_exit(30) == 0
 
 
+# No signal ends a node that is ending already in another way than in order.
+@pytest.mark.smoke
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_no_signal_kills_a_node_that_is_ending(lone, number):
+    lone.start()
+    lone.signal(signal.SIGTERM)
+
+    def has_gone():
+        lone.signal(number)
+        return not lone.is_running
+    wait_for(has_gone, 60, "it has ended", poll_s=0)
+    assert lone.wait_exit() == 0
+    assert "stopped" in lone.log()
+
+
+def reader_of(fifo):
+    """What writes to who reads there, or None as long as nobody does."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+# Who asks it to stop before it serves is not told that it does, and gets an orderly end.
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_node_asked_to_stop_while_it_starts_ends_in_order(lone, number):
+    for _ in range(2):  # without a store, then with one
+        rules = os.path.join(lone.folder, "rules.yaml")
+        os.mkfifo(rules)  # its start lasts until these can be read
+        lone.spawn("--rules", rules)
+        pipe = wait_for(lambda rules=rules: reader_of(rules), 60, "it reads its rules")
+        lone.signal(number)
+        os.write(pipe, b"rules:\n  - {name: a, key: [ip], limits: [{rate: 5/h}]}\n")
+        os.close(pipe)
+        os.remove(rules)
+        assert lone.wait_exit(60) == 0, lone.log()
+        assert "stopped" in lone.log() and not lone.is_ready
+        assert lone.start().stop() == 0
+
+
+# The same for one that looks for its cluster still.
+@pytest.mark.patient
+def test_a_node_asked_to_stop_while_it_waits_for_its_seeds_ends_in_order(tmp_path, ports):
+    node = Node(tmp_path, "early", ports.first, "--seed", f"127.0.0.1:{ports.first + 10}")
+    try:
+        node.spawn()
+        wait_for(lambda: "trying on" in node.log(), 60, "it says that it waits")
+        node.signal(signal.SIGTERM)
+        assert node.wait_exit(60) == 0, node.log()
+        assert not node.is_ready
+    finally:
+        node.close()
+
+
 # Signals and questions from many sides at once do no harm.
 def test_many_sessions_come_and_go(single):
     errors = []
