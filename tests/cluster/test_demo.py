@@ -184,7 +184,7 @@ def test_a_count_that_does_not_add_up_is_broken(demo):
 
 def report_with(demo, allowed_of_one_phone):
     """Two clients' reports in which every rule is kept, but for one phone perhaps."""
-    report = demo.Report()
+    report = demo.Report([rule.name for rule in demo.RULES])
     for client in range(2):
         lines = [f"key {rule.name} 1 2 2 0 0 {START} {START + NS} 0 0 0" for rule in demo.RULES]
         if client:
@@ -203,4 +203,4 @@ def test_one_wrong_key_breaks_the_verdict(demo, capsys, allowed, kept):
 
 def test_a_client_that_was_cut_short_is_noticed(demo):
     with pytest.raises(demo.DemoFailed):
-        demo.Report().add(f"key upload 0 1 1 0 0 {START} {START} 0 0 0\n")
+        demo.Report([rule.name for rule in demo.RULES]).add(f"key upload 0 1 1 0 0 {START} {START} 0 0 0\n")
