@@ -66,8 +66,8 @@ static uint32_t list_members(struct shard *shard, struct wire_ring_member *membe
     for (uint32_t m = 0; m < shard->view->member_count; m++) {
         const struct view_member *member = &shard->view->members[m];
         index_of[m] = WIRE_MEMBER_NONE;
-        if (view_is_abroad(shard->view, member) || member->shards == 0 || count == WIRE_MEMBERS_MAX ||
-            *endpoint_count + member->shards > SHARD_ENDPOINTS_MAX)
+        if (view_is_abroad(shard->view, member) || member->shards == 0 ||
+            count == WIRE_MEMBERS_MAX || *endpoint_count + member->shards > SHARD_ENDPOINTS_MAX)
             continue;
         const uint32_t first = *endpoint_count;
         for (uint16_t s = 0; s < member->shards; s++) {

@@ -92,7 +92,7 @@ static void describe(const struct control *control, struct swim_record *record)
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
-                    (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U);
+                    (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS;
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -126,16 +126,9 @@ static void joined(struct control *control, struct effects *effects)
 
 static void create_cluster(struct control *control, struct effects *effects)
 {
-    struct ring_member self;
-    int error = ring_member_init(&self, control->options.node_id, control->options.name,
-                                 control->options.zone, control->options.weight);
-    if (error == 0)
-        error = ring_config_init(control->next, &self, control->options.identity.vnodes,
-                                 control->options.identity.replicas);
-    ASSERT(error == 0); /* the options were checked by control_new */
     control->identity = control->options.identity;
     joined(control, effects);
-    (void)control_adopt(control, effects);
+    control_create_ring(control, effects);
 }
 
 static bool has_cluster(const uint8_t *cluster_id)
@@ -149,10 +142,12 @@ static void seek(struct control *control, struct effects *effects)
     for (size_t i = 0; i < control->gossip.met_count; i++) {
         const struct swim_met *met = &control->gossip.met[i];
         if (has_cluster(met->cluster_id)) {
-            if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
+            if (control->now_ns - control->asked_ns < CONTROL_ASK_NS ||
+                !control_region_admits(control, &met->record))
                 continue;
             struct join_message message = {.type = JOIN_JOIN, .sender = control->options.node_id};
             memcpy(message.address, control->options.gossip, sizeof message.address);
+            memcpy(message.region, control->options.region, sizeof message.region);
             control_send_join(&message, met->record.gossip, effects);
             control->asked_ns = control->now_ns;
             control->lower_seen_ns = control->now_ns; /* there is one: do not create another */
@@ -171,8 +166,11 @@ static void seek(struct control *control, struct effects *effects)
 static void admit(struct control *control, const struct join_message *request,
                   struct effects *effects)
 {
-    const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
-    if (len < 0)
+    const bool ours = control_region_ours(control, request->region, request->sender);
+    int len = 0; /* the ring is of no use abroad, and there may be none yet */
+    if (ours && control->config->epoch > 0)
+        len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
+    if (len < 0 || (!ours && !control_region_all_know(control)))
         return;
     struct join_message message = {
         .type = JOIN_ADMIT,
@@ -183,6 +181,7 @@ static void admit(struct control *control, const struct join_message *request,
     };
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
     memcpy(message.address, control->options.gossip, sizeof message.address);
+    memcpy(message.region, control->options.region, sizeof message.region);
     control_send_join(&message, request->address, effects);
 }
 
@@ -206,15 +205,16 @@ static void receive_join(struct control *control, const void *frame, size_t len,
             break;
         control->identity = message.identity;
         joined(control, effects);
-        control_take_config(control, message.config, message.config_len, effects);
+        if (control_region_ours(control, message.region, message.sender))
+            control_take_config(control, message.config, message.config_len, effects);
         control_ask_settings(control, message.address, effects);
         break;
     case JOIN_FETCH:
-        if (ours) /* C3 */
+        if (ours && control_region_takes(control, message.region, message.sender)) /* C3, C5 */
             control_tell_config(control, message.address, effects);
         break;
     case JOIN_CONFIG:
-        if (ours)
+        if (ours && control_region_takes(control, message.region, message.sender))
             control_take_config(control, message.config, message.config_len, effects);
         break;
     }
@@ -230,6 +230,7 @@ static int take_memory(struct control *control)
     control->tokens = alloc_array(allocator, RING_CONFIG_TOKENS_MAX, sizeof *control->tokens);
     control->bytes = alloc_get(allocator, JOIN_FRAME_MAX);
     control->members = alloc_array(allocator, VIEW_MEMBERS_MAX * 2, sizeof *control->members);
+    control->candidates = alloc_array(allocator, SWIM_MEMBERS_MAX, sizeof *control->candidates);
     const struct register_options votes = {
         .node_id = control->options.node_id,
         .boot = control->options.incarnation,
@@ -246,7 +247,8 @@ static int take_memory(struct control *control)
     if (error == 0)
         error = settings_new(allocator, &settings, &control->settings);
     const bool ok = error == 0 && control->config != NULL && control->next != NULL &&
-                    control->tokens != NULL && control->bytes != NULL && control->members != NULL;
+                    control->tokens != NULL && control->bytes != NULL && control->members != NULL &&
+                    control->candidates != NULL;
     return ok ? 0 : TG_ENOMEM;
 }
 
@@ -355,6 +357,7 @@ void control_free(struct control **pointer)
     alloc_put(allocator, control->next, sizeof *control->next);
     alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);
     alloc_put(allocator, control->bytes, JOIN_FRAME_MAX);
+    alloc_put(allocator, control->candidates, SWIM_MEMBERS_MAX * sizeof *control->candidates);
     alloc_put(allocator, control->members, VIEW_MEMBERS_MAX * 2 * sizeof *control->members);
     alloc_put(allocator, control, sizeof *control);
 }
@@ -380,6 +383,7 @@ static void settle(struct control *control, struct effects *effects)
         return;
     retell(control);
     control_move_settings(control, effects);
+    control_move_region(control, effects);
     control_move_config(control, effects);
 }
 

@@ -20,6 +20,10 @@
  *     epoch after the other (register.h). Only an operator's force, while no majority of them can
  *     answer, begins a new lineage; its epochs are above all of the old one.
  *
+ * C5  Rings never mix: a region has a ring and a register of its own, and what another region says
+ *     of its own changes nothing here. Members, identity and settings are of all regions
+ *     (control_region.c).
+ *
  * What is proposed is behind one function (propose_next, in propose.c); the lowest-id live member
  * proposes by itself, any other when its operator asks. One thread calls all functions.
  */

@@ -95,9 +95,12 @@ static struct view *owners(struct answer_context *context)
     return control_view(context->control);
 }
 
-/* Where the member stands in the ring: who has drained still lives, but nothing is its own. */
+/* Where the member stands in this node's ring: who has drained still lives, but nothing is its own.
+ */
 static const char *place_in_ring(const struct control *control, const struct view_member *member)
 {
+    if (strcmp(member->region, control->options.region) != 0)
+        return "abroad";
     const bool inside = ring_config_find(control->config, member->id) != NULL;
     const bool goes = control_alive(control, member->id) &&
                       (control_flags(control, member->id) & CONTROL_FLAG_DRAINING) != 0;

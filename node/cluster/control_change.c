@@ -61,13 +61,14 @@ void control_put_register(const struct control *control, int64_t now_ns, struct 
     if (frozen)
         control_say_frozen(control, reason, sizeof reason);
     mp_put_str(writer, "register");
-    mp_put_map(writer, 5);
+    mp_put_map(writer, 6);
     control_put_voters(control, writer);
     put_field_bool(writer, "frozen", frozen);
     put_field_str(writer, "reason", reason);
     put_field_uint(writer, "lineage", ring_config_lineage(control->config->epoch));
     put_field_uint(writer, "unchanged_ms",
                    now_ns > since_ns ? (uint64_t)(now_ns - since_ns) / 1000000 : 0);
+    put_field_uint(writer, "strays", control->strays);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -268,7 +269,12 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
                            char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    if (id == control->options.node_id || (member != NULL && member->state == SWIM_ALIVE)) {
+    if (member != NULL && control_abroad(control, member) && !(force && settings_lost(control))) {
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                       "%s is of region %s: ask a node of that region to remove it", name,
+                       member->record.region);
+    } else if (id == control->options.node_id ||
+               (member != NULL && member->state == SWIM_ALIVE && control_alive(control, id))) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is alive: ask itself, by `tidegate drain` or `tidegate leave`", name);
     } else if (!removal_due(control, id, force)) {

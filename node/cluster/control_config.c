@@ -56,6 +56,7 @@ void control_tell_config(struct control *control, const char *address, struct ef
         .config_len = (size_t)len,
     };
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
+    memcpy(message.region, control->options.region, sizeof message.region);
     control_send_join(&message, address, effects);
 }
 
@@ -66,7 +67,7 @@ static void tell_all(struct control *control, struct effects *effects)
     uint32_t told = 0;
     const struct swim_member *member;
     while (told < TELL_MAX && (member = swim_next(control->swim, &cursor)) != NULL) {
-        if (member->record.id == control->options.node_id ||
+        if (member->record.id == control->options.node_id || control_abroad(control, member) ||
             !control_alive(control, member->record.id))
             continue;
         control_tell_config(control, member->record.gossip, effects);
@@ -111,6 +112,7 @@ static void ask_for_config(struct control *control, const char *address, struct 
     struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
     memcpy(message.address, control->options.gossip, sizeof message.address);
+    memcpy(message.region, control->options.region, sizeof message.region);
     control_send_join(&message, address, effects);
     control->asked_ns = control->now_ns;
 }
@@ -127,7 +129,7 @@ static void fetch(struct control *control, struct effects *effects)
     const struct swim_member *chosen = NULL;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
         if (member->record.ring_epoch > control->config->epoch &&
-            control_alive(control, member->record.id) &&
+            !control_abroad(control, member) && control_alive(control, member->record.id) &&
             random_below(&control->random, ++ahead) == 0)
             chosen = member;
     if (chosen != NULL)
@@ -152,6 +154,7 @@ void control_send_register(struct control *control, const struct register_send *
     struct register_frame frame = {.settings = settings, .message = send->message};
     memcpy(frame.cluster_id, control->identity.cluster_id, sizeof frame.cluster_id);
     memcpy(frame.address, control->options.gossip, sizeof frame.address);
+    memcpy(frame.region, control->options.region, sizeof frame.region);
     const int len = register_wire_encode(&frame, effects_reserve(effects, room), room);
     if (len < 0)
         return;
@@ -208,6 +211,8 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
         control_receive_vote(control, &frame, effects);
         return true;
     }
+    if (!control_region_takes(control, frame.region, frame.message.sender)) /* C5 */
+        return true;
     register_receive(control->ballots, control->now_ns, &frame.message, &control->wants);
     take_register(control, &frame, effects);
     return true;

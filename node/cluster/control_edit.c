@@ -7,9 +7,10 @@
  *     +--> DOUBT                   offered to voters, and nobody knows in time; asked again later,
  *                                  the log says
  *
- * Upkeep is done by the lowest-id living member of the ring: the first change of a cluster, voters
- * that follow those of the ring, blocks that ended; by any, that nodes of one version are alike. An
- * operator's force is the node's that he asked.
+ * Upkeep is done by the lowest-id living member of the ring, or of several regions by the lowest-id
+ * living voter: the first change of a cluster, voters that follow those of the ring or of the
+ * regions, blocks that ended; by any, that nodes of one version are alike. An operator's force is
+ * the node's that he asked.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,18 +65,36 @@ void control_say_settings_frozen(const struct control *control, char *out, size_
         (void)snprintf(out + len, capacity - (size_t)len, " cannot be reached");
 }
 
-static bool same_voters(const struct register_voters *voters, const struct ring_config *config)
+static bool same_voters(const struct register_voters *voters, const struct register_voters *others)
 {
-    if (voters->count != config->voters_count)
+    if (voters->count != others->count)
         return false;
     for (uint32_t i = 0; i < voters->count; i++) {
         bool found = false;
-        for (uint32_t j = 0; j < config->voters_count; j++)
-            found = found || voters->ids[i] == config->voters[j];
+        for (uint32_t j = 0; j < others->count; j++)
+            found = found || voters->ids[i] == others->ids[j];
         if (!found)
             return false;
     }
     return true;
+}
+
+/* Who does upkeep: in one region, who proposes for its ring; of several, the voter of the lowest id
+ * that lives and has room. */
+static bool leads(const struct control *control)
+{
+    const struct register_voters *voters = &control->settings->voters;
+    uint64_t lowest = UINT64_MAX;
+    if (!control_regions(control))
+        return propose_by_itself(control);
+    for (uint32_t i = 0; i < voters->count; i++) {
+        const uint64_t id = voters->ids[i];
+        const bool able =
+            id == control->options.node_id ||
+            (control_alive(control, id) && (control_flags(control, id) & CONTROL_FLAG_FULL) == 0);
+        lowest = able && id < lowest ? id : lowest;
+    }
+    return lowest == control->options.node_id;
 }
 
 static void ring_voters(const struct ring_config *config, struct register_voters *voters)
@@ -497,14 +516,27 @@ static void found(struct control *control, struct effects *effects)
     decree(control, &change, effects);
 }
 
-/* S1. Only to voters of whom a majority lives: a change that these cannot accept would be in the
- * way of all others. */
+/* The voters that the settings shall have. False if that is not known, or it is not the time: a
+ * change that they cannot accept would be in the way of all others. */
+static bool voters_wanted(const struct control *control, struct register_voters *voters)
+{
+    if (control_regions(control)) {
+        voters->count = voters_choose_regions(control, voters->ids);
+        return voters->count > 0;
+    }
+    ring_voters(control->config, voters);
+    return !voters_frozen(control);
+}
+
+/* S1. */
 static bool follow_ring(struct control *control, struct effects *effects)
 {
-    if (same_voters(&control->settings->voters, control->config) || voters_frozen(control))
+    struct register_voters wanted;
+    if (!voters_wanted(control, &wanted) || same_voters(&control->settings->voters, &wanted))
         return false;
-    struct settings_change change = next_change(control, "voters of the ring");
-    ring_voters(control->config, &change.voters);
+    struct settings_change change = next_change(
+        control, control_regions(control) ? "voters of all regions" : "voters of the ring");
+    change.voters = wanted;
     return propose(control, &change, effects);
 }
 
@@ -575,18 +607,28 @@ bool control_settings_behind(const struct control *control)
     return false;
 }
 
-/* S7. Along with the ring, whose voters are the same but while they change. True if it was done. */
+/* Whether the voters of the ring, that are to go on alone, vote on the settings as well: in one
+ * region they are the same but while they change. */
+static bool ring_is_forced(const struct control *control)
+{
+    return !control_regions(control) && voters_frozen(control) &&
+           control->now_ns - control->settings->forced_ns >= CONTROL_WISH_NS;
+}
+
+/* S7. True if it was done. */
 static bool force(struct control *control, struct effects *effects)
 {
+    const uint64_t leaving = control->wish.remove;
     if (!control->wish.force || control->now_ns > control->wish.until_ns ||
-        (!control_settings_frozen(control) &&
-         (!voters_frozen(control) ||
-          control->now_ns - control->settings->forced_ns < CONTROL_WISH_NS)) ||
+        (!control_settings_frozen(control) && !ring_is_forced(control)) ||
         control_settings_behind(control))
         return false;
     struct settings_change change = next_change(control, "forced: a new lineage");
+    uint64_t *ids = change.voters.ids;
     change.version = next_lineage(control);
-    change.voters.count = voters_choose_living(control, control->wish.remove, change.voters.ids);
+    change.voters.count = control_regions(control)
+                              ? voters_choose_regions_living(control, leaving, ids)
+                              : voters_choose_living(control, leaving, ids);
     if (change.voters.count > 0)
         decree(control, &change, effects);
     control->settings->forced_ns = control->now_ns;
@@ -596,8 +638,6 @@ static bool force(struct control *control, struct effects *effects)
 void control_edit_move(struct control *control, struct effects *effects)
 {
     struct settings *settings = control->settings;
-    if (control->config->epoch == 0)
-        return;
     if (settings->version == 0 && propose_by_itself(control))
         found(control, effects);
     if (settings->version > 0 && force(control, effects))
@@ -607,7 +647,7 @@ void control_edit_move(struct control *control, struct effects *effects)
         register_busy(settings->ballots) || control_settings_frozen(control))
         return;
     settings->led_ns = control->now_ns;
-    if (has_to_copy(control) || rejoin(control, effects) || !propose_by_itself(control))
+    if (has_to_copy(control) || rejoin(control, effects) || !leads(control))
         return;
     if (!follow_ring(control, effects))
         (void)sweep(control, effects);

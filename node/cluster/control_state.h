@@ -50,6 +50,13 @@ struct control_wish {
     int64_t until_ns;
 };
 
+/* A member that could vote. */
+struct voters_candidate {
+    uint64_t id;
+    uint32_t place; /* members of one place may be lost together: a zone, or a region */
+    uint32_t inner; /* the same within the place: a zone of a region */
+};
+
 struct control {
     const struct allocator *allocator;
     struct control_options options;
@@ -91,6 +98,10 @@ struct control {
     struct mp_token *tokens;    /* RING_CONFIG_TOKENS_MAX */
     uint8_t *bytes;             /* JOIN_FRAME_MAX */
     struct view_member *members;
+    struct voters_candidate *candidates; /* SWIM_MEMBERS_MAX, scratch */
+    struct hash128 region_edit;          /* the last one that was to make a record of the region */
+    int64_t region_ns;                   /* when that was looked at last */
+    uint64_t strays;    /* frames on the ring of another region, which were ignored */
     struct view *known; /* of the newest configuration that a view was made of, or NULL */
 };
 
@@ -99,7 +110,8 @@ enum {
     CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
     CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
     CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
-    CONTROL_FLAG_MIXED = 8      /* its settings are of no version: it waits for a history to copy */
+    CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
+    CONTROL_FLAG_REGIONS = 16   /* knows that a ring is of one region: older releases do not */
 };
 
 /* ---- control.c ---- */
@@ -128,6 +140,26 @@ void control_send_register(struct control *control, const struct register_send *
                            const char *address, struct effects *effects);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_config(struct control *control, struct effects *effects);
+
+/* ---- control_region.c ---- */
+/* Whether the member is of another region. */
+bool control_abroad(const struct control *control, const struct swim_member *member);
+/* Whether `region`, or if it is "" that of the sender as gossip knows it, is the own one. */
+bool control_region_ours(const struct control *control, const char *region, uint64_t sender);
+/* The same of a frame on the ring, which is counted if it is to be ignored (C5). */
+bool control_region_takes(struct control *control, const char *region, uint64_t sender);
+/* Whether this node may ask that member to be let into its cluster (G4). */
+bool control_region_admits(const struct control *control, const struct swim_record *record);
+/* Whether all that live know of regions (G4). */
+bool control_region_all_know(const struct control *control);
+/* Whether the configuration store knows of more than one region: then its voters are of all. */
+bool control_regions(const struct control *control);
+/* Makes the first configuration of a ring, of which this node is the only member. */
+void control_create_ring(struct control *control, struct effects *effects);
+/* After every event of a joined node: founds. */
+void control_move_region(struct control *control, struct effects *effects);
+/* A sentence on a joined node without a ring: what it waits for. */
+void control_region_say(const struct control *control, char *out, size_t capacity);
 
 /* ---- control_settings.c ---- */
 /* Hands on what the settings' register wants done. `from`: the frame it answers, or NULL. */
@@ -178,7 +210,7 @@ void control_say_settings_frozen(const struct control *control, char *out, size_
 /* Whether this is the lowest-id living member of the ring, those with full disks not counted, which
  * proposes of its own accord. */
 bool propose_by_itself(const struct control *control);
-/* Whether gossip holds `id` for living (alive or suspect). */
+/* Whether gossip holds `id` for living (alive or suspect), and its region is in reach. */
 bool control_alive(const struct control *control, uint64_t id);
 /* Whether member `id` of the ring has been dead for `age_ns`, as far as this node knows. */
 bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns);
@@ -202,5 +234,10 @@ uint32_t voters_choose(const struct control *control, uint64_t leaving,
 /* The same among those that live: the voters of a new lineage. */
 uint32_t voters_choose_living(const struct control *control, uint64_t leaving,
                               uint64_t out[RING_VOTERS_MAX]);
+/* The voters that the settings of several regions shall have; 0: that is not known yet (V4). */
+uint32_t voters_choose_regions(const struct control *control, uint64_t out[RING_VOTERS_MAX]);
+/* The same among those that live. */
+uint32_t voters_choose_regions_living(const struct control *control, uint64_t leaving,
+                                      uint64_t out[RING_VOTERS_MAX]);
 
 #endif

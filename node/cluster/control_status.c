@@ -65,7 +65,8 @@ static void look_for_newcomers(const struct control *control, struct health *hea
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->state == SWIM_ALIVE && (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
+        if (member->state == SWIM_ALIVE && !control_abroad(control, member) &&
+            (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
             ring_config_find(control->config, member->record.id) == NULL)
             complain(health,
                      name_taken(control, member) ? "another living node is called %s too"
@@ -79,7 +80,12 @@ static void look_at_health(const struct answer_context *context, struct health *
     health->count = 0;
     health->rules_agree = true;
     if (!control->joined || control->config->epoch == 0) {
-        complain(health, "%s has not joined a cluster yet", control->options.name);
+        char waits[REASON_LEN] = "";
+        control_region_say(control, waits, sizeof waits);
+        if (control->joined)
+            complain(health, "%s", waits);
+        else
+            complain(health, "%s has not joined a cluster yet", control->options.name);
         return;
     }
     if (voters_frozen(control)) {

@@ -5,7 +5,7 @@
 
 #include "base/mp.h"
 
-enum { FIELDS = 10, TOKENS_MAX = 32 };
+enum { FIELDS = 10, TOKENS_MAX = 32 }; /* fields without the region */
 
 int join_begin(struct mp_writer *writer, uint32_t fields, const struct join_head *head, void *out,
                size_t capacity)
@@ -33,7 +33,7 @@ int join_encode(const struct join_message *message, void *out, size_t capacity)
     const struct join_head head = {message->type, message->cluster_id, message->sender,
                                    message->address};
     struct mp_writer writer;
-    const int error = join_begin(&writer, FIELDS, &head, out, capacity);
+    const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
     if (error != 0)
         return error;
     mp_put_bin(&writer, message->identity.secret.bytes, HASH_KEY_LEN);
@@ -41,6 +41,7 @@ int join_encode(const struct join_message *message, void *out, size_t capacity)
     mp_put_uint(&writer, message->identity.vnodes);
     mp_put_uint(&writer, message->identity.replicas);
     mp_put_bin(&writer, message->config, message->config_len);
+    mp_put_str(&writer, message->region);
     return join_end(&writer);
 }
 
@@ -79,6 +80,13 @@ uint64_t join_get_head(struct mp_cursor *cursor, uint8_t cluster_id[CONTROL_CLUS
     return type;
 }
 
+void join_get_region(struct mp_cursor *cursor, char region[SWIM_PLACE_LEN])
+{
+    region[0] = '\0';
+    if (mp_peek_type(cursor) == MP_STR)
+        mp_copy_str(cursor, region, SWIM_PLACE_LEN);
+}
+
 int join_decode(const void *frame, size_t len, struct join_message *message)
 {
     struct mp_token tokens[TOKENS_MAX];
@@ -96,6 +104,7 @@ int join_decode(const void *frame, size_t len, struct join_message *message)
     const uint64_t vnodes = mp_get_uint(&cursor);
     const uint64_t replicas = mp_get_uint(&cursor);
     message->config = mp_get_bin(&cursor, &message->config_len);
+    join_get_region(&cursor, message->region);
     if (cursor.failed || type < JOIN_JOIN || type > JOIN_CONFIG)
         return TG_EPROTOCOL;
     if (type == JOIN_ADMIT &&

@@ -2,15 +2,17 @@
  *
  *     newcomer                       member
  *       GREET (by SWIM, no cluster)  ...        learns that a cluster is there
- *       JOIN   id, address      -->
- *                               <--  ADMIT      cluster id, secret, route key, V, R, configuration,
- *                                               address: the settings are asked for there at once
- *     any
+ *       JOIN   id, address, region   -->
+ *                               <--  ADMIT      cluster id, secret, route key, V, R, address: the
+ *                                               settings are asked for there at once; to one of the
+ *                                               own region, the configuration
+ *     any of the region
  *       FETCH  id, address      -->             "your record names an epoch that I lack"
  *                               <--  CONFIG     cluster id, configuration
  *
  * A frame is the byte 0xc1, which msgpack never uses, and one msgpack array, whose head is the same
- * in all types: [version, type, cluster id, sender, address to answer, ...].
+ * in all types: [version, type, cluster id, sender, address to answer, ...]. The last value is the
+ * sender's region; those of a release that had only one end before it.
  */
 #ifndef NODE_CLUSTER_JOIN_H
 #define NODE_CLUSTER_JOIN_H
@@ -40,6 +42,7 @@ struct join_message {
     struct control_identity identity; /* ADMIT */
     const uint8_t *config;            /* ADMIT, CONFIG: in place in the frame */
     size_t config_len;
+    char region[SWIM_PLACE_LEN]; /* the sender's; "": it does not say */
 };
 
 /* What every frame begins with. The pointers are the caller's. */
@@ -66,6 +69,8 @@ MUST_USE int join_open(const void *frame, size_t len, uint32_t fields, struct mp
  * is longer than its place, fail the cursor. */
 uint64_t join_get_head(struct mp_cursor *cursor, uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN],
                        uint64_t *sender, char address[VIEW_TEXT_LEN]);
+/* The region, if there is one more value. */
+void join_get_region(struct mp_cursor *cursor, char region[SWIM_PLACE_LEN]);
 /* 0, TG_EPROTOCOL, TG_EVERSION. */
 MUST_USE int join_decode(const void *frame, size_t len, struct join_message *message);
 /* Whether the frame is one of these (and not SWIM's). */

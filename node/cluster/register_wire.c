@@ -7,7 +7,7 @@
 #include "base/mp.h"
 #include "node/cluster/settings_change.h"
 
-enum { FIELDS = 13, TOKENS_MAX = 32 };
+enum { FIELDS = 13, TOKENS_MAX = 32 }; /* fields without the region */
 
 static_assert(JOIN_FRAME_MAX >= REGISTER_VALUE_LEN_MAX + 256, "a frame holds any value");
 static_assert(JOIN_LARGE_FRAME_MAX >= SETTINGS_CHANGE_LEN_MAX + 256, "a frame holds any change");
@@ -19,13 +19,14 @@ int register_wire_encode(const struct register_frame *frame, void *out, size_t c
         (uint64_t)JOIN_CONFIG + message->type + (frame->settings ? REGISTER_WIRE_SETTINGS : 0U);
     const struct join_head head = {type, frame->cluster_id, message->sender, frame->address};
     struct mp_writer writer;
-    const int error = join_begin(&writer, FIELDS, &head, out, capacity);
+    const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
     if (error != 0)
         return error;
     mp_put_uint(&writer, message->epoch);
     register_put_ballot(&writer, &message->ballot);
     register_put_ballot(&writer, &message->other);
     mp_put_bin(&writer, message->value, message->value_len);
+    mp_put_str(&writer, frame->region);
     return join_end(&writer);
 }
 
@@ -48,6 +49,7 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     register_get_ballot(&cursor, &message->ballot);
     register_get_ballot(&cursor, &message->other);
     message->value = mp_get_bin(&cursor, &message->value_len);
+    join_get_region(&cursor, frame->region);
     if (cursor.failed || type <= JOIN_CONFIG || type >= JOIN_CONFIG + REGISTER_TYPE_END ||
         message->ballot.number == 0 || message->ballot.number > REGISTER_NUMBER_MAX ||
         message->other.number > REGISTER_NUMBER_MAX || message->value_len > value_len_max)

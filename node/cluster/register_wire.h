@@ -3,7 +3,7 @@
  * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
  *
  *   [version, JOIN_CONFIG + type, cluster id, sender, address to answer, epoch,
- *    ballot: number, node, boot,  other: number, node, boot,  value]
+ *    ballot: number, node, boot,  other: number, node, boot,  value, region of the sender]
  *
  * Those of the settings' register have types that are REGISTER_WIRE_SETTINGS higher.
  */
@@ -23,6 +23,7 @@ struct register_frame {
     bool settings; /* of the settings' register, not of the ring's */
     uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     char address[VIEW_TEXT_LEN];     /* the sender's gossip address */
+    char region[SWIM_PLACE_LEN];     /* the sender's; "": it does not say */
     struct register_message message; /* after decoding, `value` lies in the frame */
 };
 

@@ -18,7 +18,8 @@
  *        +------------ CHANGES, or RECORDS <------- FETCH ---- whoever is behind
  *
  * S1  There is one change of each version: the register decides it, by a majority of the voters
- *     that the change before names and of those that it names itself. Voters follow the ring's.
+ *     that the change before names and of those that it names itself. Voters follow the ring's; of
+ *     several regions, they are spread over these.
  * S2  An edit is acknowledged when its change is decided, so it is on a majority's disks: it is
  *     lost only with them. Applying is one transaction: log, records and head (version, digest,
  *     voters).

@@ -51,7 +51,8 @@ enum settings_kind {
     SETTINGS_TIER = 4,
     SETTINGS_QUOTA = 5,
     SETTINGS_API_KEY = 6,
-    SETTINGS_KINDS, /* those of this release are below */
+    SETTINGS_REGION = 7, /* name: the region; value: who founds its ring (control_region.c) */
+    SETTINGS_KINDS,      /* those of this release are below */
     SETTINGS_KIND_MAX = 255
 };
 

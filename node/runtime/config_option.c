@@ -101,7 +101,7 @@ static const struct config_option options[] = {
      AT(region),
      .min = 1,
      .max = CONFIG_PLACE_LEN - 1,
-     .help = "region; each has its own ring"},
+     .help = "region: all nodes of one ring, and of no other, have the same"},
     {.name = "zone",
      .value = "NAME",
      .initial = "",

@@ -297,9 +297,16 @@ static void tell_waiting(struct daemon *daemon)
     if (daemon->waiting_told)
         return;
     daemon->waiting_told = true;
-    log_printf(daemon->log, LOG_LEVEL_WARN,
-               "no cluster found at the seeds yet; trying on (start one node without --seed, or "
-               "with --bootstrap, to create a cluster)");
+    if (control_identity(daemon->control) != NULL)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "no ring of region %s found yet; trying on (`tidegate status` tells what it "
+                   "waits for)",
+                   daemon->config->region);
+    else
+        log_printf(
+            daemon->log, LOG_LEVEL_WARN,
+            "no cluster found at the seeds yet; trying on (start one node without --seed, or "
+            "with --bootstrap, to create a cluster)");
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */

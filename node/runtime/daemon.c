@@ -133,6 +133,27 @@ static void new_identity(const struct config *config, struct control_identity *i
     identity->replicas = config->replicas;
 }
 
+/* A data directory belongs to the region whose ring it holds. Those of releases that did not keep
+ * which it is are the region's that the node is started in. */
+#define REGION_KEY "node.region"
+
+static int check_region(struct daemon *daemon)
+{
+    const char *region = daemon->config->region;
+    char kept[CONFIG_PLACE_LEN] = "";
+    size_t len = 0;
+    const int error = store_meta_get(daemon->store, REGION_KEY, kept, sizeof kept - 1, &len);
+    if (error == TG_ENOTFOUND || (error == 0 && strcmp(kept, region) == 0))
+        return 0;
+    if (error != 0)
+        return complain(daemon, DAEMON_DATA, "the node's region cannot be read from the store");
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "--region %s: %s belongs to a node of region %s, whose ring and counts it holds; "
+               "expected --region %s, or an empty data directory",
+               region, daemon->config->data, kept, kept);
+    return DAEMON_CONFIG;
+}
+
 /* Takes the stored identity into the options, if there is one. */
 static int recall_identity(struct daemon *daemon, struct control_options *options)
 {
@@ -144,6 +165,9 @@ static int recall_identity(struct daemon *daemon, struct control_options *option
         return 0;
     if (result != 0)
         return complain(daemon, DAEMON_DATA, "the node's identity cannot be read from the store");
+    const int code = check_region(daemon);
+    if (code != 0)
+        return code;
     daemon->node_id = stored.node_id;
     options->has_identity = true;
     memcpy(options->identity.cluster_id, stored.cluster_id, sizeof stored.cluster_id);
@@ -322,7 +346,11 @@ static int keep_identity(struct daemon *daemon, const struct control_identity *i
         .replicas = identity->replicas,
     };
     memcpy(stored.cluster_id, identity->cluster_id, sizeof stored.cluster_id);
-    return daemon->store == NULL ? 0 : store_identity_put(daemon->store, &stored);
+    const char *region = daemon->config->region;
+    const int error = daemon->store == NULL ? 0 : store_identity_put(daemon->store, &stored);
+    return daemon->store == NULL || error != 0
+               ? error
+               : store_meta_put(daemon->store, REGION_KEY, region, strlen(region));
 }
 
 static void shard_options_of(const struct daemon *daemon, uint32_t number,

@@ -23,7 +23,7 @@
 #define NET_MS     INT64_C(1000000)
 #define NET_SECOND (1000 * NET_MS)
 
-enum { NET_NODES_MAX = 7, NET_FRAMES_MAX = 1024, NET_VNODES = 64, NET_VALUES_MAX = 4096 };
+enum { NET_NODES_MAX = 9, NET_FRAMES_MAX = 1024, NET_VNODES = 64, NET_VALUES_MAX = 4096 };
 
 /* A value of the settings on a disk, in the order of keys. */
 struct net_value {

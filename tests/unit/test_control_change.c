@@ -492,7 +492,7 @@ static void status_tells_how_the_register_is_doing(void **state)
     bury(net, 2);
     assert_int_equal(ask(net, 0, "status", NULL, false, NULL, 0, &answer), 0);
     struct mp_cursor at = tokens_field(value_of(&answer), "register");
-    assert_int_equal(mp_get_map(&at), 5);
+    assert_int_equal(mp_get_map(&at), 6);
     mp_skip(&at);
     assert_int_equal(mp_get_array(&at), 3);
     mp_copy_str(&at, text, sizeof text);

@@ -30,6 +30,7 @@ static struct join_message make(enum join_type type)
     memset(message.identity.secret.bytes, 0x5e, HASH_KEY_LEN);
     memset(message.identity.route_key.bytes, 0x40, HASH_KEY_LEN);
     (void)snprintf(message.address, sizeof message.address, "%s", "[fe80::1]:7946");
+    (void)snprintf(message.region, sizeof message.region, "eu-west");
     return message;
 }
 
@@ -92,8 +93,26 @@ static void each_message_reads_back_as_written(void **state)
         assert_int_equal(got.identity.replicas, 3);
         assert_int_equal(got.config_len, sizeof config);
         assert_memory_equal(got.config, config, sizeof config);
+        assert_string_equal(got.region, "eu-west");
         assert_in_range((uintptr_t)got.config, (uintptr_t)frame, (uintptr_t)frame + len);
     }
+}
+
+/* Two adjacent releases run in one cluster: the older one's frames end before the region. */
+static void a_frame_without_a_region_is_understood(void **state)
+{
+    uint8_t frame[BUFFER_LEN];
+    struct join_message got;
+    struct join_message sent = make(JOIN_CONFIG);
+
+    (void)state;
+    sent.region[0] = '\0';
+    const size_t len = encode(&sent, frame);
+    assert_int_equal(frame[len - 1], 0xa0); /* an empty text */
+    frame[1]--;
+    assert_int_equal(join_decode(frame, len - 1, &got), 0);
+    assert_int_equal(got.config_len, sizeof config);
+    assert_string_equal(got.region, "");
 }
 
 /* A newcomer has no cluster, ring or configuration to tell of yet. */
@@ -317,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_message_reads_back_as_written),
+        cmocka_unit_test(a_frame_without_a_region_is_understood),
         cmocka_unit_test(a_join_of_a_node_without_a_cluster_is_understood),
         cmocka_unit_test(a_frame_without_the_mark_is_none_of_these),
         cmocka_unit_test(another_version_is_named),
