@@ -108,6 +108,7 @@ enum flag {
     FLAG_VERSION,
     FLAG_WATCH,
     FLAG_WAIT,
+    FLAG_REGIONS,
     FLAG_KEY,
     FLAG_RATE,
     FLAG_BURST,
@@ -167,6 +168,7 @@ static const struct {
     [FLAG_VERSION] = {"version", 0, false, EVERY},
     [FLAG_WATCH] = {"watch", 0, false, WATCHED},
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
+    [FLAG_REGIONS] = {"regions", 0, false, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
     [FLAG_BURST] = {"burst", 0, true, KEYED | LIMITING},
@@ -390,6 +392,8 @@ static int check_flags(const struct raw *raw, enum cli_command command)
                           flags[i].name);
     if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_WATCH] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --watch exclude each other");
+    if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_REGIONS] != NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--wait and --regions exclude each other");
     return CLI_EXIT_OK;
 }
 
@@ -940,6 +944,7 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
                       raw->values[FLAG_WAIT]);
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
+    out->regions = raw->values[FLAG_REGIONS] != NULL;
     out->wait_healthy = raw->values[FLAG_WAIT] != NULL;
     out->force = raw->values[FLAG_FORCE] != NULL;
     out->no_wait = raw->values[FLAG_NO_WAIT] != NULL;

@@ -101,6 +101,7 @@ struct cli_arguments {
     enum cli_output output;
     int timeout_ms; /* 0: not given */
     bool watch;
+    bool regions; /* status: of each region */
     bool wait_healthy;
     tg_attribute_t attributes[TG_ATTRIBUTES_MAX];
     size_t attribute_count;

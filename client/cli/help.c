@@ -111,16 +111,20 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "Denied, with exit status 1, when the lease is over.\n",
                    "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
-        {"[--wait healthy [--timeout DURATION]] [--watch]",
+        {"[--wait healthy [--timeout DURATION] | --regions] [--watch]",
          "how the node that is asked, and its cluster, are doing",
          "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
-         "default). Exit status 1 if it is not by then, 2 if no node answered.\n",
+         "default). Exit status 1 if it is not by then, 2 if no node answered.\n"
+         "--regions tells what the node knows of each region: its members, how old that is,\n"
+         "when one of them last spoke to it, and the round trip there.\n",
          "  tidegate status\n"
          "  tidegate status --wait healthy --timeout 1m\n"
+         "  tidegate status --regions\n"
          "  tidegate status --watch\n"},
     [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them",
                      "RING tells where a node stands in the ring: member; draining, asked to go;\n"
-                     "drained, gone and alive; outside, not in it yet or not any more.\n",
+                     "drained, gone and alive; outside, not in it yet or not any more; abroad,\n"
+                     "of another region, which has a ring of its own.\n",
                      "  tidegate members\n"
                      "  tidegate members -o json\n"},
     [CLI_RING] = {"[--watch]", "the ring configuration: epoch, members and their shares", "",

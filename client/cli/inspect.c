@@ -173,6 +173,6 @@ int cli_inspect(struct cli *cli)
     }
     if (arguments->wait_healthy)
         return wait_healthy(cli);
-    const char *command = cli_command_name(arguments->command);
+    const char *command = arguments->regions ? "regions" : cli_command_name(arguments->command);
     return arguments->watch ? watch(cli, command) : ask_and_show(cli, command, NULL);
 }

@@ -15,7 +15,7 @@ _tidegate_flags() {
     "pools report") echo "$common --load" ;;
     "pools set") echo "$common --rate --load-max --reserve --dry-run --yes --note --author" ;;
     owner) echo "$common $target" ;;
-    status) echo "$common --watch --wait" ;;
+    status) echo "$common --watch --wait --regions" ;;
     members | ring) echo "$common --watch" ;;
     drain | leave) echo "$common --no-wait" ;;
     remove) echo "$common --force --no-wait" ;;

@@ -190,6 +190,7 @@ static const struct {
 } commands[] = {
     {"status", answer_status},
     {"members", answer_members},
+    {"regions", answer_regions},
     {"ring", answer_ring},
     {"rules.list", answer_rules},
     {"rules.validate", answer_validate},
@@ -228,7 +229,7 @@ static void dispatch(struct answer_context *context)
         }
     }
     answer_error(context, TG_EUNSUPPORTED,
-                 "unknown command; expected status, members, ring, owner, rules.list, "
+                 "unknown command; expected status, members, regions, ring, owner, rules.list, "
                  "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
                  "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
                  "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "

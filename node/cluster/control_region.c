@@ -81,6 +81,30 @@ bool control_region_all_know(const struct control *control)
     return one_of_older_release(control) == NULL;
 }
 
+/* ---- how it is doing ------------------------------------------------------------------------- */
+
+struct control_region_news control_region_news(const struct control *control, const char *region)
+{
+    struct control_region_news news = {.heard_ns = 0};
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (strcmp(member->record.region, region) == 0 && member->rtt_ns > 0 &&
+            (news.rtt_ns == 0 || member->rtt_ns < news.rtt_ns))
+            news.rtt_ns = member->rtt_ns;
+    return news;
+}
+
+bool control_region_in_reach(const struct control *control, const char *region)
+{
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        if (strcmp(member->record.region, region) == 0 && control_alive(control, member->record.id))
+            return true;
+    return false;
+}
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* The value [version, id of the founder], 0: nobody. */

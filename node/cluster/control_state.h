@@ -144,6 +144,15 @@ void control_move_config(struct control *control, struct effects *effects);
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */
 bool control_abroad(const struct control *control, const struct swim_member *member);
+/* What is known of another region, and since when. Times are 0 where there is none. */
+struct control_region_news {
+    int64_t heard_ns;   /* of when the newest is that is known of it */
+    int64_t contact_ns; /* when one of its members last spoke to this node */
+    int64_t rtt_ns;
+};
+struct control_region_news control_region_news(const struct control *control, const char *region);
+/* Whether the region was heard of lately: else its members may live, but nobody knows. */
+bool control_region_in_reach(const struct control *control, const char *region);
 /* Whether `region`, or if it is "" that of the sender as gossip knows it, is the own one. */
 bool control_region_ours(const struct control *control, const char *region, uint64_t sender);
 /* The same of a frame on the ring, which is counted if it is to be ignored (C5). */

@@ -159,6 +159,40 @@ static void a_shard_without_room_for_its_peers_makes_the_node_unhealthy(void **s
     net_free(net);
 }
 
+/* How old what is known of a region is tells whether its members' states mean anything. */
+static void regions_are_listed_the_own_one_first(void **state)
+{
+    static const char *const fields[] = {"name", "own",  "in_reach", "alive",      "suspect",
+                                         "dead", "left", "heard_ms", "contact_ms", "rtt_ms"};
+    static const char *const names[] = {"r1", "a", "z"};
+    struct net *net = net_cluster(2);
+    struct answer answer = {.policy = NULL};
+    (void)state;
+    for (uint32_t i = 1; i < 3; i++) {
+        struct control_options options = net_options(net, 10 + i, i == 1 ? "n8" : "n9");
+        (void)snprintf(options.region, sizeof options.region, "%s", names[3 - i]);
+        net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 10 * NET_SECOND);
+    ask(net, "regions", NULL, &answer);
+    tokens_assert_text(value_of(&answer), "region", "r1");
+    struct mp_cursor at = tokens_field(value_of(&answer), "regions");
+    assert_int_equal(mp_get_array(&at), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_fields(at, fields, sizeof fields / sizeof *fields);
+        tokens_assert_text(at, "name", names[i]);
+        struct mp_cursor field = tokens_field(at, "alive");
+        assert_int_equal(mp_get_uint(&field), i == 0 ? 2 : 1);
+        field = tokens_field(at, "own");
+        assert_int_equal(mp_get_bool(&field), i == 0);
+        field = tokens_field(at, "in_reach");
+        assert_true(mp_get_bool(&field));
+        mp_skip(&at);
+    }
+    net_free(net);
+}
+
 /* `members` and `ring` are tables: each row has every column. */
 static void members_and_ring_list_every_node(void **state)
 {
@@ -398,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_shard_without_room_for_its_peers_makes_the_node_unhealthy),
         cmocka_unit_test(a_newcomer_outside_the_ring_makes_the_cluster_unhealthy),
         cmocka_unit_test(members_and_ring_list_every_node),
+        cmocka_unit_test(regions_are_listed_the_own_one_first),
         cmocka_unit_test(a_node_without_a_cluster_says_so),
         cmocka_unit_test(rules_are_listed_and_validated),
         cmocka_unit_test(pools_are_listed_with_how_they_are_doing),

@@ -8,6 +8,7 @@
     load      traffic from threads that outlives the death of nodes
     history   what clients saw, and whether it is what was promised
     network   namespaces on a bridge, and cutting them from one another (root only)
+    wide      regions that are milliseconds apart, and clusters over them
     proxy     links that delay what goes through them
     command   the command-line client
     resp      a Redis client of a few lines

@@ -11,13 +11,13 @@ from .waiting import scaled
 class Command:
     """One run: exit code, what it wrote, and that as JSON lines."""
 
-    def __init__(self, *arguments, endpoints=None, within_s=20, cwd=None):
+    def __init__(self, *arguments, endpoints=None, within_s=20, cwd=None, enter=None):
         environment = {name: value for name, value in os.environ.items()
                        if name != "TIDEGATE_ENDPOINT"}
         given = ["-e", ",".join(f"tcp://{endpoint}" for endpoint in endpoints)] if endpoints else []
         done = subprocess.run([program("tidegate"), *given, *arguments], env=environment, cwd=cwd,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,
-                              timeout=scaled(within_s), text=True)
+                              timeout=scaled(within_s), text=True, preexec_fn=enter)
         self.code = done.returncode
         self.output = done.stdout
         self.error = done.stderr

@@ -27,12 +27,13 @@ class Node:
     """One node: its ports, its data, its process while it lives, and what it wrote."""
 
     def __init__(self, folder, name, port, *arguments, shards=1, environment=None,
-                 host="127.0.0.1", prefix=()):
+                 host="127.0.0.1", prefix=(), enter=None):
         self.folder = str(folder)
         self.name = name
         self.port = port
         self.host = host      # beyond loopback it runs with --insecure
         self.prefix = prefix  # what runs the program: another namespace, for one
+        self.enter = enter    # what its process does first: wide.Wan.enter, for one
         self.shards = shards
         self.arguments = list(arguments)
         self.environment = environment or {}
@@ -96,7 +97,8 @@ class Node:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *(command or self.command(*more))],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **self.environment}, start_new_session=True)
+                env={**os.environ, **self.environment}, start_new_session=True,
+                preexec_fn=self.enter)
 
     def log(self):
         """What the process of the moment has written."""

@@ -1,0 +1,137 @@
+"""Several regions, 80 ms apart: a ring each, one membership, one configuration."""
+
+import signal
+
+import pytest
+
+from harness import promised, wait_for
+from harness.wide import Regions, wan
+
+DELAY_S = 0.04
+ROUND_TRIP_S = 2 * DELAY_S
+RULES = """\
+unmatched: allow
+rules:
+  - name: pay
+    match: {{api: /pay}}
+    key: [user]
+    limits: [{{rate: {rate}/day}}]
+"""
+
+pytestmark = pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))
+
+
+@pytest.fixture(name="regions", scope="module")
+def fixture_regions(tmp_path_factory):
+    """Two regions of two nodes each, and a third one that is not there yet."""
+    with wan.Wan(["eu", "us", "ap"], DELAY_S) as network, \
+            Regions(tmp_path_factory.mktemp("regions"), network) as cluster:
+        for region in ("eu", "eu", "us", "us"):
+            cluster.add(region)
+        cluster.start()
+        yield cluster
+
+
+def apply(cluster, node, rate):
+    """The version of the rules that a node was given."""
+    file = f"{cluster.folder}/rules-{rate}.yaml"
+    with open(file, "w", encoding="utf-8") as rules:
+        rules.write(RULES.format(rate=rate))
+    return node.tidegate("rules", "apply", file, "--yes", "-o", "json")
+
+
+def in_force(nodes, version):
+    return all((node.status() or {}).get("rules", {}).get("version") == version for node in nodes)
+
+
+# A region's ring is of its own members; everybody knows everybody.
+def test_each_region_has_a_ring_of_its_own(regions):
+    everybody = {node.name: node.region for node in regions.nodes}
+    for node in regions.nodes:
+        own = {name for name, region in everybody.items() if region == node.region}
+        assert regions.ring(node) == own
+        members = node.answer("members")
+        assert {member["name"]: member["region"] for member in members} == everybody
+        assert {member["name"] for member in members if member["ring"] == "member"} == own
+        assert {member["ring"] for member in members if member["name"] not in own} == {"abroad"}
+    ids = {node.status()["cluster_id"] for node in regions.nodes}
+    assert len(ids) == 1
+
+
+# A limit is a region's own: what one has used the other still has.
+def test_a_limit_is_counted_in_each_region(regions):
+    for region in ("eu", "us"):
+        one, other = regions.of(region)
+        assert one.checks("shared", "10/day", 6) == 6
+        assert other.checks("shared", "10/day", 6) == 4
+
+
+# Settings are of the whole cluster, whoever was asked to change them.
+def test_an_edit_in_one_region_is_in_force_in_the_other(regions):
+    for rate, asked in enumerate(("us1", "eu2"), 3):
+        applied = apply(regions, regions[asked], rate)
+        assert applied.code == 0, applied
+        version = applied.rows[0]["version"]
+        promised(lambda: in_force(regions.nodes, version), 2 + ROUND_TRIP_S, "all nodes have the rules", 0.01)
+    for region in ("eu", "us"):
+        done = regions.of(region)[0].tidegate("check", "api=/pay", "user=ada", "--repeat", "5", "-o", "json")
+        assert [row["outcome"] for row in done.rows] == ["allow"] * 4 + ["deny"]
+
+
+# A region can be added to a cluster that serves; its voters are spread then, one region may be missing.
+def test_a_third_region_joins(regions):
+    regions.start([regions.add("ap"), regions.add("ap")])
+    assert regions.ring(regions["ap2"]) == {"ap1", "ap2"}
+    assert apply(regions, regions["ap2"], 7).code == 0
+
+    def spread():
+        voters = regions["eu1"].status()["settings"]["voters"]
+        return len(voters) == 5 and {name[:2] for name in voters} == {"eu", "us", "ap"}
+    wait_for(spread, 30, "the voters of the settings are of all regions")
+
+
+# Who is cut off decides on by what it has, says why nothing can be changed there, and takes what it lacks.
+def test_a_region_that_is_cut_off_decides_and_catches_up(regions):
+    us, eu = regions.of("us"), regions.of("eu")
+    regions.network.cut("us")
+    assert us[0].checks("cut", "10/day", 6) == 6
+    wait_for(lambda: us[0].status()["settings"]["frozen"], 60, "us knows that it is alone")
+    assert us[1].checks("cut", "10/day", 6) == 4
+    refused = apply(regions, us[1], 8)
+    assert refused.code != 0 and "cannot be reached" in refused.error, refused
+    applied = apply(regions, eu[0], 9)
+    assert applied.code == 0, applied
+    version = applied.rows[0]["version"]
+    assert not in_force(us, version)
+    assert not regions.complaints(us)
+    regions.network.heal("us")
+    wait_for(lambda: in_force(regions.nodes, version), 30, "all nodes have the rules")
+    wait_for(lambda: not regions.complaints() or None, 60, "all regions are well", 0.1)
+
+
+# All nodes of a region may end at once: it comes back as the same ring, with what it has counted.
+def test_a_region_restarts_whole(regions):
+    us = regions.of("us")
+    assert us[0].checks("kept", "10/day", 6) == 6
+    epoch = us[0].status()["epoch"]
+    for node in us:
+        node.signal(signal.SIGTERM)
+    assert [node.wait_exit() for node in us] == [0, 0]
+    assert regions["eu1"].checks("kept", "10/day", 1) == 1
+    regions.start(us)
+    assert us[1].checks("kept", "10/day", 6) == 4
+    assert us[1].status()["epoch"] >= epoch
+    assert regions.ring(us[0]) == {"us1", "us2"}
+
+
+# A data directory holds the ring and the counts of a region, which no other region can use.
+def test_a_node_does_not_start_in_another_region_by_its_data(regions):
+    node = regions["ap2"]
+    node.signal(signal.SIGTERM)
+    assert node.wait_exit() == 0
+    node.arguments[1] = "eu"
+    node.spawn()
+    assert node.wait_exit() == 2
+    assert "belongs to a node of region ap" in node.log()
+    node.arguments[1] = "ap"
+    regions.start([node])
