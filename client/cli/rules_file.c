@@ -66,8 +66,9 @@ bool cli_rules_pack(const char *path, const char *text, size_t len, struct packe
 
 int cli_rules_timeout(const struct packed *document, int usual_ms, int given_ms)
 {
-    enum { LARGE_TIMEOUT_MS = 10000 };
-    return given_ms == 0 && packed_is(document->data, document->len) ? LARGE_TIMEOUT_MS : usual_ms;
+    enum { LARGE_LEN = 64 << 10, LARGE_TIMEOUT_MS = 10000 };
+    const bool large = document->len > LARGE_LEN || packed_is(document->data, document->len);
+    return given_ms == 0 && large ? LARGE_TIMEOUT_MS : usual_ms;
 }
 
 void cli_rules_put(struct mp_writer *question, const struct packed *document)
