@@ -90,9 +90,9 @@ def test_a_bad_frame_is_refused_with_code_and_sentence(single, name):
     frame, code, word = FRAMES[name]
     sock = dealer(single[0].endpoint)
     try:
-        assert sock.poll(int(scaled(20) * 1000), 2)
+        assert sock.poll(int(scaled(60) * 1000), 2)
         sock.send(frame)
-        assert sock.poll(int(scaled(20) * 1000)), "no answer"
+        assert sock.poll(int(scaled(60) * 1000)), "no answer"
         answer = msgpack.unpackb(sock.recv())
     finally:
         sock.close()
@@ -106,9 +106,9 @@ def test_a_bad_frame_is_refused_with_code_and_sentence(single, name):
 def test_a_message_of_several_frames_is_refused(single):
     sock = dealer(single[0].endpoint)
     try:
-        assert sock.poll(int(scaled(20) * 1000), 2)
+        assert sock.poll(int(scaled(60) * 1000), 2)
         sock.send_multipart([b"", GOOD])
-        assert sock.poll(int(scaled(20) * 1000)), "no answer"
+        assert sock.poll(int(scaled(60) * 1000)), "no answer"
         assert msgpack.unpackb(sock.recv())[4] == PROTOCOL
     finally:
         sock.close()
@@ -119,7 +119,7 @@ def test_a_message_of_several_frames_is_refused(single):
 def test_a_frame_above_the_bound_is_dropped_with_its_connection(single):
     sock = dealer(single[0].endpoint)
     try:
-        assert sock.poll(int(scaled(20) * 1000), 2)
+        assert sock.poll(int(scaled(60) * 1000), 2)
         sock.send(bytes(3 << 20))
         assert not sock.poll(int(scaled(0.2) * 1000))
     finally:
@@ -135,12 +135,12 @@ def test_noise_on_a_port_harms_nothing(single, port):
     number = node.port + {"client": 0, "peer": 1, "gossip": 2}[port]
     noise = random.Random(7)
     for size in (1, 10, 64, 1000, 70000):
-        with socket.create_connection(("127.0.0.1", number), scaled(20)) as raw, \
+        with socket.create_connection(("127.0.0.1", number), scaled(60)) as raw, \
                 contextlib.suppress(ConnectionError):  # the node may have closed it before all was sent
             raw.sendall(noise.randbytes(size))
     sock = dealer(f"127.0.0.1:{number}")
     try:
-        assert sock.poll(int(scaled(20) * 1000), 2)
+        assert sock.poll(int(scaled(60) * 1000), 2)
         for size in (0, 1, 2, 7, 33, 100, 1000, 60000):
             for first in (b"", b"J", b"T", b"\x01", b"\x93", b"\xda"):
                 sock.send(first + noise.randbytes(size))
@@ -320,13 +320,13 @@ def test_bad_arguments_of_the_client_give_their_exit_status(single, name):
 def test_a_connection_survives_its_own_bad_frames(single):
     sock = dealer(single[0].endpoint)
     try:
-        assert sock.poll(int(scaled(20) * 1000), 2)
+        assert sock.poll(int(scaled(60) * 1000), 2)
         for frame, code, _ in FRAMES.values():
             sock.send(frame)
-            assert sock.poll(int(scaled(20) * 1000))
+            assert sock.poll(int(scaled(60) * 1000))
             assert msgpack.unpackb(sock.recv())[4] == code
         sock.send(encode_checks(SESSION, 9, 0, 1000, LIMIT, ["alive"]))
-        assert sock.poll(int(scaled(20) * 1000))
+        assert sock.poll(int(scaled(60) * 1000))
         assert msgpack.unpackb(sock.recv())[1] == 6
     finally:
         sock.close()

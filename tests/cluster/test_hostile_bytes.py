@@ -48,10 +48,10 @@ def flood(endpoint, make, noise):
     socks = [dealer(endpoint) for _ in range(4)]
     try:
         for sock in socks:
-            assert sock.poll(int(scaled(5) * 1000), zmq.POLLOUT), "no connection"
+            assert sock.poll(int(scaled(60) * 1000), zmq.POLLOUT), "no connection"
         for number in range(FRAMES):
             sock = socks[number % len(socks)]
-            assert sock.poll(int(scaled(20) * 1000), zmq.POLLOUT), "the node takes nothing more"
+            assert sock.poll(int(scaled(60) * 1000), zmq.POLLOUT), "the node takes nothing more"
             sock.send(make() if number % LARGE_EACH else noise.randbytes(8) + bytes(LARGE))
     finally:
         for sock in socks:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from harness.ports import FOLDER, is_free, take_block
 
 DEFAULT_PORTS = (7600, 7601, 7602, 7603)
 DRAIN_S = 10
+FILE_MAX = 1 << 15  # bytes: room for a log, and none for a store
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_an_orderly_restart_of_a_single_node_keeps_every_count(lone, measured):
     watch = Stopwatch()
     assert lone.stop() == 0
     measured("stopped after", f"{watch.ms:.0f} ms")
-    assert watch.ms < scaled(DRAIN_S) * 1000
+    assert watch.own_ms < scaled(DRAIN_S) * 1000
     lone.start()
     with lone.client() as client:
         assert {key: client.used(key, limits[key]) for key in limits} == dict.fromkeys(limits, 60)
@@ -188,7 +190,7 @@ def test_a_rolling_restart_under_load_loses_no_count(new_cluster, measured):
             start = time.monotonic()
             watch = Stopwatch()
             assert node.stop() == 0
-            stopped_ms = watch.ms
+            stopped_ms = watch.own_ms
             node.start()
             cluster.wait_healthy()
             pause = load.longest_pause_ms(start, time.monotonic())
@@ -219,7 +221,7 @@ def test_all_nodes_restarted_at_once_keep_every_count(new_cluster, measured):
         watch = Stopwatch()
         assert set(cluster.stop_all().values()) == {0}
         measured("all nodes stopped after", f"{watch.ms:.0f} ms")
-        assert watch.ms < scaled(DRAIN_S) * 1000
+        assert watch.own_ms < scaled(DRAIN_S) * 1000
     cluster.start()
     with cluster.client() as client:
         assert {answer.used for answer in client.ask(keys, limit, "peek", cost=0)} == {6}
@@ -327,7 +329,7 @@ def test_the_service_manager_is_told_when_the_node_is_ready(tmp_path, ports):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        manager.settimeout(scaled(30))
+        manager.settimeout(scaled(60))
         node = Node(tmp_path, "told", ports.first, environment={"NOTIFY_SOCKET": path})
         try:
             node.spawn()
@@ -363,13 +365,20 @@ def test_nodes_that_bootstrap_together_end_in_one_cluster(tmp_path):
         assert len({node.status()["cluster_id"] for node in cluster}) == 1
 
 
-# A second SIGTERM ends the node at once.
-def test_twice_asked_to_stop_it_stops_at_once(new_cluster):
-    cluster = new_cluster(1).start()
-    node = cluster[0]
-    node.signal(signal.SIGTERM)
-    node.signal(signal.SIGTERM)
-    assert node.wait_exit(30) == 0
+# A second SIGTERM ends the node at once, though there is something left that it cannot write.
+def test_twice_asked_to_stop_it_stops_at_once(lone):
+    lone.spawn(command=[word.replace(f"{DRAIN_S}s", "600s") for word in lone.command()])
+    lone.wait_ready()
+    resource.prlimit(lone.pid, resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
+    with lone.client() as client:
+        assert all(answer.allowed for answer in client.ask([f"key-{number}" for number in range(2000)], long_limit(5)))
+    wait_for(lambda: not lone.status()["storage"]["ok"], 30, "writing fails")
+    lone.signal(signal.SIGTERM)
+    wait_for(lambda: "stopping: " in lone.log(), 30, "it has been asked")
+    assert lone.is_running
+    lone.signal(signal.SIGTERM)
+    assert lone.wait_exit() == 0
+    assert lone.log().splitlines()[-1].endswith("stopped")
 
 
 # No signal ends a node that is ending already in another way than in order.

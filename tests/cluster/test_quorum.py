@@ -7,23 +7,25 @@ import time
 import pytest
 
 from harness import Load, Stopwatch, scaled, wait_for
+from harness.client import long_window_h
 
-RULES = """\
+LIMIT = 3000
+RATE = f"{{rate: {LIMIT}/{long_window_h()}h, algorithm: fixed_window}}"  # a bucket would refill while this goes on
+RULES = f"""\
 rules:
   - name: kept
-    match: {api: /kept}
+    match: {{api: /kept}}
     key: [user]
-    limits: [{rate: 3000/24h}]
+    limits: [{RATE}]
     consistency: quorum
     on_failure: closed
   - name: open
-    match: {api: /open}
+    match: {{api: /open}}
     key: [user]
-    limits: [{rate: 3000/24h}]
+    limits: [{RATE}]
     consistency: quorum
     on_failure: open
 """
-LIMIT = 3000
 FAST_MS = 400  # without a majority an answer comes within the patience of 300 ms
 
 

@@ -31,7 +31,7 @@ def replay(*arguments, text=None, cwd=DATA, locale="C.UTF-8"):
     """Runs `tidegate replay`; there is no node at the endpoint that the environment names."""
     environment = dict(os.environ, LC_ALL=locale, TIDEGATE_ENDPOINT="tcp://127.0.0.1:1")
     return subprocess.run([PROGRAM, "replay", *map(str, arguments)], cwd=cwd, env=environment, input=text,
-                          capture_output=True, check=False, timeout=60)
+                          capture_output=True, check=False, timeout=120)
 
 
 def report(*arguments, **options):
@@ -247,7 +247,7 @@ def test_bad_rules_are_refused_with_their_place(tmp_path):
 def test_a_report_that_cannot_be_written_is_an_error():
     with open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, "replay", "replay.log", "--rules", "replay.yaml"], cwd=DATA, stdout=full,
-                              stderr=subprocess.PIPE, check=False, timeout=60)
+                              stderr=subprocess.PIPE, check=False, timeout=120)
     assert done.returncode == UNWRITTEN
 
 

@@ -74,7 +74,7 @@ def node(tmp_path_factory):
 @pytest.mark.parametrize("client", ["ioredis", "redis2", "redis3"])
 def test_a_client_of_node_works(modules, node, client):
     done = subprocess.run(["node", "client.js", str(node.port + 3), f"key-{client}", client],
-                          cwd=modules, capture_output=True, text=True, check=False, timeout=scaled(30))
+                          cwd=modules, capture_output=True, text=True, check=False, timeout=scaled(60))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["replies"] == ["PONG", [0, 5, 4, -1, 720]]

@@ -55,7 +55,7 @@ def ports(tmp_path_factory):
 
 def all_replies(port, stream):
     """What comes back for a stream, whose end is told."""
-    with socket.create_connection(("127.0.0.1", port), scaled(30)) as connection:
+    with socket.create_connection(("127.0.0.1", port), scaled(60)) as connection:
         connection.sendall(stream + encode("QUIT"))
         replies = b""
         while True:

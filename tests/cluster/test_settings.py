@@ -551,12 +551,14 @@ def test_rules_that_take_long_to_compile_keep_nobody_waiting(settled, tmp_path):
     path = tmp_path / "heavy.yaml"
     for attempt in range(ATTEMPTS):  # a node that is asked too seldom has compiled it in between
         path.write_text(document["text"] + f"# {attempt}\n")
-        number, between = newest(settled) + 1, 0
-        thread = threading.Thread(target=tidegate, args=(settled[0], "rules", "apply", str(path), "--yes"))
+        number, between, ends = newest(settled) + 1, 0, []
+        thread = threading.Thread(target=lambda ends=ends: ends.append(
+            tidegate(settled[0], "rules", "apply", str(path), "--yes")))
         thread.start()
         with settled[2].client(deadline_s=20) as client:
             def applied():
                 nonlocal between
+                assert all(end.code == 0 for end in ends), ends
                 status = client.admin("status")
                 between += status["settings"]["version"] >= number > status["rules"]["version"]
                 return status["rules"]["version"] >= number

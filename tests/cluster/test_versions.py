@@ -18,11 +18,11 @@ SESSION = 0x5566778899AABBCC
 VERSION = -6
 
 
-def ask(node, frame, within_s=20):
+def ask(node, frame, within_s=60):
     """What the node answers to one frame, or None."""
     socket = dealer(node.endpoint)
     try:
-        assert socket.poll(int(scaled(20) * 1000), zmq.POLLOUT)
+        assert socket.poll(int(scaled(60) * 1000), zmq.POLLOUT)
         socket.send(frame)
         if not socket.poll(int(scaled(within_s) * 1000)):
             return None

@@ -31,7 +31,8 @@ except OSError:
 """
 DELAY_S = 0.05
 
-pytestmark = pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))
+MISSING = wan.why_not()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
 @pytest.fixture(name="network")
@@ -54,7 +55,7 @@ def ask(network, region, patience_s=30.0):
 # Between regions a round trip takes two delays; within one it takes none.
 def test_a_connection_to_another_region_takes_its_round_trip(network):
     assert ask(network, "eu") >= 2 * DELAY_S
-    assert min(ask(network, "us") for _ in range(5)) < 2 * DELAY_S
+    wait_for(lambda: ask(network, "us") < 2 * DELAY_S, 60, "a connection within the region, which a busy machine delays")
     network.delay(2 * DELAY_S, "eu", "us")
     assert ask(network, "eu") >= 4 * DELAY_S
     assert network.counts()["eu", "us"][1] > 200_000

@@ -30,6 +30,7 @@ MS = 1_000_000
 S = 1_000_000_000
 DAY = 86400 * S
 NONE = 65535
+TOLD_S, PATIENCE_S = 1.8, 30  # what a node is given for an answer, and how long one is asked for
 
 context = zmq.Context()
 context.setsockopt(zmq.MAX_SOCKETS, 4096)
@@ -149,12 +150,13 @@ def dealer(endpoint):
 class Client:
     """A session with a cluster: checks, and what operators ask."""
 
-    def __init__(self, *endpoints, session=None, attempt_s=0.25, deadline_s=1.8):
+    def __init__(self, *endpoints, session=None, attempt_s=0.25, deadline_s=None):
         self.endpoints = list(endpoints)
         self.session = session or random.getrandbits(62) + 1
         self.seq = 0
         self.attempt_s = scaled(attempt_s)
-        self.deadline_s = scaled(deadline_s)
+        self.told_s = scaled(deadline_s or TOLD_S)
+        self.deadline_s = scaled(deadline_s or PATIENCE_S)
         self.at = 0
         self.sockets = {}
         self.attempts = 0
@@ -237,7 +239,7 @@ class Client:
             template = template.template()
         else:
             template = [1, *template]
-        timeout_ms = max(int(self.deadline_s * 1000), 1)
+        timeout_ms = max(int(self.told_s * 1000), 1)
         answer = self.talk(lambda more: encode_checks(self.session, seq, flags | more, timeout_ms,
                                                       template, values, operation, cost, at_most),
                            seq)

@@ -179,6 +179,8 @@ class Cluster:
     def close(self):
         """Stops what runs, in order if possible; fails if a node did not stop as it should."""
         try:
+            for node in self.live:
+                node.signal(signal.SIGCONT)  # a test that failed may have left it halted
             served = {node.name for node in self.live if node.is_ready}
             codes = self.stop_all()
             bad = {name: code for name, code in codes.items() if name in served and code != 0}

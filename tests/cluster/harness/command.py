@@ -8,13 +8,19 @@ from .node import program
 from .waiting import scaled
 
 
-class Command:
-    """One run: exit code, what it wrote, and that as JSON lines."""
+PATIENCE_S = 30
+WAITING = {"drain", "leave", "remove", "--wait"}  # what waits by itself, and has the flag for that
 
-    def __init__(self, *arguments, endpoints=None, within_s=20, cwd=None, enter=None):
+
+class Command:
+    """One run: exit code, what it wrote, and that as JSON lines. Unless told, it is patient with a node that is late."""
+
+    def __init__(self, *arguments, endpoints=None, within_s=60, cwd=None, enter=None):
         environment = {name: value for name, value in os.environ.items()
                        if name != "TIDEGATE_ENDPOINT"}
         given = ["-e", ",".join(f"tcp://{endpoint}" for endpoint in endpoints)] if endpoints else []
+        if "--timeout" not in arguments and not WAITING & set(arguments):
+            given += ["--timeout", f"{scaled(PATIENCE_S):.0f}s"]
         done = subprocess.run([program("tidegate"), *given, *arguments], env=environment, cwd=cwd,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               timeout=scaled(within_s), text=True, preexec_fn=enter)

@@ -64,7 +64,7 @@ class Load:
         """Ends the threads; answers in flight are waited for."""
         self.stopping.set()
         for thread in self.threads:
-            thread.join(scaled(10))
+            thread.join(scaled(60))
             assert not thread.is_alive(), "a thread of the load does not end"
         assert not self.failures, self.failures
 

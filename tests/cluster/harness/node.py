@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from .client import Client, Refused, Unanswered
-from .waiting import scaled, wait_for
+from .waiting import halts, scaled, wait_for
 
 READY = re.compile(r"^tidegated ready client=(\S+) .*$", re.MULTILINE)
 DRAIN_S = 10
@@ -99,6 +99,7 @@ class Node:
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, **self.environment}, start_new_session=True,
                 preexec_fn=self.enter)
+        halts.pids.add(self.process.pid)
 
     def log(self):
         """What the process of the moment has written."""
@@ -138,7 +139,7 @@ class Node:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def wait_exit(self, within_s=DRAIN_S + 5):
+    def wait_exit(self, within_s=60):
         """Its exit code."""
         return self.process.wait(scaled(within_s))
 

@@ -23,7 +23,7 @@ def encode(*words):
 class Resp:
     """One connection."""
 
-    def __init__(self, endpoint, within_s=10):
+    def __init__(self, endpoint, within_s=60):
         host, port = endpoint.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), scaled(within_s))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

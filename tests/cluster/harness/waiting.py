@@ -5,12 +5,16 @@ TIDEGATE_TIME_FACTOR, or by what their variant is known for. No promise in milli
 when that is above 1, because then the machine is not the one that was promised for.
 
 Nor is a machine the one that was promised for while it does not run what is ready to run. So a thread
-of this process keeps to a beat, and `halts` knows how much later than due it came: what is promised in
+of this process keeps to a beat, and `halts` knows how much later than due it came, and from the kernel how
+long nodes had to wait for a processor: what is promised in
 milliseconds is promised without these (Stopwatch.own_ms, promised), and a deadline that is no promise is
 so long that only something that never happens misses it.
 """
 
 import collections
+import contextlib
+import glob
+import itertools
 import os
 import threading
 import time
@@ -19,6 +23,7 @@ VARIANTS = {"tsan": 12, "asan": 4, "ubsan": 3, "coverage": 2, "debug": 2}
 FACTOR = float(os.environ.get("TIDEGATE_TIME_FACTOR") or
                VARIANTS.get(os.path.basename(os.environ.get("TIDEGATE_BUILD", "").rstrip("/")), 1))
 POLL_S = 0.005
+LEAST_S = 60
 
 
 def scaled(seconds):
@@ -34,8 +39,9 @@ def is_slowed():
 def wait_for(condition, within_s, what, poll_s=POLL_S):
     """Calls `condition` until it gives something true, and returns that.
 
-    After `within_s` (scaled) it fails with `what` and the last thing the condition gave.
+    After `within_s`, and not before LEAST_S (scaled), it fails with `what` and the last thing the condition gave.
     """
+    within_s = max(within_s, LEAST_S)
     deadline = time.monotonic() + scaled(within_s)
     while True:
         found = condition()
@@ -46,28 +52,58 @@ def wait_for(condition, within_s, what, poll_s=POLL_S):
         time.sleep(poll_s)
 
 
+def waited_by_thread(pid):
+    """For how many seconds each thread of a process was ready to run and did not; nothing where that is not told."""
+    waited = {}
+    for path in glob.iglob(f"/proc/{pid}/task/*/schedstat"):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            waited[path] = int(file.read().split()[1]) / 1e9
+    return waited
+
+
 class Halts:
-    """When, and for how long, this machine did not run what was due: a thread keeps to a beat."""
+    """When, and for how long, this machine did not run what was due: a thread keeps to a beat, and looks at nodes."""
 
     BEAT_S = 0.005
     SLACK_S = 0.005   # what is no halt, but how sleeping threads are woken
+    BEATS_A_LOOK = 20
     KEPT = 20_000
 
     def __init__(self):
         self.found = collections.deque(maxlen=self.KEPT)  # (end, seconds)
+        self.pids = set()                                 # of nodes
+        self.waited = {}                                  # by pid, what its threads had waited for a processor
+        self.lock = threading.Lock()
         threading.Thread(target=self.beat, daemon=True).start()
 
     def beat(self):
-        while True:
+        for number in itertools.count():
             start = time.monotonic()
             time.sleep(self.BEAT_S)
             end = time.monotonic()
             if end - start > self.BEAT_S + self.SLACK_S:
                 self.found.append((end, end - start - self.BEAT_S))
+            if number % self.BEATS_A_LOOK == 0:
+                self.look()
+
+    def look(self):
+        """Finds for how long some thread of each node has waited for a processor since the last look."""
+        with self.lock:
+            for pid in list(self.pids):
+                now, before = waited_by_thread(pid), self.waited.get(pid, {})
+                if not now:
+                    self.pids.discard(pid)
+                    self.waited.pop(pid, None)
+                    continue
+                self.waited[pid] = now
+                longest = max((seconds - before[thread] for thread, seconds in now.items() if thread in before), default=0.0)
+                if longest > self.SLACK_S:
+                    self.found.append((time.monotonic(), longest))
 
     def between(self, start, end):
         """The halts in that time, in seconds each."""
         time.sleep(self.BEAT_S + self.SLACK_S)  # one that goes on is found at its end
+        self.look()
         return [seconds for at, seconds in list(self.found) if start < at and at - seconds < end]
 
 
