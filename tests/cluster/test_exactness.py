@@ -1,5 +1,6 @@
 """The limit that was written is the limit that is admitted, whichever nodes are asked."""
 
+import collections
 import random
 import threading
 
@@ -11,6 +12,7 @@ from harness.client import ALGORITHMS, DAY, FLAG_RETRY, long_limit
 pytestmark = pytest.mark.undisturbed
 CLIENTS = 8
 CHECKS = 200
+ATTEMPTS = 8
 
 
 def fresh(prefix):
@@ -77,14 +79,18 @@ def test_every_node_answers_for_every_key(trio):
                 assert not client.check(key, limit).allowed
 
 
-# A batch of many keys is decided item by item, wherever each belongs.
+# A batch of many keys is decided item by item, wherever each belongs; and in order, if no decider halts meanwhile.
 def test_a_batch_of_keys_of_all_nodes_is_decided_item_by_item(trio):
-    keys = [fresh("batch") for _ in range(500)]
     limit = long_limit(3)
-    with trio[1].client() as client:
-        answers = client.ask(keys * 4, limit)
-    assert [answer.allowed for answer in answers] == [True] * 1500 + [False] * 500
-    assert {answer.node for answer in answers} == {"n1", "n2", "n3"}
+    for _ in range(ATTEMPTS):
+        keys = [fresh("batch") for _ in range(500)]
+        with trio[1].client() as client:
+            answers = client.ask(keys * 4, limit)
+        assert collections.Counter(key for key, answer in zip(keys * 4, answers) if answer.allowed) == dict.fromkeys(keys, 3)
+        assert {answer.node for answer in answers} == {"n1", "n2", "n3"}
+        if [answer.allowed for answer in answers] == [True] * 1500 + [False] * 500:
+            return
+    raise AssertionError(f"in another order, {ATTEMPTS} times in a row")
 
 
 # peek, hit, refund, reset and at_most mean the same at a node that does not decide.

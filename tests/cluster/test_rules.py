@@ -225,6 +225,7 @@ def test_a_shadow_rule_only_says_what_it_would_do(ruled):
 
 
 # SIGHUP under load: the new limit holds, what was counted stays, bad rules change nothing.
+@pytest.mark.undisturbed
 def test_new_rules_are_in_force_after_sighup_under_load(new_cluster, tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text(rules_text())
