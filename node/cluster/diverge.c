@@ -141,6 +141,7 @@ void diverge_merged(struct shard *shard, uint16_t at, const struct peer_vnode *e
     table_set_vnode_seq(shard->table, number, 0);
     vnode->claim_fell = true;
     vnode->claim_out = false;
+    vnode->marked = false;
     merge_forget(shard, number);
     shard->stats.handed_over++;
     stream_tell_lack(shard, at, number, effects);

@@ -173,8 +173,9 @@ struct shard_writes {
 
 /* True when the flush interval has passed (or memory presses) and something is dirty. */
 bool shard_write_due(const struct shard *shard, int64_t now_ns);
-/* Gathers the next batch; its slots stay protected from eviction until shard_written. Only one
- * batch may be out at a time. */
+/* Goes on with write-back: gathers the next batch, or (count 0) does a part of what comes before
+ * one. A batch's slots stay protected from eviction until shard_written. Only one may be out at a
+ * time. */
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out);
 /* The outcome of the batch gathered last: false makes its slots dirty again. */
 void shard_written(struct shard *shard, int64_t now_ns, bool ok);

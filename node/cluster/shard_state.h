@@ -223,6 +223,9 @@ struct vnode {
     struct term line_of;
     uint32_t reserved; /* RESERVED that came since the last PASS */
     struct merge_vnode merge;
+    struct term marked_state; /* what was held when a round of write-back began; writeback.c */
+    uint64_t marked_seq;
+    bool marked;        /* and is still to be claimed */
     bool sampled;       /* is in shard.bound.samples */
     int64_t learned_ns; /* no leases of tokens before (T3 of holds.c) */
 };
@@ -468,17 +471,17 @@ struct loads {
 };
 
 /* What of the slots is due for the disk, and what is with the storage writer (writeback.c). */
+enum writeback_round { ROUND_NONE, ROUND_FILLS, ROUND_ORDERS, ROUND_WRITES };
+
 struct writeback {
     int64_t next_ns;
-    int64_t gathered_ns; /* when a batch was gathered that left nothing dirty; 0 = it left some */
-    int64_t dirty_ns;    /* since when something is not on disk, 0 = all is */
+    int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
     bool asked;
-    bool more;    /* the last batch did not hold all */
-    bool filling; /* dirty slots are being put into the stage */
+    bool more;     /* there is more to do than to wait for next_ns */
+    uint8_t round; /* enum writeback_round: what is done with the stage */
+    bool round_ok; /* no batch of the round failed */
     struct stage stage;
-    int64_t began_ns; /* when that began */
-    int64_t whole_ns; /* when all that was dirty was in it; 0: it did not hold all, or some of it
-                         could not be written */
+    int64_t began_ns; /* the mark of the round, or of the last one */
     bool out;         /* a batch is with the storage writer */
     uint32_t *slots;  /* [SHARD_WRITES_MAX]: its slots */
     uint32_t slot_count;

@@ -33,33 +33,46 @@ void stage_fini(struct stage *stage)
 void stage_clear(struct stage *stage)
 {
     stage->filled = 0;
+    stage->dealt = 0;
     stage->left = 0;
-    memset(stage->counts, 0, sizeof stage->counts);
+    memset(stage->at, 0, sizeof stage->at);
 }
 
 void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes)
 {
-    ASSERT(!stage_full(stage) && stage->left == stage->filled && vnode < vnodes);
+    ASSERT(!stage_full(stage) && stage->dealt == 0 && vnode < vnodes);
+    ASSERT(stage->left == stage->filled);
     const uint32_t group = (uint32_t)((uint64_t)vnode * STAGE_GROUPS / vnodes);
     stage->put[stage->filled] = slot;
     stage->groups[stage->filled] = (uint8_t)group;
-    stage->counts[group]++;
+    stage->at[group]++;
     stage->filled++;
     stage->left++;
 }
 
-void stage_order(struct stage *stage)
+/* Counts become places. */
+static void begin_order(struct stage *stage)
 {
-    uint32_t at[STAGE_GROUPS];
     uint32_t sum = 0;
-    ASSERT(stage->left == stage->filled);
     for (uint32_t group = 0; group < STAGE_GROUPS; group++) {
-        at[group] = sum;
-        sum += stage->counts[group];
+        const uint32_t count = stage->at[group];
+        stage->at[group] = sum;
+        sum += count;
     }
     ASSERT(sum == stage->filled);
-    for (uint32_t i = 0; i < stage->filled; i++)
-        stage->ordered[at[stage->groups[i]]++] = stage->put[i];
+}
+
+bool stage_order(struct stage *stage, uint32_t most)
+{
+    ASSERT(stage->left == stage->filled);
+    if (stage->dealt == 0)
+        begin_order(stage);
+    const uint32_t rest = stage->filled - stage->dealt;
+    const uint32_t end = stage->dealt + (most < rest ? most : rest);
+    for (uint32_t i = stage->dealt; i < end; i++)
+        stage->ordered[stage->at[stage->groups[i]]++] = stage->put[i];
+    stage->dealt = end;
+    return end == stage->filled;
 }
 
 uint32_t stage_take(struct stage *stage)

@@ -1,14 +1,15 @@
 /* stage.h - slots put together by their vnodes, before they are written.
  *
  * What is on disk of a vnode is a few packed chunks, and a batch that holds some slots of a vnode
- * rewrites all of its chunks (storage/chunk.h). Slots become dirty in any order, so where more of
- * them are dirty than a batch holds, batches in that order rewrite nearly everything each time. So
- * then all dirty slots are dealt out to groups of vnodes first, and taken group by group:
+ * rewrites all of its chunks (storage/chunk.h). Slots become dirty in any order, and batches in
+ * that order would rewrite nearly everything each time. So the dirty slots are dealt out to groups
+ * of vnodes first, and taken group by group:
  *
  *   put: 7 2 9 4 1 ...  --order-->  group 0: 2 1    --take-->  | 2 1 7 | 9 4 ...
  *                                   group 1: 7 9 4               batch   batch
  *
- * Fixed blocks of numbers, no more than `max`; to put them in order is one pass over them.
+ * Fixed blocks of numbers, no more than `max`; to put them in order is one pass over them, in as
+ * many portions as the caller likes.
  *
  * Pure; on the caller's memory, by one thread.
  */
@@ -33,8 +34,9 @@ struct stage {
     uint32_t *ordered; /* by groups */
     uint32_t max;
     uint32_t filled;
-    uint32_t left; /* not taken yet */
-    uint32_t counts[STAGE_GROUPS];
+    uint32_t dealt;            /* of these, in `ordered` */
+    uint32_t left;             /* not taken yet */
+    uint32_t at[STAGE_GROUPS]; /* slots of the group; once they are put in order, its next place */
 };
 
 static_assert(STAGE_GROUPS - 1 <= UINT8_MAX, "a group fits a byte");
@@ -50,8 +52,9 @@ static inline bool stage_full(const struct stage *stage)
 }
 /* Adds a slot of `vnode`, of `vnodes`; not when it is full, nor after stage_order. */
 void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes);
-/* No more is put until it is cleared; now they may be taken. */
-void stage_order(struct stage *stage);
+/* Puts up to `most` more slots in order. True when all are: then they may be taken, and no more is
+ * put until the stage is cleared. */
+MUST_USE bool stage_order(struct stage *stage, uint32_t most);
 /* The next slot, STAGE_NONE after the last. Those of a group follow one another. */
 uint32_t stage_take(struct stage *stage);
 /* The slot that is taken after `skip` others, STAGE_NONE if there are no more than these. */

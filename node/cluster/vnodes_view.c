@@ -92,6 +92,7 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     diverge_stop(shard, number);
     vnode->merge.deposed = false;
     vnode->claim_fell = false;
+    vnode->marked = false;
     vnode->puller = PEER_NONE;
     vnode->whole = false;
     vnode->in_from = PEER_NONE;

@@ -1,19 +1,27 @@
 /* writeback.c - dirty slots on their way to disk, and slots on their way back.
  *
- * Every flush_ns, or earlier when memory presses, a bounded batch of dirty slots is copied out for
- * the storage writer, as they come: putting them in order is work for that thread. Until it
- * answers, the slots are marked as being written; only its success makes them "on disk"
- * (node/limit/table.h), so an eviction never trusts a write that has not been committed.
+ * Every flush_ns a round begins. All that is dirty then is put together by vnodes (stage.h) and
+ * copied out in batches for the storage writer, one after the other:
  *
- * W1  At most one batch is out. What changes meanwhile stays dirty for the next one.
- * W2  A vnode's header (state term, sequence) goes with the batch that leaves nothing dirty behind,
- *     so a header never claims more than the slots written with it or before it. While slots that a
- *     complete copy left over are still on disk, its header waits: a restart would believe both.
- *     Where more is dirty than a batch holds it is put together by vnodes first (stage.h), and what
- *     became dirty meanwhile goes with the last batch of these, or waits for the next interval.
- * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next whole one has a
- *     header of it that claims nothing: no slot of what follows is written under the old claim. The
- *     storage writer is told, for it may write a batch in pieces (D2 of node/runtime/disk.h).
+ *     mark                                                             mark + flush_ns
+ *      | fill the stage | order it | batch | batch | ... | last batch, headers | next round
+ *      v                                                                       v
+ *     sequence numbers of the vnodes at the mark ---------------> in the headers
+ *
+ * Until the writer answers, slots are marked as being written; only its success makes them "on
+ * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
+ *
+ * W1  At most one batch is out. What changes after it was copied stays dirty, for the next round:
+ *     what would catch up with it on the way touches every vnode, and a busy node never ends it.
+ * W2  The headers of vnodes (state term, sequence) go with the last batch of a round, and tell of
+ *     the moment of its mark. All that was dirty then is written with them or before, so a header
+ *     never claims more than is on disk, however busy the node. While slots that a complete copy
+ *     left over are still on disk, its header waits: a restart would believe both. A round of which
+ *     a batch failed ends without headers.
+ * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next header has one
+ *     that claims nothing: no slot of what follows is written under the old claim. What was marked
+ *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
+ *     node/runtime/disk.h).
  */
 #include <string.h>
 
@@ -21,8 +29,9 @@
 #include "node/cluster/shard_state.h"
 
 enum {
-    SWEEPS_MAX = 256,     /* portions of a sweep that find nothing, in one event */
-    STAGE_STEP = 1 << 15, /* slots put into the stage in one event */
+    STAGE_STEP = 1 << 12, /* slots put into the stage in one event */
+    STAGE_SWEEPS = 32,    /* portions of a sweep that find nothing, in one event */
+    ORDER_STEP = 1 << 15, /* slots put in order in one event */
     STAGE_AHEAD = 8,      /* slots that memory is asked for before they are looked at */
 };
 
@@ -81,58 +90,71 @@ static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *o
     return true;
 }
 
+/* Notes what the vnodes' headers will claim when all that is dirty now is on disk (W2). */
+static void begin_round(struct shard *shard, int64_t now_ns)
+{
+    for (uint32_t number = 0; number < shard->options.vnodes; number++) {
+        struct vnode *vnode = &shard->vnodes[number];
+        vnode->marked = !table_copy_fading(shard->table, number);
+        vnode->marked_state = vnode->state;
+        vnode->marked_seq = table_vnode_seq(shard->table, number);
+    }
+    stage_clear(&shard->writeback.stage);
+    table_round_begin(shard->table);
+    shard->writeback.round = ROUND_FILLS;
+    shard->writeback.round_ok = true;
+    shard->writeback.began_ns = now_ns;
+}
+
 /* The headers of all vnodes with slots written since headers were last taken; before the last batch
- * only those of claims that fell (W3). */
+ * of a round only those of claims that fell (W3). */
 static void take_headers(struct shard *shard, bool last, struct shard_writes *out)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
         struct vnode *vnode = &shard->vnodes[number];
         struct shard_write_header header = {.vnode = number, .fell = vnode->claim_fell};
-        const bool whole = last && vnode->header_due && !table_copy_fading(shard->table, number);
+        const bool whole = last && vnode->header_due && vnode->marked;
         if (!vnode->claim_fell && !whole)
             continue;
         if (whole) {
             vnode->header_due = false;
             vnode->claim_out = vnode->claim_fell;
-            header.state = vnode->state;
-            header.seq = table_vnode_seq(shard->table, number);
+            header.state = vnode->marked_state;
+            header.seq = vnode->marked_seq;
         }
         out->headers[out->header_count++] = header;
     }
 }
 
-/* Puts all that is dirty into the stage if it is more than a batch holds. False while that goes on.
- */
-static bool fill_stage(struct shard *shard, int64_t now_ns, uint32_t batch_max)
+/* Puts more of what the round is about into the stage. True if that is all, or it is full. */
+static bool fill_stage(struct shard *shard)
 {
-    struct writeback *writeback = &shard->writeback;
-    if (!writeback->filling) {
-        if (writeback->stage.left > 0 || table_backlog(shard->table, TABLE_DISK) <= batch_max)
-            return true;
-        stage_clear(&writeback->stage);
-        writeback->filling = true;
-        writeback->began_ns = now_ns;
-        writeback->whole_ns = 0;
-    }
+    struct stage *stage = &shard->writeback.stage;
     uint32_t sweeps = 0;
-    for (uint32_t n = 0; n < STAGE_STEP && !stage_full(&writeback->stage);) {
-        const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
+    for (uint32_t n = 0; n < STAGE_STEP && !stage_full(stage);) {
+        const uint32_t slot = table_round_next(shard->table);
         if (slot != TABLE_NONE) {
-            stage_put(&writeback->stage, slot, table_slot_vnode(shard->table, slot),
-                      shard->options.vnodes);
+            stage_put(stage, slot, table_slot_vnode(shard->table, slot), shard->options.vnodes);
             table_write_begin(shard->table, slot);
             n++;
-        } else if (table_target_idle(shard->table, TABLE_DISK)) {
-            writeback->whole_ns = now_ns;
-            break;
-        } else if (++sweeps == SWEEPS_MAX) {
+        } else if (table_round_over(shard->table)) {
+            return true;
+        } else if (++sweeps == STAGE_SWEEPS) {
             return false;
         }
     }
-    writeback->filling = !stage_full(&writeback->stage) && writeback->whole_ns == 0;
-    if (!writeback->filling)
-        stage_order(&writeback->stage);
-    return !writeback->filling;
+    return stage_full(stage);
+}
+
+/* Goes on with the round until slots may be taken. False while they may not yet. */
+static bool prepare(struct shard *shard)
+{
+    struct writeback *writeback = &shard->writeback;
+    if (writeback->round == ROUND_FILLS && fill_stage(shard))
+        writeback->round = ROUND_ORDERS;
+    if (writeback->round == ROUND_ORDERS && stage_order(&writeback->stage, ORDER_STEP))
+        writeback->round = ROUND_WRITES;
+    return writeback->round == ROUND_WRITES;
 }
 
 static bool has_room(const struct shard *shard, const struct shard_writes *out)
@@ -158,53 +180,37 @@ static void take_staged(struct shard *shard, struct shard_writes *out)
     }
 }
 
-static void take_rest(struct shard *shard, struct shard_writes *out)
-{
-    uint32_t sweeps = 0;
-    while (has_room(shard, out)) {
-        const uint32_t slot = table_next_dirty(shard->table, TABLE_DISK);
-        if (slot == TABLE_NONE) {
-            if (table_target_idle(shard->table, TABLE_DISK) || ++sweeps == SWEEPS_MAX)
-                break;
-        } else {
-            const bool taken = take_slot(shard, slot, out);
-            ASSERT(taken); /* has_room */
-            table_write_begin(shard->table, slot);
-        }
-    }
-}
-
-/* When the next batch is due: at once if this one left something of its interval. */
-static void plan_next(struct shard *shard, int64_t now_ns, bool staged)
+/* What the stage held is taken: the rest of the round if it did not hold all, or the next one. */
+static void end_stage(struct shard *shard)
 {
     struct writeback *writeback = &shard->writeback;
-    const bool gathered = is_gathered(shard);
-    const bool ended = staged && writeback->stage.left == 0 && writeback->whole_ns != 0;
-    writeback->more = !gathered && !ended;
-    writeback->gathered_ns = gathered ? now_ns : ended ? writeback->whole_ns : 0;
-    writeback->next_ns = now_ns + shard->options.flush_ns;
-    if (ended && !gathered)
-        writeback->next_ns = writeback->began_ns + shard->options.flush_ns;
+    if (!table_round_over(shard->table)) {
+        stage_clear(&writeback->stage);
+        writeback->round = ROUND_FILLS;
+        return;
+    }
+    writeback->round = ROUND_NONE;
+    writeback->more = !writeback->round_ok && !is_gathered(shard); /* what failed is overdue */
+    writeback->next_ns = writeback->began_ns + shard->options.flush_ns;
 }
 
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 {
-    ASSERT(!shard->writeback.out); /* W1 */
+    struct writeback *writeback = &shard->writeback;
+    ASSERT(!writeback->out && writeback->slot_count == 0); /* W1 */
     out->count = 0;
     out->bytes_len = 0;
     out->header_count = 0;
-    shard->writeback.slot_count = 0;
-    if (!fill_stage(shard, now_ns, out->capacity)) {
-        shard->writeback.more = true;
+    if (writeback->round == ROUND_NONE)
+        begin_round(shard, now_ns);
+    writeback->more = true;
+    if (!prepare(shard))
         return;
-    }
-    const bool staged = shard->writeback.stage.left > 0;
     take_staged(shard, out);
-    if (shard->writeback.stage.left == 0)
-        take_rest(shard, out);
-    plan_next(shard, now_ns, staged);
-    take_headers(shard, is_gathered(shard), out); /* W2 */
-    shard->writeback.out = out->count > 0;
+    if (writeback->stage.left == 0)
+        end_stage(shard);
+    take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out); /* W2 */
+    writeback->out = out->count > 0;
 }
 
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
@@ -217,9 +223,9 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     }
     shard->writeback.slot_count = 0;
     shard->writeback.out = false;
-    if (ok && shard->writeback.gathered_ns != 0)
-        shard->writeback.dirty_ns =
-            shard->writeback.gathered_ns; /* all that was dirty before is on disk */
+    shard->writeback.round_ok = shard->writeback.round_ok && ok;
+    if (shard->writeback.round == ROUND_NONE && shard->writeback.round_ok)
+        shard->writeback.dirty_ns = shard->writeback.began_ns; /* what was dirty then is on disk */
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
@@ -230,7 +236,6 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     }
     if (!ok) {
         shard->writeback.more = false;
-        shard->writeback.whole_ns = 0; /* what was in it is dirty for longer */
         shard->writeback.next_ns = now_ns + shard->options.flush_ns; /* not in a tight loop */
     }
 }

@@ -142,8 +142,12 @@ bool table_copy_fading(const struct table *table, uint32_t vnode);
  * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK and
  * TABLE_JOURNAL: table_write_begin), or table_defer. */
 uint32_t table_next_dirty(struct table *table, unsigned target);
-/* How many slots table_next_dirty may still hand out, at most. */
-uint64_t table_backlog(const struct table *table, unsigned target);
+/* The disk's reader takes what is dirty by rounds: all that is dirty at the begin of one is handed
+ * out before it is over, whatever changes meanwhile (which may be handed out as well). */
+void table_round_begin(struct table *table);
+/* As table_next_dirty for TABLE_DISK. TABLE_NONE: ask again, or the round is over. */
+uint32_t table_round_next(struct table *table);
+bool table_round_over(const struct table *table);
 /* Asks memory for a slot that is looked at soon. */
 void table_prefetch(const struct table *table, uint32_t slot);
 /* The slot's state has been handed to the target. */

@@ -12,6 +12,10 @@
  * A sweep on behalf of resumed or marked vnodes concerns no other: each notes whether the running
  * pass is for it, or the next. So what is slow does not hold up what is not (table_vnode_idle).
  *
+ * The disk reads in rounds: a round ends when all is handed out that was dirty when it began,
+ * though slots go on to become dirty. Where they are many, a pass over the slots in the order they
+ * lie in costs less than to follow their entries to and fro, so it takes the place of these.
+ *
  * I1 of table.h holds because an entry is only passed over when its slot is clean, is handed to
  * the caller, is behind, or when the whole target falls back to a sweep. An entry whose slot has
  * since been given to another key does no harm: only the bit in the slot counts.
@@ -20,7 +24,10 @@
 #include "base/prefetch.h"
 #include "node/limit/table_private.h"
 
-enum { RING_AHEAD = 8 }; /* entries whose slots are asked for before they are looked at */
+enum {
+    RING_AHEAD = 8,  /* entries whose slots are asked for before they are looked at */
+    ROUND_SHARE = 8, /* a round sweeps if its entries are more than one for so many slots */
+};
 
 /* -- targets ------------------------------------------------------------------------------ */
 
@@ -131,6 +138,8 @@ static void sweep_finish(struct table *table, unsigned target)
         marks = marks || ((state->mark | state->resume) & bit) != 0;
     }
     const bool again = sweep->again;
+    if (target == TABLE_DISK)
+        table->round.sweeps = false;
     *sweep = (struct sweep){.marks = marks, .all = (uint8_t)(sweep->all - (sweep->all > 0))};
     if (again)
         sweep->end = table->slots_end;
@@ -257,6 +266,26 @@ bool table_target_idle(const struct table *table, unsigned target)
 
 /* -- the ring ----------------------------------------------------------------------------- */
 
+/* The disk's pass over all slots begins anew: it finds whatever is dirty now. */
+static void round_sweep(struct table *table)
+{
+    table->cursor[TABLE_DISK] = table->ring_head;
+    table->sweep[TABLE_DISK] = (struct sweep){.end = table->slots_end, .all = 1};
+    table->round.sweeps = true;
+}
+
+/* A reader has lost entries: a sweep finds what they were of. */
+static void fall_back(struct table *table, unsigned target)
+{
+    if (target == TABLE_DISK && !table->round.sweeps &&
+        table->cursor[target] < table->round.until) {
+        round_sweep(table);
+        return;
+    }
+    table->cursor[target] = table->ring_head;
+    table->sweep[target].all = sweep_ask(table, target) ? 1 : 2;
+}
+
 /* Makes room for one entry: whoever is a whole ring behind falls back to a sweep. */
 static void ring_make_room(struct table *table)
 {
@@ -266,8 +295,7 @@ static void ring_make_room(struct table *table)
         if (table->target_vnodes[target] == 0) {
             table->cursor[target] = table->ring_head;
         } else if (table->cursor[target] < limit) {
-            table->cursor[target] = table->ring_head;
-            table->sweep[target].all = sweep_ask(table, target) ? 1 : 2;
+            fall_back(table, target);
         }
         if (table->cursor[target] < oldest)
             oldest = table->cursor[target];
@@ -318,14 +346,27 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
     return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
 }
 
-uint64_t table_backlog(const struct table *table, unsigned target)
+void table_round_begin(struct table *table)
 {
-    ASSERT(target < TABLE_READERS);
-    const struct sweep *sweep = &table->sweep[target];
-    const uint64_t swept = sweep->again           ? table->slots_end
-                           : sweep_running(sweep) ? sweep->end - sweep->at
-                                                  : 0;
-    return table->ring_head - table->cursor[target] + swept;
+    const uint64_t entries = table->ring_head - table->cursor[TABLE_DISK];
+    table->round = (struct round){.until = table->ring_head};
+    if (sweep_running(&table->sweep[TABLE_DISK]) || table->sweep[TABLE_DISK].again ||
+        entries > table->slots_end / ROUND_SHARE)
+        round_sweep(table);
+}
+
+bool table_round_over(const struct table *table)
+{
+    return table->target_vnodes[TABLE_DISK] == 0 ||
+           (!table->round.sweeps && table->cursor[TABLE_DISK] >= table->round.until);
+}
+
+uint32_t table_round_next(struct table *table)
+{
+    if (table_round_over(table))
+        return TABLE_NONE;
+    return table->round.sweeps ? sweep_next(table, TABLE_DISK)
+                               : table_next_dirty(table, TABLE_DISK);
 }
 
 void table_prefetch(const struct table *table, uint32_t number)

@@ -97,6 +97,12 @@ struct sweep {
     uint8_t all; /* passes until it has found what is dirty in all vnodes: its ring was full */
 };
 
+/* What the disk reads from one mark to the next; table_round_begin. */
+struct round {
+    uint64_t until; /* entries of the ring before this one are of it */
+    bool sweeps;    /* a pass over all slots stands for entries, and is not over */
+};
+
 enum {
     TABLE_GIVEN = 256,    /* keys share the sums of what was given back, so many there are */
     TABLE_SETTLED = 1024, /* keys of which it is known what undos have settled, at most */
@@ -141,6 +147,7 @@ struct table {
     uint64_t cursor_oldest; /* at most each cursor in use */
     uint32_t target_vnodes[TABLE_READERS];
     struct sweep sweep[TABLE_READERS];
+    struct round round;
     struct sweep removal;
     struct sweep fade;
     uint32_t fading;  /* vnodes that are */

@@ -334,6 +334,52 @@ static void a_reader_that_lost_its_place_is_idle_after_the_last_slot(void **stat
     table_free(&world.table);
 }
 
+/* Takes one slot for the disk, as a round of it hands them out. */
+static void write_next_of_round(void)
+{
+    const uint32_t slot = table_round_next(world.table);
+    if (slot == TABLE_NONE)
+        return;
+    export_to(slot, &world.disk[key_of(table_slot_id(world.table, slot))]);
+    table_write_begin(world.table, slot);
+    table_write_done(world.table, slot, true);
+}
+
+/* All that was dirty when a round of the disk began is handed out in it: where it was little and
+ * where it was much, while more changes than it takes, and when the ring is too short for that. */
+static void a_round_of_the_disk_takes_what_was_dirty_at_its_begin(void **state)
+{
+    static uint32_t began[KEYS];
+    (void)state;
+    world_init(10, 3);
+    for (uint32_t key = 0; key < 20000; key++)
+        hit(key);
+    drain(1);
+    for (uint32_t round = 0; round < 12; round++) {
+        const uint32_t meanwhile = round % 3; /* changes for each slot taken */
+        for (uint32_t n = 0; n < (round % 2 == 0 ? 50 : 20000); n++)
+            hit((uint32_t)random_below(&world.random, 20000));
+        memcpy(began, world.count, sizeof began);
+        table_round_begin(world.table);
+        for (uint32_t n = 0; !table_round_over(world.table); n++) {
+            assert_true(n < 100000);
+            write_next_of_round();
+            for (uint32_t i = 0; i < meanwhile; i++)
+                hit((uint32_t)random_below(&world.random, 20000));
+            if (round == 7 && n == 5)
+                for (uint32_t key = 0; key < 20000; key++) { /* more than the ring holds */
+                    hit(key);
+                    drain(1);
+                }
+            if (n % 1000 == 0)
+                table_check_invariants(world.table);
+        }
+        for (uint32_t key = 0; key < 20000; key++)
+            assert_true(used_in(&world.disk[key]) >= began[key]);
+    }
+    table_free(&world.table);
+}
+
 /* What was deferred comes again after a resume, and not before. */
 static void a_deferred_vnode_waits_for_its_resume(void **state)
 {
@@ -741,6 +787,7 @@ int main(void)
         cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
         cmocka_unit_test(a_reader_that_lost_its_place_is_idle_after_the_last_slot),
+        cmocka_unit_test(a_round_of_the_disk_takes_what_was_dirty_at_its_begin),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
         cmocka_unit_test(a_replica_that_is_away_costs_no_key),
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),

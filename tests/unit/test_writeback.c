@@ -167,15 +167,20 @@ static void where_a_claim_fell_every_batch_says_so_until_one_is_whole(void **sta
 
 enum { MANY = 48, BATCH = 8 };
 
-/* Charges MANY keys, more than a batch holds. */
-static struct shard *use_many(struct desk *desk)
+static void charge_many(struct desk *desk)
 {
-    const struct limit limit = lab_limit(10);
+    const struct limit limit = lab_limit(MANY);
     for (uint32_t i = 0; i < MANY; i++) {
         char key[LAB_KEY_LEN];
         (void)snprintf(key, sizeof key, "many-%u", i);
         assert_true(lab_check(desk->lab, 0, key, &limit, 1).allowed);
     }
+}
+
+/* Charges MANY keys, more than a batch holds. */
+static struct shard *use_many(struct desk *desk)
+{
+    charge_many(desk);
     lab_run(desk->lab, 600 * LAB_MS);
     desk->writes.capacity = BATCH;
     return desk->lab->shards[0].shard;
@@ -210,15 +215,10 @@ static void more_than_a_batch_holds_is_written_vnode_by_vnode(void **state)
 static void a_change_before_its_batch_is_written_with_it(void **state)
 {
     struct desk *desk = *state;
-    const struct limit limit = lab_limit(10);
     struct shard *shard = use_many(desk);
     shard_gather(shard, desk->lab->now_ns, &desk->writes);
     shard_written(shard, desk->lab->now_ns, true);
-    for (uint32_t i = 0; i < MANY; i++) {
-        char key[LAB_KEY_LEN];
-        (void)snprintf(key, sizeof key, "many-%u", i);
-        assert_true(lab_check(desk->lab, 0, key, &limit, 1).allowed);
-    }
+    charge_many(desk);
     uint32_t slots = 0;
     desk->writes.capacity = WRITES;
     for (uint32_t batches = 0; !shard_flushed(shard); batches++) {
@@ -251,8 +251,8 @@ static void a_failed_batch_of_many_is_written_again(void **state)
     assert_true(shard_flushed(shard));
 }
 
-/* What becomes dirty while others are written waits for the next interval, if it is more than the
- * last batch has room for: else a busy node would write without end. */
+/* What becomes dirty while others are written waits for the next interval: else a busy node would
+ * write without end. */
 static void what_came_meanwhile_waits_for_the_next_interval(void **state)
 {
     struct desk *desk = *state;
@@ -271,6 +271,74 @@ static void what_came_meanwhile_waits_for_the_next_interval(void **state)
     assert_false(shard_write_due(shard, desk->lab->now_ns));
     assert_false(shard_flushed(shard)); /* asks for the rest at once */
     assert_true(shard_write_due(shard, desk->lab->now_ns));
+}
+
+/* W2: a node that is never idle tells all the same what it has on disk: the headers of a round are
+ * of its beginning, when nothing was dirty that is not written now. */
+static void a_busy_node_claims_what_was_dirty_when_its_round_began(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    for (uint32_t round = 0; round < 3; round++) {
+        uint64_t began[LAB_VNODES];
+        uint32_t claimed = 0;
+        for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
+            began[vnode] = table_vnode_seq(shard->table, vnode);
+        lab_run(desk->lab, 600 * LAB_MS);
+        for (uint32_t batches = 0; shard_write_due(shard, desk->lab->now_ns); batches++) {
+            assert_true(batches < MANY / BATCH);
+            shard_gather(shard, desk->lab->now_ns, &desk->writes);
+            for (uint32_t i = 0; i < desk->writes.header_count; i++, claimed++)
+                assert_int_equal(desk->writes.headers[i].seq, began[desk->writes.headers[i].vnode]);
+            charge_many(desk);
+            shard_written(shard, desk->lab->now_ns, true);
+            shard_check_invariants(shard);
+        }
+        assert_true(claimed > 0);
+    }
+}
+
+/* W3: what a round had marked of a vnode is not claimed once its claim has fallen. */
+static void a_claim_that_falls_in_a_round_is_not_told_by_it(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    const uint32_t vnode = desk->writes.writes[0].vnode;
+    shard->vnodes[vnode].claim_fell = true;
+    shard->vnodes[vnode].marked = false;
+    shard_written(shard, desk->lab->now_ns, true);
+    while (shard_write_due(shard, desk->lab->now_ns)) {
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        const struct shard_write_header *header = header_of(desk, vnode);
+        assert_non_null(header);
+        assert_true(header->fell && header->seq == 0 && header->state.number == 0);
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+}
+
+/* A round of which a batch failed claims nothing; the next one does. */
+static void a_round_that_failed_claims_nothing(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    uint32_t headers = 0;
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    shard_written(shard, desk->lab->now_ns, false);
+    lab_run(desk->lab, 600 * LAB_MS);
+    for (uint32_t batches = 1; batches < MANY / BATCH; batches++) {
+        assert_true(shard_write_due(shard, desk->lab->now_ns));
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        assert_int_equal(desk->writes.header_count, 0);
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    while (shard_write_due(shard, desk->lab->now_ns)) {
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        headers += desk->writes.header_count;
+        shard_written(shard, desk->lab->now_ns, true);
+    }
+    assert_true(headers > 0);
+    assert_true(shard_flushed(shard));
 }
 
 /* What was written, given to a new process, is what its answers go on from. */
@@ -312,6 +380,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_batch_of_many_is_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_came_meanwhile_waits_for_the_next_interval, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_busy_node_claims_what_was_dirty_when_its_round_began,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_claim_that_falls_in_a_round_is_not_told_by_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_round_that_failed_claims_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_restored_shard_goes_on_from_what_was_written, set_up,
                                         tear_down),
     };
