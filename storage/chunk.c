@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 
 #define CHUNK_EXPIRES_MAX ((UINT64_C(1) << (64 - CHUNK_LEN_BITS)) - 1)
 
@@ -24,6 +25,7 @@ enum {
     CHUNK_LANES = 4,
     CHUNK_BLOCK_LEN = CHUNK_LANES * CHUNK_LANE_LEN,
     CHUNK_BUCKET_BITS_MAX = 12,    /* of the distribution in chunk_sort */
+    CHUNK_AHEAD = 8,               /* records whose states are asked for before they are copied */
     CHUNK_INSERTION_MOVES_MAX = 8, /* a record on average; beyond, ids are no hashes: heap sort */
 };
 
@@ -310,6 +312,8 @@ size_t chunk_merge(const uint8_t *body, size_t body_len, const struct store_reco
     struct merge merge = {.body = body, .body_len = body_len, .out = out};
     for (size_t i = 0; i < count; i++) {
         const struct store_record *record = &records[refs[i].index];
+        if (i + CHUNK_AHEAD < count)
+            prefetch(records[refs[i + CHUNK_AHEAD].index].state);
         merge_pass(&merge, &record->id, now_ms, tally);
         if (record->expires_ms <= now_ms) {
             tally->expired++; /* I2 */

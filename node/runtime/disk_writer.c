@@ -23,9 +23,13 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/runtime/disk_lane.h"
 
-enum { DROPS_PER_TRANSACTION = 256 };
+enum {
+    DROPS_PER_TRANSACTION = 256,
+    WRITES_AHEAD = 8, /* asked for before they are looked at: another core wrote them */
+};
 #define NS_PER_MS         ((int64_t)1000000)
 #define DROP_RETRY_NS     (1000 * NS_PER_MS)
 #define PURGE_EVERY_NS    (200 * NS_PER_MS)   /* between two portions */
@@ -118,6 +122,8 @@ static bool add_records(struct disk *disk, struct cursor *cursor, struct chunk *
     const struct shard_writes *writes = cursor->writes;
 
     for (; cursor->record < writes->count; cursor->record++) {
+        if (cursor->record + WRITES_AHEAD < writes->count)
+            prefetch(&writes->writes[cursor->order[cursor->record + WRITES_AHEAD]]);
         const struct shard_write *write = &writes->writes[cursor->order[cursor->record]];
         if (write->vnode != vnode)
             return true;
