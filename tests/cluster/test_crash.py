@@ -213,7 +213,7 @@ def test_the_kill_of_a_busy_decider_admits_at_most_its_last_moments_again(new_cl
         killed, dead = victim.kill()
         wait_exhausted(load, keys)
         end = time.monotonic()
-        pause_ms = load.longest_pause_ms(killed, end, victims) - 1000 * sum(halts.between(killed, end))
+        pause_ms = load.longest_own_pause_ms(killed, end, victims)
     lasts = History(load).last_moments([(victim.name, killed, dead)], scaled(LAST_MOMENTS_S))
     measured("checks answered", f"{load.count()}; longest pause of the dead node's keys "
                                 f"{pause_ms:.0f} ms")

@@ -17,7 +17,7 @@ import msgpack
 import zmq
 
 from .client import BUSY, DECISIONS, FLAG_RETRY, UNAVAILABLE, dealer, encode_checks
-from .waiting import scaled
+from .waiting import halts, scaled
 
 # `at` is when the answer came and `sent` when it was first asked for, both monotonic; `tries` counts
 # how often, `undecided` the items that were answered busy or error, `degraded` those that no
@@ -169,8 +169,20 @@ class Load:
         """Whether each of `keys` (or of all) had an answer after that moment of monotonic()."""
         return set(keys or self.keys) <= {answer.key for answer in self.all() if answer.at > moment}
 
-    def longest_pause_ms(self, start, end, keys=None):
-        """The longest time without an answer (on `keys`) between two moments of monotonic()."""
+    def pauses(self, start, end, keys=None):
+        """The times without an answer (on `keys`) between two moments of monotonic(), the longest first: (seconds, from, to)."""
         times = sorted([start, end] + [answer.at for answer in self.all() if start < answer.at < end
                                        and (keys is None or answer.key in keys)])
-        return max(later - earlier for earlier, later in zip(times, times[1:])) * 1000
+        return sorted(((later - earlier, earlier, later) for earlier, later in zip(times, times[1:])), reverse=True)
+
+    def longest_pause_ms(self, start, end, keys=None):
+        return self.pauses(start, end, keys)[0][0] * 1000
+
+    def longest_own_pause_ms(self, start, end, keys=None):
+        """Without the time in which the machine halted."""
+        longest = 0.0
+        for pause, earlier, later in self.pauses(start, end, keys):
+            if pause <= longest:
+                break
+            longest = max(longest, pause - sum(halts.between(earlier, later)))
+        return longest * 1000
