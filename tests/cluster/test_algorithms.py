@@ -190,7 +190,8 @@ def test_holders_of_a_hot_key_admit_its_limit_also_when_one_is_killed(ruled, tmp
 
 def test_a_block_ends_what_a_holder_admits(ruled, tmp_path):
     """A user whose checks are answered from a lease is blocked: his leases end, and nothing is admitted any more."""
-    user, path, seen = fresh(), tmp_path / "counts", [time.monotonic(), (0, 0)]
+    user, seen = fresh(), [time.monotonic(), (0, 0)]
+    path = tmp_path / user
     hot = program("examples/hot") if os.path.exists(program("examples/hot")) else program("release/examples/hot")
     holder = subprocess.Popen([hot, ruled.nodes[0].endpoint, f"api=/hot,user={user}", "rules", "300", "64", path],
                               stdout=subprocess.DEVNULL)
