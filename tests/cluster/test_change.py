@@ -105,7 +105,7 @@ def test_a_frozen_ring_serves_and_is_forced_into_a_new_lineage(new_cluster):
     wait_for(lambda: last.status()["register"]["frozen"], 40, "the ring is frozen")
     reason = last.status()["register"]["reason"]
     assert "n2" in reason and "n3" in reason and reason.endswith("cannot be reached")
-    with last.client(deadline_s=5) as client:
+    with last.client() as client:
         assert client.check("kept", long_limit(10), cost=6).allowed
         assert not client.check("kept", long_limit(10)).allowed
     wait_known_dead(last, "n2")
@@ -124,7 +124,7 @@ def test_a_frozen_ring_serves_and_is_forced_into_a_new_lineage(new_cluster):
         node.start()
     wait_in_ring(cluster, ["n1", "n2", "n3"])
     assert len({node.status()["register"]["lineage"] for node in cluster}) == 1
-    with cluster.client(1, deadline_s=5) as client:
+    with cluster.client(1) as client:
         assert not client.check("kept", long_limit(10)).allowed
 
 

@@ -81,7 +81,7 @@ def watch_while_it_returns(victim, keys, limits, cluster):
     """Asks the restarted node about exhausted keys from its first moment; how often it allowed."""
     allowed = 0
     asked = 0
-    with victim.client(deadline_s=3) as client:
+    with victim.client() as client:
         while not (cluster.is_healthy() and asked >= len(keys)):
             for key in keys:
                 answer = client.check(key, limits[key])

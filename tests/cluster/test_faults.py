@@ -170,7 +170,7 @@ def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, mea
     cluster.start()
     wait_for(lambda: all(block_reasons(node) == ["after"] for node in cluster), 30, "all have the edit")
     wait_for(lambda: all(node.status()["rules"]["version"] > 1 for node in cluster), 30, "all have the rules")
-    with full.client(deadline_s=5) as client:
+    with full.client() as client:
         for keys in (before, during):
             assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
 
@@ -210,7 +210,7 @@ def test_a_node_without_descriptors_serves_on_and_recovers(new_cluster, measured
                 stranger.close()
     wait_for(lambda: descriptors(node) < resource.prlimit(node.pid, resource.RLIMIT_NOFILE)[0], 30,
              "strangers are gone")
-    with node.client(deadline_s=10) as client:
+    with node.client() as client:
         assert client.check("a", limit).allowed
     resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (soft, hard))
     cluster.wait_healthy()
@@ -230,7 +230,7 @@ def test_clients_that_never_read_harm_nobody(new_cluster, measured):
     before = node.anonymous_memory()
     deaf = []
     try:
-        with node.client(deadline_s=10) as client:
+        with node.client() as client:
             assert client.check(own, limit).allowed
             for frame in frames:
                 stranger = dealer(node.endpoint)

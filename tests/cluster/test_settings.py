@@ -357,7 +357,7 @@ def test_a_node_that_was_away_catches_up_and_one_alone_refuses(settled, tmp_path
     path.write_text(text(pay=31))
     refused = tidegate(settled[2], "rules", "apply", str(path), "--yes")
     assert refused.code == 2 and refused.error.startswith("tidegate: "), refused
-    with settled[2].client(deadline_s=10) as client:
+    with settled[2].client() as client:
         assert client.rules({"api": "/elsewhere"}).outcome == "no_rule"
     settled[0].start()
     settled[1].start()

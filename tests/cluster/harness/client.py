@@ -30,6 +30,7 @@ MS = 1_000_000
 S = 1_000_000_000
 DAY = 86400 * S
 NONE = 65535
+REFUSED_S = 0.005
 TOLD_S, PATIENCE_S = 1.8, 30  # what a node is given for an answer, and how long one is asked for
 
 context = zmq.Context()
@@ -224,6 +225,8 @@ class Client:
                                                and answer[4] in (BUSY, UNAVAILABLE)):
                     return answer
                 last = answer or last
+                if answer is not None:
+                    time.sleep(REFUSED_S)  # the pace of who asks again at once
             self.at += 1
         if last is not None:
             return last
