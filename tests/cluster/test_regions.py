@@ -18,7 +18,8 @@ rules:
     limits: [{{rate: {rate}/day}}]
 """
 
-pytestmark = pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))
+MISSING = wan.why_not()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
 @pytest.fixture(name="regions", scope="module")

@@ -33,7 +33,7 @@ class Regional(Node):
                          host=network.address(region, number), enter=network.enter(region))
         self.region = region
 
-    def tidegate(self, *arguments, within_s=20):
+    def tidegate(self, *arguments, within_s=60):
         return Command(*arguments, endpoints=[self.endpoint], enter=self.enter, within_s=within_s)
 
     def answer(self, *arguments):
