@@ -34,9 +34,11 @@ void swim_options_default(struct swim_options *options)
                                      .push_pull_ns = 30000 * MS,
                                      .join_retry_ns = 500 * MS,
                                      .rejoin_ns = 2000 * MS,
+                                     .contact_ns = 1000 * MS,
                                      .tombstone_ns = 86400000 * MS,
                                      .stall_ns = 100 * MS,
                                      .gossip_peers = 3,
+                                     .abroad_peers = 2,
                                      .indirect_peers = 3,
                                      .retransmit_factor = 4,
                                      .suspicion_factor = 6,
@@ -58,13 +60,13 @@ static bool options_ok(const struct swim_options *options)
         options->ack_timeout_ns < options->probe_interval_ns &&
         interval_ok(options->gossip_interval_ns) && interval_ok(options->push_pull_ns) &&
         interval_ok(options->join_retry_ns) && interval_ok(options->rejoin_ns) &&
-        interval_ok(options->stall_ns) && options->tombstone_ns > 0 &&
-        options->tombstone_ns <= TOMBSTONE_MAX_NS;
+        interval_ok(options->contact_ns) && interval_ok(options->stall_ns) &&
+        options->tombstone_ns > 0 && options->tombstone_ns <= TOMBSTONE_MAX_NS;
     const bool counts_ok =
         options->gossip_peers >= 1 && options->gossip_peers <= SWIM_HELPERS_MAX &&
-        options->indirect_peers <= SWIM_HELPERS_MAX && options->confirmations < SWIM_ACCUSERS_MAX &&
-        options->health_max <= HEALTH_MAX && options->members_max >= 1 &&
-        options->members_max <= SWIM_MEMBERS_MAX;
+        options->indirect_peers <= SWIM_HELPERS_MAX && options->abroad_peers >= 1 &&
+        options->confirmations < SWIM_ACCUSERS_MAX && options->health_max <= HEALTH_MAX &&
+        options->members_max >= 1 && options->members_max <= SWIM_MEMBERS_MAX;
     const bool factors_ok =
         options->retransmit_factor >= 1 && options->retransmit_factor <= FACTOR_MAX &&
         options->suspicion_factor >= 1 && options->suspicion_factor <= FACTOR_MAX &&
@@ -111,7 +113,7 @@ static void self_init(struct swim *swim, const struct swim_record *record)
     self->member.record.version = 1;
     self->member.incarnation = record->incarnation;
     swim->slots_len = 1;
-    swim->counts[SWIM_ALIVE] = 1;
+    swim_region_enter(swim, SWIM_SELF);
     swim_rumour_start(swim, SWIM_SELF, true, 0);
 }
 
@@ -213,6 +215,7 @@ static void stall(struct swim *swim, int64_t late_ns)
     timer_catch_up(&swim->push_pull_ns, swim->now_ns);
     timer_catch_up(&swim->rejoin_ns, swim->now_ns);
     timer_catch_up(&swim->join_ns, swim->now_ns);
+    timer_catch_up(&swim->contact_ns, swim->now_ns);
     timer_catch_up(&swim->reap_ns, swim->now_ns);
 }
 
@@ -225,7 +228,7 @@ static int64_t timers_earliest(const struct swim *swim)
 {
     int64_t deadline_ns = earlier(swim_probe_deadline(swim), swim_table_deadline(swim));
     deadline_ns = earlier(deadline_ns, swim_sync_deadline(swim));
-    if (swim->rumours_len > 0 && swim_others(swim) > 0)
+    if (swim->rumours_len > 0 && swim_others_anywhere(swim) > 0)
         deadline_ns = earlier(deadline_ns, swim->gossip_ns);
     return deadline_ns;
 }
@@ -311,6 +314,20 @@ static void message_apply(struct swim *swim, const struct swim_message *message)
     refutation_answer(swim, message);
 }
 
+/* What the message as such says of its sender's region, and of others. */
+static void sender_heard(struct swim *swim, const struct swim_message *message, size_t len)
+{
+    const uint32_t at = swim_lookup(swim, message->sender);
+    if (at == SWIM_SLOT_NONE)
+        return;
+    swim_region_contact(swim, swim->slots[at].region);
+    swim_ages_take(swim, message);
+    if (!swim_slot_abroad(swim, at))
+        return;
+    swim->stats.abroad_received++;
+    swim->stats.abroad_received_bytes += len;
+}
+
 int swim_receive(struct swim *swim, int64_t now_ns, const void *bytes, size_t len,
                  struct swim_effects *out)
 {
@@ -326,6 +343,7 @@ int swim_receive(struct swim *swim, int64_t now_ns, const void *bytes, size_t le
         return error;
     enter(swim, now_ns, out);
     message_apply(swim, &message);
+    sender_heard(swim, &message, len);
     leave(swim);
     return 0;
 }
@@ -375,7 +393,8 @@ int swim_update_self(struct swim *swim, const struct swim_record *record)
     fresh.id = self->id;
     fresh.incarnation = self->incarnation;
     fresh.version = self->version;
-    if (swim_record_check(&fresh) != 0)
+    if (swim_record_check(&fresh) != 0 ||
+        strcmp(swim_region_name(&fresh), swim_region_name(self)) != 0)
         return TG_EINVALID;
     if (record_same(&fresh, self))
         return 0;
@@ -397,8 +416,8 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
     struct swim_member *self = &swim->slots[SWIM_SELF].member;
     enter(swim, now_ns, out);
     if (self->state != SWIM_LEFT) {
-        swim->counts[self->state]--;
-        swim->counts[SWIM_LEFT]++;
+        swim->regions[SWIM_HOME].members[self->state]--;
+        swim->regions[SWIM_HOME].members[SWIM_LEFT]++;
         self->state = SWIM_LEFT;
         self->since_ns = swim->now_ns;
         swim_rumour_start(swim, SWIM_SELF, true, 0);
@@ -411,13 +430,14 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
 bool swim_leave_done(const struct swim *swim)
 {
     const struct swim_slot *self = &swim->slots[SWIM_SELF];
-    return self->member.state == SWIM_LEFT && (!self->rumour || swim_others(swim) == 0);
+    return self->member.state == SWIM_LEFT && (!self->rumour || swim_others_anywhere(swim) == 0);
 }
 
 void swim_probe_now(struct swim *swim, uint64_t id)
 {
     const uint32_t at = swim_lookup(swim, id);
-    if (at == SWIM_SLOT_NONE || at == SWIM_SELF || swim->slots[at].member.state > SWIM_SUSPECT)
+    if (at == SWIM_SLOT_NONE || at == SWIM_SELF || swim->slots[at].member.state > SWIM_SUSPECT ||
+        swim_slot_abroad(swim, at))
         return;
     for (uint32_t i = 0; i < swim->hints_len; i++) {
         if (swim->hints[i] == id)
@@ -452,14 +472,22 @@ const struct swim_member *swim_next(const struct swim *swim, size_t *cursor)
     return NULL;
 }
 
+static uint32_t counted(const struct swim *swim, enum swim_state state)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < SWIM_REGIONS_MAX; at++)
+        count += swim->regions[at].members[state];
+    return count;
+}
+
 void swim_stats(const struct swim *swim, struct swim_stats *out)
 {
     *out = swim->stats;
     out->local_health = swim->health;
-    out->alive = swim->counts[SWIM_ALIVE];
-    out->suspect = swim->counts[SWIM_SUSPECT];
-    out->dead = swim->counts[SWIM_DEAD];
-    out->left = swim->counts[SWIM_LEFT];
+    out->alive = counted(swim, SWIM_ALIVE);
+    out->suspect = counted(swim, SWIM_SUSPECT);
+    out->dead = counted(swim, SWIM_DEAD);
+    out->left = counted(swim, SWIM_LEFT);
 }
 
 int64_t swim_skew_max_ns(const struct swim *swim)
@@ -501,14 +529,41 @@ static void check_slot(const struct swim *swim, uint32_t at)
         ASSERT(member->incarnation == member->record.incarnation);
     if (member->state == SWIM_SUSPECT)
         ASSERT(slot->accusers_count >= 1 && slot->accusers_count <= SWIM_ACCUSERS_MAX &&
-               slot->deadline_ns > 0); /* I3 */
+               slot->deadline_ns > 0 &&
+               (slot->region == SWIM_HOME || slot->deadline_ns == INT64_MAX)); /* I3 */
     else
         ASSERT(slot->accusers_count == 0);
 }
 
+/* I5 */
+static void check_regions(const struct swim *swim)
+{
+    uint32_t members[SWIM_REGIONS_MAX][SWIM_STATES] = {{0}};
+    uint32_t abroad = 0;
+    ASSERT(swim->slots[SWIM_SELF].region == SWIM_HOME);
+    for (uint32_t at = 0; at < swim->slots_len; at++) {
+        const struct swim_slot *slot = &swim->slots[at];
+        if (!slot->used)
+            continue;
+        ASSERT(strcmp(swim->regions[slot->region].name, swim_region_name(&slot->member.record)) ==
+               0);
+        members[slot->region][slot->member.state]++;
+    }
+    for (uint32_t at = 0; at < SWIM_REGIONS_MAX; at++) {
+        const struct swim_region *region = &swim->regions[at];
+        uint32_t sum = 0;
+        for (int state = 0; state < SWIM_STATES; state++)
+            sum += region->members[state];
+        ASSERT(memcmp(members[at], region->members, sizeof members[at]) == 0);
+        ASSERT(swim_region_used(region) == (sum > 0));
+        ASSERT(region->heard_ns >= region->last_contact_ns && region->heard_ns <= swim->now_ns);
+        abroad += at != SWIM_HOME && swim_region_used(region) ? 1 : 0;
+    }
+    ASSERT(abroad == swim->regions_abroad);
+}
+
 void swim_check_invariants(const struct swim *swim)
 {
-    uint32_t counts[4] = {0};
     uint32_t used = 0;
     uint32_t rumours = 0;
     const enum swim_state self = swim->slots[SWIM_SELF].member.state;
@@ -518,10 +573,9 @@ void swim_check_invariants(const struct swim *swim)
             continue;
         check_slot(swim, at);
         used++;
-        counts[swim->slots[at].member.state]++;
         rumours += swim->slots[at].rumour ? 1 : 0;
     }
-    ASSERT(memcmp(counts, swim->counts, sizeof counts) == 0);            /* I5 */
+    check_regions(swim);
     ASSERT(swim->order_len + 1 == used && swim->rumours_len == rumours); /* I4 */
     for (uint32_t i = 0; i < swim->order_len; i++)
         ASSERT(swim->order[i] != SWIM_SELF && swim->slots[swim->order[i]].used);

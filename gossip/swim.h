@@ -7,6 +7,11 @@
  *
  *   time, bytes --> swim_receive / swim_tick --> struct swim_effects (sends, events, persist)
  *
+ * Members live in regions (record.region). All of the above happens among the members of one
+ * region; of the others this node believes what their region says. Regions keep in touch by a few
+ * random contacts, each at a slow pace, so that wide-area traffic stays small. A region that is
+ * cut off stays as it was last heard of, with an age: swim_region_next.
+ *
  * Nothing here reads a clock, opens a socket or allocates after swim_new. `now_ns` is the
  * node's Unix time that never goes back; all calls of one instance come from one thread.
  * A pointer to a member lives until the next call that takes a non-const swim.
@@ -29,6 +34,7 @@
 
 enum {
     SWIM_MEMBERS_MAX = 2048, /* bound of options.members_max, this node included */
+    SWIM_REGIONS_MAX = 32,   /* this node's own included */
     SWIM_SEEDS_MAX = 128,
     SWIM_MESSAGE_MAX = 8192, /* bytes of one gossip message */
     SWIM_SENDS_MAX = 64,     /* messages in one effects buffer */
@@ -42,8 +48,12 @@ enum {
     SWIM_VERSION_LEN = 24
 };
 
+/* The region of a member that names none. */
+#define SWIM_REGION_DEFAULT "default"
+
 /* The order is the order of precedence within one incarnation. */
 enum swim_state { SWIM_ALIVE, SWIM_SUSPECT, SWIM_DEAD, SWIM_LEFT };
+enum { SWIM_STATES = SWIM_LEFT + 1 };
 
 /* What a node says about itself; only its owner changes it. (incarnation, version) orders two
  * records of one node. Addresses are "HOST:PORT". */
@@ -63,7 +73,7 @@ struct swim_record {
     uint16_t protocol_min;
     uint16_t protocol_max;
     char name[SWIM_NAME_LEN];
-    char region[SWIM_PLACE_LEN];
+    char region[SWIM_PLACE_LEN]; /* "" is SWIM_REGION_DEFAULT */
     char zone[SWIM_PLACE_LEN];
     char gossip[SWIM_ADDRESS_LEN];
     char peer[SWIM_ADDRESS_LEN];
@@ -81,6 +91,16 @@ struct swim_member {
     int64_t skew_ns;      /* smoothed: its clock minus ours; valid if rtt_ns > 0 */
 };
 
+/* A region as this node sees it. Times are this node's, 0 = never. Of its own region only the
+ * name and the members mean anything: it hears from it all the time. */
+struct swim_region {
+    char name[SWIM_PLACE_LEN];
+    uint32_t members[SWIM_STATES]; /* by state as their own region says it; this node included */
+    int64_t last_contact_ns;       /* when one of its members last spoke to this node */
+    int64_t heard_ns;              /* of when the newest is that is known of it, by whomever */
+    int64_t rtt_ns;                /* smoothed, of contacts from here; 0 = not measured yet */
+};
+
 /* All durations in ns. swim_options_default fills in what the architecture promises. */
 struct swim_options {
     int64_t probe_interval_ns;    /* 500 ms */
@@ -89,9 +109,11 @@ struct swim_options {
     int64_t push_pull_ns;         /* 30 s */
     int64_t join_retry_ns;        /* 500 ms: every seed is tried this often while alone */
     int64_t rejoin_ns;            /* 2 s: one dead member or unreached seed is tried */
+    int64_t contact_ns;           /* 1 s, times members here up to 5: another region is asked */
     int64_t tombstone_ns;         /* 24 h */
     int64_t stall_ns;             /* 100 ms: a tick later than this is this node's own fault */
     uint32_t gossip_peers;        /* 3 */
+    uint32_t abroad_peers;        /* 2: of a region's nodes so many tell each other one its news */
     uint32_t indirect_peers;      /* 3 */
     uint32_t retransmit_factor;   /* 4, times ceil(log10(n + 1)) */
     uint32_t suspicion_factor;    /* 6, times max(1, log10 n) probe intervals */
@@ -164,8 +186,13 @@ struct swim_stats {
     uint64_t replies_dropped; /* effects were full */
     uint64_t jobs_dropped;    /* relay, sync or met table was full */
     uint64_t members_refused; /* table full of living members */
-    uint32_t local_health;    /* 0 = well .. health_max */
-    uint32_t alive;           /* members by state, this node included */
+    uint64_t regions_refused; /* claims dropped: one region too many */
+    uint64_t abroad_received; /* of the above: messages from and to members of other regions */
+    uint64_t abroad_received_bytes;
+    uint64_t abroad_sent;
+    uint64_t abroad_sent_bytes;
+    uint32_t local_health; /* 0 = well .. health_max */
+    uint32_t alive;        /* members of all regions by state, this node included */
     uint32_t suspect;
     uint32_t dead;
     uint32_t left;
@@ -202,7 +229,8 @@ void swim_tick(struct swim *swim, int64_t now_ns, struct swim_effects *out);
 int64_t swim_next_deadline(const struct swim *swim);
 
 /* Replaces what this node says about itself and spreads it; id, incarnation and version of
- * `record` are ignored. 0, or TG_EINVALID for a bad record. Nothing is sent if nothing changed. */
+ * `record` are ignored. 0, or TG_EINVALID for a bad record or another region than at first. Nothing
+ * is sent if nothing changed. */
 MUST_USE int swim_update_self(struct swim *swim, const struct swim_record *record);
 /* Spreads what this node says about itself once more, though nothing changed: a rumour reaches
  * every member very likely, not surely. */
@@ -212,7 +240,7 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out);
 /* Whether the good-bye has been sent often enough (or there is nobody to tell). */
 bool swim_leave_done(const struct swim *swim);
 /* Evidence from the data plane (a closed connection): the next tick, due at once, probes this
- * member. Unknown, dead or own ids are ignored. */
+ * member. Unknown, dead or own ids, and members of other regions, are ignored. */
 void swim_probe_now(struct swim *swim, uint64_t id);
 
 /* This node's own member. */
@@ -222,6 +250,11 @@ const struct swim_member *swim_find(const struct swim *swim, uint64_t id);
 /* Walks all members in no order, this node and the dead included: start with *cursor = 0; NULL
  * at the end. */
 const struct swim_member *swim_next(const struct swim *swim, size_t *cursor);
+/* Walks the regions that have members, the own one first: start with *cursor = 0; NULL at the
+ * end. The pointer lives as a member's does. */
+const struct swim_region *swim_region_next(const struct swim *swim, size_t *cursor);
+/* The name of the region a record places its member in. */
+const char *swim_region_name(const struct swim_record *record);
 /* Counters since swim_new and gauges of now. */
 void swim_stats(const struct swim *swim, struct swim_stats *out);
 /* The largest |skew_ns| of a living member, 0 if none was measured. */

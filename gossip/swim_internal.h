@@ -6,6 +6,7 @@
  *   swim_message.c  the frame of a message, in and out
  *   swim_rumour.c   what rides along, how often
  *   swim_table.c    members, the rules of precedence, suspicion
+ *   swim_region.c   regions: who is in them, what is known of them
  *   swim_record.c   bytes of records and items                calls base only
  *
  * Members live in slots that never move, so a slot number is a stable name within the node:
@@ -17,8 +18,10 @@
  * I1  Slot 0 is this node: SWIM_ALIVE, or SWIM_LEFT after swim_leave.
  * I2  member.incarnation >= record.incarnation; they are equal while the member is alive.
  * I3  A suspect has 1 .. SWIM_ACCUSERS_MAX accusers and a deadline; nobody else has accusers.
+ *     The deadline of one abroad is never: its own region decides.
  * I4  order[] holds every used slot but 0 exactly once; rumours[] those with rumour set.
- * I5  counts[] agree with the states of the used slots.
+ * I5  Each slot is in the region its record names; a region's members[] agree with the states of
+ *     its slots, and a region without any is unused. Region 0 is this node's own, and stays.
  */
 #ifndef GOSSIP_SWIM_INTERNAL_H
 #define GOSSIP_SWIM_INTERNAL_H
@@ -49,16 +52,23 @@ enum {
     SWIM_INDEX_LEN_MAX = 4 * SWIM_MEMBERS_MAX,
     SWIM_JOB_WORDS = SWIM_MEMBERS_MAX / 64,
     SWIM_SEEDS_PER_ROUND_MAX = 8,
-    SWIM_SELF = 0
+    SWIM_AGE_LEN = 6,   /* hash of a region's name, age of what is known of it */
+    SWIM_AGES_MAX = 3,  /* told with one message */
+    SWIM_TAIL_MAX = 32, /* bytes of a frame behind its items */
+    SWIM_SELF = 0,
+    SWIM_HOME = 0 /* this node's own region; the others are abroad */
 };
 
-#define SWIM_SLOT_NONE UINT32_MAX
+#define SWIM_SLOT_NONE   UINT32_MAX
+#define SWIM_REGION_NONE UINT32_MAX
 
 /* An incarnation beyond this is no honest count of restarts; refusing it keeps +1 safe. */
 #define SWIM_INCARNATION_MAX (UINT64_MAX / 4)
 
 static_assert(SWIM_SUMMARY_LEN + SWIM_HEAD_MAX + 2 * SWIM_ITEM_MAX < SWIM_MESSAGE_MAX,
               "a summary with this node's own item fits one message");
+static_assert(SWIM_AGES_MAX * SWIM_AGE_LEN + 2 <= SWIM_TAIL_MAX, "ages fit behind the items");
+static_assert(SWIM_HELPERS_MAX + SWIM_REGIONS_MAX < SWIM_SENDS_MAX, "one turn of gossip fits");
 static_assert(SWIM_MEMBERS_MAX % 64 == 0, "job bitmaps are whole words");
 static_assert(SWIM_SEEDS_PER_ROUND_MAX < SWIM_SENDS_MAX / 4, "seeds leave room for probes");
 
@@ -77,7 +87,8 @@ struct swim_item {
 struct swim_slot {
     struct swim_member member;
     bool used;
-    uint8_t events; /* bit per swim_event_kind not yet told */
+    uint32_t region; /* place in swim.regions */
+    uint8_t events;  /* bit per swim_event_kind not yet told */
     /* dissemination */
     bool rumour;        /* in swim.rumours */
     bool rumour_record; /* the record goes along */
@@ -167,6 +178,14 @@ struct swim_message {
     struct swim_record record; /* hello, welcome */
     struct mp_cursor items;    /* stands on the first item */
     uint32_t items_count;
+    const uint8_t *ages; /* of regions; NULL if the sender knows of one region only */
+    size_t ages_len;
+};
+
+/* The exchange that was last started with another region, until it is answered. */
+struct swim_contact {
+    uint64_t seq; /* 0 = none */
+    int64_t sent_ns;
 };
 
 struct swim {
@@ -190,16 +209,22 @@ struct swim {
     uint32_t rumours_len;
     uint32_t *index; /* slot + 1, 0 = empty */
     uint32_t index_len;
-    uint32_t counts[4];
-    uint32_t events_waiting; /* slots with events */
+    uint32_t events_waiting;                      /* slots with events */
+    struct swim_region regions[SWIM_REGIONS_MAX]; /* a name of "" = unused */
+    uint32_t regions_abroad;                      /* used ones but the own */
+    uint32_t contact_at;                          /* the region asked last */
+    uint32_t age_at;                              /* the region whose age was told last */
 
     uint64_t next_seq;
     uint64_t messages; /* numbered, so that no item rides twice on one */
     uint32_t health;
     int64_t stalled_until_ns;
     bool refuted; /* during the message in hand */
+    bool abroad;  /* the message being written goes to another region */
 
     int64_t probe_ns, gossip_ns, push_pull_ns, join_ns, rejoin_ns, reap_ns; /* next turns */
+    int64_t contact_ns; /* and of asking another region, while there is one */
+    struct swim_contact contact;
     int64_t stranger_ns; /* nobody unknown is asked before */
     struct swim_probe probes[SWIM_PROBES_MAX];
     struct swim_relay relays[SWIM_RELAYS_MAX];
@@ -226,6 +251,22 @@ void swim_item_put(struct mp_writer *writer, const struct swim_slot *slot, bool 
                    int64_t now_ns);
 void swim_item_get(struct mp_cursor *cursor, struct swim_item *item);
 
+/* swim_region.c */
+bool swim_region_used(const struct swim_region *region);
+/* Whether a member with this record has a place; false when it needs one region too many. */
+bool swim_region_fits(const struct swim *swim, const struct swim_record *record);
+/* Puts a slot into the region its record names, which must fit; takes it out of its region. */
+void swim_region_enter(struct swim *swim, uint32_t slot);
+void swim_region_leave(struct swim *swim, uint32_t slot);
+/* Whether the member in `slot` (SWIM_SLOT_NONE: no) is of another region. */
+bool swim_slot_abroad(const struct swim *swim, uint32_t slot);
+uint32_t swim_region_living(const struct swim_region *region);
+/* A member of region `at` spoke to this node now. */
+void swim_region_contact(struct swim *swim, uint32_t at);
+/* The ages that go with a message, and come with one. */
+void swim_ages_put(struct swim *swim, struct mp_writer *writer);
+void swim_ages_take(struct swim *swim, const struct swim_message *message);
+
 /* swim_table.c */
 /* Enters slot 0 into the empty index. */
 void swim_index_self(struct swim *swim);
@@ -240,10 +281,13 @@ int64_t swim_table_deadline(const struct swim *swim);
 void swim_events_flush(struct swim *swim);
 int64_t swim_suspicion_min_ns(const struct swim *swim);
 int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t patience);
-/* Living members but this node. */
+/* Living members of this node's region but this node; of all regions. */
 uint32_t swim_others(const struct swim *swim);
-/* Up to `wanted` (<= SWIM_HELPERS_MAX) random living members but this node and `except`. */
-uint32_t swim_pick(struct swim *swim, uint32_t wanted, uint32_t except, uint32_t *picked);
+uint32_t swim_others_anywhere(const struct swim *swim);
+/* Up to `wanted` (<= SWIM_HELPERS_MAX) random living members of `region` but this node and
+ * `except`. */
+uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t except,
+                   uint32_t *picked);
 
 /* swim_rumour.c */
 void swim_rumour_start(struct swim *swim, uint32_t slot, bool with_record, uint32_t transmits);
@@ -276,6 +320,8 @@ void swim_probe_tick(struct swim *swim);
 int64_t swim_probe_deadline(const struct swim *swim);
 void swim_probe_receive(struct swim *swim, const struct swim_message *message);
 void swim_health_add(struct swim *swim, int delta);
+/* Takes round trip and skew from the answer to what was sent to the member at `sent_ns`. */
+void swim_measure(struct swim *swim, uint32_t slot, int64_t sent_ns, int64_t wall_ns);
 /* Moves all waits for answers by `by_ns`: this node, not the others, was late. */
 void swim_probe_delay(struct swim *swim, int64_t by_ns);
 

@@ -4,7 +4,9 @@
  * the frame, to a body or to an item, are stepped over; an unknown kind still delivers its items.
  *
  *   [format, cluster_id (BIN 16), kind, seq, sender_id, sender_incarnation, sender_address,
- *    wall_ns, target_id, body, items, ...]
+ *    wall_ns, target_id, body, items, ages (BIN n x 6), ...]
+ *
+ * ages come from a node that knows of several regions; without them the frame ends at the items.
  *
  *   kind      body                          kind       body
  *   PING      []                            SYNC       [salt, hashes (BIN 64 x u32)]
@@ -27,7 +29,7 @@
 #include "base/bytes.h"
 #include "gossip/swim_internal.h"
 
-enum { FRAME_FIELDS = 11, FORMAT = 1 };
+enum { FRAME_FIELDS = 11, FRAME_FIELDS_AGES = 12, FORMAT = 1 };
 
 bool swim_room(const struct swim *swim)
 {
@@ -41,8 +43,10 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     const struct swim_member *self = &swim->slots[SWIM_SELF].member;
     if (!swim_room(swim))
         return false;
-    mp_writer_init(writer, swim->out->bytes + swim->out->bytes_len, SWIM_MESSAGE_MAX);
-    mp_put_array(writer, FRAME_FIELDS);
+    const bool ages = swim->regions_abroad > 0;
+    mp_writer_init(writer, swim->out->bytes + swim->out->bytes_len,
+                   ages ? SWIM_MESSAGE_MAX - SWIM_TAIL_MAX : SWIM_MESSAGE_MAX);
+    mp_put_array(writer, ages ? FRAME_FIELDS_AGES : FRAME_FIELDS);
     mp_put_uint(writer, FORMAT);
     mp_put_bin(writer, swim->cluster_id, SWIM_CLUSTER_ID_LEN);
     mp_put_uint(writer, kind);
@@ -52,6 +56,7 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     mp_put_str(writer, self->record.gossip);
     mp_put_int(writer, swim->now_ns);
     mp_put_uint(writer, target);
+    swim->abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
     return true;
 }
 
@@ -59,6 +64,10 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
 {
     struct swim_effects *out = swim->out;
     struct swim_send *send = &out->sends[out->sends_count++];
+    if (swim->regions_abroad > 0) {
+        writer->capacity = SWIM_MESSAGE_MAX;
+        swim_ages_put(swim, writer);
+    }
     ASSERT(!writer->failed); /* M2 */
     memcpy(send->address, address, SWIM_ADDRESS_LEN);
     send->offset = (uint32_t)out->bytes_len;
@@ -66,6 +75,10 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
     out->bytes_len += writer->len;
     swim->stats.sent++;
     swim->stats.sent_bytes += writer->len;
+    if (swim->abroad) {
+        swim->stats.abroad_sent++;
+        swim->stats.abroad_sent_bytes += writer->len;
+    }
 }
 
 /* The least number of elements a body of `kind` has. */
@@ -150,6 +163,13 @@ static void parse_items(struct mp_cursor *cursor, struct swim_message *message)
         swim_item_get(cursor, &item);
 }
 
+static void parse_ages(struct mp_cursor *cursor, struct swim_message *message)
+{
+    message->ages = mp_get_bin(cursor, &message->ages_len);
+    if (!cursor->failed && message->ages_len % SWIM_AGE_LEN != 0)
+        cursor->failed = true;
+}
+
 int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
                        struct swim_message *message)
 {
@@ -161,7 +181,8 @@ int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
     if (count < 0)
         return count;
     mp_cursor_init(&cursor, swim->tokens, (size_t)count);
-    if (mp_get_array(&cursor) < FRAME_FIELDS)
+    const uint32_t fields = mp_get_array(&cursor);
+    if (fields < FRAME_FIELDS)
         return TG_EPROTOCOL;
     const uint64_t format = mp_get_uint(&cursor);
     if (!cursor.failed && format != FORMAT)
@@ -178,6 +199,8 @@ int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
     message->target = mp_get_uint(&cursor);
     parse_body(&cursor, message);
     parse_items(&cursor, message);
+    if (fields >= FRAME_FIELDS_AGES)
+        parse_ages(&cursor, message);
     if (cursor.failed || message->sender == 0)
         return TG_EPROTOCOL;
     return 0;

@@ -14,7 +14,8 @@
  *
  * P1  At most one probe per member is under way.
  * P2  Only the member itself, or a helper that heard it, ends a probe well: the subject must match.
- * P3  Round trip and skew are taken from direct acks alone.
+ * P3  Round trip and skew are taken from direct acks alone; abroad, from answers to contacts.
+ * P4  Only members of this node's region are probed, and asked to help.
  */
 #include <string.h>
 
@@ -110,7 +111,8 @@ static bool probe_start(struct swim *swim, uint32_t at)
 static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
 {
     uint32_t picked[SWIM_HELPERS_MAX];
-    const uint32_t count = swim_pick(swim, swim->options.indirect_peers, probe->slot, picked);
+    const uint32_t count =
+        swim_pick(swim, SWIM_HOME, swim->options.indirect_peers, probe->slot, picked);
     const struct swim_member *subject = &swim->slots[probe->slot].member;
 
     probe->indirect = true;
@@ -142,7 +144,8 @@ static void probe_fail(struct swim *swim, struct swim_probe *probe)
 static void probe_step(struct swim *swim, struct swim_probe *probe)
 {
     const struct swim_slot *slot = &swim->slots[probe->slot];
-    if (!slot->used || slot->member.record.id != probe->id || slot->member.state >= SWIM_DEAD)
+    if (!slot->used || slot->member.record.id != probe->id || slot->member.state >= SWIM_DEAD ||
+        slot->region != SWIM_HOME)
         probe->used = false;
     else if (swim->now_ns >= probe->deadline_ns)
         probe_fail(swim, probe);
@@ -171,8 +174,8 @@ static uint32_t order_next(struct swim *swim)
         if (swim->order_len == 0)
             break;
         const uint32_t at = swim->order[swim->order_at++];
-        if (swim->slots[at].member.state <= SWIM_SUSPECT)
-            return at;
+        if (swim->slots[at].member.state <= SWIM_SUSPECT && swim->slots[at].region == SWIM_HOME)
+            return at; /* P4 */
     }
     return SWIM_SLOT_NONE;
 }
@@ -182,7 +185,7 @@ static void hints_run(struct swim *swim)
     while (swim->hints_len > 0) {
         const uint32_t at = swim_lookup(swim, swim->hints[swim->hints_len - 1]);
         if (at != SWIM_SLOT_NONE && swim->slots[at].member.state <= SWIM_SUSPECT &&
-            !probe_start(swim, at)) {
+            swim->slots[at].region == SWIM_HOME && !probe_start(swim, at)) {
             return; /* the running probes end within a second, then this one has its turn */
         }
         swim->hints_len--;
@@ -276,23 +279,24 @@ static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
     return first ? sample_ns : old_ns + (sample_ns - old_ns) / SMOOTHING;
 }
 
-/* The ack was written, we suppose, half a round trip ago. */
-static void measure(struct swim *swim, const struct swim_probe *probe,
-                    const struct swim_message *message)
+/* The answer was written, we suppose, half a round trip ago. */
+void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns, int64_t wall_ns)
 {
-    struct swim_member *member = &swim->slots[probe->slot].member;
+    struct swim_member *member = &swim->slots[at].member;
+    struct swim_region *region = &swim->regions[swim->slots[at].region];
     const bool first = member->rtt_ns == 0;
-    const int64_t rtt_ns = sat_sub(swim->now_ns, probe->sent_ns);
-    int64_t skew_ns = sat_sub(message->wall_ns, sat_add(probe->sent_ns, rtt_ns / 2));
+    const int64_t rtt_ns = swim->now_ns > sent_ns ? sat_sub(swim->now_ns, sent_ns) : 1;
+    int64_t skew_ns = sat_sub(wall_ns, sat_add(sent_ns, rtt_ns / 2));
 
     if (skew_ns > SKEW_MAX_NS)
         skew_ns = SKEW_MAX_NS;
     if (skew_ns < -SKEW_MAX_NS)
         skew_ns = -SKEW_MAX_NS;
-    member->rtt_ns = smooth(member->rtt_ns, rtt_ns > 0 ? rtt_ns : 1, first);
+    member->rtt_ns = smooth(member->rtt_ns, rtt_ns, first);
     if (member->rtt_ns < 1)
         member->rtt_ns = 1; /* 0 means not measured */
     member->skew_ns = smooth(member->skew_ns, skew_ns, first);
+    region->rtt_ns = smooth(region->rtt_ns, rtt_ns, region->rtt_ns == 0);
 }
 
 static struct swim_probe *probe_of(struct swim *swim, const struct swim_message *message)
@@ -316,7 +320,7 @@ static void receive_ack(struct swim *swim, const struct swim_message *message)
     }
     const struct swim_slot *slot = &swim->slots[probe->slot];
     if (direct && slot->used && slot->member.record.id == probe->id)
-        measure(swim, probe, message); /* P3 */
+        swim_measure(swim, probe->slot, probe->sent_ns, message->wall_ns); /* P3 */
     probe->used = false;
     swim_health_add(swim, -1);
 }

@@ -2,7 +2,8 @@
  *
  * Rumours may miss a node, and none crosses a split. So every 30 s a node compares itself with a
  * random member; every 2 s with an address where a dead member or a seed may live again; and
- * while it is alone, twice a second with its seeds.
+ * while it is alone, twice a second with its seeds. With other regions each node keeps in contact
+ * at a slow pace: it compares itself with a random member of one after the other, for ever.
  *
  *   A                                         B
  *   |-- SYNC: 64 hashes, A's own item ------->|   equal hashes: nothing else is sent
@@ -30,7 +31,11 @@
 #include "base/sat.h"
 #include "gossip/swim_internal.h"
 
-enum { WANTS_MAX = SWIM_MESSAGE_MAX / SWIM_ENTRY_LEN, BUCKET_SHIFT = 58 };
+enum {
+    WANTS_MAX = SWIM_MESSAGE_MAX / SWIM_ENTRY_LEN,
+    BUCKET_SHIFT = 58,
+    CONTACT_NODES_MAX = 5 /* beyond, more nodes of a region make more contacts */
+};
 
 static_assert(SWIM_BUCKETS == 1 << (64 - BUCKET_SHIFT), "the top bits of a hash are the bucket");
 
@@ -163,7 +168,7 @@ static bool seed_settled(const struct swim *swim, const struct swim_seed *seed)
 /* ---- starting an exchange ---- */
 
 /* Returns its number, 0 if there is no room. */
-static uint64_t sync_start(struct swim *swim, const char *address)
+static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
 {
     struct mp_writer writer;
     uint32_t hashes[SWIM_BUCKETS];
@@ -173,6 +178,7 @@ static uint64_t sync_start(struct swim *swim, const char *address)
 
     if (!swim_message_begin(swim, &writer, SWIM_SYNC, seq, 0))
         return 0;
+    swim->abroad = abroad;
     summarise(swim, salt, hashes);
     mp_put_array(&writer, 2);
     mp_put_uint(&writer, salt);
@@ -208,8 +214,8 @@ static void seeds_try(struct swim *swim, uint32_t tries_max)
         struct swim_seed *seed = &swim->seeds[swim->seeds_at++ % swim->seeds_len];
         if (seed_settled(swim, seed))
             continue;
-        const uint64_t seq =
-            swim->joined ? sync_start(swim, seed->address) : hello_start(swim, seed->address);
+        const uint64_t seq = swim->joined ? sync_start(swim, seed->address, false)
+                                          : hello_start(swim, seed->address);
         if (seq == 0)
             return;
         seed->seq = seq;
@@ -230,29 +236,82 @@ static void push_pull_step(struct swim *swim)
     uint32_t at;
     if (swim->now_ns < swim->push_pull_ns)
         return;
-    if (swim_pick(swim, 1, SWIM_SLOT_NONE, &at) == 1)
-        (void)sync_start(swim, swim->slots[at].member.record.gossip);
+    if (swim_pick(swim, SWIM_HOME, 1, SWIM_SLOT_NONE, &at) == 1)
+        (void)sync_start(swim, swim->slots[at].member.record.gossip, false);
     swim->push_pull_ns = sat_add(swim->now_ns, swim->options.push_pull_ns);
+}
+
+/* A random dead member of a region, or none. */
+static uint32_t pick_dead(struct swim *swim, uint32_t region)
+{
+    uint32_t chosen = SWIM_SLOT_NONE;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < swim->order_len && swim->regions[region].members[SWIM_DEAD] > 0; i++) {
+        const struct swim_slot *slot = &swim->slots[swim->order[i]];
+        if (slot->member.state != SWIM_DEAD || slot->region != region)
+            continue;
+        if (random_below(&swim->random, ++seen) == 0)
+            chosen = swim->order[i];
+    }
+    return chosen;
 }
 
 /* One dead member or one seed a turn; which of the two kinds is a matter of chance. */
 static void rejoin_step(struct swim *swim)
 {
-    uint32_t chosen = SWIM_SLOT_NONE;
-    uint32_t seen = 0;
     if (swim->now_ns < swim->rejoin_ns)
         return;
     swim->rejoin_ns = sat_add(swim->now_ns, swim->options.rejoin_ns);
-    for (uint32_t i = 0; i < swim->order_len && swim->counts[SWIM_DEAD] > 0; i++) {
-        if (swim->slots[swim->order[i]].member.state != SWIM_DEAD)
-            continue;
-        if (random_below(&swim->random, ++seen) == 0)
-            chosen = swim->order[i];
-    }
+    const uint32_t chosen = pick_dead(swim, SWIM_HOME);
     if (chosen == SWIM_SLOT_NONE || random_below(&swim->random, 2) == 0)
         seeds_try(swim, 1);
     if (chosen != SWIM_SLOT_NONE)
-        (void)sync_start(swim, swim->slots[chosen].member.record.gossip);
+        (void)sync_start(swim, swim->slots[chosen].member.record.gossip, false);
+}
+
+/* The next region after the one asked last that has members who did not leave; or none. */
+static uint32_t contact_next(struct swim *swim)
+{
+    for (int tries = 0; tries < SWIM_REGIONS_MAX; tries++) {
+        swim->contact_at = (swim->contact_at + 1) % SWIM_REGIONS_MAX;
+        const struct swim_region *region = &swim->regions[swim->contact_at];
+        if (swim->contact_at != SWIM_HOME &&
+            swim_region_living(region) + region->members[SWIM_DEAD] > 0)
+            return swim->contact_at;
+    }
+    return SWIM_REGION_NONE;
+}
+
+/* A region makes about one contact a second, however few its nodes; a node not more than one in
+ * five seconds when they are enough. The pauses vary, so that nodes which learned of a region
+ * together do not stay in step. Where all are dead, the dead are asked. */
+static void contact_step(struct swim *swim)
+{
+    int64_t nodes = (int64_t)swim_others(swim) + 1;
+    uint32_t at = SWIM_SLOT_NONE;
+    if (swim->regions_abroad == 0 || swim->now_ns < swim->contact_ns)
+        return;
+    nodes = nodes < CONTACT_NODES_MAX ? nodes : CONTACT_NODES_MAX;
+    const int64_t pause_ns = nodes * swim->options.contact_ns;
+    swim->contact_ns =
+        sat_add(swim->now_ns, random_between(&swim->random, pause_ns / 2, pause_ns / 2 + pause_ns));
+    const uint32_t region = contact_next(swim);
+    if (region == SWIM_REGION_NONE)
+        return;
+    if (swim_pick(swim, region, 1, SWIM_SLOT_NONE, &at) == 0)
+        at = pick_dead(swim, region);
+    swim->contact.seq = sync_start(swim, swim->slots[at].member.record.gossip, true);
+    swim->contact.sent_ns = swim->now_ns;
+}
+
+static void contact_answered(struct swim *swim, const struct swim_message *message)
+{
+    const uint32_t at = swim_lookup(swim, message->sender);
+    if (swim->contact.seq == 0 || message->seq != swim->contact.seq)
+        return;
+    swim->contact.seq = 0;
+    if (swim_slot_abroad(swim, at))
+        swim_measure(swim, at, swim->contact.sent_ns, message->wall_ns);
 }
 
 void swim_sync_tick(struct swim *swim)
@@ -264,6 +323,7 @@ void swim_sync_tick(struct swim *swim)
         return;
     push_pull_step(swim);
     rejoin_step(swim);
+    contact_step(swim);
 }
 
 int64_t swim_sync_deadline(const struct swim *swim)
@@ -277,6 +337,8 @@ int64_t swim_sync_deadline(const struct swim *swim)
         return deadline_ns;
     if (swim->push_pull_ns < deadline_ns)
         deadline_ns = swim->push_pull_ns;
+    if (swim->regions_abroad > 0 && swim->contact_ns < deadline_ns)
+        deadline_ns = swim->contact_ns;
     return swim->rejoin_ns < deadline_ns ? swim->rejoin_ns : deadline_ns;
 }
 
@@ -508,6 +570,7 @@ static void receive_digest(struct swim *swim, const struct swim_message *message
     struct bytes_reader reader;
 
     swim_seed_answered(swim, message->seq, message->sender);
+    contact_answered(swim, message);
     bytes_reader_init(&reader, message->bytes, message->bytes_len);
     while (bytes_left(&reader) >= SWIM_ENTRY_LEN) {
         const struct stamp theirs = entry_get(&reader);
@@ -583,7 +646,7 @@ static void greet_stranger(struct swim *swim, const struct swim_message *message
 {
     if (message->kind > SWIM_GOSSIP || swim->now_ns < swim->stranger_ns ||
         swim_lookup(swim, message->sender) != SWIM_SLOT_NONE ||
-        sync_start(swim, message->address) == 0)
+        sync_start(swim, message->address, false) == 0)
         return;
     swim->stranger_ns = sat_add(swim->now_ns, swim->options.gossip_interval_ns);
 }

@@ -24,6 +24,9 @@
  *
  *   min = factor x max(1, log10 n) x probe interval,  timeout = max - (max - min) log(c+1)/log(k+1)
  *
+ * All this is the work of a member's own region. In another region its states change as that one
+ * says: nobody there is accused or declared dead here, and a death is believed however it came.
+ *
  * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
  */
 #include <string.h>
@@ -197,7 +200,7 @@ static void slot_free(struct swim *swim, uint32_t slot)
     struct swim_slot *gone = &swim->slots[slot];
     ASSERT(slot != SWIM_SELF && gone->used && gone->events == 0);
     swim_rumour_stop(swim, slot);
-    swim->counts[gone->member.state]--;
+    swim_region_leave(swim, slot);
     for (uint32_t i = 0; i < swim->order_len; i++) {
         if (swim->order[i] == slot) {
             swim->order[i] = swim->order[--swim->order_len];
@@ -254,7 +257,7 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
     fresh->member.incarnation = item->incarnation;
     fresh->member.state = item->state == SWIM_SUSPECT ? SWIM_ALIVE : item->state;
     fresh->member.since_ns = swim->now_ns;
-    swim->counts[fresh->member.state]++;
+    swim_region_enter(swim, slot);
     index_put(swim, item->id, slot);
     const uint32_t place = (uint32_t)random_below(&swim->random, swim->order_len + 1);
     swim->order[swim->order_len++] = slot;
@@ -268,8 +271,8 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 static void set_state(struct swim *swim, uint32_t at, enum swim_state state)
 {
     struct swim_slot *slot = &swim->slots[at];
-    swim->counts[slot->member.state]--;
-    swim->counts[state]++;
+    swim->regions[slot->region].members[slot->member.state]--;
+    swim->regions[slot->region].members[state]++;
     slot->member.state = state;
     slot->member.since_ns = swim->now_ns;
     slot->accusers_count = 0;
@@ -289,6 +292,14 @@ static bool add_accuser(struct swim_slot *slot, uint64_t accuser, uint32_t accus
     return true;
 }
 
+/* I3 */
+static void deadline_set(struct swim *swim, struct swim_slot *slot)
+{
+    const int64_t wait_ns = swim_suspicion_ns(swim, slot->accusers_count, slot->patience);
+    slot->deadline_ns =
+        slot->region == SWIM_HOME ? sat_add(slot->member.since_ns, wait_ns) : INT64_MAX;
+}
+
 /* Takes the accusers of a claim; only the first k + 1 distinct ones are news worth passing on. */
 static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, uint32_t count)
 {
@@ -297,8 +308,7 @@ static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, ui
     for (uint32_t i = 0; i < count; i++)
         news |= add_accuser(slot, accusers[i], swim->options.confirmations + 1);
     if (news) {
-        slot->deadline_ns = sat_add(slot->member.since_ns,
-                                    swim_suspicion_ns(swim, slot->accusers_count, slot->patience));
+        deadline_set(swim, slot);
         swim_rumour_start(swim, at, slot->rumour_record, 0);
     }
     return news;
@@ -315,7 +325,7 @@ static void start_suspicion(struct swim *swim, uint32_t at, uint64_t incarnation
     if (!confirm(swim, at, accusers, count)) {
         const bool added = add_accuser(slot, swim->slots[SWIM_SELF].member.record.id, 1);
         ASSERT(added); /* I3: a claim without a usable accuser is held against ourselves */
-        slot->deadline_ns = sat_add(swim->now_ns, swim_suspicion_ns(swim, 1, patience));
+        deadline_set(swim, slot);
         swim_rumour_start(swim, at, slot->rumour_record, 0);
     }
     event_raise(swim, at, SWIM_EVENT_SUSPECT);
@@ -435,7 +445,14 @@ static void apply_record(struct swim *swim, uint32_t at, const struct swim_item 
     struct swim_slot *slot = &swim->slots[at];
     if (!item->has_record || !swim_record_newer(&item->record, &slot->member.record))
         return;
+    const bool abroad = swim_slot_abroad(swim, at);
+    swim_region_leave(swim, at);
     slot->member.record = item->record;
+    swim_region_enter(swim, at);
+    if (slot->member.state == SWIM_SUSPECT && abroad != swim_slot_abroad(swim, at)) {
+        slot->member.since_ns = swim->now_ns; /* others judge it from now on */
+        deadline_set(swim, slot);
+    }
     swim_rumour_start(swim, at, true, transmits_at_start(swim, from_sync));
     event_raise(swim, at, SWIM_EVENT_UPDATED);
 }
@@ -445,6 +462,10 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
     uint32_t at = swim_lookup(swim, item->id);
     if (at == SWIM_SELF) {
         apply_self(swim, item);
+        return;
+    }
+    if (item->has_record && !swim_region_fits(swim, &item->record)) {
+        swim->stats.regions_refused++;
         return;
     }
     if (at == SWIM_SLOT_NONE)
@@ -461,7 +482,7 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
         apply_suspect(swim, at, item->incarnation, item->accusers, item->accusers_count);
         break;
     case SWIM_DEAD:
-        if (from_sync && swim->slots[at].member.state < SWIM_DEAD)
+        if (from_sync && swim->slots[at].member.state < SWIM_DEAD && !swim_slot_abroad(swim, at))
             apply_suspect(swim, at, item->incarnation, &sender, 1);
         else
             apply_gone(swim, at, SWIM_DEAD, item->incarnation);
@@ -501,7 +522,8 @@ static void reap(struct swim *swim)
 
 void swim_table_tick(struct swim *swim)
 {
-    for (uint32_t at = 1; at < swim->slots_len && swim->counts[SWIM_SUSPECT] > 0; at++) {
+    const struct swim_region *home = &swim->regions[SWIM_HOME];
+    for (uint32_t at = 1; at < swim->slots_len && home->members[SWIM_SUSPECT] > 0; at++) {
         const struct swim_slot *slot = &swim->slots[at];
         if (slot->used && slot->member.state == SWIM_SUSPECT && slot->deadline_ns <= swim->now_ns)
             apply_gone(swim, at, SWIM_DEAD, slot->member.incarnation);
@@ -512,7 +534,7 @@ void swim_table_tick(struct swim *swim)
 int64_t swim_table_deadline(const struct swim *swim)
 {
     int64_t deadline_ns = swim->reap_ns;
-    if (swim->counts[SWIM_SUSPECT] == 0)
+    if (swim->regions[SWIM_HOME].members[SWIM_SUSPECT] == 0)
         return deadline_ns;
     for (uint32_t at = 1; at < swim->slots_len; at++) {
         const struct swim_slot *slot = &swim->slots[at];
@@ -526,18 +548,28 @@ int64_t swim_table_deadline(const struct swim *swim)
 
 uint32_t swim_others(const struct swim *swim)
 {
-    const uint32_t living = swim->counts[SWIM_ALIVE] + swim->counts[SWIM_SUSPECT];
+    const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
     return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
 }
 
+uint32_t swim_others_anywhere(const struct swim *swim)
+{
+    uint32_t others = swim_others(swim);
+    for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++)
+        others += swim_region_living(&swim->regions[at]);
+    return others;
+}
+
 /* Reservoir sampling: one pass, every member equally likely. */
-uint32_t swim_pick(struct swim *swim, uint32_t wanted, uint32_t except, uint32_t *picked)
+uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t except,
+                   uint32_t *picked)
 {
     uint32_t seen = 0;
     ASSERT(wanted <= SWIM_HELPERS_MAX);
     for (uint32_t i = 0; i < swim->order_len; i++) {
         const uint32_t at = swim->order[i];
-        if (at == except || swim->slots[at].member.state > SWIM_SUSPECT)
+        if (at == except || swim->slots[at].region != region ||
+            swim->slots[at].member.state > SWIM_SUSPECT)
             continue;
         if (seen < wanted) {
             picked[seen] = at;

@@ -61,14 +61,37 @@ uint64_t swarm_id(uint32_t node)
     return UINT64_C(0x9e3779b97f4a7c15) * (node + 1);
 }
 
-static void deliver(struct swarm *swarm, uint32_t to, const uint8_t *bytes, uint32_t len)
+uint32_t swarm_region(const struct swarm *swarm, uint32_t node)
+{
+    return node / swarm->region_nodes;
+}
+
+void swarm_cut(struct swarm *swarm, uint32_t a, uint32_t b, bool cut)
+{
+    swarm->cut[a][b] = cut;
+    swarm->cut[b][a] = cut;
+}
+
+static void deliver(struct swarm *swarm, uint32_t to, int64_t wan_ns, const uint8_t *bytes,
+                    uint32_t len)
 {
     struct swarm_event event = {.node = to, .len = len, .bytes = malloc(len)};
     ASSERT(event.bytes != NULL);
     memcpy(event.bytes, bytes, len);
-    event.at_ns =
-        swarm->now_ns + random_between(&swarm->random, swarm->delay_min_ns, swarm->delay_max_ns);
+    event.at_ns = swarm->now_ns + wan_ns +
+                  random_between(&swarm->random, swarm->delay_min_ns, swarm->delay_max_ns);
     heap_push(swarm, event);
+}
+
+/* Counts what crosses regions; returns by how much the way is longer. */
+static int64_t cross(struct swarm *swarm, uint32_t from, const struct swim_send *send)
+{
+    enum { KIND_AT = 20 /* behind the format and the cluster id */ };
+    const uint8_t kind = swarm->effects.bytes[send->offset + KIND_AT];
+    ASSERT(kind < SWARM_KINDS);
+    swarm->wan_sent[swarm_region(swarm, from)][kind]++;
+    swarm->nodes[from].wan_bytes += send->len;
+    return swarm->wan_ns;
 }
 
 static void send_one(struct swarm *swarm, uint32_t from, const struct swim_send *send)
@@ -77,14 +100,17 @@ static void send_one(struct swarm *swarm, uint32_t from, const struct swim_send 
     const uint32_t to = (uint32_t)strtoul(colon + 1, NULL, 10) - 1;
     ASSERT(send->len <= SWIM_MESSAGE_MAX);
     swarm->nodes[from].sent_bytes += send->len;
+    const uint32_t here = swarm_region(swarm, from);
+    const uint32_t there = swarm_region(swarm, to);
+    const int64_t wan_ns = here != there ? cross(swarm, from, send) : 0;
     if (to >= swarm->nodes_count || !swarm->nodes[to].up ||
-        swarm->nodes[to].side != swarm->nodes[from].side)
+        swarm->nodes[to].side != swarm->nodes[from].side || swarm->cut[here][there])
         return;
     if (random_below(&swarm->random, SWARM_PPM) < swarm->loss_ppm)
         return;
-    deliver(swarm, to, swarm->effects.bytes + send->offset, send->len);
+    deliver(swarm, to, wan_ns, swarm->effects.bytes + send->offset, send->len);
     if (random_below(&swarm->random, SWARM_PPM) < swarm->duplicate_ppm)
-        deliver(swarm, to, swarm->effects.bytes + send->offset, send->len);
+        deliver(swarm, to, wan_ns, swarm->effects.bytes + send->offset, send->len);
 }
 
 void swarm_schedule(struct swarm *swarm, uint32_t at)
@@ -153,7 +179,8 @@ void swarm_start(struct swarm *swarm, uint32_t at, uint32_t seed_node)
     if (record->id == 0) {
         record->id = swarm_id(at);
         (void)snprintf(record->name, sizeof record->name, "node-%u", at);
-        (void)snprintf(record->region, sizeof record->region, "eu-west-1");
+        (void)snprintf(record->region, sizeof record->region, "eu-west-%u",
+                       swarm_region(swarm, at) + 1);
         (void)snprintf(record->zone, sizeof record->zone, "zone-%u", at % 3);
         (void)snprintf(record->gossip, sizeof record->gossip, "10.20.30.40:%u", at + 1);
         (void)snprintf(record->peer, sizeof record->peer, "10.20.30.40:%u", at + 20001);
@@ -187,6 +214,13 @@ void swarm_pause(struct swarm *swarm, uint32_t at)
 
 struct swarm *swarm_new(uint32_t nodes, uint64_t seed)
 {
+    return swarm_new_regions(1, nodes, 0, seed);
+}
+
+struct swarm *swarm_new_regions(uint32_t regions, uint32_t region_nodes, int64_t wan_ns,
+                                uint64_t seed)
+{
+    const uint32_t nodes = regions * region_nodes;
     struct swarm *swarm = calloc(1, sizeof *swarm);
     ASSERT(swarm != NULL);
     random_init(&swarm->random, seed);
@@ -196,6 +230,8 @@ struct swarm *swarm_new(uint32_t nodes, uint64_t seed)
     swarm->delay_min_ns = SWARM_MS / 10;
     swarm->delay_max_ns = SWARM_MS;
     swarm->nodes_count = nodes;
+    swarm->region_nodes = region_nodes;
+    swarm->wan_ns = wan_ns;
     swarm->dead_at_ns = calloc(SWARM_NODES_MAX, sizeof *swarm->dead_at_ns);
     ASSERT(swarm->dead_at_ns != NULL);
     for (uint32_t i = 0; i < nodes; i++)
@@ -256,6 +292,14 @@ uint64_t swarm_sent_bytes(const struct swarm *swarm)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < swarm->nodes_count; i++)
         bytes += swarm->nodes[i].sent_bytes;
+    return bytes;
+}
+
+uint64_t swarm_wan_bytes(const struct swarm *swarm)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < swarm->nodes_count; i++)
+        bytes += swarm->nodes[i].wan_bytes;
     return bytes;
 }
 

@@ -224,9 +224,9 @@ static void rumours_end_after_the_retransmit_limit(void **state)
     assert_int_equal(swim->rumours_len, 0);
     swim_free(&swim);
     swim = node_with_members(8);
-    swim->counts[SWIM_ALIVE] = 10; /* ceil(log10(11)) = 2 */
+    swim->regions[SWIM_HOME].members[SWIM_ALIVE] = 10; /* ceil(log10(11)) = 2 */
     assert_int_equal(swim_retransmit_limit(swim), 8);
-    swim->counts[SWIM_ALIVE] = 9;
+    swim->regions[SWIM_HOME].members[SWIM_ALIVE] = 9;
     assert_int_equal(swim_retransmit_limit(swim), 4);
     swim_free(&swim);
 }
