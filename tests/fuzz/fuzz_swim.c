@@ -5,16 +5,17 @@
  *       deliver  u8 which, u8 change, u16 at     a real message, one byte of it changed
  *       time     u16 ms
  *
- * Two cores of one cluster run beside each other, so that messages in flight are real ones; the
- * input decides what is delivered, changed on the way, made up or lost. Property: the invariants of
- * both hold after each event, and what they want sent is within its bounds.
+ * Four cores of one cluster, two in each of two regions, run beside each other, so that messages in
+ * flight are real ones; the input decides what is delivered, changed on the way (which also makes
+ * up further regions), made up or lost. Property: the invariants of all hold after each event, and
+ * what they want sent is within its bounds.
  */
 #include <stdio.h>
 
 #include "gossip/swim.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { NODES = 2, OPS_MAX = 200, KEPT_MAX = 16 };
+enum { NODES = 4, REGION_NODES = 2, OPS_MAX = 200, KEPT_MAX = 16 };
 #define NS_PER_MS INT64_C(1000000)
 
 struct kept {
@@ -42,12 +43,19 @@ static struct swim_record record_of(uint32_t node)
                                  .protocol_min = 1,
                                  .protocol_max = 1};
     (void)snprintf(record.name, sizeof(record.name), "n%u", node);
-    (void)snprintf(record.region, sizeof(record.region), "r");
+    (void)snprintf(record.region, sizeof(record.region), "r%u", node / REGION_NODES);
     (void)snprintf(record.gossip, sizeof(record.gossip), "10.0.0.%u:7602", node);
     (void)snprintf(record.peer, sizeof(record.peer), "10.0.0.%u:7601", node);
     (void)snprintf(record.client, sizeof(record.client), "10.0.0.%u:7600", node);
     (void)snprintf(record.software, sizeof(record.software), "1.2.3");
     return record;
+}
+
+/* Who listens at an address of record_of; any node where a changed message made one up. */
+static uint8_t node_at(const char *address)
+{
+    const char *const last = strrchr(address, '.');
+    return last != NULL ? (uint8_t)((unsigned char)last[1] % NODES) : 0;
 }
 
 /* Looks at what node `from` wants done, and keeps its messages. */
@@ -59,7 +67,7 @@ static void perform(uint32_t from)
         ASSERT(send->len <= SWIM_MESSAGE_MAX && send->offset + send->len <= effects.bytes_len);
         ASSERT(memchr(send->address, '\0', SWIM_ADDRESS_LEN) != NULL);
         struct kept *const kept = &world.kept[world.kept_count++ % KEPT_MAX];
-        kept->to = (uint8_t)(1 - from);
+        kept->to = node_at(send->address);
         kept->len = send->len;
         memcpy(kept->bytes, effects.bytes + send->offset, send->len);
     }
@@ -113,7 +121,9 @@ static void start(void)
         ASSERT(swim_new(&world.nodes[node], alloc_heap(), &options, &record, cluster_id,
                         7 + node) == 0);
     }
-    ASSERT(swim_add_seed(world.nodes[0], record_of(1).gossip) == 0);
+    for (uint32_t node = 1; node < NODES; node++) {
+        ASSERT(swim_add_seed(world.nodes[node], record_of(0).gossip) == 0);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -123,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     pass_time(NS_PER_MS);
     for (int op = 0; op < OPS_MAX && fuzz_more(&input); op++) {
         const uint8_t what = fuzz_u8(&input);
-        const uint32_t node = what >> 7;
+        const uint32_t node = what >> 6;
         size_t got = 0;
         if (what % 4 == 0) {
             const uint8_t *const bytes = fuzz_take(&input, fuzz_u16(&input), &got);
