@@ -156,7 +156,7 @@ def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, mea
     assert all(node.is_running and block_reasons(node) == ["before"] for node in cluster)
     with cluster.client(2) as client:
         for keys in (before, during):
-            assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
+            assert set(client.all_used(keys[:2000], limit)) == {6}
     ballast.unlink()
     watch = Stopwatch()
     wait_for(lambda: full.status()["storage"]["ok"], 30, "it writes again")
@@ -172,7 +172,7 @@ def test_full_disks_are_told_and_survived(small_disk, tmp_path, new_cluster, mea
     wait_for(lambda: all(node.status()["rules"]["version"] > 1 for node in cluster), 30, "all have the rules")
     with full.client() as client:
         for keys in (before, during):
-            assert {answer.used for answer in client.ask(keys[:2000], limit, "peek", cost=0)} == {6}
+            assert set(client.all_used(keys[:2000], limit)) == {6}
 
 
 # --- descriptors ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import time
 import msgpack
 import zmq
 
-from .waiting import scaled
+from .waiting import scaled, wait_for
 
 HELLO, WELCOME, GET_RING, RING, CHECKS, DECISIONS, ERROR, ADMIN, ADMIN_REPLY, GOODBYE = range(1, 11)
 OPERATIONS = {"check": 0, "peek": 1, "hit": 2, "refund": 3, "reset": 4}
@@ -260,7 +260,14 @@ class Client:
 
     def used(self, key, limit):
         """What is consumed of `key`: a peek shows what its cost would make of it, so its cost is 0."""
-        return self.peek(key, limit, cost=0).used
+        return self.all_used([key], limit)[0]
+
+    def all_used(self, keys, limit):
+        """The same of each key, by who decides it: an answer without a decision tells nothing."""
+        def decided():
+            answers = self.ask(keys, limit, "peek", cost=0)
+            return None if any(answer.outcome in ("busy", "error") for answer in answers) else answers
+        return [answer.used for answer in wait_for(decided, 60, f"somebody decides {keys[:3]}...")]
 
     def rules(self, attributes, **options):
         """One decision on attributes, by the cluster's rules."""
