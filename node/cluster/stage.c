@@ -44,7 +44,7 @@ void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnod
     ASSERT(stage->left == stage->filled);
     const uint32_t group = (uint32_t)((uint64_t)vnode * STAGE_GROUPS / vnodes);
     stage->put[stage->filled] = slot;
-    stage->groups[stage->filled] = (uint8_t)group;
+    stage->groups[stage->filled] = (uint16_t)group;
     stage->at[group]++;
     stage->filled++;
     stage->left++;

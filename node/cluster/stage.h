@@ -23,14 +23,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { STAGE_GROUPS = 256 };
+enum { STAGE_GROUPS = 4096 };
 
 #define STAGE_NONE UINT32_MAX
 
 struct stage {
     const struct allocator *allocator;
     uint32_t *put;     /* in the order in which they came */
-    uint8_t *groups;   /* of each of these */
+    uint16_t *groups;  /* of each of these */
     uint32_t *ordered; /* by groups */
     uint32_t max;
     uint32_t filled;
@@ -39,7 +39,7 @@ struct stage {
     uint32_t at[STAGE_GROUPS]; /* slots of the group; once they are put in order, its next place */
 };
 
-static_assert(STAGE_GROUPS - 1 <= UINT8_MAX, "a group fits a byte");
+static_assert(STAGE_GROUPS - 1 <= UINT16_MAX, "a group fits its field");
 
 /* 0 or TG_ENOMEM. `max` > 0. */
 MUST_USE int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max);
