@@ -269,8 +269,7 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
         prepare_undo(shard, item, forward);
 }
 
-/* Whether its undo came first (V5 of reserve.h). */
-static bool called_off(const struct shard *shard, uint32_t index)
+bool decide_called_off(const struct shard *shard, uint32_t index)
 {
     const struct part *part = parts_at(shard, index);
     const struct forward *forward = &part->forward;
@@ -283,7 +282,7 @@ static bool called_off(const struct shard *shard, uint32_t index)
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
-    if (called_off(shard, index)) {
+    if (decide_called_off(shard, index)) {
         parts_free(shard, index);
         return;
     }

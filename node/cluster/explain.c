@@ -85,9 +85,14 @@ void explain_part(struct shard *shard, uint32_t index, const struct peer_state *
                          part->origin_ticket, states, count);
         return;
     }
+    if (part->abroad) {
+        abroad_explain(shard, index, states, count, effects);
+        return;
+    }
     const struct request *request = pool_at(&shard->requests, part->request);
     if (request->explained != POOL_NONE)
-        keep(shard, request->explained, part->item, part->forward.retry.part, part->rule,
+        keep(shard, request->explained, part->item,
+             (uint8_t)(part->forward.retry.part & ~RETRY_LOCAL), part->rule,
              &part->forward.limits[0], states, count);
 }
 

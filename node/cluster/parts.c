@@ -75,7 +75,7 @@ void parts_free(struct shard *shard, uint32_t index)
 
 static_assert(SHARD_PARTS_MAX <= 1 << 16, "a ticket has room for the place");
 
-static uint64_t ticket_of(const struct shard *shard, uint32_t index)
+uint64_t parts_ticket(const struct shard *shard, uint32_t index)
 {
     const struct part *part = parts_at(shard, index);
     return (uint64_t)part->generation << 32 | (uint64_t)part->stands << 16 | index;
@@ -84,19 +84,39 @@ static uint64_t ticket_of(const struct shard *shard, uint32_t index)
 uint16_t parts_attempt(const struct shard *shard, uint32_t index)
 {
     const struct part *part = parts_at(shard, index);
+    if (part->abroad)
+        return retry_attempt(part->origin_node, part->origin_ticket);
     if (part->from_peer)
         return retry_attempt(shard->peers[part->origin_peer]->node, part->origin_ticket);
-    return retry_attempt(shard->options.node_id, ticket_of(shard, index));
+    return retry_attempt(shard->options.node_id, parts_ticket(shard, index));
 }
 
 /* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
-static uint32_t part_of(const struct shard *shard, uint64_t ticket)
+static uint32_t part_in(const struct shard *shard, uint64_t ticket, enum part_status status)
 {
     const uint32_t index = (uint16_t)ticket;
     if (index >= SHARD_PARTS_MAX || !pool_in_use(&shard->parts, index))
         return POOL_NONE;
-    const bool waits = parts_at(shard, index)->status == PART_WAITING;
-    return waits && ticket_of(shard, index) == ticket ? index : POOL_NONE;
+    const bool waits = parts_at(shard, index)->status == status;
+    return waits && parts_ticket(shard, index) == ticket ? index : POOL_NONE;
+}
+
+static uint32_t part_of(const struct shard *shard, uint64_t ticket)
+{
+    return part_in(shard, ticket, PART_WAITING);
+}
+
+uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region)
+{
+    const uint32_t index = part_in(shard, ticket, PART_ABROAD);
+    return index != POOL_NONE && parts_at(shard, index)->forward.home == region ? index : POOL_NONE;
+}
+
+/* The vnode by which it is routed: of what another region counts this one has no plane of quorum.
+ */
+static uint32_t vnode_of(const struct shard *shard, const struct forward *forward)
+{
+    return forward->home != 0 ? vnodes_ring(shard, forward->vnode) : forward->vnode;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -108,6 +128,11 @@ static void park(struct shard *shard, struct part *part)
     part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
 }
 
+void parts_park(struct shard *shard, uint32_t index)
+{
+    park(shard, parts_at(shard, index));
+}
+
 void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward *forward,
                 struct effects *effects)
 {
@@ -115,7 +140,7 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     part->status = PART_WAITING;
     part->peer = at;
     part->sent_ns = shard->now_ns;
-    forward->ticket = ticket_of(shard, index);
+    forward->ticket = parts_ticket(shard, index);
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
     part->loaded = 0;                     /* P5 */
@@ -159,10 +184,18 @@ static void refuse(struct shard *shard, uint32_t index, struct effects *effects)
 void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
+    const uint32_t vnode = vnode_of(shard, &part->forward);
     uint16_t at = PEER_NONE;
-    switch (vnodes_route(shard, part->forward.vnode, &at)) {
+    if (part->purse != 0 && part->forward.home != 0) {
+        abroad_send(shard, index, effects);
+        return;
+    }
+    switch (vnodes_route(shard, vnode, &at)) {
     case ROUTE_HERE:
-        if (shard->batch.delivering) {
+        if (part->forward.home != 0) {
+            leave_stand_in(part);
+            abroad_decide(shard, index, effects);
+        } else if (shard->batch.delivering) {
             park(shard, part);
             shard->reroute_due = true;
         } else {
@@ -173,10 +206,10 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         }
         break;
     case ROUTE_PEER:
-        if (part->from_peer && decide_only_once(shard, &part->forward)) {
+        if (part->from_peer && part->forward.home == 0 && decide_only_once(shard, &part->forward)) {
             refuse(shard, index, effects); /* MOVED would say that it was not done here */
         } else if (part->from_peer) {      /* P3 */
-            tell_moved(shard, part->origin_peer, part->origin_ticket, part->forward.vnode, effects);
+            tell_moved(shard, part->origin_peer, part->origin_ticket, vnode, effects);
             parts_free(shard, index);
         } else if ((part->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
             const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of holds.c */
@@ -187,7 +220,7 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         }
         break;
     case ROUTE_WAIT:
-        if (stand_in_allowed(part) && stand_in_needed(shard, part->forward.vnode))
+        if (stand_in_allowed(part) && stand_in_needed(shard, vnode))
             stand_in_dispatch(shard, index, effects);
         else
             park(shard, part);
@@ -211,15 +244,19 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
         return;
     }
     uint16_t at = PEER_NONE;
-    const enum route route = vnodes_route(shard, forward->vnode, &at);
-    const bool quorum = vnodes_quorum(shard, forward->vnode);
-    const bool waits = quorum || holds_asks(forward); /* its answer does: it has a part */
+    const uint32_t vnode = vnode_of(shard, forward);
+    const enum route route = vnodes_route(shard, vnode, &at);
+    const bool quorum = vnodes_quorum(shard, vnode);
+    const bool waits = quorum || forward->home != 0 || holds_asks(forward); /* so it has a part */
+    if (route == ROUTE_HERE && forward->home != 0 &&
+        abroad_decide_forward(shard, from, forward, effects))
+        return;
     if (route == ROUTE_HERE && !waits) {
         decide_forward(shard, from, forward, effects);
         return;
     }
     if (route == ROUTE_PEER) {
-        tell_moved(shard, from, forward->ticket, forward->vnode, effects);
+        tell_moved(shard, from, forward->ticket, vnode, effects);
         return;
     }
     const uint32_t index = parts_new(shard, forward, shard->now_ns + SHARD_RESEND_NS);
@@ -258,13 +295,17 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
         peer_put_answer(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
                         part->origin_ticket, answer);
         parts_free(shard, index);
+    } else if (part->abroad) {
+        abroad_answer(shard, index, answer, effects);
+        parts_free(shard, index);
     } else if (part->purse != 0) {
         part->answer = *answer;
         purses_answered(shard, index, effects);
         parts_free(shard, index);
-    } else {
+    } else if (answer->status != ANSWER_UNAVAILABLE || !abroad_fall_back(shard, index, effects)) {
         part->status = PART_DONE;
         part->answer = *answer;
+        part->answer.degraded = part->answer.degraded || part->fell_back;
         requests_part_done(shard, index, node, effects);
     }
 }
@@ -287,7 +328,8 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
     const bool refused = answer->status == ANSWER_UNAVAILABLE && part->stood_in;
     if (refused)
         park(shard, part); /* N4 of stand_in.c */
-    else if (answer->status == ANSWER_UNAVAILABLE && stand_in_allowed(part))
+    else if (answer->status == ANSWER_UNAVAILABLE && part->forward.home == 0 &&
+             stand_in_allowed(part))
         stand_in_dispatch(shard, index, effects);
     else
         parts_answer(shard, index, answer, shard->peers[at]->node, effects);
@@ -300,12 +342,13 @@ void parts_moved(struct shard *shard, uint64_t ticket)
         return;
     struct part *part = parts_at(shard, index);
     park(shard, part);
-    if (part->sends == 1 && vnodes_quorum(shard, part->forward.vnode)) {
+    const uint32_t vnode = vnode_of(shard, &part->forward);
+    if (part->sends == 1 && vnodes_quorum(shard, vnode)) {
         /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */
         part->forward.flags &= (uint8_t)~FORWARD_RETRY;
         part->sends = 0;
     }
-    if (vnodes_decider(shard, part->forward.vnode) != shard->peers[part->peer]->node) {
+    if (vnodes_decider(shard, vnode) != shard->peers[part->peer]->node) {
         part->retry_ns = shard->now_ns; /* it told something new */
         shard->reroute_due = true;
     }
@@ -452,6 +495,11 @@ static void tick_part(struct shard *shard, uint32_t index, bool reroute, struct 
             give_up(shard, index, effects);
         else if (peers_silent(shard, part->peer) ||
                  shard->now_ns - part->sent_ns >= SHARD_RESEND_NS)
+            parts_dispatch(shard, index, effects);
+    } else if (part->status == PART_ABROAD) {
+        if (late)
+            give_up(shard, index, effects);
+        else if (shard->now_ns >= part->retry_ns)
             parts_dispatch(shard, index, effects);
     } else if (part->status == PART_COMMITTING && late) {
         quorum_forget(shard, index);

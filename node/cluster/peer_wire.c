@@ -67,9 +67,8 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
                            (ping->leases ? PING_LEASES : 0)));
 }
 
-void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
+static void put_forward(struct bytes_writer *writer, const struct forward *forward)
 {
-    bytes_put_u8(writer, PEER_FORWARD);
     bytes_put_u64(writer, forward->ticket);
     put_retry(writer, &forward->retry);
     bytes_put_u8(writer, forward->flags);
@@ -85,9 +84,32 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
         bytes_put_u64(writer, forward->used);
 }
 
-void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
+void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
 {
-    bytes_put_u8(writer, PEER_ANSWER);
+    bytes_put_u8(writer, forward->home == 0 ? PEER_FORWARD : PEER_FORWARD_GLOBAL);
+    if (forward->home != 0) {
+        bytes_put_u64(writer, forward->home);
+        bytes_put_u32(writer, forward->wait_ms);
+    }
+    put_forward(writer, forward);
+}
+
+void peer_put_abroad_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
+{
+    bytes_put_u8(writer, PEER_ABROAD_PING);
+    bytes_put_i64(writer, sent_ns);
+    bytes_put_i64(writer, echo_ns);
+}
+
+void peer_put_abroad_ask(struct bytes_writer *writer, const struct forward *forward)
+{
+    bytes_put_u8(writer, PEER_ABROAD_ASK);
+    bytes_put_u64(writer, forward->home);
+    put_forward(writer, forward);
+}
+
+static void put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
+{
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, answer->status);
     bytes_put_u8(writer, (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
@@ -102,6 +124,19 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
     bytes_put_i64(writer, answer->reset_after_ns);
     bytes_put_i64(writer, answer->retry_after_ns);
     bytes_put_i64(writer, answer->delay_ns);
+}
+
+void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
+{
+    bytes_put_u8(writer, PEER_ANSWER);
+    put_answer(writer, ticket, answer);
+}
+
+void peer_put_abroad_answer(struct bytes_writer *writer, uint64_t ticket,
+                            const struct answer *answer)
+{
+    bytes_put_u8(writer, PEER_ABROAD_ANSWER);
+    put_answer(writer, ticket, answer);
 }
 
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
@@ -419,6 +454,27 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     return !undo || forward->operation == OPERATION_REFUND;
 }
 
+/* FORWARD, and those that name a home. How long an ABROAD_ASK may wait is up to its receiver. */
+static bool get_any_forward(struct bytes_reader *reader, uint32_t vnodes,
+                            struct peer_record *record)
+{
+    struct forward *forward = &record->forward;
+    forward->home = record->type != PEER_FORWARD ? bytes_get_u64(reader) : 0;
+    forward->wait_ms = record->type == PEER_FORWARD_GLOBAL ? bytes_get_u32(reader) : 0;
+    if (record->type == PEER_FORWARD)
+        return get_forward(reader, vnodes, forward);
+    return forward->home != 0 && forward->wait_ms <= PEER_WAIT_MAX_MS &&
+           get_forward(reader, vnodes, forward) && (forward->flags & FORWARD_STAND_IN) == 0;
+}
+
+static bool get_abroad_ping(struct bytes_reader *reader, struct peer_record *record)
+{
+    record->abroad_ping.sent_ns = bytes_get_i64(reader);
+    record->abroad_ping.echo_ns = bytes_get_i64(reader);
+    return record->abroad_ping.sent_ns >= 0 && record->abroad_ping.echo_ns >= 0 &&
+           (record->abroad_ping.sent_ns == 0) != (record->abroad_ping.echo_ns == 0);
+}
+
 static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
 {
     struct answer *answer = &record->answer.answer;
@@ -658,8 +714,13 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_PING:
         return get_ping(reader, &record->ping);
     case PEER_FORWARD:
-        return get_forward(reader, vnodes, &record->forward);
+    case PEER_FORWARD_GLOBAL:
+    case PEER_ABROAD_ASK:
+        return get_any_forward(reader, vnodes, record);
+    case PEER_ABROAD_PING:
+        return get_abroad_ping(reader, record);
     case PEER_ANSWER:
+    case PEER_ABROAD_ANSWER:
         return get_answer(reader, record);
     case PEER_EXPLAIN:
         return get_explain(reader, record);

@@ -47,6 +47,15 @@
  *                                           ahead of a PASS: a charge that may have to be undone
  *                                           (reserve.h); for peers whose PING says they read it
  *
+ *   FORWARD_GLOBAL  u64 home | u32 wait_ms | as FORWARD: of a rule that another region counts, for
+ *                                           the decider in the sender's region (abroad.h)
+ *
+ * Between regions, in frames that hold nothing else (but EXPLAIN, ahead of an ABROAD_ANSWER):
+ *
+ *   ABROAD_PING    i64 sent_ns | i64 echo_ns        one of both is 0: it asks, or it answers
+ *   ABROAD_ASK     u64 home | as FORWARD            to be decided in that region, the receiver's
+ *   ABROAD_ANSWER  as ANSWER
+ *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
  * Decoding is by pulling: peer_next gives one record after the other as views into the frame; every
@@ -70,7 +79,8 @@ enum {
     PEER_VERSION = 1,
     PEER_FRAME_MAX = 1 << 20,
     PEER_ENVELOPE_MAX = 48,
-    PEER_LIMITS_MAX = 8,     /* of one forwarded check: one rule's limits */
+    PEER_LIMITS_MAX = 8, /* of one forwarded check: one rule's limits */
+    PEER_WAIT_MAX_MS = 10000,
     PEER_LOAD_MAX = 1000000, /* millionths */
     PEER_SHARE_LEN = 12,
     PEER_REPORT_MAX = 64 + ELASTIC_SHARES_MAX * PEER_SHARE_LEN, /* a POOL_REPORT */
@@ -104,6 +114,10 @@ enum peer_record_type {
     PEER_POOL_REPORT,
     PEER_POOL_LEVEL,
     PEER_RESERVED,
+    PEER_FORWARD_GLOBAL,
+    PEER_ABROAD_PING,
+    PEER_ABROAD_ASK,
+    PEER_ABROAD_ANSWER,
     PEER_TYPE_END
 };
 
@@ -127,6 +141,7 @@ struct retry_key {
 
 enum {
     RETRY_UNDO = 0x80,
+    RETRY_LOCAL = 0x40,     /* its home is out of reach: A4 of abroad.c */
     RETRY_ATTEMPTS_MAX = 4, /* that a memory of answers knows by name */
 };
 
@@ -151,8 +166,10 @@ struct forward {
     uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
-    uint64_t cost; /* of an undo: tokens that stay; of a release or renewal: the lease */
-    uint64_t used; /* HOLD: how many tokens of the lease were used, as its holder states */
+    uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
+    uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states */
+    uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
+    uint32_t wait_ms; /* with a home: how long it may wait for that region */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];
 };
@@ -317,6 +334,10 @@ struct peer_record {
             struct term term;
         } moved;
         struct {
+            int64_t sent_ns;
+            int64_t echo_ns;
+        } abroad_ping;
+        struct {
             uint64_t stream;
             uint64_t seq;
             uint64_t boot; /* STREAM */
@@ -360,10 +381,15 @@ struct peer_record {
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 64 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEER_LIMITS_MAX * 21 };
+enum { PEER_RECORD_MAX = 76 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEER_LIMITS_MAX * 21 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
+/* As FORWARD, or as FORWARD_GLOBAL if it has a home. */
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
+void peer_put_abroad_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns);
+void peer_put_abroad_ask(struct bytes_writer *writer, const struct forward *forward);
+void peer_put_abroad_answer(struct bytes_writer *writer, uint64_t ticket,
+                            const struct answer *answer);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
                       uint32_t count);

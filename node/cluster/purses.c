@@ -28,6 +28,18 @@
  *     second, is asked of its decider: to take tokens for one check would take them from others.
  * U6  A denial is believed until it can change by itself, PURSES_DENIAL_NS at most: others may give
  *     back meanwhile. A refund or reset through this shard ends that belief.
+ *
+ * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
+ * this region is the holder, and the home's decider who is asked. That is far away, so a check is
+ * decided there only if it finds no room for its key here: the first one asks for a lease, and
+ * waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns); and
+ * when an answer gave less than was asked for, what finds no tokens is denied at once, as the limit
+ * is being used up. U1 - U3 hold as they are.
+ *
+ * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
+ *     goes back there, and what comes of it late is released unused.
+ * U8  A check of several rules is undone exactly while the lease lasts that it took from. Of one
+ *     that has ended its use was told already, and stays.
  */
 #include "node/cluster/purses.h"
 
@@ -114,7 +126,8 @@ static void note_demand(const struct shard *shard, struct purse *purse,
 {
     if (purse->lease == 0 && shard->now_ns - purse->since_ns > LIMIT_LEASE_NS) {
         purse->since_ns = shard->now_ns;
-        purse->asked = 0;
+        purse->asked = purse->asked_before = 0;
+        purse->span_before_ns = 0;
         purse->checks = 0;
     }
     purse->forward = *forward; /* limits may have changed with the rules */
@@ -133,10 +146,12 @@ static bool send(struct shard *shard, const struct purse *purse, struct forward 
         return false;
     forward->retry = (struct retry_key){shard->purses.session, shard->purses.seq, 0, 0};
     forward->vnode = purse->forward.vnode;
+    forward->home = purse->forward.home;
     forward->limit_count = purse->forward.limit_count;
     memcpy(forward->ids, purse->forward.ids, sizeof forward->ids);
     memcpy(forward->limits, purse->forward.limits, sizeof forward->limits);
-    const uint32_t index = parts_new(shard, forward, shard->now_ns + PURSES_PATIENCE_NS);
+    const int64_t patience_ns = forward->home != 0 ? PURSES_ABROAD_NS : PURSES_PATIENCE_NS;
+    const uint32_t index = parts_new(shard, forward, shard->now_ns + patience_ns);
     if (index == POOL_NONE)
         return false;
     parts_at(shard, index)->purse = caller;
@@ -164,23 +179,70 @@ static void end_lease(struct shard *shard, struct purse *purse, struct effects *
         release(shard, purse, lease, purse->used, effects);
 }
 
+static bool is_global(const struct purse *purse)
+{
+    return purse->forward.home != 0;
+}
+
+/* For how long tokens are asked for. A lease of another region is replaced when half of it is gone,
+ * so that half is to last until the next has come; it is no larger, for what is out is not for
+ * others. */
+static int64_t ahead_ns(const struct shard *shard, const struct purse *purse)
+{
+    if (!is_global(purse))
+        return LIMIT_LEASE_NS;
+    const int64_t ahead_ns = 4 * abroad_rtt_ns(shard, purse->forward.home);
+    return ahead_ns < PURSES_AHEAD_NS       ? PURSES_AHEAD_NS
+           : ahead_ns > PURSES_AHEAD_MAX_NS ? PURSES_AHEAD_MAX_NS
+                                            : ahead_ns;
+}
+
+/* What the limits give in so long, a quarter of it: the least that is asked for, as demand may come
+ * from another region at once. */
+static uint64_t guess_of(const struct purse *purse, int64_t span_ns)
+{
+    uint64_t guess = LIMIT_COUNT_MAX;
+    for (uint32_t i = 0; i < purse->forward.limit_count; i++) {
+        const struct limit *limit = &purse->forward.limits[i];
+        const uint64_t gives = sat_muldiv(limit->count, (uint64_t)span_ns / 4, limit->window_ns);
+        guess = gives < guess ? gives : guess;
+    }
+    return guess;
+}
+
 /* What the key is going to be asked for while a lease lasts, as far as the last moments tell. */
 static uint64_t demand_of(const struct shard *shard, const struct purse *purse)
 {
-    int64_t span_ns = shard->now_ns - purse->since_ns;
-    span_ns = span_ns < PURSES_SPAN_NS ? PURSES_SPAN_NS : span_ns;
-    const uint64_t demand = sat_muldiv_up(purse->asked, LIMIT_LEASE_NS, (uint64_t)span_ns);
+    const int64_t lasts_ns = ahead_ns(shard, purse);
+    const int64_t least_ns = is_global(purse) ? lasts_ns / 8 : PURSES_SPAN_NS;
+    int64_t span_ns = shard->now_ns - purse->since_ns + purse->span_before_ns;
+    span_ns = span_ns < least_ns ? least_ns : span_ns;
+    const uint64_t asked = sat_addu(purse->asked, purse->asked_before);
+    uint64_t demand = sat_muldiv_up(asked, (uint64_t)lasts_ns, (uint64_t)span_ns);
+    if (is_global(purse)) {
+        const uint64_t guess = guess_of(purse, lasts_ns);
+        demand = purse->lease == 0 && purse->checks < PURSES_HOT ? asked : demand;
+        demand = guess > demand ? guess : demand;
+    }
+    demand = demand > 0 ? demand : 1;
     return demand < LIMIT_COUNT_MAX ? demand : LIMIT_COUNT_MAX;
 }
 
 static void ask(struct shard *shard, struct purse *purse, struct effects *effects)
 {
-    if (purse->asking != 0 || shard->now_ns < purse->rest_ns || shard->resigning)
+    if (purse->asking != 0 || shard->now_ns < purse->rest_ns || shard->resigning ||
+        (is_global(purse) && abroad_lost(shard, purse->forward.home)))
         return;
     const bool was_busy = is_busy(purse);
     struct forward forward = {.operation = OPERATION_LEASE,
                               .flags = FORWARD_HOLD | FORWARD_AT_MOST,
                               .cost = demand_of(shard, purse)};
+    if (purse->exact || (purse->need > 1 && purse->lease == 0 && purse->need >= forward.cost)) {
+        purse->exact = true;
+        forward.flags = FORWARD_HOLD;
+        forward.cost = purse->need;
+    }
+    purse->asked_for = forward.cost;
     const struct retry_key key = {shard->purses.session, ++shard->purses.seq, 0, 0};
     purse->asking = decide_lease_of(shard, &key);
     purse->asking_ns = shard->now_ns;
@@ -191,6 +253,36 @@ static void ask(struct shard *shard, struct purse *purse, struct effects *effect
         return;
     purse->asking = 0;
     note_busy(shard, purse, true);
+}
+
+/* What a lease of another region tells of the key: whether more is to be had now. It is believed as
+ * long as a lease lasts, and told anew with each. */
+static void learn(struct shard *shard, struct purse *purse, const struct answer *answer,
+                  struct effects *effects)
+{
+    const bool exact = purse->exact;
+    const uint64_t got = answer->allowed ? answer->granted : 0;
+    purse->exact = false;
+    purse->denied_until_ns = 0;
+    if (got < purse->need && got > 0 && !exact) { /* what was got is part of what is left */
+        purse->exact = true;
+        purse->rest_ns = 0;
+        end_lease(shard, purse, effects);
+        return;
+    }
+    if (got == 0 || (got < purse->asked_for && purse->asked_for > PURSES_SMALL)) {
+        purse->denied_cost = exact ? purse->need : 1;
+        purse->denied_until_ns = shard->now_ns + LIMIT_LEASE_NS;
+        purse->denied_retry_ns =
+            answer->retry_after_ns < 0 ? INT64_MAX : sat_add(shard->now_ns, answer->retry_after_ns);
+        purse->denial = (struct answer){.status = ANSWER_DECIDED,
+                                        .limit_index = answer->limit_index,
+                                        .limit = answer->limit,
+                                        .used = answer->limit,
+                                        .reset_after_ns = answer->reset_after_ns,
+                                        .retry_after_ns = answer->retry_after_ns};
+    }
+    purse->need = 0;
 }
 
 /* The decider's answer to `ask`. */
@@ -213,11 +305,21 @@ static void receive(struct shard *shard, struct purse *purse, const struct answe
         purse->limit = answer->limit;
         purse->limit_index = answer->limit_index;
         purse->full_ns = sat_add(shard->now_ns, answer->reset_after_ns);
+        if (is_global(purse)) {
+            purse->asked_before = purse->asked;
+            purse->span_before_ns = shard->now_ns - purse->since_ns;
+        }
         purse->since_ns = shard->now_ns;
         purse->asked = purse->checks = 0;
         purse->denied_until_ns = 0;
-        shard->stats.any_leases++;
-        shard->stats.any_tokens += answer->granted;
+        if (is_global(purse)) {
+            learn(shard, purse, answer, effects);
+            shard->stats.global_leases++;
+            shard->stats.global_tokens += answer->granted;
+        } else {
+            shard->stats.any_leases++;
+            shard->stats.any_tokens += answer->granted;
+        }
         return;
     }
     /* It may be out though the answer did not come, or came too late. */
@@ -228,25 +330,52 @@ static void receive(struct shard *shard, struct purse *purse, const struct answe
         answer->retry_after_ns < rest_ns) /* there was nothing left */
         rest_ns = answer->retry_after_ns;
     purse->rest_ns = shard->now_ns + (rest_ns > PURSES_STEP_NS ? rest_ns : PURSES_STEP_NS);
+    if (is_global(purse) && answer->status == ANSWER_DECIDED)
+        learn(shard, purse, answer, effects);
 }
 
 void purses_answered(struct shard *shard, uint32_t part, struct effects *effects)
 {
     const struct part *answered = parts_at(shard, part);
     const struct answer answer = answered->answer;
+    const bool global = answered->forward.home != 0;
     if (answered->purse == PURSE_RETURN) {
-        if (answer.status == ANSWER_DECIDED)
+        if (answer.status == ANSWER_DECIDED && global)
+            shard->stats.global_back += answer.granted;
+        else if (answer.status == ANSWER_DECIDED)
             shard->stats.any_back += answer.granted;
         return;
     }
     ASSERT(answered->purse > 0 && answered->purse <= PURSES_MAX);
     struct purse *purse = &shard->purses.list[answered->purse - 1];
     ASSERT(purse->asking != 0 && purse->asking == decide_lease(shard, &answered->forward));
-    receive(shard, purse, &answer, effects);
+    if (answered->forward.home != purse->forward.home) { /* U7: it is of a home that was */
+        purse->asking = 0;
+        if (answer.status != ANSWER_DECIDED || answer.granted > 0)
+            release(shard, &(struct purse){.forward = answered->forward},
+                    decide_lease(shard, &answered->forward), 0, effects);
+    } else {
+        receive(shard, purse, &answer, effects);
+    }
+    shard->reroute_due = shard->reroute_due || global; /* checks wait for it */
     note_busy(shard, purse, true);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
+
+static void fill_recalled(struct shard *shard, const struct purse *purse,
+                          const struct forward *forward, const struct retry_memory_entry *memory,
+                          struct answer *answer)
+{
+    answer->allowed = memory->allowed;
+    answer->granted = memory->granted;
+    answer->limit_index = memory->limit_index < forward->limit_count ? memory->limit_index : 0;
+    answer->retry_after_ns = memory->allowed ? 0 : PURSES_DENIAL_NS;
+    answer->limit = purse != NULL ? purse->limit : forward->limits[answer->limit_index].count;
+    answer->remaining = memory->allowed && purse != NULL ? left_in(shard, purse) : 0;
+    answer->used = sat_subu(answer->limit, answer->remaining);
+    shard->stats.retries_recalled++;
+}
 
 /* U4 */
 static bool recall(struct shard *shard, const struct purse *purse, const struct forward *forward,
@@ -255,14 +384,7 @@ static bool recall(struct shard *shard, const struct purse *purse, const struct 
     struct retry_memory_entry memory;
     if (!retry_look(&shard->retries, &forward->retry, shard->now_ns, &memory))
         return false;
-    answer->allowed = memory.allowed;
-    answer->granted = memory.granted;
-    answer->limit_index = memory.limit_index < forward->limit_count ? memory.limit_index : 0;
-    answer->retry_after_ns = memory.allowed ? 0 : PURSES_DENIAL_NS;
-    answer->limit = purse != NULL ? purse->limit : forward->limits[answer->limit_index].count;
-    answer->remaining = memory.allowed && purse != NULL ? left_in(shard, purse) : 0;
-    answer->used = sat_subu(answer->limit, answer->remaining);
-    shard->stats.retries_recalled++;
+    fill_recalled(shard, purse, forward, &memory, answer);
     return true;
 }
 
@@ -281,7 +403,8 @@ static bool take(struct shard *shard, struct purse *purse, const struct forward 
     answer->remaining = left - forward->cost;
     answer->used = sat_subu(answer->limit, answer->remaining);
     answer->reset_after_ns = purse->full_ns > shard->now_ns ? purse->full_ns - shard->now_ns : 0;
-    shard->stats.any_allowed++;
+    shard->stats.any_allowed += !is_global(purse);
+    shard->stats.global_allowed += is_global(purse);
     shard->stats.allowed++;
     return true;
 }
@@ -300,9 +423,14 @@ static bool deny(struct shard *shard, const struct purse *purse, const struct fo
     if (shard->now_ns >= purse->denied_until_ns || least_of(forward) < purse->denied_cost)
         return false;
     *answer = purse->denial;
-    if (answer->retry_after_ns > 0)
+    if (answer->retry_after_ns >= 0 && is_global(purse)) {
+        const int64_t left_ns = purse->denied_retry_ns - shard->now_ns;
+        answer->retry_after_ns = left_ns > PURSES_STEP_NS ? left_ns : PURSES_STEP_NS;
+    } else if (answer->retry_after_ns > 0) {
         answer->retry_after_ns = purse->denied_retry_ns - shard->now_ns;
-    shard->stats.any_denied++;
+    }
+    shard->stats.any_denied += !is_global(purse);
+    shard->stats.global_denied += is_global(purse);
     shard->stats.denied++;
     return true;
 }
@@ -337,6 +465,158 @@ bool purses_decide(struct shard *shard, const struct forward *forward, struct an
     if (wanted)
         ask(shard, purse, effects);
     return decided;
+}
+
+/* ---- checks of scope global ------------------------------------------------------------------ */
+
+/* Under which key a charge of the purse's lease is remembered, to be undone while that lasts. */
+static struct retry_key charge_key(const struct retry_key *key, uint64_t lease)
+{
+    struct retry_key out = *key;
+    out.session ^= hash_mix64(lease);
+    return out;
+}
+
+static bool is_several(const struct forward *forward)
+{
+    return (forward->flags & FORWARD_SEVERAL) != 0;
+}
+
+/* U4: the first answer, to the attempt as well. */
+static bool recall_global(struct shard *shard, const struct purse *purse,
+                          const struct forward *forward, const struct retry_key *key,
+                          uint16_t attempt, struct answer *answer)
+{
+    struct retry_memory *memory = is_several(forward) ? &shard->reserves.answers : &shard->retries;
+    struct retry_memory_entry entry;
+    if (!retry_recall(memory, key, attempt, shard->now_ns, &entry))
+        return false;
+    fill_recalled(shard, purse, forward, &entry, answer);
+    return true;
+}
+
+static void remember_global(struct shard *shard, const struct purse *purse,
+                            const struct forward *forward, const struct retry_key *key,
+                            uint16_t attempt, const struct answer *answer)
+{
+    if (!is_several(forward)) {
+        (void)retry_remember(&shard->retries, key, attempt, answer->allowed, answer->limit_index,
+                             answer->granted, shard->now_ns);
+        return;
+    }
+    struct retry_memory *memory = &shard->reserves.answers;
+    const struct retry_key charge = charge_key(key, purse->lease);
+    (void)retry_remember(memory, key, attempt, answer->allowed, answer->limit_index,
+                         answer->granted, shard->now_ns);
+    if (answer->allowed && answer->granted > 0)
+        (void)retry_remember(memory, &charge, attempt, true, 0, answer->granted, shard->now_ns);
+}
+
+/* U7: what is held of another home goes back there. */
+static void move_home(struct shard *shard, struct purse *purse, const struct forward *forward,
+                      struct effects *effects)
+{
+    if (purse->forward.home == forward->home)
+        return;
+    if (purse->lease != 0) {
+        end_lease(shard, purse, effects);
+        note_busy(shard, purse, true);
+    }
+    purse->forward = *forward;
+    purse->denied_until_ns = 0;
+    purse->need = 0;
+    purse->exact = false;
+}
+
+static bool is_same(const struct retry_key *a, const struct retry_key *b)
+{
+    return a->session == b->session && a->seq == b->seq && a->item == b->item && a->part == b->part;
+}
+
+/* Admits what needs no tokens, or is content with those that are left. */
+static bool take_some(struct shard *shard, struct purse *purse, const struct forward *forward,
+                      struct answer *answer)
+{
+    const uint64_t left = left_in(shard, purse);
+    struct forward some = *forward;
+    if (forward->cost == 0) {
+        answer->allowed = true;
+        answer->limit = purse->limit != 0 ? purse->limit : forward->limits[0].count;
+        answer->remaining = left;
+        answer->used = sat_subu(answer->limit, left);
+        return true;
+    }
+    if ((forward->flags & FORWARD_AT_MOST) != 0 && left > 0 && left < forward->cost)
+        some.cost = left;
+    return take(shard, purse, &some, answer);
+}
+
+/* The check found too little: at least so much is to be asked for. */
+static void note_need(struct purse *purse, const struct forward *forward)
+{
+    const uint64_t least = least_of(forward);
+    if (least > purse->need && least <= LIMIT_COUNT_MAX)
+        purse->need = least;
+}
+
+enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
+                                         uint16_t attempt, bool waited, struct answer *answer,
+                                         struct effects *effects)
+{
+    const struct retry_key key =
+        is_several(forward) ? reserve_key(&forward->retry, forward->ids[0]) : forward->retry;
+    struct purse *purse = find(shard, forward->ids[0]);
+    const bool again = waited || (forward->flags & FORWARD_RETRY) != 0;
+    *answer = (struct answer){.status = ANSWER_DECIDED};
+    if (again && recall_global(shard, purse, forward, &key, attempt, answer))
+        return PURSES_DECIDED;
+    if (purse == NULL)
+        purse = make(shard, forward);
+    if (purse == NULL)
+        return PURSES_FULL;
+    move_home(shard, purse, forward, effects);
+    if (!again && !(purse->seen_ns != 0 && is_same(&purse->forward.retry, &forward->retry)))
+        note_demand(shard, purse, forward);
+    const bool decided =
+        take_some(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
+    if (decided) {
+        shard->stats.checks++;
+        remember_global(shard, purse, forward, &key, attempt, answer);
+    } else {
+        note_need(purse, forward);
+    }
+    const bool wanted = forward->cost > 0 && 2 * left_in(shard, purse) <= purse->granted;
+    if (!decided || !answer->allowed || wanted)
+        ask(shard, purse, effects);
+    if (decided)
+        return PURSES_DECIDED;
+    answer->status = ANSWER_UNAVAILABLE;
+    return abroad_lost(shard, forward->home) ? PURSES_DECIDED : PURSES_WAIT;
+}
+
+void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer)
+{
+    struct retry_memory *memory = &shard->reserves.answers;
+    struct purse *purse = find(shard, forward->ids[0]);
+    struct retry_memory_entry entry;
+    struct retry_key key = reserve_key(&forward->retry, forward->ids[0]);
+    uint32_t at;
+    key.part &= (uint8_t)~RETRY_UNDO;
+    *answer = (struct answer){.status = ANSWER_DECIDED, .allowed = true};
+    if (retry_held(memory, &key, forward->attempt, shard->now_ns, &entry, &at) == RETRY_HELD_NOT)
+        reserve_call_off(&shard->reserves, &key, forward->attempt, shard->now_ns);
+    retry_let_go(memory, &key, forward->attempt, forward->cost, shard->now_ns);
+    if (purse == NULL || purse->lease == 0)
+        return;
+    const struct retry_key charge = charge_key(&key, purse->lease);
+    if (retry_held(memory, &charge, forward->attempt, shard->now_ns, &entry, &at) ==
+            RETRY_HELD_ALONE &&
+        entry.granted > forward->cost) {
+        answer->granted = entry.granted - forward->cost;
+        ASSERT(answer->granted <= purse->used);
+        purse->used -= answer->granted;
+    }
+    retry_let_go(memory, &charge, forward->attempt, forward->cost, shard->now_ns);
 }
 
 void purses_told(struct shard *shard, const struct part *part)

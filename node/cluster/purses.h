@@ -1,5 +1,6 @@
-/* purses.h - tokens that this shard holds of limits which others decide, for rules with consistency
- * `any` (purses.c).
+/* purses.h - tokens that this shard holds of limits which others decide: for rules with consistency
+ * `any` the decider of the key, and for those of scope `global` the region that is its home
+ * (purses.c).
  *
  * Part of shard_state.h, for the files of node/cluster alone.
  */
@@ -20,19 +21,26 @@ struct shard;
 enum {
     PURSES_WAYS = 4,
     PURSES_MAX = 1024, /* keys whose tokens a shard holds at a time */
-    PURSES_HOT = 2,    /* so many checks within a lease's time make it worth one */
+    PURSES_SMALL =
+        8,          /* global: a lease of less than what was asked, if that was more, is scarcity */
+    PURSES_HOT = 2, /* so many checks within a lease's time make it worth one */
     /* In the place of a purse, of a part that gives tokens back: it is about none any more. */
     PURSE_RETURN = UINT16_MAX,
 };
 
 static_assert(PURSES_MAX % PURSES_WAYS == 0 && PURSES_MAX < PURSE_RETURN, "sets are whole");
 
-#define PURSES_STEP_NS     INT64_C(20000000)  /* so often they are looked at */
-#define PURSES_PATIENCE_NS INT64_C(300000000) /* so long an answer is waited for */
-#define PURSES_REST_NS     INT64_C(200000000) /* no lease is asked for after one was refused */
-#define PURSES_DENIAL_NS   INT64_C(250000000) /* so long a denial is believed at most */
-#define PURSES_LATE_NS     INT64_C(100000000) /* so long before its end a lease goes back */
-#define PURSES_SPAN_NS     INT64_C(100000000) /* demand is not believed to be faster than in that */
+#define PURSES_STEP_NS      INT64_C(20000000)  /* so often they are looked at */
+#define PURSES_PATIENCE_NS  INT64_C(300000000) /* so long an answer is waited for */
+#define PURSES_REST_NS      INT64_C(200000000) /* no lease is asked for after one was refused */
+#define PURSES_DENIAL_NS    INT64_C(250000000) /* so long a denial is believed at most */
+#define PURSES_LATE_NS      INT64_C(100000000) /* so long before its end a lease goes back */
+#define PURSES_SPAN_NS      INT64_C(100000000) /* demand is not believed to be faster than in that */
+#define PURSES_AHEAD_NS     INT64_C(150000000)   /* global: tokens for so long at least, */
+#define PURSES_AHEAD_MAX_NS (LIMIT_LEASE_NS / 2) /* and at most, are asked for */
+#define PURSES_ABROAD_NS                                                                           \
+    INT64_C(600000000) /* so long an answer of another region is waited for                        \
+                        */
 
 static_assert(PURSES_LATE_NS > 2 * PURSES_STEP_NS, "what is not used is noticed in time");
 static_assert(2 * PURSES_LATE_NS < LIMIT_LEASE_NS / 2, "the next lease has time to come before");
@@ -46,6 +54,9 @@ struct purse {
     int64_t since_ns;
     uint64_t asked;
     uint32_t checks;
+    /* global: the same of the lease before, of which so much time had passed */
+    uint64_t asked_before;
+    int64_t span_before_ns;
     /* the lease */
     uint64_t lease; /* 0: none */
     uint64_t granted;
@@ -57,6 +68,9 @@ struct purse {
     int64_t full_ns; /* when the limit was said to be full again */
     /* the next one */
     uint64_t asking; /* the lease that is asked for; 0: none */
+    uint64_t asked_for;
+    uint64_t need; /* global: the least that a check is waiting for, and did not find */
+    bool exact;    /* so much and no less is asked for: a half of what is left was not enough */
     int64_t asking_ns;
     int64_t rest_ns; /* none is asked for before */
     /* a denial */
@@ -81,6 +95,18 @@ void purses_fini(struct shard *shard);
  * are held here, or by what was told of the key. False: its decider is to be asked. */
 bool purses_decide(struct shard *shard, const struct forward *forward, struct answer *answer,
                    struct effects *effects);
+enum purses_verdict {
+    PURSES_DECIDED, /* or denied for want of an answer: unavailable */
+    PURSES_WAIT,    /* tokens are asked for */
+    PURSES_FULL,    /* there is no room for the key */
+};
+/* The same for a rule of scope global, at who decides the key in this region. `waited`: it was
+ * asked before. */
+enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
+                                         uint16_t attempt, bool waited, struct answer *answer,
+                                         struct effects *effects);
+/* Gives back what a check of several rules took here, but for what is to stay. */
+void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer);
 /* The decider has answered a part of such a rule. */
 void purses_told(struct shard *shard, const struct part *part);
 /* And a part of which a purse is the caller. */

@@ -160,8 +160,9 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
 static bool is_unsteady(const struct policy_rule *rule, const struct limit *limit)
 {
     return limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0 ||
-           (rule != NULL && (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
-                             rule->consistency == POLICY_CONSISTENCY_ANY));
+           (rule != NULL &&
+            (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
+             rule->consistency == POLICY_CONSISTENCY_ANY || rule->scope == POLICY_SCOPE_GLOBAL));
 }
 
 static void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
@@ -620,7 +621,7 @@ static bool all_here(struct shard *shard, const struct resolved *resolved)
     for (uint32_t i = 0; i < resolved->count; i++) {
         uint16_t at;
         rows += resolved->parts[i].limit_count;
-        if (vnodes_quorum(shard, resolved->parts[i].vnode) ||
+        if (vnodes_quorum(shard, resolved->parts[i].vnode) || resolved->parts[i].home != 0 ||
             vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE ||
             (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
@@ -685,6 +686,8 @@ static bool decide_near(struct shard *shard, uint32_t item, const struct resolve
     const struct forward *forward = &resolved->parts[0];
     const struct policy_rule *rule = resolved->rules[0];
     struct answer answer;
+    if (forward->home != 0) /* it may be a check that is answered at once */
+        return resolved->count == 1 && abroad_decide_item(shard, item, rule, forward, effects);
     if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
         !resolve_gives_holds(resolved) || !purses_decide(shard, forward, &answer, effects))
         return false;

@@ -42,6 +42,8 @@ static void start_forward(const struct shard *shard, uint32_t item, uint32_t par
     forward->cost = wire_checks_cost(checks, item);
     forward->used = 0;
     forward->ticket = 0;
+    forward->home = 0;
+    forward->wait_ms = 0;
 }
 
 /* A rule with consistency quorum is counted in the other plane, in slots of their own: should the
@@ -117,6 +119,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
             out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
+        out->parts[i].home = abroad_home(shard, rule, out->parts[i].vnode);
+        out->parts[i].wait_ms = (uint32_t)(rule->wan_wait_ns / MS);
     }
 }
 

@@ -84,6 +84,8 @@ static int take_memory(struct shard *shard)
         error = pools_init(shard);
     if (error == 0)
         error = purses_init(shard);
+    if (error == 0)
+        error = abroad_init(shard);
     return error;
 }
 
@@ -162,6 +164,7 @@ void shard_free(struct shard **pointer)
     stand_in_fini(shard);
     pools_fini(shard);
     purses_fini(shard);
+    abroad_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -315,6 +318,7 @@ static uint32_t vnode_of(const struct peer_record *record)
 {
     switch (record->type) {
     case PEER_FORWARD:
+    case PEER_FORWARD_GLOBAL:
         return record->forward.vnode;
     case PEER_MOVED:
         return record->moved.vnode;
@@ -338,6 +342,9 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_ACK:
     case PEER_POOL_REPORT:
     case PEER_POOL_LEVEL:
+    case PEER_ABROAD_PING:
+    case PEER_ABROAD_ASK:
+    case PEER_ABROAD_ANSWER:
     case PEER_TYPE_END:
         return 0;
     default:
@@ -359,6 +366,7 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         peers_ping(shard, at, &record->ping);
         break;
     case PEER_FORWARD:
+    case PEER_FORWARD_GLOBAL:
         parts_forwarded(shard, at, &record->forward, effects);
         break;
     case PEER_ANSWER:
@@ -427,6 +435,13 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         shard->stats.bad_frames++;
         return;
     }
+    const struct view_member *member =
+        shard->view != NULL ? view_find(shard->view, envelope.node) : NULL;
+    if (member != NULL && view_is_abroad(shard->view, member)) {
+        abroad_frame(shard, &envelope, effects);
+        shard_settle(shard, effects);
+        return;
+    }
     const uint16_t at = peers_find(shard, envelope.node, envelope.shard);
     if (at == PEER_NONE || shard->view == NULL) /* not a member as far as this shard knows yet */
         return;
@@ -492,6 +507,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
+    abroad_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
         vnodes_follow_view(shard, effects);
@@ -512,6 +528,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->denied = policy_joined(policy)->blocks;
             slot->api_keys = policy_joined(policy)->api_keys;
             slot->people = policy_joined(policy)->people;
+            slot->global = policy_has_global(policy);
             api_keys_cache_init(&shard->api_keys_cache, &shard->options.secret);
             shard->policy = i;
             shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);
@@ -647,6 +664,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     purses_tick(shard, effects);
+    abroad_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
@@ -658,6 +676,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     peers_tick(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
         peers_flush(shard, i, effects);
+    abroad_flush(shard, effects);
 }
 
 int64_t shard_next_deadline(const struct shard *shard)

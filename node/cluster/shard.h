@@ -318,6 +318,15 @@ struct shard_stats {
     uint64_t any_leases;     /* leases that their tokens came with */
     uint64_t any_tokens;     /* of these */
     uint64_t any_back;       /* of them went back, not used */
+    uint64_t global_allowed; /* checks of scope global, by tokens that this region held */
+    uint64_t global_denied;  /* and by what it knew of the home */
+    uint64_t global_late;    /* of these: no tokens came in time */
+    uint64_t global_local;   /* decided by a share, as the home was out of reach */
+    uint64_t global_leases;  /* leases that their tokens came with */
+    uint64_t global_tokens;  /* of these */
+    uint64_t global_back;    /* of them went back, not used */
+    uint64_t abroad_asked;   /* sent to other regions */
+    uint64_t abroad_served;  /* asked here by other regions */
     uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
     uint64_t over_tokens;    /* granted, and known to no other replica, now */
     struct lag lag;          /* from a grant to the first replica's acknowledgement */

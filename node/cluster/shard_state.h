@@ -4,7 +4,8 @@
  * (replication), parts.c (checks that wait), requests.c, resolve.c (client messages), retry.c
  * (first answers), lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the
  * plane of quorum), writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split),
- * admin.c (what operators ask), shard.c (events dispatched to all of them).
+ * abroad.c (other regions), admin.c (what operators ask), shard.c (events dispatched to all of
+ * them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -27,6 +28,7 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/abroad.h"
 #include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
 #include "node/cluster/copy.h"
@@ -239,6 +241,7 @@ enum part_status {
     PART_LOADING,
     PART_COMMITTING,
     PART_HOLDING, /* for replicas, to know a lease: holds.c */
+    PART_ABROAD,  /* for another region: abroad.c */
     PART_DONE
 };
 
@@ -248,6 +251,8 @@ struct part {
     bool from_peer;
     bool undo;       /* gives back what a denied request was granted here */
     bool stood_in;   /* was sent to a stand-in last; stand_in.c */
+    bool abroad;     /* another region asks */
+    bool fell_back;  /* is decided here by a share, for its home is out of reach (A4 of abroad.c) */
     uint8_t loading; /* LOADING: the limit whose slot is fetched */
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
@@ -263,8 +268,10 @@ struct part {
     uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
     uint32_t commit_next; /* the next and the last one of the vnode that wait so */
     uint32_t commit_last;
-    uint16_t origin_peer; /* of a peer's forward */
+    uint16_t origin_peer; /* of a peer's forward; abroad: the shard of the node that asked */
+    uint64_t origin_node; /* abroad */
     uint64_t origin_ticket;
+    int64_t wan_ns; /* waits for tokens of another region until then; 0: not */
     int64_t sent_ns;
     int64_t retry_ns;
     int64_t deadline_ns;
@@ -329,6 +336,7 @@ struct policy_slot {
     const struct api_keys *api_keys; /* of it, or NULL: none was issued */
     const struct people *people;     /* its quota records, or NULL */
     uint32_t references;             /* waiting requests */
+    bool global;                     /* some rule in force has scope global */
 };
 
 enum { COPY_IDS_MAX = 1 << 16, COPY_WINDOW = 64 };
@@ -587,6 +595,7 @@ struct shard {
     struct bound bound;
     struct holds holds;
     struct purses purses;
+    struct abroad abroad;
     struct pools pools;
     struct keepalive keepalive;
     struct journaling journaling;
@@ -744,6 +753,11 @@ uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 struct part *parts_at(const struct shard *shard, uint32_t index);
 /* The name of the attempt that the part belongs to, for the retry memory. */
 uint16_t parts_attempt(const struct shard *shard, uint32_t index);
+/* Its ticket; the part of one that still waits for that region, or POOL_NONE. */
+uint64_t parts_ticket(const struct shard *shard, uint32_t index);
+uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
+/* Lets it wait for a moment, and be dispatched again. */
+void parts_park(struct shard *shard, uint32_t index);
 /* A new part in `active`, POOL_NONE when there is no room. */
 uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
 void parts_free(struct shard *shard, uint32_t index);
@@ -877,6 +891,8 @@ bool decide_only_once(const struct shard *shard, const struct forward *forward);
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key);
 uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
+/* Whether the undo of a peer's part came before it (V5 of reserve.h). */
+bool decide_called_off(const struct shard *shard, uint32_t index);
 void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                     struct effects *effects);
 /* Has the engine decide rows of the batch. */

@@ -94,14 +94,19 @@ static uint64_t share_of(uint64_t count, unsigned percent)
     return share > 0 || count == 0 ? share : 1;
 }
 
+void stand_in_scale(struct forward *forward, unsigned percent)
+{
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        forward->limits[i].count = share_of(forward->limits[i].count, percent);
+        forward->limits[i].burst = share_of(forward->limits[i].burst, percent);
+    }
+}
+
 static struct forward scaled(const struct part *part)
 {
     struct forward forward = part->forward;
-    const unsigned percent = part->rule->local_share;
-    for (uint32_t i = 0; i < forward.limit_count; i++) {
-        forward.limits[i].count = share_of(forward.limits[i].count, percent);
-        forward.limits[i].burst = share_of(forward.limits[i].burst, percent);
-    }
+    stand_in_scale(&forward, part->rule->local_share);
+    forward.home = 0;
     forward.flags |= FORWARD_STAND_IN;
     return forward;
 }

@@ -129,6 +129,10 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->class);
     digest_number(digest, rule->on_failure + 256u * rule->local_share);
     digest_number(digest, rule->consistency);
+    if (rule->scope == POLICY_SCOPE_GLOBAL) {
+        digest_text(digest, &rule->home);
+        digest_number(digest, rule->wan_wait_ns);
+    }
     digest_number(digest, rule->ipv6_prefix);
     digest_number(digest, rule->enabled);
     digest_number(digest, rule->shadow);
@@ -318,6 +322,24 @@ bool policy_has_quorum(const struct policy *policy)
             return true;
     }
     return false;
+}
+
+bool policy_has_global(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        if (policy->rules[i]->enabled && policy->rules[i]->scope == POLICY_SCOPE_GLOBAL)
+            return true;
+    }
+    return false;
+}
+
+uint64_t policy_region_id(const char *name, size_t len)
+{
+    const struct policy_text text = {name, len};
+    uint64_t id = 1;
+
+    digest_text(&id, &text);
+    return id != 0 ? id : 1;
 }
 
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t index)

@@ -38,6 +38,7 @@ enum {
     POLICY_ATTRIBUTE_NAME_LEN_MAX = 64, /* [a-z0-9_.-]+ */
     POLICY_VALUE_LEN_MAX = 1024,        /* of an attribute value or a match pattern */
     POLICY_MESSAGE_LEN_MAX = 256,       /* of response.message */
+    POLICY_REGION_LEN_MAX = 31,         /* of a region's name */
     POLICY_POOLS_MAX = 64,
     POLICY_TIERS_MAX = 64,
     POLICY_TIER_LEN_MAX = 64, /* [a-zA-Z0-9_.-]+ */
@@ -75,6 +76,9 @@ struct policy_error {
     char message[256];
 };
 
+#define POLICY_WAN_WAIT_NS     UINT64_C(150000000) /* of rules that say nothing */
+#define POLICY_WAN_WAIT_MAX_NS UINT64_C(10000000000)
+
 enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
 enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
 /* Who must know of a decision before it is answered: the key's decider; a majority of its replicas,
@@ -84,6 +88,8 @@ enum policy_consistency {
     POLICY_CONSISTENCY_QUORUM,
     POLICY_CONSISTENCY_ANY
 };
+/* Where a rule is counted: in each region by itself, or in one for all. */
+enum policy_scope { POLICY_SCOPE_REGION, POLICY_SCOPE_GLOBAL };
 /* What a request gets when no node can decide for its key: allowed, an error, or the decision of a
  * stand-in with a share of the limit. */
 enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
@@ -140,11 +146,14 @@ struct policy_rule {
     const struct policy_mode *modes;          /* of each limit */
     struct policy_mode mode;                  /* of those that have none of their own */
     struct policy_text message;               /* response.message, "" by default */
-    uint64_t retry_after_ns;                  /* response.retry_after, 0 = as computed */
-    int32_t priority;                         /* higher acts first */
-    uint32_t line;                            /* of the rule in the file, from 1 */
-    uint16_t status;                          /* response.status; 429, 403 for block */
-    uint16_t rank;                            /* it is policy_rule_at(rank) of its policy */
+    struct policy_text home;                  /* GLOBAL: the region that decides; len 0: by hash */
+    uint64_t home_region;                     /* its policy_region_id; 0: by hash */
+    uint64_t wan_wait_ns;    /* GLOBAL: how long a check may wait for another region */
+    uint64_t retry_after_ns; /* response.retry_after, 0 = as computed */
+    int32_t priority;        /* higher acts first */
+    uint32_t line;           /* of the rule in the file, from 1 */
+    uint16_t status;         /* response.status; 429, 403 for block */
+    uint16_t rank;           /* it is policy_rule_at(rank) of its policy */
     uint8_t match_count;
     uint8_t key_count;   /* 1.. for throttle, else 0 */
     uint8_t limit_count; /* 1.. for throttle, else 0 */
@@ -153,6 +162,7 @@ struct policy_rule {
     uint8_t on_failure;  /* enum policy_failure */
     uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
     uint8_t consistency; /* enum policy_consistency; ONE unless it throttles */
+    uint8_t scope;       /* enum policy_scope; REGION unless it throttles */
     uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
     bool enabled;
     bool shadow;       /* decide and record, never deny */
@@ -195,9 +205,13 @@ uint64_t policy_rule_digest(const struct policy_rule *rule);
 bool policy_unmatched_deny(const struct policy *policy);
 /* Whether a rule in force (enabled) asks for consistency `quorum`. */
 bool policy_has_quorum(const struct policy *policy);
+/* Whether one in force has scope `global`. */
+bool policy_has_global(const struct policy *policy);
 /* Reads a load, a decimal number from 0 to 1 with at most six places, as millionths. 0 or
  * TG_EINVALID. */
 MUST_USE int policy_parse_load(const char *text, size_t len, uint32_t *ppm);
+/* A number for the name of a region, the same on every machine; never 0. */
+uint64_t policy_region_id(const char *name, size_t len);
 /* The pools, by name. */
 size_t policy_pool_count(const struct policy *policy);
 const struct policy_pool *policy_pool_at(const struct policy *policy, size_t index);
@@ -219,6 +233,7 @@ const char *policy_act_name(unsigned act);
 const char *policy_class_name(unsigned class);
 const char *policy_failure_name(unsigned failure);
 const char *policy_consistency_name(unsigned consistency);
+const char *policy_scope_name(unsigned scope);
 
 /* One attribute of a request. Bytes in place, not NUL-terminated. */
 struct policy_attribute {

@@ -147,6 +147,18 @@ static void put_response(struct writer *writer, const struct policy_rule *rule)
     put(writer, "}");
 }
 
+static void put_global(struct writer *writer, const struct policy_rule *rule)
+{
+    char duration[QUANTITY_TEXT_LEN];
+
+    if (rule->home.len != 0) {
+        put(writer, ",\"home\":");
+        put_text(writer, &rule->home);
+    }
+    quantity_format_duration(rule->wan_wait_ns, duration);
+    put(writer, ",\"wan_wait\":\"%s\"", duration);
+}
+
 int policy_format_rule(const struct policy_rule *rule, char *out, size_t capacity)
 {
     struct writer writer = {.data = out, .capacity = capacity, .failed = capacity == 0};
@@ -162,8 +174,11 @@ int policy_format_rule(const struct policy_rule *rule, char *out, size_t capacit
     put_match(&writer, rule);
     put(&writer, ",\"action\":\"%s\",\"class\":\"%s\"", policy_act_name(rule->act),
         policy_class_name(rule->class));
-    put(&writer, ",\"consistency\":\"%s\",\"scope\":\"region\",\"shadow\":%s",
-        policy_consistency_name(rule->consistency), rule->shadow ? "true" : "false");
+    put(&writer, ",\"consistency\":\"%s\",\"scope\":\"%s\",\"shadow\":%s",
+        policy_consistency_name(rule->consistency), policy_scope_name(rule->scope),
+        rule->shadow ? "true" : "false");
+    if (rule->scope == POLICY_SCOPE_GLOBAL)
+        put_global(&writer, rule);
     if (rule->act == POLICY_ACT_THROTTLE)
         put_throttle(&writer, rule);
     if (rule->act != POLICY_ACT_ALLOW)

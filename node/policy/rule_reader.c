@@ -40,6 +40,8 @@ enum rule_field {
     FIELD_CLASS,
     FIELD_CONSISTENCY,
     FIELD_SCOPE,
+    FIELD_HOME,
+    FIELD_WAN_WAIT,
     FIELD_ON_FAILURE,
     FIELD_ACTION,
     FIELD_COUNT_DENIED,
@@ -62,6 +64,8 @@ static const struct yaml_reader_field rule_fields[FIELDS] = {
     [FIELD_CLASS] = {"class", YAML_READER_OPTIONAL, 0},
     [FIELD_CONSISTENCY] = {"consistency", YAML_READER_OPTIONAL, 0},
     [FIELD_SCOPE] = {"scope", YAML_READER_OPTIONAL, 0},
+    [FIELD_HOME] = {"home", YAML_READER_OPTIONAL, 0},
+    [FIELD_WAN_WAIT] = {"wan_wait", YAML_READER_OPTIONAL, 0},
     [FIELD_ON_FAILURE] = {"on_failure", YAML_READER_OPTIONAL, 0},
     [FIELD_ACTION] = {"action", YAML_READER_OPTIONAL, 0},
     [FIELD_COUNT_DENIED] = {"count_denied", YAML_READER_OPTIONAL, 0},
@@ -94,7 +98,10 @@ static const struct yaml_reader_word consistency_words[] = {
     {"any", POLICY_CONSISTENCY_ANY, false},
     {"quorum", POLICY_CONSISTENCY_QUORUM, false},
 };
-static const struct yaml_reader_word scope_words[] = {{"region", 0, false}, {"global", 1, true}};
+static const struct yaml_reader_word scope_words[] = {
+    {"region", POLICY_SCOPE_REGION, false},
+    {"global", POLICY_SCOPE_GLOBAL, false},
+};
 
 const char *policy_act_name(unsigned act)
 {
@@ -119,6 +126,11 @@ const char *policy_consistency_name(unsigned consistency)
         [POLICY_CONSISTENCY_ANY] = "any",
     };
     return consistency <= POLICY_CONSISTENCY_ANY ? names[consistency] : NULL;
+}
+
+const char *policy_scope_name(unsigned scope)
+{
+    return scope <= POLICY_SCOPE_GLOBAL ? scope_words[scope].text : NULL;
 }
 
 /* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
@@ -204,6 +216,25 @@ static int read_key(struct chunks *chunks, const struct yaml_reader *reader, uin
         }
         rule->key_count++;
     }
+    return TG_OK;
+}
+
+/* A time that a request may wait. */
+static int read_wait(const struct yaml_reader *reader, uint32_t node, uint64_t *wait_ns)
+{
+    char sentence[QUANTITY_ERROR_LEN];
+    const char *text;
+    size_t len;
+
+    const int result =
+        yaml_reader_text(reader, node, "wan_wait", 1, QUANTITY_TEXT_LEN, &text, &len);
+    if (result != TG_OK)
+        return result;
+    if (quantity_parse_duration(text, wait_ns, sentence) != TG_OK)
+        return yaml_reader_fail(reader, node, "wan_wait: %s", sentence);
+    if (*wait_ns > POLICY_WAN_WAIT_MAX_NS)
+        return yaml_reader_fail(reader, node, "wan_wait: found \"%s\"; expected at most 10 s",
+                                text);
     return TG_OK;
 }
 
@@ -312,7 +343,7 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     int class = POLICY_CLASS_NORMAL;
     int consistency = POLICY_CONSISTENCY_ONE;
     int missing = 0;
-    int ignored = 0;
+    int scope = POLICY_SCOPE_REGION;
 
     int result = read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act);
     if (result == TG_OK)
@@ -323,7 +354,7 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
         result =
             read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &consistency);
     if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &ignored);
+        result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &scope);
     if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
         result = policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode);
     if (result == TG_OK)
@@ -331,6 +362,7 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->consistency = (uint8_t)consistency;
+    rule->scope = (uint8_t)scope;
     rule->missing_deny = missing != 0;
     rule->status = act == POLICY_ACT_BLOCK ? STATUS_BLOCK : STATUS_THROTTLE;
     return result;
@@ -429,6 +461,15 @@ static int check_elastic(const struct yaml_reader *reader, const struct yaml_rea
     return TG_OK;
 }
 
+/* Why the rule's limit gives no leases of tokens, NULL if it does. */
+static const char *lease_refusal(const struct policy_rule *rule, size_t i)
+{
+    struct limit limit = rule->limits[i];
+    limit.exceed_percent = rule->modes[i].exceed_percent;
+    limit.pool = rule->modes[i].pool != NULL;
+    return limit_lease_refusal(&limit);
+}
+
 /* Of what consistency any counts, tokens are held by whoever is asked: so they must be to be had.
  */
 static int check_any(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
@@ -441,15 +482,71 @@ static int check_any(const struct yaml_reader *reader, const struct yaml_reader_
                                 "count_denied: found true with consistency any, where who denies "
                                 "does not ask who counts; expected false");
     for (size_t i = 0; i < rule->limit_count; i++) {
-        struct limit limit = rule->limits[i];
-        limit.exceed_percent = rule->modes[i].exceed_percent;
-        limit.pool = rule->modes[i].pool != NULL;
-        const char *why = limit_lease_refusal(&limit);
+        const char *why = lease_refusal(rule, i);
         if (why != NULL)
             return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
                                     "consistency: found any, where nodes hold tokens of a limit, "
                                     "with one that gives none (%s); expected one or quorum",
                                     why);
+    }
+    return TG_OK;
+}
+
+/* A rule of scope global: its limits are held as tokens abroad, so they must be to be had; and what
+ * is denied there is not told to who counts. */
+static int check_global(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
+                        const struct policy_rule *rule)
+{
+    if (rule->act != POLICY_ACT_THROTTLE)
+        return yaml_reader_fail(reader, fields[FIELD_SCOPE].node,
+                                "scope: found global with action %s, which counts nothing; "
+                                "expected it with action throttle only",
+                                policy_act_name(rule->act));
+    if (rule->count_denied)
+        return yaml_reader_fail(reader, fields[FIELD_COUNT_DENIED].node,
+                                "count_denied: found true with scope global, where who denies does "
+                                "not ask who counts; expected false");
+    if (rule->consistency == POLICY_CONSISTENCY_ANY)
+        return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+                                "consistency: found any with scope global, where one node of a "
+                                "region holds its tokens; expected one or quorum");
+    for (size_t i = 0; i < rule->limit_count; i++) {
+        const char *why = lease_refusal(rule, i);
+        if (why != NULL)
+            return yaml_reader_fail(reader, fields[FIELD_SCOPE].node,
+                                    "scope: rule %s: found global, where regions hold tokens of a "
+                                    "limit, with one that gives none (%s); expected region",
+                                    rule->name.data, why);
+    }
+    return TG_OK;
+}
+
+/* What is said of other regions, where there are any. */
+static int read_global(struct chunks *chunks, const struct yaml_reader *reader,
+                       const struct yaml_reader_field *fields, struct policy_rule *rule)
+{
+    static const uint8_t global_only[] = {FIELD_HOME, FIELD_WAN_WAIT};
+    int result = TG_OK;
+
+    rule->home.data = "";
+    if (rule->scope == POLICY_SCOPE_GLOBAL) {
+        rule->wan_wait_ns = POLICY_WAN_WAIT_NS;
+        if (fields[FIELD_HOME].node != YAML_READER_NONE)
+            result = policy_read_text(chunks, reader, fields[FIELD_HOME].node, "home", 1,
+                                      POLICY_REGION_LEN_MAX, &rule->home);
+        if (result == TG_OK && rule->home.len != 0)
+            rule->home_region = policy_region_id(rule->home.data, rule->home.len);
+        if (result == TG_OK && fields[FIELD_WAN_WAIT].node != YAML_READER_NONE)
+            result = read_wait(reader, fields[FIELD_WAN_WAIT].node, &rule->wan_wait_ns);
+        return result == TG_OK ? check_global(reader, fields, rule) : result;
+    }
+    for (size_t i = 0; i < sizeof(global_only); i++) {
+        const struct yaml_reader_field *field = &fields[global_only[i]];
+        if (field->node != YAML_READER_NONE)
+            return yaml_reader_fail(reader, field->node,
+                                    "%s: found without scope global, where it has no effect; "
+                                    "expected it with scope global only",
+                                    field->name);
     }
     return TG_OK;
 }
@@ -488,6 +585,8 @@ int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, ui
         result = check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule);
     if (result == TG_OK)
         result = check_any(reader, fields, rule);
+    if (result == TG_OK)
+        result = read_global(chunks, reader, fields, rule);
     if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
         result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
     return result;

@@ -24,6 +24,7 @@ struct link {
     uint64_t node;
     uint16_t shard;
     bool wanted;
+    bool abroad; /* of another region: `live` alone, once something was said */
     bool failed; /* it could not be opened, which was logged */
     char endpoint[VIEW_TEXT_LEN];
     void *live;
@@ -110,13 +111,13 @@ static int watch(struct links *links, struct link *link)
 static void connect_link(struct links *links, struct link *link)
 {
     int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->live);
-    if (error == 0)
+    if (error == 0 && !link->abroad)
         error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->bulk);
-    if (error == 0)
+    if (error == 0 && !link->abroad)
         error = watch(links, link);
     if (error == 0)
         error = socket_join(link->live, link->endpoint);
-    if (error == 0)
+    if (error == 0 && !link->abroad)
         error = socket_join(link->bulk, link->endpoint);
     if (error != 0 && !link->failed)
         log_printf(links->options.log, LOG_LEVEL_ERROR,
@@ -130,7 +131,7 @@ static void connect_link(struct links *links, struct link *link)
         disconnect(links, link);
 }
 
-static void want(struct links *links, const struct view_member *member, uint16_t shard)
+static void want(struct links *links, const struct view_member *member, uint16_t shard, bool abroad)
 {
     char endpoint[VIEW_TEXT_LEN];
     if (view_shard_endpoint(member->peer, shard, endpoint) != 0)
@@ -145,11 +146,13 @@ static void want(struct links *links, const struct view_member *member, uint16_t
         link->shard = shard;
     }
     link->wanted = true;
-    if (link->live != NULL && strcmp(link->endpoint, endpoint) == 0)
+    if (link->live != NULL && link->abroad == abroad && strcmp(link->endpoint, endpoint) == 0)
         return;
     disconnect(links, link);
     memcpy(link->endpoint, endpoint, sizeof link->endpoint);
-    connect_link(links, link);
+    link->abroad = abroad;
+    if (!abroad)
+        connect_link(links, link);
 }
 
 static void count_failed(struct links *links)
@@ -165,11 +168,9 @@ void links_follow(struct links *links, const struct view *view)
         links->links[i].wanted = false;
     for (uint32_t m = 0; m < view->member_count; m++) {
         const struct view_member *member = &view->members[m];
-        if (member->state == VIEW_LEFT || view_is_abroad(view, member))
-            continue;
-        for (uint16_t s = 0; s < member->shards; s++)
+        for (uint16_t s = 0; member->state != VIEW_LEFT && s < member->shards; s++)
             if (member->id != links->options.self || s != links->options.shard)
-                want(links, member, s);
+                want(links, member, s, view_is_abroad(view, member));
     }
     for (uint32_t i = 0; i < links->count;) {
         if (links->links[i].wanted) {
@@ -197,6 +198,8 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
                 size_t len)
 {
     struct link *link = find(links, node, shard);
+    if (link != NULL && link->abroad && link->live == NULL && !link->failed)
+        connect_link(links, link);
     void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
     if (dealer == NULL || socket_send(dealer, data, len) != 0)

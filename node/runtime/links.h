@@ -2,6 +2,10 @@
  * what must not wait, and one for complete copies of vnodes, whose TCP connection may be full of
  * them.
  *
+ * To a member of another region there is one DEALER, from the first thing on that is said to it: a
+ * shard speaks with one or two of a region (node/cluster/abroad.c), and nobody's life is judged by
+ * it.
+ *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
  * connection is told, as evidence for the shard (P7 of node/cluster/peers.c), and whether the
  * process is gone: the kernel closes what a killed one had open one by one, so its host may refuse

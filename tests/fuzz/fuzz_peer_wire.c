@@ -60,6 +60,17 @@ static void put_reserved(struct bytes_writer *writer, const struct peer_record *
                       &record->reserved.line, &record->reserved.what);
 }
 
+/* What goes to another region. */
+static void put_abroad(struct bytes_writer *writer, const struct peer_record *record)
+{
+    if (record->type == PEER_ABROAD_PING)
+        peer_put_abroad_ping(writer, record->abroad_ping.sent_ns, record->abroad_ping.echo_ns);
+    else if (record->type == PEER_ABROAD_ASK)
+        peer_put_abroad_ask(writer, &record->forward);
+    else
+        peer_put_abroad_answer(writer, record->answer.ticket, &record->answer.answer);
+}
+
 /* Writes the record; false for a type that this target cannot write. */
 static bool put_record(struct bytes_writer *writer, const struct peer_record *record)
 {
@@ -68,7 +79,13 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
         peer_put_ping(writer, &record->ping);
         return true;
     case PEER_FORWARD:
+    case PEER_FORWARD_GLOBAL:
         peer_put_forward(writer, &record->forward);
+        return true;
+    case PEER_ABROAD_PING:
+    case PEER_ABROAD_ASK:
+    case PEER_ABROAD_ANSWER:
+        put_abroad(writer, record);
         return true;
     case PEER_ANSWER:
         peer_put_answer(writer, record->answer.ticket, &record->answer.answer);
@@ -113,21 +130,11 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_RESERVED:
         put_reserved(writer, record);
         return true;
-    case PEER_MARK:
-    case PEER_HELD:
-    case PEER_LACK:
-    case PEER_STALE:
-    case PEER_QUERY:
-    case PEER_REPORT:
-    case PEER_PULL:
-    case PEER_PASS:
-    case PEER_OPENED:
-    case PEER_DIVERGED_END:
-    case PEER_MERGED:
+    case PEER_TYPE_END:
+        return false;
+    default:
         peer_put_vnode(writer, record->type, &record->vnode);
         return true;
-    default:
-        return false;
     }
 }
 

@@ -50,3 +50,36 @@ int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_re
     free(copy);
     return result;
 }
+
+struct forward peer_wire_global(void)
+{
+    struct forward forward = {
+        .ticket = 0xfedcba9876543210,
+        .retry = {.session = 11, .seq = 12, .item = 13, .part = 14},
+        .operation = OPERATION_CHECK,
+        .limit_count = PEER_LIMITS_MAX,
+        .vnode = 63,
+        .cost = UINT64_MAX,
+        .home = 0x8877665544332211,
+        .wait_ms = PEER_WAIT_MAX_MS,
+    };
+    for (uint32_t i = 0; i < PEER_LIMITS_MAX; i++) {
+        forward.ids[i] = (struct hash128){.lo = i, .hi = ~(uint64_t)i};
+        forward.limits[i] = (struct limit){
+            .count = 10U + i, .window_ns = 1000000000, .algorithm = ALGORITHM_FIXED_WINDOW};
+    }
+    return forward;
+}
+
+void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer)
+{
+    const struct forward forward = peer_wire_global();
+    if (type == PEER_FORWARD_GLOBAL)
+        peer_put_forward(writer, &forward);
+    else if (type == PEER_ABROAD_PING)
+        peer_put_abroad_ping(writer, 38, 0);
+    else if (type == PEER_ABROAD_ASK)
+        peer_put_abroad_ask(writer, &forward);
+    else
+        peer_put_abroad_answer(writer, 39, answer);
+}

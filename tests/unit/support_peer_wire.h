@@ -9,6 +9,11 @@ extern const struct peer_reservation peer_wire_reservation;
 extern const struct elastic_report peer_wire_report;
 extern const struct peer_pool_level peer_wire_level;
 
+/* Of a rule that another region counts. */
+struct forward peer_wire_global(void);
+/* Writes a record about that, or for that region. */
+void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer);
+
 /* What peer_next says to the first of `len` bytes. They lie at the end of a block of their own, so
  * that a sanitizer sees a read beyond it; what of the record points to bytes ends with the call. */
 int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record);

@@ -61,16 +61,36 @@ void lab_member(struct ring_member *member, uint32_t node)
     assert_int_equal(ring_member_init(member, node_id(node), name, zone, RING_WEIGHT_DEFAULT), 0);
 }
 
-static void make_config(struct lab *lab, uint32_t replicas)
+/* Of nodes first .. end - 1. */
+static void make_config(struct lab *lab, uint32_t first, uint32_t end, uint32_t replicas,
+                        struct ring_config *config)
 {
     struct ring_member member;
-    lab_member(&member, 0);
-    assert_int_equal(ring_config_init(lab->config, &member, LAB_VNODES, replicas), 0);
-    for (uint32_t node = 1; node < lab->nodes; node++) {
+    lab_member(&member, first);
+    assert_int_equal(ring_config_init(config, &member, LAB_VNODES, replicas), 0);
+    for (uint32_t node = first + 1; node < end; node++) {
         lab_member(&member, node);
-        assert_int_equal(ring_config_add(lab->config_next, lab->config, &member), 0);
-        assert_int_equal(ring_config_settle(lab->config, lab->config_next), 0);
+        assert_int_equal(ring_config_add(lab->config_next, config, &member), 0);
+        assert_int_equal(ring_config_settle(config, lab->config_next), 0);
     }
+}
+
+void lab_regions(struct lab *lab, uint32_t region_nodes, uint32_t replicas, int64_t wan_ns)
+{
+    assert_int_equal(lab->nodes % region_nodes, 0);
+    lab->region_nodes = region_nodes;
+    lab->wan_ns = wan_ns;
+    for (uint32_t first = 0; first < lab->nodes; first += region_nodes) {
+        struct ring_config **config = &lab->region_configs[first / region_nodes];
+        *config = calloc(1, sizeof **config);
+        assert_non_null(*config);
+        make_config(lab, first, first + region_nodes, replicas, *config);
+    }
+}
+
+static uint32_t region_of(const struct lab *lab, uint32_t node)
+{
+    return lab->region_nodes == 0 ? 0 : node / lab->region_nodes;
 }
 
 struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
@@ -89,7 +109,7 @@ struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas)
     assert_true(lab->config != NULL && lab->config_next != NULL);
     assert_true(lab->frames != NULL && lab->replies != NULL);
     assert_int_equal(effects_init(&lab->effects, alloc_heap()), 0);
-    make_config(lab, replicas);
+    make_config(lab, 0, lab->nodes, replicas, lab->config);
     for (uint32_t at = 0; at < lab->count; at++) {
         struct shard_options *options = &lab->shards[at].options;
         shard_options_default(options);
@@ -128,6 +148,8 @@ void lab_free(struct lab *lab)
     free(lab->frames);
     free(lab->config_next);
     free(lab->config);
+    for (uint32_t i = 0; i < LAB_SHARDS_MAX; i++)
+        free(lab->region_configs[i]);
     free(lab);
 }
 
@@ -234,17 +256,26 @@ static void journal_restore(struct lab *lab, uint32_t at)
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
+/* A frame leaves shard `at`. */
+static void post_frame(struct lab *lab, uint32_t at, const struct effect *effect)
+{
+    const uint32_t to = shard_at(lab, effect->target, effect->shard);
+    const bool far = region_of(lab, at / lab->shards_each) != region_of(lab, to / lab->shards_each);
+    assert_true(lab->frame_count < FRAMES_MAX);
+    lab->frames[lab->frame_count++] = (struct lab_frame){
+        .from = at,
+        .to = to,
+        .due_ns = lab->now_ns + (far ? lab->wan_ns : 0),
+        .len = effect->len,
+        .bytes = copy_of(effect->bytes, effect->len),
+    };
+}
+
 static void take_effect(struct lab *lab, uint32_t at, const struct effect *effect)
 {
     switch (effect->kind) {
     case EFFECT_SEND_PEER:
-        assert_true(lab->frame_count < FRAMES_MAX);
-        lab->frames[lab->frame_count++] = (struct lab_frame){
-            .from = at,
-            .to = shard_at(lab, effect->target, effect->shard),
-            .len = effect->len,
-            .bytes = copy_of(effect->bytes, effect->len),
-        };
+        post_frame(lab, at, effect);
         break;
     case EFFECT_SEND_CLIENT:
         assert_true(lab->reply_count < REPLIES_MAX);
@@ -314,6 +345,9 @@ static struct view *make_view(struct lab *lab, uint32_t at)
         members[node].id = node_id(node);
         fill_member(&members[node], node, (uint16_t)lab->shards_each);
         members[node].state = lab->dead[node] ? VIEW_DEAD : VIEW_ALIVE;
+        if (lab->region_nodes != 0)
+            (void)snprintf(members[node].region, sizeof members[node].region, "r%u",
+                           region_of(lab, node));
     }
     for (uint32_t i = 0; i < lab->abroad; i++) {
         struct view_member *member = &members[lab->nodes + i];
@@ -321,8 +355,9 @@ static struct view *make_view(struct lab *lab, uint32_t at)
         fill_member(member, lab->nodes + i, (uint16_t)lab->shards_each);
         (void)snprintf(member->region, sizeof member->region, "abroad");
     }
+    const struct ring_config *own = lab->region_configs[region_of(lab, at / lab->shards_each)];
     assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes + lab->abroad,
-                              lab->shards[at].node, lab->config, &view),
+                              lab->shards[at].node, own != NULL ? own : lab->config, &view),
                      0);
     return view;
 }
@@ -454,16 +489,21 @@ static bool holds_type(const struct lab_frame *frame, unsigned type)
 
 void lab_deliver(struct lab *lab)
 {
-    while (lab->frame_next < lab->frame_count) {
-        struct lab_frame *frame = &lab->frames[lab->frame_next++];
+    for (size_t i = lab->frame_next; i < lab->frame_count; i++) {
+        struct lab_frame *frame = &lab->frames[i];
         struct shard *shard = lab->shards[frame->to].shard;
+        if (frame->done || frame->due_ns > lab->now_ns)
+            continue;
+        frame->done = true;
         if (shard == NULL || lab->cut[frame->from][frame->to] ||
             (lab->drop_type != 0 && holds_type(frame, lab->drop_type)))
             continue;
         frame->delivered = true;
         shard_peer(shard, lab->now_ns, frame->bytes, frame->len, &lab->effects);
-        lab_perform(lab, frame->to);
+        lab_perform(lab, lab->frames[i].to);
     }
+    while (lab->frame_next < lab->frame_count && lab->frames[lab->frame_next].done)
+        lab->frame_next++;
 }
 
 void lab_tick(struct lab *lab, uint32_t at)
@@ -561,10 +601,14 @@ uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_r
 
 void lab_forget(struct lab *lab)
 {
+    size_t kept = 0;
     lab_deliver(lab);
     for (size_t i = 0; i < lab->frame_count; i++)
-        free(lab->frames[i].bytes);
-    lab->frame_count = 0;
+        if (lab->frames[i].done)
+            free(lab->frames[i].bytes);
+        else
+            lab->frames[kept++] = lab->frames[i];
+    lab->frame_count = kept;
     lab->frame_next = 0;
 }
 

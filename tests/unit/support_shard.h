@@ -46,6 +46,8 @@ struct lab_frame {
     uint32_t from; /* numbers of shards */
     uint32_t to;
     bool delivered; /* else: dropped, or still under way */
+    bool done;      /* delivered or dropped */
+    int64_t due_ns; /* when it arrives */
     size_t len;
     uint8_t *bytes;
 };
@@ -104,6 +106,10 @@ struct lab {
     struct lab_shard shards[LAB_SHARDS_MAX];
     struct ring_config *config;
     struct ring_config *config_next;
+    /* Regions: node n is of region n / region_nodes, if that is not 0, and each has a ring. */
+    uint32_t region_nodes;
+    struct ring_config *region_configs[LAB_SHARDS_MAX];
+    int64_t wan_ns; /* the way from one to another */
     struct effects effects;
     /* the network */
     struct lab_frame *frames;
@@ -143,6 +149,9 @@ struct lab {
 
 /* A lab of `nodes` nodes in one stable ring, of which none is started. */
 struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas);
+/* Makes regions r0, r1 .. of so many nodes each, before any is started. They have rings of their
+ * own, so what is told of deciders and replicas below is not for them. */
+void lab_regions(struct lab *lab, uint32_t region_nodes, uint32_t replicas, int64_t wan_ns);
 void lab_free(struct lab *lab);
 
 /* Fixtures: a lab in *state of one node, or of three that all hold every vnode, started and

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "tests/unit/support_peer_wire.h"
 
-enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 8192, LIMIT_LEN = 44, FORWARD_COUNT_AT = 42 };
+enum { VNODES = 64, VNODE = 63, BUFFER_LEN = 16384, LIMIT_LEN = 44, FORWARD_COUNT_AT = 42 };
 
 /* Initialisers, since one constant cannot start with the value of another in C11. */
 #define TERM_LAST (((uint64_t)1 << 62) - 1) /* the last epoch or number that can be honest */
@@ -179,6 +179,12 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         break;
     case PEER_RESERVED:
         peer_put_reserved(writer, VNODE, &newest, &older, &peer_wire_reservation);
+        break;
+    case PEER_FORWARD_GLOBAL:
+    case PEER_ABROAD_PING:
+    case PEER_ABROAD_ASK:
+    case PEER_ABROAD_ANSWER:
+        peer_wire_put_abroad(writer, type, &answer);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -564,7 +570,9 @@ static void a_vnode_out_of_range_is_refused(void **state)
         struct bytes_reader reader;
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
-                               type != PEER_ACK && (type < PEER_EXPLAIN || type == PEER_RESERVED);
+                               type != PEER_ACK && type != PEER_ABROAD_PING &&
+                               type != PEER_ABROAD_ANSWER &&
+                               (type < PEER_EXPLAIN || type >= PEER_RESERVED);
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);
         bytes_reader_init(&reader, data, len);

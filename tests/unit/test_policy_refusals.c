@@ -32,7 +32,7 @@ struct refusal {
     "[" limit "]}\n"
 #define RULE_KEYS                                                                                  \
     "name, enabled, priority, group, match, key, limits, mode, class, consistency, scope, "        \
-    "on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
+    "home, wan_wait, on_failure, action, count_denied, shadow, missing, response, ipv6_prefix"
 #define ALGORITHMS                                                                                 \
     "token_bucket, fixed_window, sliding_window, sliding_log, "                                    \
     "leaky_bucket, sliding_buckets, concurrency"
@@ -310,8 +310,33 @@ static const struct refusal failures[] = {
      "consistency: found quorum with action allow, which counts nothing; expected it with action "
      "throttle only"},
     {RULE("consistency: all"), 2, 59, "consistency: found \"all\"; expected one, any, quorum"},
-    {RULE("scope: global"), 2, 53,
-     "scope: \"global\" is not supported by this version; expected region"},
+    {RULE("scope: planet"), 2, 53, "scope: found \"planet\"; expected region, global"},
+    {"rules: [{name: a, action: block, scope: global}]", 1, 41,
+     "scope: found global with action block, which counts nothing; expected it with action "
+     "throttle only"},
+    {RULE("scope: global, count_denied: true"), 2, 75,
+     "count_denied: found true with scope global, where who denies does not ask who counts; "
+     "expected false"},
+    {RULE("scope: global, consistency: any"), 2, 74,
+     "consistency: found any with scope global, where one node of a region holds its tokens; "
+     "expected one or quorum"},
+    {"rules: [{name: calls, key: [u], limits: [{rate: 5/h}, {rate: 5/s, algorithm: "
+     "leaky_bucket}], scope: global}]",
+     1, 101,
+     "scope: rule calls: found global, where regions hold tokens of a limit, with one that gives "
+     "none (leaky_bucket: a token of a lease has no turn in the queue); expected region"},
+    {RULE("scope: global, mode: {soft: {exceed: 10%}}"), 2, 53,
+     "scope: rule a: found global, where regions hold tokens of a limit, with one that gives none "
+     "(mode soft or elastic: a holder cannot tell what is above the limit); expected region"},
+    {RULE("home: eu"), 2, 52,
+     "home: found without scope global, where it has no effect; expected it with scope global "
+     "only"},
+    {RULE("scope: region, wan_wait: 1s"), 2, 71,
+     "wan_wait: found without scope global, where it has no effect; expected it with scope global "
+     "only"},
+    {RULE("scope: global, wan_wait: 11s"), 2, 71, "wan_wait: found \"11s\"; expected at most 10 s"},
+    {RULE("scope: global, wan_wait: soon"), 2, 71,
+     "wan_wait: duration \"soon\": expected a whole number and a unit, such as 250ms or 5m"},
     {RULE("on_failure: shut"), 2, 58, "on_failure: found \"shut\"; expected open, closed, local"},
     {RULE("on_failure: {local: {share: 0%}}"), 2, 74,
      "on_failure.local.share: found \"0%\"; expected 1% to 100%"},
