@@ -1,0 +1,94 @@
+"""scope: global - one limit over regions that are 80 ms apart."""
+
+import time
+
+import pytest
+
+from harness import wait_for
+from harness.wide import Regions, wan
+
+DELAY_S = 0.04
+LEASE_S = 2  # tokens last a second; what was on its way may arrive later
+RULES = """\
+unmatched: deny
+rules:
+  - {name: open, match: {api: /open}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu, on_failure: open}
+  - {name: closed, match: {api: /closed}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu}
+  - {name: local, match: {api: /local}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu,
+     on_failure: {local: {share: 10%}}}
+  - {name: hashed, match: {api: /hashed}, key: [user], limits: [{rate: 20/day}], scope: global}
+"""
+
+pytestmark = pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))
+
+
+@pytest.fixture(name="regions", scope="module")
+def fixture_regions(tmp_path_factory):
+    """Two regions of two nodes each, and rules whose keys are counted in one of them."""
+    folder = tmp_path_factory.mktemp("global")
+    with wan.Wan(["eu", "us"], DELAY_S) as network, Regions(folder, network) as cluster:
+        for region in ("eu", "eu", "us", "us"):
+            cluster.add(region)
+        cluster.start()
+        file = folder / "rules.yaml"
+        file.write_text(RULES, encoding="utf-8")
+        applied = cluster["us2"].tidegate("rules", "apply", str(file), "--yes")
+        assert applied.code == 0, applied
+        wait_for(lambda: all("closed" in node.tidegate("rules", "list").output for node in cluster.nodes), 60,
+                 "all nodes have the rules")
+        wait_for(lambda: ask(cluster["us1"], "closed", "first", 1)["allow"] or None, 60, "tokens are leased")
+        yield cluster
+
+
+def ask(node, rule, user, count, *more):
+    """How many of so many checks had which outcome."""
+    done = node.tidegate("check", f"api=/{rule}", f"user={user}", "--repeat", str(count), "-o", "json", *more)
+    outcomes = [row["outcome"] for row in done.rows]
+    return {outcome: outcomes.count(outcome) for outcome in {"allow", "deny", "error", *outcomes}}
+
+
+def used(node, rule, user):
+    return node.tidegate("peek", f"api=/{rule}", f"user={user}", "--cost", "0", "-o", "json").rows[0]["used"]
+
+
+def exhaust(nodes, rule, user):
+    """What all nodes together allow, asked again and again until none does any more for longer than a lease."""
+    allowed, last = 0, time.monotonic()
+    while time.monotonic() < last + LEASE_S:
+        for node in nodes:
+            got = ask(node, rule, user, 10)["allow"]
+            allowed += got
+            last = time.monotonic() if got else last
+    return allowed
+
+
+# Wherever a key is asked for, what is allowed is one limit.
+@pytest.mark.parametrize("rule,limit", [("closed", 100), ("hashed", 20)])
+def test_all_regions_together_allow_the_limit(regions, rule, limit):
+    assert exhaust(regions.nodes, rule, "ada") == limit
+    assert {used(node, rule, "ada") for node in regions.nodes} == {limit}
+
+
+# What one region was told of is known to the other: a refund, a reset.
+def test_what_is_not_a_check_is_done_where_the_key_is_counted(regions):
+    us, eu = regions["us1"], regions["eu1"]
+    assert us.tidegate("hit", "api=/closed", "user=bob", "--cost", "7").code == 0
+    assert used(eu, "closed", "bob") == 7
+    assert us.tidegate("reset", "api=/closed", "user=bob").code == 0
+    assert used(eu, "closed", "bob") == 0
+
+
+# A region that is cut off allows what it holds, then what its rule says; the home goes on. Both are one again after.
+def test_a_region_that_is_cut_off_keeps_to_its_rule(regions):
+    us, eu = regions.of("us"), regions.of("eu")
+    regions.network.cut("us")
+    time.sleep(LEASE_S)
+    assert ask(us[0], "closed", "cut", 5)["error"] == 5
+    assert ask(us[1], "open", "cut", 5)["allow"] == 5
+    assert sum(ask(node, "local", "cut", 8)["allow"] for node in us) == 10
+    assert exhaust(eu, "closed", "cut") == 100
+    assert used(eu[0], "open", "cut") == 0
+    regions.network.heal("us")
+    wait_for(lambda: ask(us[0], "open", "healed", 1)["allow"] and not ask(us[0], "closed", "cut", 1)["error"] or None,
+             60, "us asks its home again")
+    assert exhaust(us, "closed", "cut") == 0
