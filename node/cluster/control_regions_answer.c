@@ -79,6 +79,33 @@ static void put_row(const struct control *control, int64_t now_ns, const struct 
         mp_put_uint(writer, (uint64_t)(news.rtt_ns + 999999) / 1000000);
 }
 
+/* What this node's shards hold of keys that other regions count, and what became of it. */
+static void put_leases(const struct control_report *report, struct mp_writer *writer)
+{
+    struct shard_stats sum = {.global_held = 0};
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        const struct shard_stats *shard = &report->shards[i];
+        sum.global_held += shard->global_held;
+        sum.global_tokens += shard->global_tokens;
+        sum.global_back += shard->global_back;
+        sum.global_allowed += shard->global_allowed;
+        sum.global_denied += shard->global_denied;
+        sum.global_local += shard->global_local;
+        sum.abroad_asked += shard->abroad_asked;
+        sum.abroad_served += shard->abroad_served;
+    }
+    mp_put_str(writer, "leases");
+    mp_put_map(writer, 8);
+    put_field_uint(writer, "held", sum.global_held);
+    put_field_uint(writer, "taken", sum.global_tokens);
+    put_field_uint(writer, "returned", sum.global_back);
+    put_field_uint(writer, "allowed", sum.global_allowed);
+    put_field_uint(writer, "denied", sum.global_denied);
+    put_field_uint(writer, "local", sum.global_local);
+    put_field_uint(writer, "asked", sum.abroad_asked);
+    put_field_uint(writer, "served", sum.abroad_served);
+}
+
 void answer_regions(struct answer_context *context)
 {
     const struct control *control = context->control;
@@ -94,11 +121,12 @@ void answer_regions(struct answer_context *context)
     }
     sort_rows(control, rows, count);
     answer_begin(context);
-    mp_put_map(writer, 3);
+    mp_put_map(writer, 4);
     put_field_str(writer, "node", control->options.name);
     put_field_str(writer, "region", control->options.region);
     mp_put_str(writer, "regions");
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++)
         put_row(control, context->now_ns, &rows[i], writer);
+    put_leases(context->report, writer);
 }

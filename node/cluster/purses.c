@@ -677,6 +677,15 @@ void purses_close(struct shard *shard, struct effects *effects)
     }
 }
 
+uint64_t purses_held(const struct shard *shard)
+{
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < PURSES_MAX && shard->purses.busy > 0; i++)
+        if (is_busy(&shard->purses.list[i]) && is_global(&shard->purses.list[i]))
+            held = sat_addu(held, left_in(shard, &shard->purses.list[i]));
+    return held;
+}
+
 void purses_check_invariants(const struct shard *shard)
 {
     uint32_t busy = 0;

@@ -318,6 +318,7 @@ struct shard_stats {
     uint64_t any_leases;     /* leases that their tokens came with */
     uint64_t any_tokens;     /* of these */
     uint64_t any_back;       /* of them went back, not used */
+    uint64_t global_held;    /* tokens of keys that other regions count, now */
     uint64_t global_allowed; /* checks of scope global, by tokens that this region held */
     uint64_t global_denied;  /* and by what it knew of the home */
     uint64_t global_late;    /* of these: no tokens came in time */

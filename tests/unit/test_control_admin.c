@@ -177,6 +177,8 @@ static void regions_are_listed_the_own_one_first(void **state)
     net_run(net, 10 * NET_SECOND);
     ask(net, "regions", NULL, &answer);
     tokens_assert_text(value_of(&answer), "region", "r1");
+    struct mp_cursor held = tokens_field(tokens_field(value_of(&answer), "leases"), "held");
+    assert_int_equal(mp_get_uint(&held), 0);
     struct mp_cursor at = tokens_field(value_of(&answer), "regions");
     assert_int_equal(mp_get_array(&at), 3);
     for (uint32_t i = 0; i < 3; i++) {
