@@ -220,6 +220,21 @@ static void a_region_that_is_cut_off_admits_what_it_holds(void **state)
     lab_free(lab);
 }
 
+/* Tokens that are left when their time is over are spent: the home may have given them to others.
+ */
+static void tokens_end_with_their_lease(void **state)
+{
+    struct lab *lab = begin(2, 1, "{rate: 1000/h, algorithm: sliding_log}", "");
+    (void)state;
+    (void)admit(lab, NEAR, 40);
+    cut_off(lab, NEAR, true);
+    assert_true(lab_stats(lab, NEAR).global_held > 5);
+    assert_true(ask(lab, NEAR).allowed);
+    lab_run(lab, LIMIT_LEASE_NS);
+    assert_int_equal(ask(lab, NEAR).outcome, OUTCOME_ERROR);
+    lab_free(lab);
+}
+
 /* With `local` the region decides by its share of the limit, in a slot of its own. */
 static void a_region_that_is_cut_off_has_its_share(void **state)
 {
@@ -483,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_check_gets_all_that_is_left_if_it_needs_it),
         cmocka_unit_test(tokens_that_are_not_used_go_home),
         cmocka_unit_test(a_region_that_is_cut_off_admits_what_it_holds),
+        cmocka_unit_test(tokens_end_with_their_lease),
         cmocka_unit_test(a_region_that_is_cut_off_has_its_share),
         cmocka_unit_test(a_region_that_is_cut_off_may_be_open),
         cmocka_unit_test(nobody_waits_for_a_home_that_is_lost),
