@@ -201,6 +201,7 @@ void control_create_ring(struct control *control, struct effects *effects)
                                  control->identity.replicas);
     ASSERT(error == 0); /* options and identity were checked */
     (void)control_adopt(control, effects);
+    control->looked_ns = control->now_ns; /* it is in force before the next one is proposed */
 }
 
 /* Whether a living member of the region has a ring, or is rather than this node to propose itself

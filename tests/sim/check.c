@@ -21,16 +21,17 @@
 
 static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, bool decides)
 {
-    const uint8_t bit = (uint8_t)(1u << node->index);
-    const bool before = (sim->deciders[vnode] & bit) != 0;
+    const bool abroad = node_abroad(sim, node);
+    const uint8_t bit = (uint8_t)(1u << (abroad ? node->index - sim->node_count : node->index));
+    uint8_t *deciders = abroad ? &sim->deciders_abroad[vnode] : &sim->deciders[vnode];
+    const bool before = (*deciders & bit) != 0;
     if (decides == before)
         return;
-    sim->deciders[vnode] ^= bit;
+    *deciders ^= bit;
     /* In the plane of quorum one that was deposed may think so, but commits nothing. */
-    if (decides && sim->plan.strict && vnode < sim->vnodes &&
-        (sim->deciders[vnode] & (uint8_t)~bit) != 0)
-        sim_fail(sim, "vnode %u is decided by more than one node without a fault: %02x", vnode,
-                 sim->deciders[vnode]); /* K3 */
+    if (decides && sim->plan.strict && vnode < sim->vnodes && (*deciders & (uint8_t)~bit) != 0)
+        sim_fail(sim, "vnode %u is decided by more than one node%s without a fault: %02x", vnode,
+                 abroad ? " abroad" : "", *deciders); /* K3 */
 }
 
 /* Notes that the term was opened; true if it was before. */
@@ -56,11 +57,12 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     struct inspect_vnode at;
     inspect_vnode(shard, vnode, &at);
     uint64_t lost = 0;
-    check_merge_opened(sim, node, shard, vnode);
+    if (!node_abroad(sim, node))
+        check_merge_opened(sim, node, shard, vnode);
     if (opened_before(sim, vnode, term) && !node->rewound)
         sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode); /* K1 */
-    if (term_compare(term, &front->term) <= 0)
-        return; /* a split: another side has come further */
+    if (node_abroad(sim, node) || term_compare(term, &front->term) <= 0)
+        return; /* nobody asks for keys there; or a split: another side has come further */
     if (term_compare(&at.base_state, &front->term) != 0 && !term_is_none(&front->term))
         lost = LOST_ALL;
     else if (at.base_seq < front->seq)
@@ -134,7 +136,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
         count_roles(sim, node, shard, vnode, role);
     held->role = (uint8_t)role;
     held->term = term;
-    if (decides)
+    if (decides && !node_abroad(sim, node))
         follow_decider(sim, held, vnode, inspect_seq(shard, vnode));
     note_decider(sim, node, vnode, role == SHARD_DECIDING);
 }
@@ -171,12 +173,12 @@ void check_event(struct sim *sim, struct node *node)
 void check_ended(struct sim *sim, struct node *node)
 {
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        sim->deciders[vnode] &= (uint8_t) ~(1u << node->index);
+        note_decider(sim, node, vnode, false);
 }
 
 void check_all(struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->node_count; i++) {
+    for (uint32_t i = 0; i < sim->all_count; i++) {
         const struct node *node = &sim->nodes[i];
         if (!node->up)
             continue;

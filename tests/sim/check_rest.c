@@ -15,16 +15,35 @@ enum { STATE_MAX = 4096 };
 /* Whether that node is to be alive; one that lost its disk has become another. */
 static bool expected(const struct sim *sim, uint64_t id)
 {
-    for (uint32_t i = 0; i < sim->node_count; i++)
+    for (uint32_t i = 0; i < sim->all_count; i++)
         if (sim->nodes[i].id == id)
             return sim->nodes[i].member;
     return false;
 }
 
-static bool members_agree(struct sim *sim, char *why)
+/* The numbers of the nodes of a region. */
+struct span {
+    uint32_t first;
+    uint32_t end;
+};
+
+static struct span own_region(const struct sim *sim)
+{
+    return (struct span){0, sim->node_count};
+}
+
+static uint32_t members_of(const struct sim *sim, struct span region)
+{
+    uint32_t count = 0;
+    for (uint32_t i = region.first; i < region.end; i++)
+        count += sim->nodes[i].member;
+    return count;
+}
+
+static bool members_agree(struct sim *sim, struct span region, char *why)
 {
     uint64_t epoch = 0;
-    for (uint32_t i = 0; i < sim->node_count; i++) {
+    for (uint32_t i = region.first; i < region.end; i++) {
         const struct node *node = &sim->nodes[i];
         if (!node->member)
             continue;
@@ -35,7 +54,7 @@ static bool members_agree(struct sim *sim, char *why)
         if (epoch == 0)
             epoch = node->view->epoch;
         if (node->view->epoch != epoch || !node->view->stable ||
-            node->view->to.members_count != node_members(sim)) {
+            node->view->to.members_count != members_of(sim, region)) {
             snprintf(why, SIM_WHY_LEN, "node %u is at epoch %llu with %u in the ring%s", i,
                      (unsigned long long)node->view->epoch, node->view->to.members_count,
                      node->view->stable ? "" : ", in transition");
@@ -59,12 +78,13 @@ static const struct shard *shard_for(const struct node *node, uint32_t vnode)
 }
 
 /* Whether the owner alone decides; sets what it holds. */
-static bool owner_decides(struct sim *sim, uint32_t vnode, struct inspect_vnode *decider, char *why)
+static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
+                          struct inspect_vnode *decider, char *why)
 {
     uint32_t deciders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
-    (void)view_replica_set(sim->nodes[0].view, vnode, ids);
-    for (uint32_t i = 0; i < sim->node_count; i++) {
+    (void)view_replica_set(sim->nodes[region.first].view, vnode, ids);
+    for (uint32_t i = region.first; i < region.end; i++) {
         struct inspect_vnode at;
         if (!sim->nodes[i].member)
             continue;
@@ -83,15 +103,15 @@ static bool owner_decides(struct sim *sim, uint32_t vnode, struct inspect_vnode 
     return deciders == 1;
 }
 
-static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
+static bool vnode_rests(struct sim *sim, struct span region, uint32_t vnode, char *why)
 {
     struct inspect_vnode decider = {0};
     uint32_t holders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
-    const uint32_t count = view_replica_set(sim->nodes[0].view, vnode, ids);
-    if (!owner_decides(sim, vnode, &decider, why))
+    const uint32_t count = view_replica_set(sim->nodes[region.first].view, vnode, ids);
+    if (!owner_decides(sim, region, vnode, &decider, why))
         return false;
-    for (uint32_t i = 0; i < sim->node_count; i++) {
+    for (uint32_t i = region.first; i < region.end; i++) {
         struct inspect_vnode at;
         if (!sim->nodes[i].member)
             continue;
@@ -118,22 +138,33 @@ static bool vnode_rests(struct sim *sim, uint32_t vnode, char *why)
 bool check_owned(struct sim *sim, char *why)
 {
     struct inspect_vnode decider;
-    if (!members_agree(sim, why))
+    const struct span region = own_region(sim);
+    if (!members_agree(sim, region, why))
         return false;
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        if (!owner_decides(sim, vnode, &decider, why))
+        if (!owner_decides(sim, region, vnode, &decider, why))
+            return false;
+    return true;
+}
+
+static bool rests(struct sim *sim, struct span region, char *why)
+{
+    if (!members_agree(sim, region, why))
+        return false;
+    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
+        if (!vnode_rests(sim, region, vnode, why))
             return false;
     return true;
 }
 
 bool check_converged(struct sim *sim, char *why)
 {
-    if (!members_agree(sim, why))
-        return false;
-    for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        if (!vnode_rests(sim, vnode, why))
-            return false;
-    return true;
+    return rests(sim, own_region(sim), why);
+}
+
+bool check_abroad(struct sim *sim, char *why)
+{
+    return rests(sim, (struct span){sim->node_count, sim->all_count}, why);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(lineages, "lineages forced", true)                                                           \
     X(floods, "floods", true)                                                                      \
     X(splits, "splits", true)                                                                      \
+    X(regions_cut, "regions cut off", true)                                                        \
     X(one_ways, "splits, one way", true)                                                           \
     X(resets, "connections reset", true)                                                           \
     X(breaks, "connections broken", true)                                                          \

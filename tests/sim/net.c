@@ -39,6 +39,8 @@ enum {
     PAIRS = SIM_SHARDS_MAX * SIM_SHARDS_MAX,
 };
 
+#define ABROAD_SALT UINT64_C(0x61627264)
+
 static struct random *stream(struct sim *sim)
 {
     return sim_stream(sim, STREAM_NETWORK);
@@ -49,9 +51,27 @@ static int64_t jitter(struct sim *sim, int64_t max_ns)
     return (int64_t)random_below(stream(sim), (uint64_t)max_ns);
 }
 
+/* A wide area lies between regions. */
+static void init_abroad(struct sim *sim)
+{
+    struct random random;
+    random_init(&random, hash_mix64(sim->options.seed) ^ ABROAD_SALT);
+    for (uint32_t a = 0; a < sim->all_count; a++) {
+        for (uint32_t b = 0; b < sim->all_count; b++) {
+            struct net_link *link = &sim->net.links[a][b];
+            if (a < sim->node_count && b < sim->node_count)
+                continue;
+            const bool near = a >= sim->node_count && b >= sim->node_count;
+            link->delay_ns = near ? SIM_MS / 5 : random_between(&random, 20 * SIM_MS, 80 * SIM_MS);
+            link->jitter_ns = SIM_MS;
+        }
+    }
+}
+
 void net_init(struct sim *sim)
 {
     struct random *random = stream(sim);
+    init_abroad(sim);
     for (uint32_t a = 0; a < sim->node_count; a++) {
         for (uint32_t b = 0; b < sim->node_count; b++) {
             struct net_link *link = &sim->net.links[a][b];
@@ -71,8 +91,8 @@ static void drop_held(struct net_connection *connection)
 
 void net_fini(struct sim *sim)
 {
-    for (uint32_t a = 0; a < SIM_NODES_MAX; a++) {
-        for (uint32_t b = 0; b < SIM_NODES_MAX; b++) {
+    for (uint32_t a = 0; a < SIM_ALL_MAX; a++) {
+        for (uint32_t b = 0; b < SIM_ALL_MAX; b++) {
             for (uint32_t lane = 0; lane < NET_LANES; lane++) {
                 drop_held(&sim->net.links[a][b].lanes[lane]);
                 free(sim->net.links[a][b].lanes[lane].held);
@@ -346,7 +366,7 @@ void net_event(struct sim *sim, const struct event *event)
 
 void net_ended(struct sim *sim, uint8_t node, bool told)
 {
-    for (uint8_t other = 0; other < sim->node_count; other++) {
+    for (uint8_t other = 0; other < sim->all_count; other++) {
         for (uint8_t lane = 0; lane < NET_LANES; lane++) {
             struct net_connection *own = &sim->net.links[node][other].lanes[lane];
             own->up = false;
@@ -365,7 +385,7 @@ void net_ended(struct sim *sim, uint8_t node, bool told)
 
 void net_started(struct sim *sim, uint8_t node)
 {
-    for (uint8_t other = 0; other < sim->node_count; other++) {
+    for (uint8_t other = 0; other < sim->all_count; other++) {
         for (uint8_t lane = 0; lane < NET_LANES; lane++) {
             struct net_connection *connection = &sim->net.links[other][node].lanes[lane];
             if (other != node && connection->up)
@@ -411,8 +431,8 @@ static void cut_one(struct sim *sim, uint8_t a, uint8_t b, bool at_once)
 
 void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once)
 {
-    for (uint8_t a = 0; a < sim->node_count; a++) {
-        for (uint8_t b = 0; b < sim->node_count; b++) {
+    for (uint8_t a = 0; a < sim->all_count; a++) {
+        for (uint8_t b = 0; b < sim->all_count; b++) {
             const bool inside_a = (side >> a & 1) != 0;
             const bool inside_b = (side >> b & 1) != 0;
             if (inside_a != inside_b && (inside_a || !one_way) && !sim->net.links[a][b].cut)
@@ -423,8 +443,8 @@ void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once)
 
 void net_heal(struct sim *sim)
 {
-    for (uint8_t a = 0; a < sim->node_count; a++) {
-        for (uint8_t b = 0; b < sim->node_count; b++) {
+    for (uint8_t a = 0; a < sim->all_count; a++) {
+        for (uint8_t b = 0; b < sim->all_count; b++) {
             struct net_link *link = &sim->net.links[a][b];
             link->slow_ns = 0;
             if (!link->cut)

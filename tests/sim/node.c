@@ -37,7 +37,7 @@ static bool was(const struct node *node, uint64_t id)
 
 int node_by_id(const struct sim *sim, uint64_t id)
 {
-    for (uint32_t i = 0; i < sim->node_count; i++)
+    for (uint32_t i = 0; i < sim->all_count; i++)
         if (sim->nodes[i].id == id || was(&sim->nodes[i], id))
             return (int)i;
     return -1;
@@ -171,6 +171,25 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id)
     node->drift_ppb = (int32_t)random_between(random, -DRIFT_MAX_PPB, DRIFT_MAX_PPB);
 }
 
+void node_init_abroad(struct sim *sim, uint8_t index)
+{
+    struct node *node = &sim->nodes[index];
+    memset(node, 0, sizeof *node);
+    node->index = index;
+    node->id = hash_mix64(sim->options.seed ^ (uint64_t)index << 32) | 1;
+    node->shard_count = 1;
+}
+
+bool node_abroad(const struct sim *sim, const struct node *node)
+{
+    return node->index >= sim->node_count;
+}
+
+uint32_t nodes_abroad(const struct sim *sim)
+{
+    return (1u << sim->all_count) - (1u << sim->node_count);
+}
+
 static void zone_of(char out[SWIM_PLACE_LEN], uint8_t index)
 {
     snprintf(out, SWIM_PLACE_LEN, "z%u", index % 3);
@@ -224,7 +243,7 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->incarnation = disk->now.incarnation;
     options->seed = random_next(sim_stream(sim, STREAM_PLAN));
     snprintf(options->name, sizeof options->name, "n%u", node->index);
-    snprintf(options->region, sizeof options->region, "r");
+    snprintf(options->region, sizeof options->region, node_abroad(sim, node) ? "q" : "r");
     zone_of(options->zone, node->index);
     snprintf(options->version, sizeof options->version, "sim");
     address_of(options->gossip, node->index, 7000);

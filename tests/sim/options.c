@@ -23,7 +23,8 @@ enum {
     CROWD = 1200,
     BORROW_ONE_IN = 8,
     LEASE_ONE_IN = 7,
-    HOLD_ONE_IN = 6
+    HOLD_ONE_IN = 6,
+    ABROAD_ONE_IN = 10
 };
 
 static const char *const fault_names[] = {
@@ -166,6 +167,24 @@ static void draw_hold(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
+/* And for phase abroad, whose nodes stay: the phases after it are those that leave a second region
+ * alone. The number is one by which no kept seed draws it. */
+static void draw_abroad(uint64_t seed, struct options *out)
+{
+    static const char *const names[] = {"abroad", "crash", "abroad", "roll", "abroad"};
+    enum { NAMES = sizeof names / sizeof *names };
+    struct random random;
+    random_init(&random, hash_mix64(seed) ^ 0x6162726f617b);
+    if (out->quorum || random_below(&random, ABROAD_ONE_IN) != 0)
+        return;
+    out->phase_count = NAMES;
+    for (uint32_t i = 0; i < NAMES; i++) {
+        const int phase = phase_find(names[i], strlen(names[i]));
+        ASSERT(phase >= 0);
+        out->phases[i] = (uint8_t)phase;
+    }
+}
+
 static void draw(uint64_t seed, struct options *out)
 {
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
@@ -201,6 +220,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_relay(seed, out);
     draw_lease(seed, out);
     draw_hold(seed, out);
+    draw_abroad(seed, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

@@ -27,7 +27,7 @@ static const struct phase phases[] = {
     {"shift", 0, false, NULL, phase_shift},    {"apart", 0, true, NULL, phase_apart},
     {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
     {"relay", 0, true, NULL, phase_relay},     {"lease", 0, false, NULL, phase_lease},
-    {"hold", 0, false, NULL, phase_hold},
+    {"hold", 0, false, NULL, phase_hold},      {"abroad", 0, true, phase_abroad_fits, phase_abroad},
 };
 
 const struct phase *phase_at(uint32_t index)

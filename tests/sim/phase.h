@@ -103,6 +103,8 @@ extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
 extern const struct phase_step phase_lease[];
 extern const struct phase_step phase_hold[];
+extern const struct phase_step phase_abroad[];
+bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
 
 #endif

@@ -34,7 +34,7 @@ static const struct settings *settings_of(const struct node *node)
 
 static bool any_rewound(const struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->node_count; i++)
+    for (uint32_t i = 0; i < sim->all_count; i++)
         if (sim->nodes[i].rewound)
             return true;
     return false;
@@ -155,8 +155,9 @@ void settings_check(struct sim *sim, struct node *node)
 
 static struct node *some_node(struct sim *sim)
 {
-    struct node *node =
-        &sim->nodes[random_below(sim_stream(sim, STREAM_SETTINGS), sim->node_count)];
+    const bool abroad = sim->nodes[sim->node_count].member;
+    const uint32_t count = abroad ? sim->all_count : sim->node_count;
+    struct node *node = &sim->nodes[random_below(sim_stream(sim, STREAM_SETTINGS), count)];
     return node->up && sim->now_ns >= node->paused_until_ns ? node : NULL;
 }
 
@@ -273,7 +274,7 @@ static void check_done(struct sim *sim, uint64_t version)
 bool settings_agree(struct sim *sim, char *why)
 {
     const struct node *first = NULL;
-    for (uint32_t i = 0; i < sim->node_count; i++) {
+    for (uint32_t i = 0; i < sim->all_count; i++) {
         const struct node *node = &sim->nodes[i];
         if (!node->up || !node->disk.now.has_identity)
             continue;

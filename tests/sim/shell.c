@@ -94,7 +94,7 @@ static void send_gossip(struct sim *sim, struct node *node, const struct effect 
 {
     unsigned a, b, c, d, port;
     if (sscanf(effect->address, "%u.%u.%u.%u:%u", &a, &b, &c, &d, &port) != 5 || d == 0 ||
-        d > sim->node_count) {
+        d > sim->all_count) {
         sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
         return;
     }

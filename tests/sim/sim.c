@@ -152,6 +152,9 @@ static void set_up(struct sim *sim, const struct options *options)
     ASSERT(error == 0);
     for (uint8_t i = 0; i < sim->node_count; i++)
         node_init(sim, i, random_next(random) | 1);
+    sim->all_count = sim->node_count + SIM_ABROAD;
+    for (uint32_t i = sim->node_count; i < sim->all_count; i++)
+        node_init_abroad(sim, (uint8_t)i);
     net_init(sim);
     client_init(sim);
     phase_init(sim);
@@ -159,7 +162,7 @@ static void set_up(struct sim *sim, const struct options *options)
 
 static void take_down(struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->node_count; i++)
+    for (uint32_t i = 0; i < sim->all_count; i++)
         node_fini(sim, &sim->nodes[i]);
     sim->coverage.seeds = 1;
     sim->coverage.events = sim->events;

@@ -35,7 +35,9 @@
 #define SIM_EPOCH ((1700006400 + 12 * 3600) * SIM_SEC)
 
 enum {
-    SIM_NODES_MAX = 8,
+    SIM_NODES_MAX = 8, /* of the region that clients ask */
+    SIM_ABROAD = 3,    /* of another one, in phase abroad; their numbers follow those */
+    SIM_ALL_MAX = SIM_NODES_MAX + SIM_ABROAD,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
     SIM_KEYS_MAX = 8192,
@@ -165,7 +167,7 @@ struct net {
     struct net_faults faults;
     uint32_t deaf_ppm; /* frames between clients and nodes that are lost */
     uint32_t mute_ppm; /* frames between nodes that are lost, of those with forwards or answers */
-    struct net_link links[SIM_NODES_MAX][SIM_NODES_MAX];
+    struct net_link links[SIM_ALL_MAX][SIM_ALL_MAX];
 };
 
 /* ---- disk ---------------------------------------------------------------------------------- */
@@ -346,6 +348,7 @@ struct front {
 
 /* A configuration that was in force somewhere. */
 struct ring_past {
+    bool abroad;
     uint64_t epoch;
     uint64_t digest;
 };
@@ -505,8 +508,9 @@ struct sim {
     struct queue queue;
     struct net net;
     struct effects effects;
-    uint32_t node_count;
-    struct node nodes[SIM_NODES_MAX];
+    uint32_t node_count; /* of the own region, members or spare */
+    uint32_t all_count;  /* those abroad included, whether or not they have ever started */
+    struct node nodes[SIM_ALL_MAX];
     uint32_t vnodes;
     struct control_identity identity;
     uint32_t policy_count;
@@ -536,6 +540,7 @@ struct sim {
     bool mid_step;                      /* processes may end between two effects */
     bool crash_due;                     /* the node at hand ends with this event */
     uint8_t deciders[SIM_VNODES_MAX];   /* a bit for each node that decides */
+    uint8_t deciders_abroad[SIM_VNODES_MAX];
     struct front fronts[SIM_VNODES_MAX];
     uint8_t acting; /* the node whose event is carried out */
     struct merge_base bases[SIM_NODES_MAX][SIM_BASES_MAX];
@@ -675,6 +680,8 @@ void shell_control_done(struct sim *sim, struct node *node);
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id);
+/* A node of the other region, which is as all of them but draws nothing. */
+void node_init_abroad(struct sim *sim, uint8_t index);
 /* Gives all first members the disks of a cluster that was stopped in order. */
 void node_form(struct sim *sim);
 void node_start(struct sim *sim, struct node *node);
@@ -707,6 +714,10 @@ uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
 uint64_t nodes_repeated(const struct sim *sim);
 int node_by_id(const struct sim *sim, uint64_t id);
+/* Whether the node is of the other region. */
+bool node_abroad(const struct sim *sim, const struct node *node);
+/* Those abroad, a bit each. */
+uint32_t nodes_abroad(const struct sim *sim);
 uint32_t node_up_count(const struct sim *sim);
 uint32_t node_members(const struct sim *sim);
 /* Some member that runs; there must be one. */
@@ -829,6 +840,8 @@ void check_merge_opened(struct sim *sim, const struct node *node, const struct s
 
 /* Whether the cluster has come to rest; if not, `why` (SIM_WHY_LEN) says what is missing. */
 bool check_converged(struct sim *sim, char *why);
+/* The same of the region abroad. */
+bool check_abroad(struct sim *sim, char *why);
 /* Whether all are members and every vnode is decided by its owner, be it under load. */
 bool check_owned(struct sim *sim, char *why);
 /* Whether all replicas hold what their decider holds. */

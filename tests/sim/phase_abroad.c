@@ -1,0 +1,88 @@
+/* phase_abroad.c - a second region: it is founded, cut off, and loses nodes, beside one that
+ * serves.
+ *
+ *   found    nodes of another region start at once; they become a ring of their own
+ *   cut      nothing passes between the regions, one way or both; nodes abroad die and come back;
+ *            operators go on changing settings in both of them (settings.c)
+ *   heal     both are at rest: one history of settings, two rings
+ *
+ * A1  Whatever happens to the other region, limits here are kept to the token.
+ * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
+ *
+ * Clients ask here alone, so what is judged of keys is of this region.
+ */
+#include "tests/sim/phase.h"
+
+enum {
+    START_MAX_MS = 400,
+    CUT_MIN_MS = 200,
+    CUT_MAX_MS = 25000, /* longer than it takes to miss a region */
+    DOWN_MAX_MS = 3000,
+};
+
+static uint8_t some_abroad(struct sim *sim)
+{
+    return (uint8_t)(sim->node_count + random_below(phase_stream(sim), SIM_ABROAD));
+}
+
+static bool rests(struct sim *sim)
+{
+    char why[SIM_WHY_LEN];
+    return (check_converged(sim, why) && check_abroad(sim, why) && settings_agree(sim, why)) ||
+           phase_not_yet(sim, why);
+}
+
+static bool found(struct sim *sim)
+{
+    for (uint32_t i = sim->node_count; phase_first(sim) && i < sim->all_count; i++) {
+        struct node *node = &sim->nodes[i];
+        node->member = true;
+        if (!node->up)
+            node_start_later(sim, (uint8_t)i,
+                             (int64_t)random_below(phase_stream(sim), START_MAX_MS * SIM_MS));
+    }
+    return rests(sim);
+}
+
+static bool cut(struct sim *sim)
+{
+    struct random *random = phase_stream(sim);
+    const bool one_way =
+        random_below(random, 4) == 0 && options_fault(&sim->options, FAULT_ONE_WAY);
+    if (!options_fault(&sim->options, FAULT_CUT))
+        return true;
+    sim_tell(sim, 1, "the region abroad is cut off%s", one_way ? ", one way" : "");
+    net_cut(sim, nodes_abroad(sim), one_way, random_below(random, 2) == 0);
+    sim->coverage.regions_cut++;
+    phase_wait(sim, random_between(random, CUT_MIN_MS, CUT_MAX_MS));
+    return true;
+}
+
+static bool crash(struct sim *sim)
+{
+    const uint8_t at = some_abroad(sim);
+    if (options_fault(&sim->options, FAULT_CRASH) && random_below(phase_stream(sim), 2) == 0) {
+        faults_crash(sim, &sim->nodes[at]);
+        node_start_later(sim, at, (int64_t)random_below(phase_stream(sim), DOWN_MAX_MS * SIM_MS));
+    }
+    return true;
+}
+
+static bool heal(struct sim *sim)
+{
+    net_heal(sim);
+    sim_tell(sim, 1, "the regions see each other again");
+    return true;
+}
+
+const struct phase_step phase_abroad[] = {
+    {"found", found},      {"some", step_some},     {"cut", cut},          {"crash", crash},
+    {"heal", heal},        {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit},
+    {"exact", step_exact}, {"rest", rests},         {"equal", step_equal}, {NULL, NULL},
+};
+
+/* Who decides keys of consistency quorum abroad is not looked at. */
+bool phase_abroad_fits(const struct sim *sim)
+{
+    return !sim->options.quorum;
+}
