@@ -22,8 +22,10 @@
  *     is made by whoever proposes there, as soon as a member of another region is known; no other
  *     region has one before. So a new node never takes a region for new whose members are out of
  *     reach. A cluster of one region has no record.
- * G4  Older releases take any member into their one ring. So nobody is let in from abroad, and no
- *     region founded, before all that live know of regions.
+ * G4  Gossip says of a region what that said last. Where that is long ago, its members may live,
+ * but cannot be reached: they are taken for dead then, as those that are. G5  Older releases take
+ * any member into their one ring. So nobody is let in from abroad, and no region founded, before
+ * all that live know of regions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,6 +37,9 @@
 enum { VALUE_VERSION = 1, VALUE_LEN_MAX = 16, VALUE_TOKENS = 8 };
 
 #define REGION_LOOK_NS (250 * CONTROL_MS) /* between looks at what is to be founded */
+/* A region that nobody here has heard of for so long is out of reach: twice as long as its contacts
+ * may be apart, and as it takes to take a member for dead. */
+#define REGION_LOST_NS (10000 * CONTROL_MS)
 
 /* ---- whose is it ----------------------------------------------------------------------------- */
 
@@ -83,26 +88,28 @@ bool control_region_all_know(const struct control *control)
 
 /* ---- how it is doing ------------------------------------------------------------------------- */
 
-struct control_region_news control_region_news(const struct control *control, const char *region)
+const struct swim_region *control_region_find(const struct control *control, const char *name)
 {
-    struct control_region_news news = {.heard_ns = 0};
     size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (strcmp(member->record.region, region) == 0 && member->rtt_ns > 0 &&
-            (news.rtt_ns == 0 || member->rtt_ns < news.rtt_ns))
-            news.rtt_ns = member->rtt_ns;
-    return news;
+    const struct swim_region *region;
+    while ((region = swim_region_next(control->swim, &cursor)) != NULL)
+        if (strcmp(region->name, name) == 0)
+            return region;
+    return NULL;
 }
 
-bool control_region_in_reach(const struct control *control, const char *region)
+int64_t control_region_lost_ns(const struct control *control, const struct swim_member *member)
 {
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (strcmp(member->record.region, region) == 0 && control_alive(control, member->record.id))
-            return true;
-    return false;
+    const struct swim_region *region = control_region_find(control, member->record.region);
+    if (!control_abroad(control, member) || region == NULL)
+        return INT64_MAX;
+    const bool heard = region->heard_ns > control->started_ns; /* since this process lives */
+    return (heard ? region->heard_ns : control->started_ns) + REGION_LOST_NS;
+}
+
+bool control_region_reached(int64_t now_ns, const struct swim_region *region)
+{
+    return now_ns < region->heard_ns + REGION_LOST_NS;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

@@ -9,43 +9,6 @@
 
 #include "node/cluster/control_answer.h"
 
-enum { REGIONS_MAX = 128 };
-
-struct region_row {
-    const char *name;
-    uint32_t members[VIEW_LEFT + 1]; /* by state */
-};
-
-/* The row of the region, a new one if it has none; NULL without room. */
-static struct region_row *find_row(struct region_row *rows, uint32_t *count, const char *name)
-{
-    for (uint32_t i = 0; i < *count; i++)
-        if (strcmp(rows[i].name, name) == 0)
-            return &rows[i];
-    if (*count == REGIONS_MAX)
-        return NULL;
-    rows[*count] = (struct region_row){.name = name};
-    return &rows[(*count)++];
-}
-
-/* Before `name` in the order of the rows: the own region first, then by name. */
-static bool goes_before(const struct control *control, const char *a, const char *b)
-{
-    const bool own = strcmp(a, control->options.region) == 0;
-    return own || (strcmp(b, control->options.region) != 0 && strcmp(a, b) < 0);
-}
-
-static void sort_rows(const struct control *control, struct region_row *rows, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        const struct region_row row = rows[i];
-        uint32_t at = i;
-        for (; at > 0 && goes_before(control, row.name, rows[at - 1].name); at--)
-            rows[at] = rows[at - 1];
-        rows[at] = row;
-    }
-}
-
 static void put_age(struct mp_writer *writer, const char *name, int64_t now_ns, int64_t at_ns)
 {
     mp_put_str(writer, name);
@@ -55,28 +18,42 @@ static void put_age(struct mp_writer *writer, const char *name, int64_t now_ns, 
         mp_put_uint(writer, now_ns > at_ns ? (uint64_t)(now_ns - at_ns) / 1000000 : 0);
 }
 
-static void put_row(const struct control *control, int64_t now_ns, const struct region_row *row,
+static void put_row(const struct control *control, int64_t now_ns, const struct swim_region *region,
                     struct mp_writer *writer)
 {
-    const bool own = strcmp(row->name, control->options.region) == 0;
-    struct control_region_news news = {.heard_ns = 0};
-    if (!own)
-        news = control_region_news(control, row->name);
+    const bool own = strcmp(region->name, control->options.region) == 0;
+    const bool told = !own && region->heard_ns != 0;
     mp_put_map(writer, 10);
-    put_field_str(writer, "name", row->name);
+    put_field_str(writer, "name", region->name);
     put_field_bool(writer, "own", own);
-    put_field_bool(writer, "in_reach", own || control_region_in_reach(control, row->name));
-    put_field_uint(writer, "alive", row->members[SWIM_ALIVE]);
-    put_field_uint(writer, "suspect", row->members[SWIM_SUSPECT]);
-    put_field_uint(writer, "dead", row->members[SWIM_DEAD]);
-    put_field_uint(writer, "left", row->members[SWIM_LEFT]);
-    put_age(writer, "heard_ms", now_ns, news.heard_ns);
-    put_age(writer, "contact_ms", now_ns, news.contact_ns);
+    put_field_bool(writer, "in_reach", own || control_region_reached(now_ns, region));
+    put_field_uint(writer, "alive", region->members[SWIM_ALIVE]);
+    put_field_uint(writer, "suspect", region->members[SWIM_SUSPECT]);
+    put_field_uint(writer, "dead", region->members[SWIM_DEAD]);
+    put_field_uint(writer, "left", region->members[SWIM_LEFT]);
+    put_age(writer, "heard_ms", now_ns, told ? region->heard_ns : 0);
+    put_age(writer, "contact_ms", now_ns, own ? 0 : region->last_contact_ns);
     mp_put_str(writer, "rtt_ms");
-    if (news.rtt_ns == 0)
+    if (own || region->rtt_ns == 0)
         mp_put_nil(writer);
     else
-        mp_put_uint(writer, (uint64_t)(news.rtt_ns + 999999) / 1000000);
+        mp_put_uint(writer, (uint64_t)(region->rtt_ns + 999999) / 1000000);
+}
+
+/* The regions that have members, the own one first and the others by name. */
+static uint32_t list_regions(const struct control *control,
+                             const struct swim_region *rows[SWIM_REGIONS_MAX])
+{
+    uint32_t count = 0;
+    size_t cursor = 0;
+    const struct swim_region *region;
+    while ((region = swim_region_next(control->swim, &cursor)) != NULL) {
+        uint32_t at = count++;
+        for (; at > 1 && strcmp(rows[at - 1]->name, region->name) > 0; at--)
+            rows[at] = rows[at - 1];
+        rows[at] = region;
+    }
+    return count;
 }
 
 /* What this node's shards hold of keys that other regions count, and what became of it. */
@@ -109,17 +86,9 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
 void answer_regions(struct answer_context *context)
 {
     const struct control *control = context->control;
+    const struct swim_region *rows[SWIM_REGIONS_MAX];
     struct mp_writer *writer = context->writer;
-    struct region_row rows[REGIONS_MAX];
-    uint32_t count = 0;
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL) {
-        struct region_row *row = find_row(rows, &count, member->record.region);
-        if (row != NULL)
-            row->members[member->state]++;
-    }
-    sort_rows(control, rows, count);
+    const uint32_t count = list_regions(control, rows);
     answer_begin(context);
     mp_put_map(writer, 4);
     put_field_str(writer, "node", control->options.name);
@@ -127,6 +96,6 @@ void answer_regions(struct answer_context *context)
     mp_put_str(writer, "regions");
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++)
-        put_row(control, context->now_ns, &rows[i], writer);
+        put_row(control, context->now_ns, rows[i], writer);
     put_leases(context->report, writer);
 }

@@ -144,22 +144,19 @@ void control_move_config(struct control *control, struct effects *effects);
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */
 bool control_abroad(const struct control *control, const struct swim_member *member);
-/* What is known of another region, and since when. Times are 0 where there is none. */
-struct control_region_news {
-    int64_t heard_ns;   /* of when the newest is that is known of it */
-    int64_t contact_ns; /* when one of its members last spoke to this node */
-    int64_t rtt_ns;
-};
-struct control_region_news control_region_news(const struct control *control, const char *region);
-/* Whether the region was heard of lately: else its members may live, but nobody knows. */
-bool control_region_in_reach(const struct control *control, const char *region);
+/* What gossip knows of the region, NULL: nothing. */
+const struct swim_region *control_region_find(const struct control *control, const char *name);
+/* Whether another region is in reach (G4). */
+bool control_region_reached(int64_t now_ns, const struct swim_region *region);
+/* From when on the member's region is out of reach (G4). */
+int64_t control_region_lost_ns(const struct control *control, const struct swim_member *member);
 /* Whether `region`, or if it is "" that of the sender as gossip knows it, is the own one. */
 bool control_region_ours(const struct control *control, const char *region, uint64_t sender);
 /* The same of a frame on the ring, which is counted if it is to be ignored (C5). */
 bool control_region_takes(struct control *control, const char *region, uint64_t sender);
-/* Whether this node may ask that member to be let into its cluster (G4). */
+/* Whether this node may ask that member to be let into its cluster (G5). */
 bool control_region_admits(const struct control *control, const struct swim_record *record);
-/* Whether all that live know of regions (G4). */
+/* Whether all that live know of regions (G5). */
 bool control_region_all_know(const struct control *control);
 /* Whether the configuration store knows of more than one region: then its voters are of all. */
 bool control_regions(const struct control *control);

@@ -26,7 +26,8 @@
 bool control_alive(const struct control *control, uint64_t id)
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    return member != NULL && (member->state == SWIM_ALIVE || member->state == SWIM_SUSPECT);
+    return member != NULL && (member->state == SWIM_ALIVE || member->state == SWIM_SUSPECT) &&
+           control->now_ns < control_region_lost_ns(control, member);
 }
 
 uint32_t control_flags(const struct control *control, uint64_t id)
@@ -42,8 +43,10 @@ bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns
         return false;
     if (member == NULL) /* not heard of since this process started */
         return control->now_ns - control->started_ns >= age_ns + CONTROL_HEAR_NS;
-    return (member->state == SWIM_DEAD || member->state == SWIM_LEFT) &&
-           control->now_ns - member->since_ns >= age_ns;
+    int64_t since_ns = control_region_lost_ns(control, member);
+    if ((member->state == SWIM_DEAD || member->state == SWIM_LEFT) && member->since_ns < since_ns)
+        since_ns = member->since_ns;
+    return since_ns <= control->now_ns && control->now_ns - since_ns >= age_ns;
 }
 
 static bool in_ring(const struct ring_config *config, uint64_t id)

@@ -79,6 +79,16 @@ def test_an_edit_in_one_region_is_in_force_in_the_other(regions):
         assert [row["outcome"] for row in done.rows] == ["allow"] * 4 + ["deny"]
 
 
+# What a node knows of the other region, and how fresh that is.
+def test_status_tells_how_far_and_how_fresh_the_other_region_is(regions):
+    def known():
+        own, other = regions["eu1"].answer("status", "--regions")["regions"]
+        assert (own["name"], own["own"], own["alive"], own["rtt_ms"]) == ("eu", True, 2, None)
+        assert (other["name"], other["own"], other["alive"], other["in_reach"]) == ("us", False, 2, True)
+        return other["rtt_ms"] and other["rtt_ms"] >= 1000 * ROUND_TRIP_S and other["heard_ms"] < 10_000
+    wait_for(known, 60, "the round trip to us was measured", 0.1)
+
+
 # A region can be added to a cluster that serves; its voters are spread then, one region may be missing.
 def test_a_third_region_joins(regions):
     regions.start([regions.add("ap"), regions.add("ap")])
