@@ -39,6 +39,17 @@ void client_call_release(struct client_call *call)
         client_call_drop(call);
 }
 
+static void tell_caller(struct tg_client *client, struct client_call *call)
+{
+    (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
+    if (call->callback == NULL) {
+        (void)sem_post(&call->completed);
+        return;
+    }
+    call->callback(call->argument, call->code, call->decisions, call->count);
+    (void)atomic_fetch_sub(&client->asynchronous, 1);
+}
+
 static void complete(struct tg_client *client, struct client_call *call)
 {
     ASSERT(!call->done);
@@ -49,14 +60,11 @@ static void complete(struct tg_client *client, struct client_call *call)
         client->live = call->next;
     if (call->next != NULL)
         call->next->prev = call->prev;
-    (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
     if (call->hold != NULL) {
+        client->lease_calls--;
         client_leases_answered(client, call);
-    } else if (call->callback != NULL) {
-        call->callback(call->argument, call->code, call->decisions, call->count);
-        (void)atomic_fetch_sub(&client->asynchronous, 1);
     } else {
-        (void)sem_post(&call->completed);
+        tell_caller(client, call);
     }
     if (call->items_out == 0)
         client_call_drop(call);

@@ -26,7 +26,8 @@
  *     (`items_out`), but after completion nobody writes to the caller's memory.
  * I4  Callbacks run on the handle's own thread: a caller drives only while no asynchronous call
  *     is outstanding, and leaves a queue that holds one to the thread.
- * I5  in_flight <= in_flight_max: it bounds items, messages and memory.
+ * I5  in_flight <= in_flight_max, of callers' requests, and lease_calls <= CLIENT_LEASE_CALLS_MAX,
+ *     of those of leases.c: both bound items, messages and memory, and neither takes the other's.
  */
 #ifndef CLIENT_LIB_CLIENT_H
 #define CLIENT_LIB_CLIENT_H
@@ -62,6 +63,7 @@ enum {
     CLIENT_PARKED_MS = 1000,    /* a parked handle looks after its connections so often */
     CLIENT_RESEND_MS = 5,       /* before a message that no link would take is offered again */
     CLIENT_IN_FLIGHT_MAX = 1 << 24,
+    CLIENT_LEASE_CALLS_MAX = 4 * CLIENT_HOLDS_MAX, /* at the close: two to release, one asked for */
     CLIENT_WAIT_SHARE = 4, /* an answer may take so much of its time: 1 in so many; window.h */
     CLIENT_UNDECIDED = -1, /* an outcome beyond the vocabulary: there is no decision yet */
     CLIENT_POLL_FIRST = 1  /* of the links; before it is the eventfd */
@@ -179,6 +181,7 @@ struct tg_client {
     int64_t holds_next_ns;    /* no hold is to be looked at before, unless a taker says so */
     int64_t leases_end_ns;    /* not 0: the handle closes, and waits for releases until then */
     struct client_call *live; /* not completed */
+    size_t lease_calls;       /* of them, those of leases.c */
     struct client_slot *slots;
     uint32_t slot_count;
     uint32_t slot_free;

@@ -43,13 +43,12 @@ static bool start(struct tg_client *client, struct client_hold *hold, tg_operati
 {
     struct lease_call *lease;
 
-    if (!client_call_reserve(client, 1))
+    if (client->lease_calls == CLIENT_LEASE_CALLS_MAX)
         return false;
     lease = calloc(1, sizeof *lease);
-    if (lease == NULL) {
-        (void)atomic_fetch_sub(&client->in_flight, 1);
+    if (lease == NULL)
         return false;
-    }
+    client->lease_calls++;
     lease->request = *request;
     lease->decision.outcome = (tg_outcome_t)CLIENT_UNDECIDED;
     lease->call.requests = &lease->request;

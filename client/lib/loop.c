@@ -50,7 +50,7 @@ uint16_t client_link_number(struct tg_client *client, const char *endpoint)
     };
     const int least_ms =
         client->try_timeout_ms < client->timeout_ms ? client->try_timeout_ms : client->timeout_ms;
-    client_window_init(&client->links[number].window, client->in_flight_max,
+    client_window_init(&client->links[number].window, client->slot_count,
                        (int64_t)least_ms * 1000000 / CLIENT_WAIT_SHARE);
     memcpy(client->links[number].endpoint, endpoint, strlen(endpoint) + 1);
     return number;

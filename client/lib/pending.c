@@ -1,8 +1,8 @@
 /* pending.c - messages that wait for an answer, by seq.
  *
  * I1  A seq is given once: seq_last only grows. Skipped numbers are never used.
- * I2  slots[s].seq & (capacity - 1) == s for each used slot, so seqs in one slot differ by a
- *     multiple of the capacity and are told apart by comparing the whole seq.
+ * I2  slots[s].seq % capacity == s for each used slot, so seqs in one slot differ by a multiple of
+ *     the capacity and are told apart by comparing the whole seq.
  */
 #include "client/lib/pending.h"
 
@@ -11,10 +11,8 @@
 int client_pending_init(struct client_pending *pending, const struct allocator *allocator,
                         size_t capacity)
 {
-    *pending = (struct client_pending){.allocator = allocator, .capacity = 1};
-    while (pending->capacity < capacity)
-        pending->capacity *= 2;
-    pending->slots = alloc_array(allocator, pending->capacity, sizeof *pending->slots);
+    *pending = (struct client_pending){.allocator = allocator, .capacity = capacity};
+    pending->slots = alloc_array(allocator, capacity, sizeof *pending->slots);
     return pending->slots != NULL ? 0 : TG_ENOMEM;
 }
 
@@ -27,7 +25,7 @@ void client_pending_fini(struct client_pending *pending)
 
 static struct client_pending_slot *slot_of(const struct client_pending *pending, uint64_t seq)
 {
-    return &pending->slots[seq & (pending->capacity - 1)];
+    return &pending->slots[seq % pending->capacity];
 }
 
 int client_pending_next(struct client_pending *pending, uint64_t *seq)

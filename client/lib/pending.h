@@ -1,6 +1,6 @@
 /* pending.h - messages that were sent and not answered yet, by their seq. Pure; not thread-safe.
  *
- *   slot = seq & (capacity - 1)        a new seq is the next one whose slot is free
+ *   slot = seq % capacity        a new seq is the next one whose slot is free
  *
  * so that an answer finds its message in one step and nothing is allocated per message.
  */
@@ -21,12 +21,12 @@ struct client_pending_slot {
 struct client_pending {
     const struct allocator *allocator;
     struct client_pending_slot *slots;
-    size_t capacity; /* power of two */
+    size_t capacity;
     size_t count;
     uint64_t seq_last;
 };
 
-/* Room for at least `capacity` messages. 0 or TG_ENOMEM. */
+/* Room for `capacity` messages, at least one. 0 or TG_ENOMEM. */
 MUST_USE int client_pending_init(struct client_pending *pending, const struct allocator *allocator,
                                  size_t capacity);
 void client_pending_fini(struct client_pending *pending);

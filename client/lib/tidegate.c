@@ -171,10 +171,10 @@ static int take_memory(struct tg_client *client)
 {
     const struct allocator *heap = alloc_heap();
 
-    client->slot_count = (uint32_t)client->in_flight_max;
+    client->slot_count = (uint32_t)client->in_flight_max + CLIENT_LEASE_CALLS_MAX;
     client->slots = alloc_array(heap, client->slot_count, sizeof *client->slots);
     if (client->slots == NULL ||
-        client_pending_init(&client->pending, heap, client->in_flight_max) != 0 ||
+        client_pending_init(&client->pending, heap, client->slot_count) != 0 ||
         client_route_init(&client->route, heap) != 0 ||
         client_intern_init(&client->intern, heap) != 0 ||
         client_hold_init(&client->holds, heap) != 0 ||

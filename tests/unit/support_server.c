@@ -245,6 +245,10 @@ static void take_checks(struct server *server, const void *frame, size_t len)
         abort();
     }
     note_checks(server, &checks);
+    if (server->leases.silent && wire_checks_operation(&checks, 0) == OPERATION_LEASE) {
+        server->tally.asked++;
+        return;
+    }
     if (mode == SERVER_NOT_YET)
         mode = server->refused_once ? SERVER_ANSWER : SERVER_NOT_YET;
     switch (mode) {

@@ -41,14 +41,15 @@ struct server_note {
 };
 
 /* How it answers LEASE: with `tokens`, or what was asked for if that is less, for `lease_ms`; 0
- * tokens: with the outcome (enum outcome), status and retry_after_ms. At first: outcome error,
- * status 400. */
+ * tokens: with the outcome (enum outcome), status and retry_after_ms. Silent: a message that begins
+ * with one is noted, and not answered. At first: outcome error, status 400. */
 struct server_leases {
     uint64_t tokens;
     uint32_t lease_ms;
     uint8_t outcome;
     uint16_t status;
     int64_t retry_after_ms;
+    bool silent;
 };
 
 /* What became of leases so far. */

@@ -372,6 +372,49 @@ static void asynchronous_calls_take_of_leases_too(void **state)
     server_free(&server);
 }
 
+static void note_code(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    (void)decisions;
+    (void)count;
+    *(int *)argument = code;
+}
+
+/* in_flight_max is the caller's alone: with a question for a lease out he may ask so many at once,
+ * each in a message of its own, and no more. */
+static void a_lease_takes_no_room_of_the_callers(void **state)
+{
+    static tg_decision_t decisions[HEAT + 1];
+    const struct server_leases silent = {.silent = true};
+    struct server *server = server_with(1000, 60000);
+    const tg_request_t request = tg_request_inline("cool", &limit);
+    tg_options_t options = tg_options();
+    tg_client_t *client;
+    int codes[HEAT + 1];
+
+    (void)state;
+    server_set_leases(server, &silent);
+    options.timeout_ms = options.try_timeout_ms = 10000;
+    options.in_flight_max = HEAT;
+    client = tg_open(server_endpoint(server), &options);
+    assert_non_null(client);
+    heat(client, "hot");
+    assert_true(server_wait_leases(server, 1, 0));
+    server_set_mode(server, SERVER_SWALLOW);
+    const size_t before = server_count(server);
+    for (size_t i = 0; i < HEAT; i++) {
+        codes[i] = 1;
+        assert_int_equal(tg_check_async(client, &request, 1, &decisions[i], note_code, &codes[i]),
+                         0);
+        assert_true(server_wait(server, before + i + 1));
+    }
+    assert_int_equal(tg_check_async(client, &request, 1, &decisions[HEAT], note_code, &codes[HEAT]),
+                     TG_EBUSY);
+    tg_close(&client);
+    for (size_t i = 0; i < HEAT; i++)
+        assert_int_equal(codes[i], TG_ECLOSED);
+    server_free(&server);
+}
+
 /* A key that nobody asks about any more is given back, though nobody calls. */
 static void an_idle_key_is_given_back(void **state)
 {
@@ -676,6 +719,7 @@ int main(void)
         cmocka_unit_test(only_plain_checks_are_decided_here),
         cmocka_unit_test(a_batch_asks_only_for_the_rest),
         cmocka_unit_test(asynchronous_calls_take_of_leases_too),
+        cmocka_unit_test(a_lease_takes_no_room_of_the_callers),
         cmocka_unit_test(an_idle_key_is_given_back),
         cmocka_unit_test(the_end_of_a_lease_waits_for_nobody),
         cmocka_unit_test(a_suspended_machine_has_spent_its_leases),
