@@ -231,9 +231,12 @@ void client_nudge(struct tg_client *client);
 /* Decides a request without asking, if that can be: then *decision is filled. */
 bool client_local_check(struct tg_client *client, const tg_request_t *request, int operation,
                         tg_decision_t *decision);
-/* The same for many; returns how many were decided. The others' outcome is CLIENT_UNDECIDED. */
+/* The same for many; returns how many were decided. The others' outcome is CLIENT_UNDECIDED. Then
+ * client_local_end: to keep what was taken of leases for them, or to give it back. */
 size_t client_local_decide(struct tg_client *client, const tg_request_t *requests, size_t count,
                            int operation, tg_decision_t *decisions);
+void client_local_end(struct tg_client *client, const tg_request_t *requests, size_t count,
+                      tg_decision_t *decisions, bool keep);
 
 /* leases.c: I/O thread only. */
 /* Notes what the decision of one item says: message->items[at], just filled in. `steady`: until the

@@ -16,7 +16,7 @@
  *
  * I1  A take and the end of a block exclude each other: the end leaves nothing, and learns what was
  *     left from the very word that it replaced. So what a release says was used is what was taken,
- *     and nobody takes of it afterwards: the next block in its place is of another generation.
+ *     and nobody takes of it afterwards, nor gives back to it: the generation is another one.
  * I2  A take that succeeds found tag and verdict of that block: they change only under another
  *     generation, and who saw a word of the new one (release, acquire) finds the state changed.
  * I3  The clock is read after the take. If it says less than until_ns, the take was before the end
@@ -77,6 +77,18 @@ static bool take_block(struct client_hold_block *block, const struct client_tag 
         return true;
     }
     return false;
+}
+
+void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t cost)
+{
+    const uint32_t number = (uint32_t)(from >> 32);
+    struct client_hold_block *block = &table->holds[number / 2].blocks[number % 2];
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    while (state >> 32 == (uint32_t)from &&
+           !atomic_compare_exchange_weak_explicit(&block->state, &state, state + cost,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
+    }
 }
 
 bool client_hold_take(struct client_hold_table *table, const struct client_tag *tag, uint32_t cost,
@@ -247,7 +259,7 @@ static uint32_t left_of(const struct client_hold_block *block)
 static void end_block(struct client_hold_block *block, struct client_hold_release *out)
 {
     const uint64_t before = atomic_load_explicit(&block->state, memory_order_relaxed);
-    const uint64_t ended = before >> 32 << 32;
+    const uint64_t ended = ((before >> 32) + 1) << 32;
     const uint64_t last = atomic_exchange_explicit(&block->state, ended, memory_order_acq_rel);
 
     *out = (struct client_hold_release){block->lease, block->granted - (uint32_t)last};
@@ -316,13 +328,13 @@ void client_hold_granted(struct client_hold *hold, uint64_t lease, int64_t lease
     struct client_hold_block *block = &hold->blocks[number];
     const uint64_t granted = least(decision->granted, CLIENT_HOLD_TOKENS_MAX);
     const int64_t lasts_ns = lease_ms * ms_ns;
-    const uint64_t state = atomic_load(&block->state);
+    const uint64_t state = ((atomic_load(&block->state) >> 32) + 1) << 32; /* nothing is left */
     tg_decision_t verdict = *decision;
 
-    ASSERT(hold->asking && block->lease == 0 && (uint32_t)state == 0 && granted > 0);
+    ASSERT(hold->asking && block->lease == 0 && left_of(block) == 0 && granted > 0);
     verdict.used = sat_subu(decision->used, granted);
     verdict.granted = granted;
-    verdict.lease_id = 0;
+    verdict.lease_id = (uint64_t)(2 * hold->number + number) << 32 | state >> 32;
     verdict.lease_ms = 0;
     verdict.local = 1;
     client_verdict_tag(&block->verdict, &hold->tag);
@@ -339,7 +351,7 @@ void client_hold_granted(struct client_hold *hold, uint64_t lease, int64_t lease
     hold->granted_last = granted;
     if (granted < hold->asked / MEAGRE)
         hold->quiet_ns = now_ns + pause_ns;
-    atomic_store_explicit(&block->state, ((state >> 32) + 1) << 32 | granted, memory_order_release);
+    atomic_store_explicit(&block->state, state | granted, memory_order_release);
     atomic_store_explicit(&hold->current, number, memory_order_release);
 }
 

@@ -79,9 +79,14 @@ struct client_hold_taken {
 
 /* Takes `cost` tokens (1 .. CLIENT_HOLD_COST_MAX) held of the tag's key: one atomic subtraction.
  * False: not so many are held. Else *decision is an admission, with times as of told_ns: see
- * client_hold_finish. A take that comes too late is not undone: its tokens are spent. */
+ * client_hold_finish. A take that comes too late is not undone: its tokens are spent. lease_id says
+ * where they were taken from, for client_hold_return: who keeps them sets it to 0. */
 bool client_hold_take(struct client_hold_table *table, const struct client_tag *tag, uint32_t cost,
                       tg_decision_t *decision, struct client_hold_taken *taken);
+
+/* Gives tokens back that were taken for what is not to be answered. If their block has ended since,
+ * they are spent. */
+void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t cost);
 
 /* ---- the keeper: one thread at a time ---- */
 

@@ -12,7 +12,9 @@
  * I1  Only plain checks are decided here: not at_most, not explained, and of 1 to
  *     CLIENT_HOLD_COST_MAX tokens where they are taken of a lease.
  * I2  What is decided here needs no validation: only what was asked, and so found valid, has a
- *     lease or a denial, and its tag is that of the same attributes, or key and limit.
+ *     lease or a denial, and its tag is that of the same attributes, or key and limit. So a call is
+ *     validated only if something of it is to be asked; if it is wrong then, what was taken for the
+ *     rest goes back.
  * I3  The clock is read after the takes (I3 of hold.c). The cheap one lags by ticks. It will do
  *     while a lease lasts for so much longer that no running machine lags by it.
  * I4  What stands in a call behind something that gives back is not denied here: the room is made
@@ -101,6 +103,7 @@ bool client_local_check(struct tg_client *client, const tg_request_t *request, i
         now_ns = coarse_now_ns(client);
         if (is_before(&now_ns, taken.until_ns)) {
             client_hold_finish(decision, taken.told_ns, now_ns);
+            decision->lease_id = 0;
             return true;
         }
     }
@@ -142,6 +145,18 @@ static size_t decide_chunk(struct tg_client *client, const tg_request_t *request
         decided++;
     }
     return decided;
+}
+
+void client_local_end(struct tg_client *client, const tg_request_t *requests, size_t count,
+                      tg_decision_t *decisions, bool keep)
+{
+    for (size_t i = 0; i < count; i++) {
+        if ((int)decisions[i].outcome == CLIENT_UNDECIDED || decisions[i].lease_id == 0)
+            continue;
+        if (!keep)
+            client_hold_return(&client->holds, decisions[i].lease_id, (uint32_t)requests[i].cost);
+        decisions[i].lease_id = 0;
+    }
 }
 
 size_t client_local_decide(struct tg_client *client, const tg_request_t *requests, size_t count,

@@ -397,6 +397,7 @@ void client_call_start(struct tg_client *client, struct client_call *call)
     if (call->callback != NULL) { /* a waiting caller has done so itself */
         call->undecided -= client_local_decide(client, call->requests, call->count, call->operation,
                                                call->decisions);
+        client_local_end(client, call->requests, call->count, call->decisions, true);
         if (call->undecided == 0) {
             client_call_end(client, call, 0);
             return;

@@ -481,12 +481,16 @@ static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, 
     if (!inside(client)) {
         if (requests != NULL && decisions != NULL)
             decided = client_local_decide(client, requests, count, operation, decisions);
-        if (decided != 0 && decided == count)
-            return 0;
-        status = check_requests(client, requests, count, decisions);
+        status = decided != 0 && decided == count
+                     ? 0
+                     : check_requests(client, requests, count, decisions);
+        if (decided != 0)
+            client_local_end(client, requests, count, decisions, status == 0);
     }
     if (status != 0)
         return decisions != NULL ? fail_all(client, decisions, count, status) : status;
+    if (decided != 0 && decided == count)
+        return 0;
     if (!client_call_reserve(client, count)) {
         client_detail(client, "requests: found %zu in flight, expected at most %zu",
                       atomic_load(&client->in_flight), client->in_flight_max);

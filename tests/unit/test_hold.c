@@ -116,13 +116,48 @@ static void a_take_counts_on_from_the_grant(void **state)
     assert_int_equal(decision.used, 203);
     assert_int_equal(decision.remaining, 797);
     assert_int_equal(decision.limit, 1000);
-    assert_int_equal(decision.lease_id, 0); /* it is not the caller's */
     assert_int_equal(taken.told_ns, start_ns + MS);
     client_hold_finish(&decision, taken.told_ns, start_ns + 101 * MS);
     assert_int_equal(decision.reset_after_ms, 300);
     assert_true(take("k", 1, &decision, &taken));
     assert_int_equal(decision.used, 204);
     assert_false(take("other", 1, &decision, &taken));
+}
+
+/* What is given back is there again, of the block from which it was taken; and of no other one: of
+ * one that has ended it is spent, for its release has said so. */
+static void what_is_given_back_goes_where_it_came_from(void **state)
+{
+    struct client_hold_taken taken;
+    tg_decision_t first;
+    tg_decision_t decision;
+    struct client_hold_step now;
+    struct client_hold *hold = hold_of("k", 7, 20);
+
+    (void)state;
+    assert_true(take("k", 15, &first, &taken));
+    client_hold_return(&table, first.lease_id, 15);
+    assert_true(take("k", 10, &first, &taken));
+    assert_true(take("k", 9, &decision, &taken));
+    assert_false(take("k", 2, &decision, &taken));
+    assert_true(step(hold, start_ns + 100 * MS).ask > 0);
+    grant(hold, 8, 50, start_ns + 101 * MS);
+    client_hold_return(&table, first.lease_id, 4);
+    now = step(hold, start_ns + 101 * MS);
+    assert_int_equal(now.release_count, 1);
+    assert_int_equal(now.releases[0].lease, 7);
+    assert_int_equal(now.releases[0].used, 15);
+    client_hold_return(&table, first.lease_id, 6); /* it has ended */
+    assert_true(take("k", 15, &decision, &taken));
+    assert_true(take("k", 15, &decision, &taken));
+    assert_true(take("k", 10, &decision, &taken));
+    assert_true(step(hold, start_ns + 400 * MS).ask > 0);
+    grant(hold, 9, 3, start_ns + 401 * MS); /* in its place */
+    client_hold_return(&table, first.lease_id, 6);
+    now = step(hold, start_ns + 401 * MS);
+    assert_int_equal(now.releases[0].used, 40);
+    assert_true(take("k", 3, &decision, &taken));
+    assert_false(take("k", 1, &decision, &taken));
 }
 
 /* A lease of a second that was asked for at t ends for its holder 16.625 ms before t + 1 s. */
@@ -495,6 +530,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_take_counts_on_from_the_grant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_given_back_goes_where_it_came_from, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_lease_ends_before_its_decider_thinks_so, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(no_more_is_taken_than_there_is, set_up, tear_down),

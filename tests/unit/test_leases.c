@@ -326,6 +326,29 @@ static void a_batch_asks_only_for_the_rest(void **state)
     server_free(&server);
 }
 
+/* A batch that is refused for one bad request spends nothing of what is held for the others. */
+static void a_refused_batch_takes_nothing_of_a_lease(void **state)
+{
+    enum { BATCH = 200 };
+    static tg_request_t requests[BATCH];
+    static tg_decision_t decisions[BATCH];
+    struct server *server = server_with(100000, 60000);
+    tg_client_t *client = open_with(server, 0, 0);
+    tg_decision_t decision;
+
+    (void)state;
+    assert_true(until_local(client, "hot", &decision));
+    for (size_t i = 0; i < BATCH; i++)
+        requests[i] = tg_request_inline("hot", &limit);
+    requests[BATCH - 1].cost = TG_COST_MAX + 1;
+    assert_int_equal(tg_check_many(client, requests, BATCH, decisions), TG_EINVALID);
+    for (size_t i = 0; i < BATCH; i++)
+        assert_int_equal(decisions[i].error, TG_EINVALID);
+    tg_close(&client);
+    assert_int_equal(server_tally(server).used, 1); /* the check of until_local */
+    server_free(&server);
+}
+
 struct completion {
     sem_t done;
     int code;
@@ -718,6 +741,7 @@ int main(void)
         cmocka_unit_test(a_block_ends_what_is_held),
         cmocka_unit_test(only_plain_checks_are_decided_here),
         cmocka_unit_test(a_batch_asks_only_for_the_rest),
+        cmocka_unit_test(a_refused_batch_takes_nothing_of_a_lease),
         cmocka_unit_test(asynchronous_calls_take_of_leases_too),
         cmocka_unit_test(a_lease_takes_no_room_of_the_callers),
         cmocka_unit_test(an_idle_key_is_given_back),
