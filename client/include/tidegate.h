@@ -310,7 +310,9 @@ TG_API int tg_check_many(tg_client_t *client, const tg_request_t *requests, size
  * (TG_EINVALID); it may start asynchronous ones. `code` as tg_check_many returns. */
 typedef void (*tg_callback_t)(void *argument, int code, tg_decision_t *decisions, size_t count);
 
-/* The same without waiting. Everything that `requests` points to, and `decisions`, must stay until
+/* The same without waiting. If in_flight_max leaves no room it is TG_EBUSY at once, before anything
+ * is looked at that `requests` points to, so that more than can be asked costs next to nothing; if
+ * there is room, a bad request is TG_EINVALID. Everything that `requests` points to, and `decisions`, must stay until
  * the callback, which is called exactly once if 0 is returned, and never otherwise. */
 TG_API int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t count,
                           tg_decision_t *decisions, tg_callback_t callback, void *argument);

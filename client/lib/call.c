@@ -12,12 +12,22 @@
 #include "base/assert.h"
 #include "client/lib/client.h"
 
+static bool has_room(const struct tg_client *client, size_t in_flight, size_t count)
+{
+    return count <= client->in_flight_max && in_flight <= client->in_flight_max - count;
+}
+
+bool client_call_room(const struct tg_client *client, size_t count)
+{
+    return has_room(client, atomic_load_explicit(&client->in_flight, memory_order_relaxed), count);
+}
+
 bool client_call_reserve(struct tg_client *client, size_t count)
 {
     size_t now = atomic_load(&client->in_flight);
 
     do {
-        if (count > client->in_flight_max || now > client->in_flight_max - count)
+        if (!has_room(client, now, count))
             return false;
     } while (!atomic_compare_exchange_weak(&client->in_flight, &now, now + count));
     return true;

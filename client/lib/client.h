@@ -251,7 +251,9 @@ void client_leases_tick(struct tg_client *client);
  * for or remembered any more; the calls about it end within 100 ms. */
 void client_leases_end(struct tg_client *client);
 
-/* call.c: I/O thread only, but for drop and reserve. */
+/* call.c: I/O thread only, but for room, reserve and drop. */
+/* Whether so many more requests would not be too many now: a look that reserves nothing. */
+bool client_call_room(const struct tg_client *client, size_t count);
 /* Counts `count` more requests in flight; false if that would be too many. */
 bool client_call_reserve(struct tg_client *client, size_t count);
 /* One more of its decisions was filled in; with the last one the call completes. */

@@ -561,9 +561,13 @@ int tg_check_many(tg_client_t *client, const tg_request_t *requests, size_t coun
 int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t count,
                    tg_decision_t *decisions, tg_callback_t callback, void *argument)
 {
-    int status =
-        callback != NULL ? check_requests(client, requests, count, decisions) : TG_EINVALID;
+    int status;
 
+    if (callback == NULL)
+        return TG_EINVALID;
+    if (!client_call_room(client, count))
+        return TG_EBUSY; /* a flood costs no more than this look */
+    status = check_requests(client, requests, count, decisions);
     if (status != 0)
         return status;
     if (!client_call_reserve(client, count))

@@ -479,6 +479,45 @@ static void too_many_in_flight_are_busy_at_once(void **state)
     server_free(&server);
 }
 
+static void no_answer(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    (void)decisions;
+    (void)count;
+    *(int *)argument = code;
+}
+
+/* Without room a call is refused before it is looked at, even where there is nothing to look at.
+ * With room it is told what is wrong with it. */
+static void a_full_handle_does_not_look_at_what_it_refuses(void **state)
+{
+    struct server *server = server_new("n1", SERVER_SWALLOW);
+    const tg_request_t *nowhere = (const tg_request_t *)(uintptr_t)8;
+    tg_options_t options = tg_options();
+    tg_request_t requests[2] = {tg_request_inline("k", &limit), tg_request_inline("k", &limit)};
+    tg_decision_t decisions[2];
+    char error[256];
+    int code = 0;
+    tg_client_t *client;
+
+    (void)state;
+    options.in_flight_max = 2;
+    options.timeout_ms = options.try_timeout_ms = PATIENT_MS;
+    client = tg_open(server_endpoint(server), &options);
+    assert_non_null(client);
+    requests[1].cost = TG_COST_MAX + 1;
+    assert_int_equal(tg_check_async(client, requests, 2, decisions, no_answer, &code), TG_EINVALID);
+    tg_error_detail(client, error, sizeof error);
+    assert_non_null(strstr(error, "cost: found 1000000000000001, expected at most"));
+    assert_int_equal(tg_check_async(client, requests, 1, decisions, NULL, NULL), TG_EINVALID);
+    requests[1].cost = 1;
+    assert_int_equal(tg_check_async(client, requests, 2, decisions, no_answer, &code), 0);
+    assert_int_equal(tg_check_async(client, nowhere, 1, decisions, no_answer, &code), TG_EBUSY);
+    assert_int_equal(code, 0);
+    tg_close(&client);
+    assert_int_equal(code, TG_ECLOSED);
+    server_free(&server);
+}
+
 enum { BIG = 30000, ENOUGH = 48, BEHIND = 10000 };
 
 struct many {
@@ -790,6 +829,7 @@ int main(void)
         cmocka_unit_test(what_a_node_refuses_has_its_code),
         cmocka_unit_test(a_node_without_a_common_version_is_named_so),
         cmocka_unit_test(too_many_in_flight_are_busy_at_once),
+        cmocka_unit_test(a_full_handle_does_not_look_at_what_it_refuses),
         cmocka_unit_test(what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost),
         cmocka_unit_test(inline_keys_go_to_their_deciders),
         cmocka_unit_test(attributes_go_where_they_were_decided_before),
