@@ -89,6 +89,7 @@ void client_call_decided(struct tg_client *client, struct client_call *call)
 
 static void fail_one(struct tg_client *client, struct client_call *call, size_t index, int code)
 {
+    client_leases_give_back(client, call, index); /* it may have been carried out */
     if (client_decision_fail(&call->decisions[index], code, client->on_failure) == 0)
         return;
     if (call->code == 0 || index < call->failed_at) {

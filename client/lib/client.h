@@ -239,6 +239,10 @@ void client_local_end(struct tg_client *client, const tg_request_t *requests, si
                       tg_decision_t *decisions, bool keep);
 
 /* leases.c: I/O thread only. */
+/* One of the call's requests is asked, answered, or has failed: if it may make room, what is asked
+ * after it is decided after it, not by a denial that is older. */
+void client_leases_give_back(struct tg_client *client, const struct client_call *call,
+                             size_t index);
 /* Notes what the decision of one item says: message->items[at], just filled in. `steady`: until the
  * time it tells. */
 void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,

@@ -14,7 +14,7 @@
  *     somebody else act within that.
  * I4  What this handle refunds, resets or releases is seen at once: all denials are forgotten, as
  *     nobody here knows which rules two requests share, and so are those that were asked for before
- *     it and told after.
+ *     it and told after. Without an answer it counts as done when it is given up.
  */
 #include "client/lib/denial.h"
 

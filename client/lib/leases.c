@@ -167,7 +167,7 @@ void client_leases_answered(struct tg_client *client, const struct client_call *
         return;
     }
     if (call->operation == TG_RELEASE) {
-        if (decision->granted != 0) /* a check that was denied may have them now */
+        if (decision->granted != 0 || decision->error != 0) /* who was denied may have them now */
             client_denial_drop(&client->denials, &hold->tag);
         return;
     }
@@ -223,19 +223,29 @@ static void note_denied(struct tg_client *client, const tg_request_t *request,
                           client->now_ns);
 }
 
+static int operation_of(const struct client_call *call, size_t index)
+{
+    return call->operation >= 0 ? call->operation : (int)call->requests[index].operation;
+}
+
+void client_leases_give_back(struct tg_client *client, const struct client_call *call, size_t index)
+{
+    if (call->hold == NULL && client_gives_back(operation_of(call, index)))
+        client_denial_forget(&client->denials, client->now_ns);
+}
+
 void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,
                         bool steady)
 {
     const struct client_call *call = message->items[at].call;
     const tg_request_t *request = &call->requests[message->items[at].index];
     const tg_decision_t *decision = &call->decisions[message->items[at].index];
-    const int operation = call->operation >= 0 ? call->operation : (int)request->operation;
+    const int operation = operation_of(call, message->items[at].index);
     const uint32_t weight = message->count > SAMPLE_FROM ? SAMPLE : 1;
 
     if (call->hold != NULL || client->leases_end_ns != 0)
         return; /* I4 */
-    if (client_gives_back(operation))
-        client_denial_forget(&client->denials, client->now_ns);
+    client_leases_give_back(client, call, message->items[at].index);
     if (operation != TG_CHECK || request->at_most != 0 || request->explain_max != 0 ||
         request->cost == 0 || (weight != 1 && (message->seq + at) % SAMPLE != 0))
         return;

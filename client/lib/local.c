@@ -18,7 +18,7 @@
  * I3  The clock is read after the takes (I3 of hold.c). The cheap one lags by ticks. It will do
  *     while a lease lasts for so much longer that no running machine lags by it.
  * I4  What stands in a call behind something that gives back is not denied here: the room is made
- *     before it is decided. (Of a call after it: note_give_back in messages.c.)
+ *     before it is decided. (Of a call after it: client_leases_give_back.)
  */
 #include <time.h>
 

@@ -373,15 +373,6 @@ static void start_admin(struct tg_client *client, struct client_call *call)
 
 /* ---- the turns of the loop --------------------------------------------------------------- */
 
-/* What is asked after something that gives back is decided after it, not by an older denial. */
-static void note_give_back(struct tg_client *client, const struct client_call *call, size_t i)
-{
-    const int operation = call->operation >= 0 ? call->operation : (int)call->requests[i].operation;
-
-    if (client_gives_back(operation) && call->hold == NULL)
-        client_denial_forget(&client->denials, client->now_ns);
-}
-
 void client_call_start(struct tg_client *client, struct client_call *call)
 {
     call->prev = NULL;
@@ -408,7 +399,7 @@ void client_call_start(struct tg_client *client, struct client_call *call)
 
         if ((int)call->decisions[i].outcome != CLIENT_UNDECIDED)
             continue;
-        note_give_back(client, call, i);
+        client_leases_give_back(client, call, i);
         call->items_out++;
         if (!slot_push(client, &client->waiting_first, &client->waiting_last, item)) {
             /* Items of calls that ended still hold the slots: they go with the next turn. */

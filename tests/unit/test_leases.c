@@ -27,15 +27,19 @@ static const tg_limit_t limit = {
     .algorithm = TG_TOKEN_BUCKET, .count = 100, .window_ns = 3600000000000ULL};
 
 /* For how long the machine was suspended, as the library is made to believe. */
-static _Atomic int64_t suspended_s;
+static _Atomic int64_t suspended_ms;
 
 /* In the place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
     const int status = (int)syscall(SYS_clock_gettime, clock, out);
 
-    if (status == 0 && clock == CLOCK_BOOTTIME)
-        out->tv_sec += atomic_load(&suspended_s);
+    if (status == 0 && clock == CLOCK_BOOTTIME) {
+        const int64_t ns = out->tv_nsec + atomic_load(&suspended_ms) * 1000000;
+
+        out->tv_sec += ns / 1000000000;
+        out->tv_nsec = ns % 1000000000;
+    }
     return status;
 }
 
@@ -399,7 +403,7 @@ static void note_code(void *argument, int code, tg_decision_t *decisions, size_t
 {
     (void)decisions;
     (void)count;
-    *(int *)argument = code;
+    *(_Atomic int *)argument = code;
 }
 
 /* in_flight_max is the caller's alone: with a question for a lease out he may ask so many at once,
@@ -412,7 +416,7 @@ static void a_lease_takes_no_room_of_the_callers(void **state)
     const tg_request_t request = tg_request_inline("cool", &limit);
     tg_options_t options = tg_options();
     tg_client_t *client;
-    int codes[HEAT + 1];
+    _Atomic int codes[HEAT + 1];
 
     (void)state;
     server_set_leases(server, &silent);
@@ -515,7 +519,7 @@ static void a_suspended_machine_has_spent_its_leases(void **state)
     assert_true(until_local(client, "hot", &decision));
     asked = server_tally(server).asked;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &before);
-    atomic_fetch_add(&suspended_s, 60);
+    atomic_fetch_add(&suspended_ms, 60000);
     do { /* the next tick tells */
         (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     } while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
@@ -711,6 +715,38 @@ static void what_is_asked_behind_a_refund_is_asked(void **state)
     server_free(&server);
 }
 
+/* A refund without an answer may have been carried out, at the latest when it is given up: what was
+ * denied while it was under way is asked for again. */
+static void a_refund_that_is_not_answered_counts_too(void **state)
+{
+    struct server *server = server_that_denies(60000, true);
+    tg_client_t *client = open_with(server, 0, 0); /* a call has ten seconds */
+    tg_request_t refund = tg_request_inline("another", &limit);
+    tg_decision_t refunded;
+    tg_decision_t decision;
+    _Atomic int code;
+
+    (void)state;
+    refund.operation = TG_REFUND;
+    do { /* a denial that was told before the refund was given up */
+        const size_t before = server_count(server);
+
+        code = 1;
+        server_set_mode(server, SERVER_SWALLOW);
+        assert_int_equal(tg_check_async(client, &refund, 1, &refunded, note_code, &code), 0);
+        assert_true(server_wait(server, before + 1));
+        server_set_mode(server, SERVER_DENY);
+        atomic_fetch_add(&suspended_ms, 9500);
+        (void)until_denied_here(client, 1);
+    } while (code != 1);
+    atomic_fetch_add(&suspended_ms, 600); /* less than a denial is remembered for */
+    assert_int_equal(tg_peek(client, &refund, &decision), 0);
+    assert_int_equal(code, TG_ETIMEOUT);
+    assert_int_equal(check(client, 1).local, 0);
+    tg_close(&client);
+    server_free(&server);
+}
+
 /* When its time is over it is asked for again, and what is allowed then is allowed. */
 static void a_remembered_denial_ends(void **state)
 {
@@ -754,6 +790,7 @@ int main(void)
         cmocka_unit_test(a_denial_that_may_change_is_asked_for),
         cmocka_unit_test(what_the_handle_gives_back_counts_at_once),
         cmocka_unit_test(what_is_asked_behind_a_refund_is_asked),
+        cmocka_unit_test(a_refund_that_is_not_answered_counts_too),
         cmocka_unit_test(a_remembered_denial_ends),
     };
 
