@@ -473,7 +473,7 @@ static void retry(struct tg_client *client, struct client_message *message)
     wake_by(client, message->try_ns);
 }
 
-/* What waits for a link that fell waits for any. */
+/* What waits for this link waits for any. */
 static void unplace(struct tg_client *client, struct client_link *link)
 {
     if (link->first == CLIENT_SLOT_NONE)
@@ -508,6 +508,22 @@ void client_messages_move(struct tg_client *client, uint16_t link)
     }
 }
 
+/* A link let a message time out: it is avoided for a while, and what waits for its turn there goes
+ * to another one, if there is one that answers. */
+static void stall(struct tg_client *client, uint16_t number)
+{
+    struct client_link *link = &client->links[number];
+
+    link->stalled_ns = client->now_ns + CLIENT_STALL_MS * ms_ns;
+    client_detail(client, "%s: no answer for %d ms", link->endpoint, client->try_timeout_ms);
+    const uint16_t other = link_any(client, number);
+
+    if (other == CLIENT_LINK_NONE || !link_usable(client, other))
+        return;
+    unplace(client, link);
+    wake_by(client, client->now_ns);
+}
+
 static void tick_message(struct tg_client *client, struct client_message *message)
 {
     if (message->deadline_ns <= client->now_ns) {
@@ -515,13 +531,8 @@ static void tick_message(struct tg_client *client, struct client_message *messag
         return;
     }
     if (message->try_ns <= client->now_ns) {
-        if (message->link != CLIENT_LINK_NONE && message->admin == NULL) {
-            struct client_link *link = &client->links[message->link];
-
-            link->stalled_ns = client->now_ns + CLIENT_STALL_MS * ms_ns;
-            client_detail(client, "%s: no answer for %d ms", link->endpoint,
-                          client->try_timeout_ms);
-        }
+        if (message->link != CLIENT_LINK_NONE && message->admin == NULL)
+            stall(client, message->link);
         retry(client, message);
     }
     wake_by(client, message->try_ns);

@@ -10,10 +10,13 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -27,6 +30,20 @@ static const tg_limit_t limit = {
 /* A deadline that is not what a test is about: only what never happens misses it. A try as long is
  * never repeated, so that a node counts what was asked, however late it runs. */
 enum { PATIENT_MS = 60000 };
+
+/* Not 0: what the library's clock says, and goes on saying. */
+static _Atomic int64_t still_ns;
+
+/* In the place of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    const int64_t ns = atomic_load(&still_ns);
+
+    if (clock != CLOCK_BOOTTIME || ns == 0)
+        return (int)syscall(SYS_clock_gettime, clock, out);
+    *out = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return 0;
+}
 
 static int64_t now_ms(void)
 {
@@ -579,6 +596,61 @@ static void what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost(voi
     server_free(&b);
 }
 
+static int let_time_pass(void **state)
+{
+    (void)state;
+    still_ns = 0;
+    return 0;
+}
+
+/* A node that lets a message wait too long is not sent what waits for its turn there: that goes
+ * with the message to the other one. Time passes only when the test says so. */
+static void what_waits_for_a_silent_node_goes_elsewhere(void **state)
+{
+    struct server *a = server_new("a", SERVER_BUSY);
+    struct server *b = server_new("b", SERVER_BUSY);
+    char endpoints[160];
+    tg_client_t *client = open_on(pair(endpoints, a, b), 3 * PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
+    tg_request_t *requests = calloc(BIG, sizeof *requests);
+    tg_decision_t *decisions = calloc(BIG, sizeof *decisions);
+    struct many many = {.code = 1};
+    struct timespec now;
+
+    (void)state;
+    assert_true(requests != NULL && decisions != NULL);
+    for (size_t i = 0; i < BIG; i++)
+        requests[i] = tg_request_inline("k", &limit);
+    while (server_count(a) < ENOUGH && server_count(b) < SERVER_NOTES_MAX / 2)
+        assert_int_equal(tg_check_many(client, requests, BIG, decisions), TG_EBUSY);
+    const size_t before = server_count(a);
+    assert_true(before >= ENOUGH);
+    server_set_mode(a, SERVER_SWALLOW);
+    server_set_mode(b, SERVER_ANSWER);
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    still_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    (void)sem_init(&many.done, 0, 0);
+    assert_int_equal(tg_check_async(client, requests, BEHIND, decisions, many_done, &many), 0);
+    assert_true(server_wait(a, before + 1));
+    still_ns += (int64_t)(PATIENT_MS + 1) * 1000000;
+    /* Another one makes it look. */
+    assert_int_equal(
+        tg_check_async(client, &requests[BEHIND], 1, &decisions[BEHIND], many_done, &many), 0);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += SERVER_WAIT_MS / 1000;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sem_timedwait(&many.done, &now), 0);
+    assert_int_equal(many.code, 0);
+    for (size_t i = 0; i <= BEHIND; i++)
+        assert_true(decisions[i].allowed && decisions[i].error == 0);
+    assert_int_equal(server_count(a), before + 1);
+    tg_close(&client);
+    (void)sem_destroy(&many.done);
+    free(requests);
+    free(decisions);
+    server_free(&a);
+    server_free(&b);
+}
+
 /* The vnode of each key is computed here once more; each key must arrive at its decider. */
 static void inline_keys_go_to_their_deciders(void **state)
 {
@@ -831,6 +903,7 @@ int main(void)
         cmocka_unit_test(too_many_in_flight_are_busy_at_once),
         cmocka_unit_test(a_full_handle_does_not_look_at_what_it_refuses),
         cmocka_unit_test(what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost),
+        cmocka_unit_test_teardown(what_waits_for_a_silent_node_goes_elsewhere, let_time_pass),
         cmocka_unit_test(inline_keys_go_to_their_deciders),
         cmocka_unit_test(attributes_go_where_they_were_decided_before),
         cmocka_unit_test(a_changed_ring_is_learned),
