@@ -277,7 +277,8 @@ typedef struct tg_decision {
  * A denied check is denied again here, for the same cost or more, until the retry_after_ms that the
  * node computed, and for a second at most, unless options.no_denials is set; only where a node says
  * that nothing else changes it (not: concurrency, elastic, count_denied, users and keys with
- * totals). A refund, reset or release by this handle makes it ask again at once. */
+ * totals; nor while tokens of the limit are leased to anybody). A refund, reset or release by this
+ * handle makes it ask again at once. */
 TG_API int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_hit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
@@ -312,8 +313,9 @@ typedef void (*tg_callback_t)(void *argument, int code, tg_decision_t *decisions
 
 /* The same without waiting. If in_flight_max leaves no room it is TG_EBUSY at once, before anything
  * is looked at that `requests` points to, so that more than can be asked costs next to nothing; if
- * there is room, a bad request is TG_EINVALID. Everything that `requests` points to, and `decisions`, must stay until
- * the callback, which is called exactly once if 0 is returned, and never otherwise. */
+ * there is room, a bad request is TG_EINVALID. Everything that `requests` points to, and
+ * `decisions`, must stay until the callback, which is called exactly once if 0 is returned, and
+ * never otherwise. */
 TG_API int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t count,
                           tg_decision_t *decisions, tg_callback_t callback, void *argument);
 

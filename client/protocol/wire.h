@@ -104,7 +104,7 @@ enum wire_operation_bits {
 enum wire_decision_flags {
     WIRE_ALLOWED = 1,
     WIRE_DEGRADED = 2,
-    WIRE_STEADY = 4, /* a denial that stays one until its retry_after, if nothing is given back */
+    WIRE_STEADY = 4, /* a denial that stays one until its retry_after, unless it is refunded */
     WIRE_PENDING = 8 /* not decided yet: another answer to this message follows */
 };
 

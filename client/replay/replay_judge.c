@@ -33,7 +33,7 @@ struct rows {
     uint8_t places[ROWS_MAX]; /* which limit of the part's rule */
     uint8_t status[ROWS_MAX];
     uint8_t allowed[ROWS_MAX];
-    uint8_t soft[ROWS_MAX];
+    uint8_t notes[ROWS_MAX];
     uint64_t used[ROWS_MAX];
 };
 
@@ -95,7 +95,7 @@ static void decide_group(struct replay *replay, struct rows *rows, size_t from, 
                    &decision);
         rows->status[from] = decision.status;
         rows->allowed[from] = decision.allowed;
-        rows->soft[from] = decision.soft;
+        rows->notes[from] = decision.notes;
         rows->used[from] = decision.used;
         return;
     }
@@ -116,7 +116,7 @@ static void decide_group(struct replay *replay, struct rows *rows, size_t from, 
                                   .reset_after_ns = times[0],
                                   .retry_after_ns = times[1],
                                   .delay_ns = times[2],
-                                  .soft = rows->soft + from};
+                                  .notes = rows->notes + from};
     engine_step(replay->table, &batch, replay->clock_ns, &out);
 }
 
@@ -167,7 +167,7 @@ static void note_rows(struct replay *replay, const struct replay_record *record,
             limit->denied++;
             verdicts->denied[part] = true;
         }
-        if (rows->soft[i]) {
+        if ((rows->notes[i] & LIMIT_SOFT) != 0) {
             limit->soft++;
             verdicts->soft[part] = true;
         }

@@ -342,7 +342,9 @@ static bool leaves_less(const struct batch *batch, uint32_t a, uint32_t b)
         return batch->remaining[a] < batch->remaining[b];
     const bool a_borrowed = batch->elastic && batch->borrowed[a] != 0;
     const bool b_borrowed = batch->elastic && batch->borrowed[b] != 0;
-    return a_borrowed != b_borrowed ? a_borrowed : batch->soft[a] > batch->soft[b];
+    return a_borrowed != b_borrowed
+               ? a_borrowed
+               : (batch->notes[a] & LIMIT_SOFT) > (batch->notes[b] & LIMIT_SOFT);
 }
 
 /* The row that the answer of rows first .. end - 1 is about. */
@@ -406,7 +408,8 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
         if (answer->allowed)
             answer->retry_after_ns = 0;
     }
-    answer->soft = answer->allowed && batch->soft[row] != 0;
+    answer->soft = answer->allowed && (batch->notes[row] & LIMIT_SOFT) != 0;
+    answer->held = (batch->notes[row] & LIMIT_HELD) != 0;
     answer->borrowed =
         answer->allowed && (item->recalled ? (item->memory.limit_index & RETRY_BORROWED) != 0
                                            : batch->elastic && batch->borrowed[row] != 0);
@@ -648,7 +651,7 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
         .reset_after_ns = batch->reset_after_ns + first,
         .retry_after_ns = batch->retry_after_ns + first,
         .delay_ns = batch->delay_ns + first,
-        .soft = batch->soft + first,
+        .notes = batch->notes + first,
     };
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
     for (uint32_t row = first; row < first + count; row++)

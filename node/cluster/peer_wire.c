@@ -40,7 +40,13 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
 enum { TERM_COPY = 1, TERM_BEGINS = 2 };
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
-enum { ANSWER_ALLOWED = 1, ANSWER_DEGRADED = 2, ANSWER_SOFT = 4, ANSWER_BORROWED = 8 };
+enum {
+    ANSWER_ALLOWED = 1,
+    ANSWER_DEGRADED = 2,
+    ANSWER_SOFT = 4,
+    ANSWER_BORROWED = 8,
+    ANSWER_HELD = 16
+};
 enum {
     PING_RESIGNING = 1,
     PING_ANNOUNCES = 2,
@@ -112,10 +118,11 @@ static void put_answer(struct bytes_writer *writer, uint64_t ticket, const struc
 {
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, answer->status);
-    bytes_put_u8(writer, (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
-                                   (answer->degraded ? ANSWER_DEGRADED : 0) |
-                                   (answer->soft ? ANSWER_SOFT : 0) |
-                                   (answer->borrowed ? ANSWER_BORROWED : 0)));
+    bytes_put_u8(
+        writer,
+        (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
+                  (answer->degraded ? ANSWER_DEGRADED : 0) | (answer->soft ? ANSWER_SOFT : 0) |
+                  (answer->borrowed ? ANSWER_BORROWED : 0) | (answer->held ? ANSWER_HELD : 0)));
     bytes_put_u8(writer, answer->limit_index);
     bytes_put_u64(writer, answer->limit);
     bytes_put_u64(writer, answer->used);
@@ -485,6 +492,7 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     answer->degraded = (flags & ANSWER_DEGRADED) != 0;
     answer->soft = (flags & ANSWER_SOFT) != 0;
     answer->borrowed = (flags & ANSWER_BORROWED) != 0;
+    answer->held = (flags & ANSWER_HELD) != 0;
     answer->limit_index = bytes_get_u8(reader);
     answer->limit = bytes_get_u64(reader);
     answer->used = bytes_get_u64(reader);

@@ -185,6 +185,7 @@ struct answer {
     bool degraded; /* not confirmed by a majority of the vnode's replicas */
     bool soft;     /* allowed above a limit, which may be exceeded so far */
     bool borrowed; /* allowed above a limit, of what a pool can spare */
+    bool held;     /* tokens of the limit are held elsewhere */
     uint8_t limit_index;
     uint64_t limit;
     uint64_t used;

@@ -156,7 +156,8 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
 }
 
 /* Whether a denial is no denial any more when somebody releases a place, a pool has spare or
- * another node is asked, or has to be told of here each time: then no client may remember it. */
+ * another node is asked, or has to be told of here each time: then no client may remember it. Nor
+ * while tokens are held (answer->held), for these come back by the second. */
 static bool is_unsteady(const struct policy_rule *rule, const struct limit *limit)
 {
     return limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0 ||
@@ -170,7 +171,8 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
 {
     ASSERT(row->parts_left > 0);
     row->parts_left--;
-    row->unsteady = row->unsteady || is_unsteady(rule, limit);
+    row->unsteady = row->unsteady || is_unsteady(rule, limit) ||
+                    (!answer->allowed && answer->held && answer->retry_after_ns >= 0);
     if (rule != NULL && rule->shadow &&
         (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
         return; /* it would have recorded something, or has: what denies is known without it */

@@ -452,7 +452,7 @@ struct batch {
     int64_t reset_after_ns[SHARD_BATCH_ROWS];
     int64_t retry_after_ns[SHARD_BATCH_ROWS];
     int64_t delay_ns[SHARD_BATCH_ROWS];
-    uint8_t soft[SHARD_BATCH_ROWS];
+    uint8_t notes[SHARD_BATCH_ROWS];    /* enum limit_note */
     bool elastic;                       /* some limit has a pool */
     uint8_t borrowed[SHARD_BATCH_ROWS]; /* valid if so: the row's limit was not charged */
 };

@@ -116,7 +116,7 @@ static struct forward scaled(const struct part *part)
 /* Whether `a` has less left than `b`, or as little, being exceeded. */
 static bool leaves_less(const struct limit_decision *a, const struct limit_decision *b)
 {
-    return a->remaining != b->remaining ? a->remaining < b->remaining : a->soft > b->soft;
+    return a->remaining != b->remaining ? a->remaining < b->remaining : a->notes > b->notes;
 }
 
 /* The row that says most: one that denies longest (-1, never, is the longest), else the one with
@@ -181,7 +181,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     answer->status = ANSWER_DECIDED;
     answer->degraded = true;
     answer->allowed = recalled ? memory.allowed : rows[told].allowed != 0;
-    answer->soft = answer->allowed && rows[told].soft != 0;
+    answer->soft = answer->allowed && (rows[told].notes & LIMIT_SOFT) != 0;
     answer->limit_index = (uint8_t)told;
     answer->limit = rows[told].limit;
     answer->used = rows[told].used;

@@ -199,7 +199,7 @@ static inline void limit_report(struct limit_decision *out, const struct limit_v
     out->granted = verdict->granted;
     out->retry_after_ns = 0;
     out->delay_ns = 0;
-    out->soft = 0;
+    out->notes = 0;
 }
 
 static inline uint64_t cell_u64(const struct limit_cell *cell)

@@ -447,7 +447,8 @@ row_soften(const struct row *row, const struct limit_plan *plan, struct limit_de
     const uint64_t base = written < plan->capacity ? written : plan->capacity;
     if (out->status != LIMIT_DECIDED)
         return;
-    out->soft = out->allowed && out->used > base && row->request.operation <= OPERATION_HIT ? 1 : 0;
+    const bool bent = out->allowed && out->used > base && row->request.operation <= OPERATION_HIT;
+    out->notes = bent ? LIMIT_SOFT : 0; /* of a soft limit no tokens are held */
     out->limit = base;
     out->remaining = sat_subu(base, out->used);
 }
@@ -547,7 +548,7 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
         }
         row_apply(table, &final, &out[i]);
         out[i].allowed = verdict.allowed;
-        out[i].soft = 0;
+        out[i].notes &= (uint8_t)~LIMIT_SOFT;
         out[i].granted = 0;
         out[i].retry_after_ns = verdict.retry_after_ns;
     }
@@ -638,8 +639,8 @@ static inline void batch_put(const struct limit_decisions *out, size_t i,
     out->reset_after_ns[i] = decision->reset_after_ns;
     out->retry_after_ns[i] = decision->retry_after_ns;
     out->delay_ns[i] = decision->delay_ns;
-    if (out->soft != NULL)
-        out->soft[i] = decision->soft;
+    if (out->notes != NULL)
+        out->notes[i] = decision->notes;
 }
 
 static void batch_prefetch(const struct table *table, const struct limit_batch *batch, size_t from,

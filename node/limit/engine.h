@@ -46,6 +46,12 @@ enum limit_status {
     LIMIT_NO_ROOM = 2, /* neither room for the key nor anything that may leave: on_failure */
 };
 
+/* What more there is to say of a decision. */
+enum limit_note {
+    LIMIT_SOFT = 1, /* allowed above the limit, which is a soft one */
+    LIMIT_HELD = 2, /* tokens of the limit are held: a release may make room at any time */
+};
+
 #define LIMIT_RETRY_NEVER (-1) /* this cost can never be admitted */
 
 /* Names one charge on one key, so that it can be given back exactly (LIMIT_UNDO): never what others
@@ -92,7 +98,7 @@ uint32_t engine_resets(const struct table *table, uint32_t vnode);
  * rows are, and only then was anything taken (COUNT_DENIED apart). The other fields describe the
  * limit after the operation; for a peek, as the check would have left it.
  * Of a soft limit, `limit` and `remaining` are about the limit as written: between it and what it
- * may be exceeded by, remaining is 0 and `soft` is set. For a status other than LIMIT_DECIDED
+ * may be exceeded by, remaining is 0 and LIMIT_SOFT is set. For a status other than LIMIT_DECIDED
  * nothing was taken in the whole group, and all its rows carry that status; the other fields are
  * then 0. */
 struct limit_decision {
@@ -105,7 +111,7 @@ struct limit_decision {
     int64_t reset_after_ns; /* until nothing is used any more */
     int64_t retry_after_ns; /* 0 if allowed, else exact; LIMIT_RETRY_NEVER */
     int64_t delay_ns;       /* leaky_bucket, of what is allowed: until its turn; else 0 */
-    uint8_t soft;           /* 1: allowed above the limit, which is a soft one */
+    uint8_t notes;          /* enum limit_note */
 };
 
 /* The caller's columns, each of at least batch->count elements. */
@@ -119,7 +125,7 @@ struct limit_decisions {
     int64_t *reset_after_ns;
     int64_t *retry_after_ns;
     int64_t *delay_ns;
-    uint8_t *soft; /* or NULL */
+    uint8_t *notes; /* or NULL */
 };
 
 /* Decides all rows at `now_ns` (Unix epoch; a time that goes back never admits more). */

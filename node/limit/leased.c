@@ -213,6 +213,7 @@ void leased_report(const struct leased *leased, const struct limit_plan *plan, i
     out->remaining = sat_subu(plan->capacity, out->used);
     if (leased->count == 0)
         return;
+    out->notes |= LIMIT_HELD;
     const int64_t last_ns = sat_sub(leased->holder[leased->count - 1].until_ns, now_ns);
     const int64_t from_ns = last_ns > out->reset_after_ns ? last_ns : out->reset_after_ns;
     out->reset_after_ns = sat_add(from_ns, leased->drain_ns);

@@ -54,7 +54,7 @@ bool limit_decisions_equal(const struct limit_decision *a, const struct limit_de
     return a->status == b->status && a->allowed == b->allowed && a->limit == b->limit &&
            a->used == b->used && a->remaining == b->remaining && a->granted == b->granted &&
            a->reset_after_ns == b->reset_after_ns && a->retry_after_ns == b->retry_after_ns &&
-           a->delay_ns == b->delay_ns && a->soft == b->soft;
+           a->delay_ns == b->delay_ns && a->notes == b->notes;
 }
 
 /* The semantics, said once more and plainly: how many tokens the operation adds, and its verdict.

@@ -30,7 +30,7 @@ struct columns {
     int64_t reset_after_ns[ROWS];
     int64_t retry_after_ns[ROWS];
     int64_t delay_ns[ROWS];
-    uint8_t soft[ROWS];
+    uint8_t notes[ROWS];
     size_t count;
 };
 
@@ -58,7 +58,7 @@ static void step(struct table *table, int64_t now_ns)
     struct limit_decisions out = {
         columns.status,    columns.allowed, columns.limit,          columns.used,
         columns.remaining, columns.granted, columns.reset_after_ns, columns.retry_after_ns,
-        columns.delay_ns,  columns.soft,
+        columns.delay_ns,  columns.notes,
     };
     engine_step(table, &batch, now_ns, &out);
 }
@@ -75,7 +75,7 @@ static struct limit_decision row(size_t i)
         .reset_after_ns = columns.reset_after_ns[i],
         .retry_after_ns = columns.retry_after_ns[i],
         .delay_ns = columns.delay_ns[i],
-        .soft = columns.soft[i],
+        .notes = columns.notes[i],
     };
 }
 
@@ -351,7 +351,7 @@ static void a_soft_limit_allows_more_and_says_so(void **state)
             const struct limit_decision got =
                 limit_do(table, algorithm, &limit, OPERATION_CHECK, 1, 0, LIMIT_TEST_EPOCH_NS);
             assert_int_equal(got.allowed, n <= 110);
-            assert_int_equal(got.soft, n > 100 && n <= 110);
+            assert_int_equal(got.notes, n > 100 && n <= 110);
             assert_int_equal(got.limit, 100);
             assert_int_equal(got.used, n < 110 ? n : 110);
             assert_int_equal(got.remaining, n < 100 ? 100 - n : 0);
@@ -362,7 +362,7 @@ static void a_soft_limit_allows_more_and_says_so(void **state)
         const struct limit_decision refunded =
             limit_do(table, algorithm, &limit, OPERATION_REFUND, 2, 0, LIMIT_TEST_EPOCH_NS);
         assert_int_equal(refunded.used, 108);
-        assert_int_equal(refunded.soft, 0); /* giving back exceeds nothing */
+        assert_int_equal(refunded.notes, 0); /* giving back exceeds nothing */
     }
     table_free(&table);
 }
@@ -398,12 +398,12 @@ static void a_soft_limit_decides_as_a_hard_one_of_its_bound(void **state)
         const uint64_t base = limit_capacity(&soft);
         assert_int_equal(got.limit, base);
         assert_int_equal(got.remaining, got.used < base ? base - got.used : 0);
-        assert_int_equal(got.soft,
+        assert_int_equal(got.notes,
                          expected.allowed && got.used > base && operation <= OPERATION_HIT);
-        exceeded += got.soft;
+        exceeded += got.notes;
         got.limit = expected.limit;
         got.remaining = expected.remaining;
-        got.soft = expected.soft;
+        got.notes = expected.notes;
         assert_true(limit_decisions_equal(&got, &expected));
     }
     assert_in_range(exceeded, 1000, 99000);
@@ -428,7 +428,7 @@ static void a_soft_window_beside_a_hard_one_is_all_or_nothing(void **state)
         add_row(2, &hard, OPERATION_CHECK, 1, LIMIT_LOADED, 1);
         step(table, LIMIT_TEST_EPOCH_NS);
         assert_int_equal(row(0).allowed && row(1).allowed, n <= 5);
-        assert_int_equal(row(0).soft, n == 5);
+        assert_int_equal(row(0).notes, n == 5);
         assert_int_equal(row(0).used, n < 5 ? n : 5);
         assert_int_equal(row(1).used, n < 5 ? n : 5);
     }

@@ -96,6 +96,28 @@ static void the_lease_of_a_dead_holder_is_spent(void **state)
     assert_int_equal(lab_used(lab, 0, KEY, &limit), 40);
 }
 
+/* Who is denied for what another one holds may be admitted as soon as that comes back: no client
+ * may remember it, whichever node it asked. What no release can change it may. */
+static void a_denial_for_what_is_out_is_not_remembered(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    learn(lab);
+    const struct wire_decision got = lease(lab, 1, &limit, 40);
+    for (uint32_t at = 0; at < 3; at++) {
+        const struct wire_decision denied = lab_check(lab, at, KEY, &limit, 61);
+        assert_true(!denied.allowed && denied.outcome == OUTCOME_DENY && !denied.steady);
+        const struct wire_decision never = lab_check(lab, at, KEY, &limit, 101);
+        assert_true(!never.allowed && never.retry_after_ms == -1 && never.steady);
+    }
+    assert_int_equal(end(lab, 0, &limit, OPERATION_RELEASE, got.lease, 0).granted, 40);
+    assert_true(lab_check(lab, 0, KEY, &limit, 61).allowed);
+    for (uint32_t at = 0; at < 3; at++) {
+        const struct wire_decision denied = lab_check(lab, at, KEY, &limit, 61);
+        assert_true(!denied.allowed && denied.steady);
+    }
+}
+
 /* T1: a lease that no replica acknowledged is not told. */
 static void a_lease_is_told_when_a_replica_knows_it(void **state)
 {
@@ -389,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST_THREE(a_lease_is_taken_renewed_and_released),
         LAB_TEST_THREE(the_lease_of_a_dead_holder_is_spent),
+        LAB_TEST_THREE(a_denial_for_what_is_out_is_not_remembered),
         LAB_TEST_THREE(a_lease_is_told_when_a_replica_knows_it),
         LAB_TEST_THREE(a_renewal_is_told_when_a_replica_knows_it),
         LAB_TEST_THREE(a_lease_that_was_not_told_is_spent),

@@ -47,6 +47,7 @@ static const struct answer answer = {
     .allowed = true,
     .soft = true,
     .borrowed = true,
+    .held = true,
     .limit_index = 7,
     .limit = 100,
     .used = 60,
@@ -324,7 +325,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(got->status, ANSWER_BUSY);
     assert_true(got->allowed);
     assert_false(got->degraded);
-    assert_true(got->soft && got->borrowed);
+    assert_true(got->soft && got->borrowed && got->held);
     assert_int_equal(got->limit_index, 7);
     assert_int_equal(got->limit, 100);
     assert_int_equal(got->used, 60);
@@ -340,7 +341,7 @@ static void an_answer_reads_back_as_written(void **state)
     assert_int_equal(next_of(data, writer.len, &record), 1);
     assert_true(got->degraded);
     assert_false(got->allowed);
-    assert_false(got->soft || got->borrowed);
+    assert_false(got->soft || got->borrowed || got->held);
 }
 
 /* What every limit of a part met is shown as if it had been met here. */

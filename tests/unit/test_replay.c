@@ -138,7 +138,8 @@ static bool ask(struct model *model, const struct policy_part *part, uint8_t lim
     engine_one(model->table, name_state(part, limit), 0, &part->rule->limits[limit], request->cost,
                operation, LIMIT_LOADED, request->time_ns, &decision);
     assert_int_equal(decision.status, LIMIT_DECIDED);
-    model->bent = model->bent || (operation == OPERATION_CHECK && decision.soft != 0);
+    model->bent =
+        model->bent || (operation == OPERATION_CHECK && (decision.notes & LIMIT_SOFT) != 0);
     return decision.allowed != 0;
 }
 
