@@ -36,6 +36,7 @@
 #define NS_PER_MS 1000000ull
 /* So that a quantity that is cut to WIRE_COST_MAX never fits. */
 #define MAX_BURST_MAX ((int64_t)WIRE_COST_MAX - 2)
+#define PERIOD_MAX    ((int64_t)(LIMIT_WINDOW_MAX_NS / NS_PER_S)) /* ten years */
 
 enum { KEY = 1, MAX_BURST, COUNT, PERIOD, QUANTITY, WORDS_MAX, SHOWN_LEN = 64 };
 
@@ -65,11 +66,11 @@ static int refuse_integer(struct wire_text text, char *error)
     return TG_EINVALID;
 }
 
-static int refuse_range(const char *name, int64_t found, int64_t least, char *error)
+static int refuse_range(const char *name, int64_t found, int64_t least, int64_t most, char *error)
 {
     (void)snprintf(error, THROTTLE_ERROR_LEN,
                    "Cell error: %s: found %" PRId64 ", expected %" PRId64 " to %" PRId64, name,
-                   found, least, MAX_BURST_MAX);
+                   found, least, most);
     return TG_EINVALID;
 }
 
@@ -87,13 +88,12 @@ static int read_limit(const int64_t numbers[WORDS_MAX], struct limit *out, char 
 {
     char sentence[QUANTITY_ERROR_LEN];
     if (numbers[MAX_BURST] < 0 || numbers[MAX_BURST] > MAX_BURST_MAX)
-        return refuse_range("max_burst", numbers[MAX_BURST], 0, error);
+        return refuse_range("max_burst", numbers[MAX_BURST], 0, MAX_BURST_MAX, error);
     if (numbers[COUNT] < 0)
-        return refuse_range("count per period", numbers[COUNT], 1, error);
-    if (numbers[PERIOD] < 0)
-        return refuse_range("period", numbers[PERIOD], 1, error);
-    const uint64_t period = (uint64_t)numbers[PERIOD];
-    const uint64_t window_ns = period > UINT64_MAX / NS_PER_S ? UINT64_MAX : period * NS_PER_S;
+        return refuse_range("count per period", numbers[COUNT], 1, MAX_BURST_MAX, error);
+    if (numbers[PERIOD] < 0 || numbers[PERIOD] > PERIOD_MAX)
+        return refuse_range("period", numbers[PERIOD], 1, PERIOD_MAX, error);
+    const uint64_t window_ns = (uint64_t)numbers[PERIOD] * NS_PER_S;
     if (numbers[COUNT] == 0 || (uint64_t)numbers[COUNT] > window_ns) {
         (void)snprintf(error, THROTTLE_ERROR_LEN, "Cell error: Zero rates are not supported");
         return TG_EINVALID;

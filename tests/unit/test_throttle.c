@@ -94,7 +94,10 @@ static void mistakes_are_told_as_redis_cell_tells_them(void **state)
     expect_refused(READ(&throttle, "key", "-1", "1", "1"), "Cell error: max_burst: found -1");
     expect_refused(READ(&throttle, "key", "1", "-1", "1"), "Cell error: count per period: found");
     expect_refused(READ(&throttle, "key", "1", "1", "-1"), "Cell error: period: found -1");
-    expect_refused(READ(&throttle, "key", "1", "1", "9223372036854775807"), "Cell error: window");
+    expect_refused(READ(&throttle, "key", "1", "1", "9223372036854775807"),
+                   "Cell error: period: found 9223372036854775807, expected 1 to 316224000");
+    expect_refused(READ(&throttle, "key", "1", "1", "316224001"), "Cell error: period: found 3162");
+    assert_int_equal(READ(&throttle, "key", "1", "1", "316224000"), 0);
     expect_refused(READ(&throttle, "key", "999999999999998", "1", "86400"), "Cell error: burst");
     memset(key, 'k', sizeof key);
     key[sizeof key - 1] = '\0';
