@@ -128,18 +128,20 @@ bool clients_turn(struct clients *clients)
 {
     const int64_t now_ns = now_of(clients);
     bool empty;
+    bool idle;
     if (clients->overloaded) {
-        empty = read_ahead(clients, now_ns + CLIENTS_AHEAD_US * (int64_t)1000) &&
-                intake_count(clients->intake) == 0;
+        empty = read_ahead(clients, now_ns + CLIENTS_AHEAD_US * (int64_t)1000);
+        idle = empty && !clients_waiting(clients);
         decide_waiting(clients, now_of(clients) + CLIENTS_DECIDE_US * (int64_t)1000);
     } else {
-        empty = decide_read(clients, now_ns + CLIENTS_DECIDE_US * (int64_t)1000);
+        empty = idle = decide_read(clients, now_ns + CLIENTS_DECIDE_US * (int64_t)1000);
     }
-    if (empty)
+    const bool caught_up = empty && !clients_waiting(clients);
+    if (caught_up)
         clients->behind_ns = 0;
     else if (clients->behind_ns == 0)
         clients->behind_ns = now_ns;
-    clients->overloaded = !empty && (clients->overloaded ||
-                                     now_of(clients) - clients->behind_ns >= CLIENTS_BEHIND_NS);
-    return !empty;
+    clients->overloaded = !caught_up && (clients->overloaded ||
+                                         now_of(clients) - clients->behind_ns >= CLIENTS_BEHIND_NS);
+    return !idle;
 }

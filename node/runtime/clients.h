@@ -5,7 +5,7 @@
  *                            \--> refuse                    more than can be decided soon
  *
  * A shard is overloaded when it has not read its socket empty for CLIENTS_BEHIND_NS; it is at ease
- * again when it has, and nothing waits in the intake (intake.h).
+ * again when it has, and has decided all that it read (intake.h): though more may have come since.
  *
  * C1  A turn decides for about CLIENTS_DECIDE_US, and reads ahead for CLIENTS_AHEAD_US at most:
  * what is refused can cost no more than that share of the time, however much is sent. What is not
