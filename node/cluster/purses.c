@@ -27,7 +27,9 @@
  * U5  PURSES_MAX keys; a key that finds no room, or is asked for less than PURSES_HOT times a
  *     second, is asked of its decider: to take tokens for one check would take them from others.
  * U6  A denial is believed until it can change by itself, PURSES_DENIAL_NS at most: others may give
- *     back meanwhile. A refund or reset through this shard ends that belief.
+ *     back meanwhile. A refund or reset through this shard ends that belief, and gives back what is
+ *     held: of what was admitted here the decider hears with the release, ahead of it, and can give
+ *     back only what it has counted.
  *
  * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
  * this region is the holder, and the home's decider who is asked. That is far away, so a check is
@@ -40,6 +42,8 @@
  *     goes back there, and what comes of it late is released unused.
  * U8  A check of several rules is undone exactly while the lease lasts that it took from. Of one
  *     that has ended its use was told already, and stays.
+ * U9  No tokens are asked for that can be of no use: a check counts as a demand for what its limits
+ *     can ever give, and for none if it is content with no less than more.
  */
 #include "node/cluster/purses.h"
 
@@ -121,8 +125,26 @@ static void note_busy(struct shard *shard, const struct purse *purse, bool was_b
     purses->busy = purses->busy + is_busy(purse) - was_busy;
 }
 
+/* The least that the check is content with. */
+static uint64_t least_of(const struct forward *forward)
+{
+    const bool at_most = (forward->flags & FORWARD_AT_MOST) != 0;
+    return at_most && forward->cost > 0 ? 1 : forward->cost;
+}
+
+/* The most that its limits can ever give. */
+static uint64_t most_of(const struct forward *forward)
+{
+    uint64_t most = LIMIT_COUNT_MAX;
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        const uint64_t capacity = limit_capacity(&forward->limits[i]);
+        most = capacity < most ? capacity : most;
+    }
+    return most;
+}
+
 static void note_demand(const struct shard *shard, struct purse *purse,
-                        const struct forward *forward)
+                        const struct forward *forward, uint64_t most)
 {
     if (purse->lease == 0 && shard->now_ns - purse->since_ns > LIMIT_LEASE_NS) {
         purse->since_ns = shard->now_ns;
@@ -132,7 +154,7 @@ static void note_demand(const struct shard *shard, struct purse *purse,
     }
     purse->forward = *forward; /* limits may have changed with the rules */
     purse->seen_ns = shard->now_ns;
-    purse->asked = sat_addu(purse->asked, forward->cost);
+    purse->asked = sat_addu(purse->asked, forward->cost < most ? forward->cost : most);
     purse->checks += purse->checks < UINT32_MAX;
 }
 
@@ -409,13 +431,6 @@ static bool take(struct shard *shard, struct purse *purse, const struct forward 
     return true;
 }
 
-/* The least that the check is content with. */
-static uint64_t least_of(const struct forward *forward)
-{
-    const bool at_most = (forward->flags & FORWARD_AT_MOST) != 0;
-    return at_most && forward->cost > 0 ? 1 : forward->cost;
-}
-
 /* U6 */
 static bool deny(struct shard *shard, const struct purse *purse, const struct forward *forward,
                  struct answer *answer)
@@ -435,13 +450,23 @@ static bool deny(struct shard *shard, const struct purse *purse, const struct fo
     return true;
 }
 
+/* U6: something is to be given back. */
+static void give_back(struct shard *shard, struct purse *purse, struct effects *effects)
+{
+    purse->denied_until_ns = 0;
+    if (purse->lease == 0 || purse->used == 0)
+        return;
+    end_lease(shard, purse, effects);
+    note_busy(shard, purse, true);
+}
+
 bool purses_decide(struct shard *shard, const struct forward *forward, struct answer *answer,
                    struct effects *effects)
 {
     uint16_t at;
     struct purse *purse = find(shard, forward->ids[0]);
     if (purse != NULL && decide_gives_back(forward))
-        purse->denied_until_ns = 0;
+        give_back(shard, purse, effects);
     if (forward->operation != OPERATION_CHECK || (forward->flags & FORWARD_EXPLAIN) != 0)
         return false;
     *answer = (struct answer){.status = ANSWER_DECIDED};
@@ -453,7 +478,9 @@ bool purses_decide(struct shard *shard, const struct forward *forward, struct an
         purse = make(shard, forward);
     if (purse == NULL)
         return false;
-    note_demand(shard, purse, forward);
+    const uint64_t most = most_of(forward);
+    if (least_of(forward) <= most) /* U9 */
+        note_demand(shard, purse, forward, most);
     const bool decided = take(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
     if (decided) {
         shard->stats.checks++;
@@ -575,8 +602,10 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
     if (purse == NULL)
         return PURSES_FULL;
     move_home(shard, purse, forward, effects);
-    if (!again && !(purse->seen_ns != 0 && is_same(&purse->forward.retry, &forward->retry)))
-        note_demand(shard, purse, forward);
+    const uint64_t most = most_of(forward);
+    const bool seen = purse->seen_ns != 0 && is_same(&purse->forward.retry, &forward->retry);
+    if (!again && !seen && least_of(forward) <= most) /* U9 */
+        note_demand(shard, purse, forward, most);
     const bool decided =
         take_some(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
     if (decided) {

@@ -105,6 +105,53 @@ static void all_nodes_together_admit_the_limit(void **state)
     assert_true(lab_stats(lab, NEAR).any_allowed > 0 && lab_stats(lab, OTHER).any_allowed > 0);
 }
 
+/* Of what a node has admitted with its tokens its decider hears before a refund or a reset: it
+ * gives back what was admitted, and not what nobody has counted yet. */
+static void a_refund_is_about_what_was_admitted_here_as_well(void **state)
+{
+    struct lab *lab = *state;
+    begin(lab, "");
+    const uint64_t before = warm(lab, NEAR);
+    assert_int_equal(before, 3);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_true(ask(lab, NEAR).allowed);
+    assert_true(lab_stats(lab, NEAR).any_allowed >= 10);
+    assert_true(ask_as(lab, NEAR, OPERATION_REFUND, 8).allowed);
+    lab_run(lab, 2 * LEASE_NS);
+    assert_int_equal(used(lab), 5);
+    (void)ask(lab, NEAR);
+    lab_run(lab, 5 * LAB_MS);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(ask(lab, NEAR).allowed);
+    assert_int_equal(lab_stats(lab, NEAR).any_leases, 2);
+    (void)ask_as(lab, NEAR, OPERATION_RESET, 0);
+    lab_run(lab, 2 * LEASE_NS);
+    assert_int_equal(used(lab), 0);
+}
+
+/* Who asks for more than the limit can ever give makes a node take no tokens for it, then or later;
+ * at most so much is what there is. */
+static void no_tokens_are_taken_for_what_never_fits(void **state)
+{
+    struct lab *lab = *state;
+    begin(lab, "");
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct wire_decision never = ask_as(lab, NEAR, OPERATION_CHECK, LIMIT + 1);
+        assert_true(!never.allowed && never.retry_after_ms == -1);
+        lab_run(lab, 5 * LAB_MS);
+    }
+    assert_int_equal(lab_stats(lab, NEAR).any_leases, 0);
+    assert_int_equal(used(lab), 0);
+    assert_int_equal(warm(lab, NEAR), 3);
+    const uint64_t held = lab_stats(lab, NEAR).any_tokens; /* for so many checks, not for a half */
+    assert_in_range(held, 1, 30);
+    const struct wire_decision all =
+        ask_as(lab, NEAR, OPERATION_CHECK | WIRE_AT_MOST, WIRE_COST_MAX);
+    assert_true(all.allowed && all.granted <= LIMIT - 3);
+    lab_run(lab, 2 * LEASE_NS);
+    assert_in_range(used(lab), 3 + all.granted, LIMIT);
+}
+
 /* What nobody asks for any more goes back before its time is over: all that was not used. */
 static void tokens_that_nobody_asks_for_go_back(void **state)
 {
@@ -240,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST_THREE(a_key_that_is_asked_for_is_decided_without_asking),
         LAB_TEST_THREE(all_nodes_together_admit_the_limit),
+        LAB_TEST_THREE(a_refund_is_about_what_was_admitted_here_as_well),
+        LAB_TEST_THREE(no_tokens_are_taken_for_what_never_fits),
         LAB_TEST_THREE(tokens_that_nobody_asks_for_go_back),
         LAB_TEST_THREE(the_tokens_of_a_dead_node_are_spent),
         LAB_TEST_THREE(a_node_that_stops_gives_its_tokens_back),
