@@ -243,6 +243,9 @@ void client_local_end(struct tg_client *client, const tg_request_t *requests, si
  * after it is decided after it, not by a denial that is older. */
 void client_leases_give_back(struct tg_client *client, const struct client_call *call,
                              size_t index);
+/* One of the call's requests is about to be asked: if it is a refund or a reset of a key of which
+ * tokens are held, says before it what was used of them. */
+void client_leases_state(struct tg_client *client, const struct client_call *call, size_t index);
 /* Notes what the decision of one item says: message->items[at], just filled in. `steady`: until the
  * time it tells. */
 void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,

@@ -363,6 +363,20 @@ void client_hold_refused(struct client_hold *hold, int64_t quiet_ns, bool end)
         hold->quiet_ns = quiet_ns;
 }
 
+uint32_t client_hold_used(const struct client_hold *hold, struct client_hold_release uses[2])
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const struct client_hold_block *block = &hold->blocks[i];
+        const uint64_t used = block->lease != 0 ? block->granted - left_of(block) : 0;
+
+        if (used != 0)
+            uses[count++] = (struct client_hold_release){block->lease, used};
+    }
+    return count;
+}
+
 uint32_t client_hold_end(struct client_hold *hold, struct client_hold_release releases[2])
 {
     uint32_t count = 0;

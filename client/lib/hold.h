@@ -125,6 +125,8 @@ void client_hold_granted(struct client_hold *hold, uint64_t lease, int64_t lease
                          const tg_decision_t *decision, int64_t now_ns);
 /* Or none was given; nothing is asked before `quiet_ns`. With `end` what is held is to go, too. */
 void client_hold_refused(struct client_hold *hold, int64_t quiet_ns, bool end);
+/* What was taken of its leases by now, of which it goes on; of none if nothing was. */
+uint32_t client_hold_used(const struct client_hold *hold, struct client_hold_release uses[2]);
 /* Takes everything out, at the end. Fills releases as client_hold_step. */
 uint32_t client_hold_end(struct client_hold *hold, struct client_hold_release releases[2]);
 /* Gives the hold, which is over, to whoever comes next. */

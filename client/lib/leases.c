@@ -14,8 +14,11 @@
  * I2  A lease is reckoned from when its call began: that is before its question left, whatever
  *     number of times it was sent.
  * I3  A release is sent after its block was taken out, and never before. It is not repeated when
- * its time is over: what it would have given back is spent. I4  Only what a check says of itself
- * makes a key hot, or a denial known: what is asked for here does not.
+ *     its time is over: what it would have given back is spent.
+ * I4  Only what a check says of itself makes a key hot, or a denial known: what is asked for here
+ *     does not.
+ * I5  What was admitted here stands at the node before a refund or reset of the key does: a renewal
+ *     that states it goes ahead, in the same message. A node gives back only what it has counted.
  */
 #include <stdlib.h>
 
@@ -67,13 +70,19 @@ static bool start(struct tg_client *client, struct client_hold *hold, tg_operati
     return true;
 }
 
-static void release(struct tg_client *client, struct client_hold *hold, uint64_t id, uint64_t used)
+static void state_used(struct tg_client *client, struct client_hold *hold, tg_operation_t operation,
+                       uint64_t id, uint64_t used)
 {
     tg_request_t request = hold->request;
 
     request.lease_id = id;
     request.used = used;
-    (void)!start(client, hold, TG_RELEASE, &request); /* else it is spent */
+    (void)!start(client, hold, operation, &request);
+}
+
+static void release(struct tg_client *client, struct client_hold *hold, uint64_t id, uint64_t used)
+{
+    state_used(client, hold, TG_RELEASE, id, used); /* or it is spent */
 }
 
 static bool ask(struct tg_client *client, struct client_hold *hold, uint64_t tokens)
@@ -160,6 +169,8 @@ void client_leases_answered(struct tg_client *client, const struct client_call *
 
     ASSERT(hold->calls > 0);
     hold->calls--;
+    if (call->operation == TG_RENEW)
+        return; /* I5: it was for what came behind it */
     if (client->leases_end_ns != 0) {
         hold->asking = false;
         if (is_lease(call))
@@ -232,6 +243,24 @@ void client_leases_give_back(struct tg_client *client, const struct client_call 
 {
     if (call->hold == NULL && client_gives_back(operation_of(call, index)))
         client_denial_forget(&client->denials, client->now_ns);
+}
+
+void client_leases_state(struct tg_client *client, const struct client_call *call, size_t index)
+{
+    const int operation = operation_of(call, index);
+    struct client_hold_release uses[2];
+    struct client_hold *hold;
+    struct client_tag tag;
+
+    if (call->hold != NULL || (operation != TG_REFUND && operation != TG_RESET) ||
+        atomic_load(&client->holds.count) == 0 ||
+        !client_tag_of(&client->tag_key, &call->requests[index], &tag))
+        return;
+    hold = client_hold_find(&client->holds, &tag);
+    const uint32_t count = hold != NULL ? client_hold_used(hold, uses) : 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        state_used(client, hold, TG_RENEW, uses[i].lease, uses[i].used);
 }
 
 void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,

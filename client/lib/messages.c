@@ -400,6 +400,7 @@ void client_call_start(struct tg_client *client, struct client_call *call)
         if ((int)call->decisions[i].outcome != CLIENT_UNDECIDED)
             continue;
         client_leases_give_back(client, call, i);
+        client_leases_state(client, call, i);
         call->items_out++;
         if (!slot_push(client, &client->waiting_first, &client->waiting_last, item)) {
             /* Items of calls that ended still hold the slots: they go with the next turn. */

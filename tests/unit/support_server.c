@@ -228,7 +228,8 @@ static void note_checks(struct server *server, const struct wire_checks *checks)
                                  .count = checks->count,
                                  .timeout_ms = checks->timeout_ms,
                                  .operation = checks->operations[0],
-                                 .cost = wire_checks_cost(checks, 0)};
+                                 .cost = wire_checks_cost(checks, 0),
+                                 .used = wire_checks_used(checks, 0)};
     memcpy(note->key, key.data, key.len < SERVER_KEY_LEN - 1 ? key.len : SERVER_KEY_LEN - 1);
     server->count++;
     (void)pthread_cond_broadcast(&server->noted);

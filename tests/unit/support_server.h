@@ -37,6 +37,7 @@ struct server_note {
     uint32_t timeout_ms;
     uint8_t operation;        /* of the first item */
     uint64_t cost;            /* of the first item */
+    uint64_t used;            /* the same, if it states any */
     char key[SERVER_KEY_LEN]; /* first value of the first item */
 };
 

@@ -353,6 +353,39 @@ static void a_refused_batch_takes_nothing_of_a_lease(void **state)
     server_free(&server);
 }
 
+/* A refund, or a reset, comes to the node behind word of what was admitted here, in one message:
+ * else the node would have nothing to give back yet. What is held goes on serving. */
+static void what_was_used_is_told_before_a_refund(void **state)
+{
+    static const tg_operation_t backs[] = {TG_REFUND, TG_RESET};
+    struct server *server = server_with(100000, 60000);
+    tg_client_t *client = open_with(server, 0, 0);
+    tg_request_t request = tg_request_inline("hot", &limit);
+    tg_decision_t decision;
+    uint64_t used = 1;
+
+    (void)state;
+    assert_true(until_local(client, "hot", &decision));
+    for (size_t i = 0; i < 2; i++) {
+        request.operation = TG_CHECK;
+        for (int k = 0; k < 10; k++, used++) {
+            assert_int_equal(tg_check(client, &request, &decision), 0);
+            assert_int_equal(decision.local, 1);
+        }
+        const size_t count = server_count(server);
+        request.operation = backs[i];
+        assert_int_equal(tg_call(client, &request, &decision), 0);
+        assert_int_equal(server_count(server), count + 1);
+        assert_int_equal(server_note(server, count).operation, OPERATION_RENEW);
+        assert_int_equal(server_note(server, count).used, used);
+        assert_int_equal(server_note(server, count).count, 2);
+    }
+    tg_close(&client);
+    assert_int_equal(server_tally(server).used, used);
+    assert_int_equal(server_tally(server).strange, 0);
+    server_free(&server);
+}
+
 struct completion {
     sem_t done;
     int code;
@@ -778,6 +811,7 @@ int main(void)
         cmocka_unit_test(only_plain_checks_are_decided_here),
         cmocka_unit_test(a_batch_asks_only_for_the_rest),
         cmocka_unit_test(a_refused_batch_takes_nothing_of_a_lease),
+        cmocka_unit_test(what_was_used_is_told_before_a_refund),
         cmocka_unit_test(asynchronous_calls_take_of_leases_too),
         cmocka_unit_test(a_lease_takes_no_room_of_the_callers),
         cmocka_unit_test(an_idle_key_is_given_back),
