@@ -104,7 +104,7 @@ void diverge_tick(struct shard *shard, uint32_t number)
     const struct replica_link *link = &vnode->links[0];
     if (!vnode->merge.begun && shard->now_ns - vnode->merge.heir_ns >= DIVERGE_SETTLE_NS)
         begin(shard, number);
-    else if (vnode->merge.begun && !link->mark_due &&
+    else if (vnode->merge.begun && (vnode->marks_due & 1u) == 0 &&
              shard->now_ns - link->mark_ns >= DIVERGE_AGAIN_NS)
         stream_mark_again(shard, number, 0);
 }

@@ -75,13 +75,12 @@ struct merge_refused {
 
 /* Of one vnode. */
 struct merge_vnode {
+    uint16_t heir;  /* to whom a branch goes that is handed over, PEER_NONE: there is none */
+    bool begun;     /* that is being sent */
+    bool deposed;   /* decided until another term was seen: may have a branch though no replica */
+    bool side_lost; /* of the copy that arrives, some of what is remembered found no room */
     struct guard guard;
     int64_t guard_ns; /* of the newest cut */
-    bool side_lost;   /* of the copy that arrives, some of what is remembered found no room */
-    /* handing over a branch */
-    bool deposed;  /* decided until another term was seen: may have a branch though no replica */
-    bool begun;    /* the branch is being sent */
-    uint16_t heir; /* to whom the branch goes, PEER_NONE: there is none */
     int64_t heir_ns;
     /* taking one over */
     struct merge_end ends[MERGE_ENDS_MAX];

@@ -131,13 +131,21 @@ static void purge(struct shard *shard, uint32_t number)
     }
 }
 
+static bool guards_nothing(const struct guard *guard)
+{
+    return guard->count == 0 && !guard->overflowed && !guard->blind;
+}
+
 void merge_in_mark(struct shard *shard, uint32_t number, bool copied)
 {
     struct merge_vnode *merge = &shard->vnodes[number].merge;
-    struct guard guard = *diverge_guard_of(shard, number);
+    const struct guard *told = diverge_guard_of(shard, number);
     if (copied)
         purge(shard, number);
     merge->deposed = false;
+    if (guards_nothing(told) && guards_nothing(&merge->guard) && !merge->side_lost)
+        return;
+    struct guard guard = *told;
     guard.overflowed = guard.overflowed || merge->side_lost;
     merge->side_lost = merge->side_lost && guard.count > 0;
     if (memcmp(&guard, &merge->guard, sizeof guard) != 0)

@@ -148,7 +148,6 @@ struct replica_link {
     uint16_t peer;       /* PEER_NONE: vacant, or not known yet */
     uint8_t phase;       /* enum link_phase; all but LINK_LIVE are the bulk channel's */
     bool confirmed;      /* holds everything of this term up to a mark, as it said itself */
-    bool mark_due;       /* changed since the last mark */
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
     bool copy;           /* the sync is a complete copy, not a mark on what is held already */
     bool begun;          /* something of the sync was sent */
@@ -167,6 +166,8 @@ struct replica_link {
 };
 
 struct vnode {
+    /* What each decision and each record of a stream reads or writes lies side by side, up to the
+     * links: vnodes are many, and visited in no order. */
     struct term term;  /* the newest known */
     struct term state; /* the term that wrote what is held here */
     uint8_t role;      /* enum peer_role */
@@ -196,26 +197,27 @@ struct vnode {
     bool stirred;        /* is in shard.stirred */
     uint16_t hint;       /* peer index of the decider, PEER_NONE if that is this node or unknown */
     uint16_t best;       /* RECOVERING: who holds the best state, PEER_NONE = this node */
-    uint64_t
-        granted; /* tokens, in this term; bound.c; near the role, for each decision writes it */
-    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
-    struct term best_state;
-    uint64_t best_seq;
-    int64_t since_ns; /* of the role */
-    int64_t asked_ns;
+    uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint8_t marks_due;   /* links that changed since their last mark, a bit each */
+    bool sampled;        /* is in shard.bound.samples */
+    uint64_t granted;    /* tokens, in this term; bound.c */
+    int64_t oldest_ns;   /* of the grants that no mark tells of yet, 0 = none */
+    /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
+    struct term in_term;
+    uint32_t in_sync;
+    uint16_t in_from; /* peer index, PEER_NONE = none yet */
+    bool in_late;     /* what the frame at hand brings is of an older one */
+    bool whole;       /* nothing of it was refused */
+    int64_t in_ns;    /* when something of it came */
     struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas; each keeps its place */
     uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
     uint8_t id_count;
     uint16_t passing_to;  /* PASSING: the peer that shall decide */
-    uint16_t puller;      /* whom this non-decider streams its state to, PEER_NONE = nobody */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
-    /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
-    uint16_t in_from; /* peer index, PEER_NONE = none yet */
-    struct term in_term;
-    uint32_t in_sync;
-    bool in_late;           /* what the frame at hand brings is of an older one */
-    bool whole;             /* nothing of it was refused */
-    int64_t in_ns;          /* when something of it came */
+    struct term best_state;
+    uint64_t best_seq;
+    int64_t since_ns; /* of the role */
+    int64_t asked_ns;
     struct term base_state; /* what this node's newest term was opened on */
     uint64_t base_seq;
     /* Answers of the plane of quorum are remembered under `line`: the term in which they were
@@ -228,7 +230,6 @@ struct vnode {
     struct term marked_state; /* what was held when a round of write-back began; writeback.c */
     uint64_t marked_seq;
     bool marked;        /* and is still to be claimed */
-    bool sampled;       /* is in shard.bound.samples */
     int64_t learned_ns; /* no leases of tokens before (T3 of holds.c) */
 };
 

@@ -79,6 +79,11 @@ static bool is_branch(const struct vnode *vnode)
     return !deciding(vnode) && vnode->merge.begun;
 }
 
+static bool owes_mark(const struct vnode *vnode, uint32_t link)
+{
+    return (vnode->marks_due & 1u << link) != 0;
+}
+
 static enum channel_kind kind_of(const struct replica_link *link)
 {
     return link->phase == LINK_LIVE ? CHANNEL_LIVE : CHANNEL_BULK;
@@ -126,7 +131,7 @@ bool stream_under_way(const struct shard *shard, uint32_t number, uint32_t link)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
     const uint16_t at = receiver_of(vnode, link);
-    return stream_copying(shard, number, link) || state->mark_due ||
+    return stream_copying(shard, number, link) || owes_mark(vnode, link) ||
            (at != PEER_NONE &&
             state->sent_frame > shard->peers[at]->channels[kind_of(state)].out_acked);
 }
@@ -184,7 +189,7 @@ static void end_record(const struct shard *shard, uint32_t number, uint32_t link
 static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    vnode->links[link].mark_due = true;
+    vnode->marks_due |= (uint8_t)(1u << link);
     if (vnode->mark_listed)
         return;
     vnode->mark_listed = true;
@@ -302,7 +307,7 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
     take_sample(shard, state, receiver_of(vnode, link));
     end_record(shard, number, link);
-    state->mark_due = false;
+    vnode->marks_due &= (uint8_t) ~(1u << link);
     state->mark_ns = shard->now_ns;
     state->mark_seq = entry.seq;
     state->mark_frame = state->sent_frame;
@@ -350,9 +355,10 @@ static void find_missed(struct shard *shard)
 static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
                         struct effects *effects)
 {
-    struct replica_link *state = &shard->vnodes[number].links[link];
-    if (receiver_of(&shard->vnodes[number], link) == PEER_NONE) {
-        state->mark_due = false;
+    struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
+    if (receiver_of(vnode, link) == PEER_NONE) {
+        vnode->marks_due &= (uint8_t) ~(1u << link);
         return false;
     }
     if (!stream_copying(shard, number, link) && stream_hears(shard, number, link) &&
@@ -372,12 +378,12 @@ static void put_marks(struct shard *shard, struct effects *effects)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < shard->marks.count; i++) {
         const uint32_t number = shard->marks.list[i];
+        struct vnode *vnode = &shard->vnodes[number];
         bool owes = false;
-        for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-            if (shard->vnodes[number].links[link].mark_due &&
-                put_mark_of(shard, number, link, effects))
+        for (uint32_t link = 0; vnode->marks_due >> link != 0; link++)
+            if (owes_mark(vnode, link) && put_mark_of(shard, number, link, effects))
                 owes = true;
-        shard->vnodes[number].mark_listed = owes;
+        vnode->mark_listed = owes;
         if (owes)
             shard->marks.list[kept++] = number;
     }
@@ -514,7 +520,7 @@ bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
-    return state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
+    return state->confirmed && !owes_mark(vnode, link) && state->peer != PEER_NONE &&
            state->mark_frame <= shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked &&
            state->mark_seq == table_vnode_seq(shard->table, number);
 }
@@ -569,7 +575,7 @@ void stream_ask_again(struct shard *shard, uint32_t number, const struct effects
     struct vnode *vnode = &shard->vnodes[number];
     for (uint32_t link = 0; link < vnode->link_count; link++) {
         const struct replica_link *state = &vnode->links[link];
-        if (!state->confirmed && !state->mark_due && state->peer != PEER_NONE &&
+        if (!state->confirmed && !owes_mark(vnode, link) && state->peer != PEER_NONE &&
             shard->now_ns - state->mark_ns > SHARD_RESYNC_NS &&
             stream_has_room(shard, number, link, effects))
             owe_mark(shard, number, link);

@@ -34,8 +34,7 @@ static void vacate(struct vnode *vnode)
         while (place < vnode->id_count && vnode->ids[place] != vnode->links[link].node)
             place++;
         if (place == vnode->id_count)
-            vnode->links[link] =
-                (struct replica_link){.peer = PEER_NONE, .mark_due = vnode->links[link].mark_due};
+            vnode->links[link] = (struct replica_link){.peer = PEER_NONE};
     }
 }
 
@@ -54,8 +53,7 @@ static uint8_t give_place(struct shard *shard, uint32_t number, uint64_t node)
         link = vnode->link_count++;
     else if (vnode->links[link].node == node && vnode->links[link].peer == at)
         return 0;
-    const bool mark_due = vnode->links[link].mark_due;
-    vnode->links[link] = (struct replica_link){.node = node, .peer = at, .mark_due = mark_due};
+    vnode->links[link] = (struct replica_link){.node = node, .peer = at};
     return (uint8_t)(1u << link);
 }
 
