@@ -797,3 +797,27 @@ int peer_next(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *
     record->type = (enum peer_record_type)type;
     return get_body(reader, vnodes, record) && !reader->failed ? 1 : TG_EPROTOCOL;
 }
+
+enum { GLANCE_ENTRY_LEN = 2 * TERM_LEN + 14, GLANCE_TERM_LEN = TERM_LEN + 5 };
+
+bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glance *glance)
+{
+    struct bytes_reader ahead = *reader;
+    const uint8_t type = bytes_get_u8(&ahead);
+    glance->vnode = bytes_get_u32(&ahead);
+    glance->slot = type == PEER_SLOT;
+    if (type == PEER_SLOT) {
+        glance->id = bytes_get_hash128(&ahead);
+        (void)bytes_take(&ahead, bytes_get_u32(&ahead));
+    } else if (type == PEER_TERM) {
+        (void)bytes_take(&ahead, GLANCE_TERM_LEN);
+    } else if (type == PEER_MARK) {
+        (void)bytes_take(&ahead, GLANCE_ENTRY_LEN);
+    } else {
+        return false;
+    }
+    if (ahead.failed || glance->vnode >= vnodes)
+        return false;
+    *reader = ahead;
+    return true;
+}

@@ -427,6 +427,15 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
 MUST_USE int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity);
 /* Opens a frame. TG_EPROTOCOL, TG_EVERSION or TG_ETOOBIG; then nothing may be used. */
 MUST_USE int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope);
+/* What a record that replicates is about, for who wants to look ahead. */
+struct peer_glance {
+    uint32_t vnode;
+    bool slot; /* it is a SLOT, of `id` */
+    struct hash128 id;
+};
+/* Passes over the next record if it is a TERM, SLOT or MARK; false, and nothing is passed over, if
+ * it is another one or malformed, or there is none. */
+bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glance *glance);
 /* The next record: 1, 0 at the end, TG_EPROTOCOL for anything malformed or out of range
  * (`vnodes` bounds vnode numbers). */
 MUST_USE int peer_next(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *record);

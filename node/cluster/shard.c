@@ -456,7 +456,11 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
     int result;
-    while ((result = peer_next(&reader, 2 * shard->options.vnodes, &record)) > 0) {
+    for (;;) {
+        stream_in_prefetch(shard, &reader, &in);
+        result = peer_next(&reader, 2 * shard->options.vnodes, &record);
+        if (result <= 0)
+            break;
         if (record.type != PEER_PING && peers_deaf(shard, at))
             continue;
         if (record.type != PEER_PING)

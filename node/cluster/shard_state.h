@@ -746,6 +746,8 @@ enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
 enum route vnodes_route(struct shard *shard, uint32_t vnode, uint16_t *peer);
 /* Asks memory for what routing and deciding a check of `vnode` will read and write of it. */
 void vnodes_prefetch(const struct shard *shard, uint32_t vnode);
+/* The same for what a replica reads and writes of it, and who streams it to one. */
+void vnodes_prefetch_copy(const struct shard *shard, uint32_t vnode);
 /* The node that decides `vnode` as far as known, 0 if unknown. */
 uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 

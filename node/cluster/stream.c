@@ -52,6 +52,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/cluster/shard_state.h"
 
 static unsigned target_of(uint32_t link)
@@ -390,20 +391,39 @@ static void put_marks(struct shard *shard, struct effects *effects)
     shard->marks.count = kept;
 }
 
-/* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. */
+/* Asks memory for what sending the slot reads and writes of its vnode. */
+static void prefetch_link(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct replica_link *state = &shard->vnodes[number].links[link];
+    vnodes_prefetch_copy(shard, number);
+    prefetch_to_write(state);
+    prefetch_to_write((const char *)state + PREFETCH_LINE);
+}
+
+/* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. The
+ * slots of a block are all taken before the first is sent, so that the waiting for their vnodes
+ * overlaps; one that is in it twice, for its entry was put twice, is sent twice. */
 static void send_link(struct shard *shard, uint32_t link, struct effects *effects)
 {
-    enum { SLOTS_PER_TURN = 65536, SWEEPS_PER_TURN = 64 };
+    enum { SLOTS_PER_TURN = 65536, SWEEPS_PER_TURN = 64, BLOCK = 32 };
+    uint32_t slots[BLOCK];
     uint32_t sweeps = 0;
-    for (uint32_t sent = 0; sent < SLOTS_PER_TURN;) {
-        const uint32_t slot = table_next_dirty(shard->table, target_of(link));
-        if (slot != TABLE_NONE) {
-            send_slot(shard, slot, link, effects);
-            sent++;
-        } else if (table_target_idle(shard->table, target_of(link)) ||
-                   ++sweeps == SWEEPS_PER_TURN) {
-            return;
+    bool more = true;
+    for (uint32_t sent = 0; more && sent < SLOTS_PER_TURN;) {
+        uint32_t count = 0;
+        while (more && count < BLOCK) {
+            const uint32_t slot = table_next_dirty(shard->table, target_of(link));
+            if (slot != TABLE_NONE) {
+                prefetch_link(shard, table_slot_vnode(shard->table, slot), link);
+                slots[count++] = slot;
+            } else {
+                more =
+                    !table_target_idle(shard->table, target_of(link)) && ++sweeps < SWEEPS_PER_TURN;
+            }
         }
+        for (uint32_t i = 0; i < count; i++)
+            send_slot(shard, slots[i], link, effects);
+        sent += count;
     }
 }
 

@@ -78,9 +78,13 @@ void handoff_stats(const struct shard *shard, struct shard_stats *out);
 
 /* What a received frame may do to replicas, record by record. */
 struct stream_in {
-    bool bulk;   /* the frame came on the bulk channel */
-    bool accept; /* it has a place in the stream and is the next one */
+    bool bulk;    /* the frame came on the bulk channel */
+    bool accept;  /* it has a place in the stream and is the next one */
+    size_t ahead; /* memory was asked for what the records before this place are about */
 };
+/* Asks memory for what the next records are about, if it was not yet. */
+void stream_in_prefetch(const struct shard *shard, const struct bytes_reader *records,
+                        struct stream_in *in);
 void stream_in_begin(struct shard *shard, uint16_t peer, const struct peer_record *record,
                      struct stream_in *in);
 void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_record *record,

@@ -11,7 +11,32 @@
  *     of an earlier time may arrive from the same node meanwhile. If only such ones come, its state
  *     is not what it was (a claim may fall), and all are asked again.
  */
+#include "base/prefetch.h"
 #include "node/cluster/vnodes_state.h"
+
+void stream_in_prefetch(const struct shard *shard, const struct bytes_reader *records,
+                        struct stream_in *in)
+{
+    enum { RECORDS = 128 };
+    uint32_t vnodes[TABLE_PREFETCH_MAX];
+    struct hash128 ids[TABLE_PREFETCH_MAX];
+    struct bytes_reader reader = *records;
+    struct peer_glance glance;
+    size_t count = 0;
+    if (!in->accept || records->at < in->ahead)
+        return;
+    for (uint32_t n = 0; n < RECORDS && count < TABLE_PREFETCH_MAX &&
+                         peer_glance(&reader, shard->vnode_end, &glance);
+         n++) {
+        vnodes_prefetch_copy(shard, glance.vnode);
+        if (!glance.slot)
+            continue;
+        vnodes[count] = glance.vnode;
+        ids[count++] = glance.id;
+    }
+    in->ahead = reader.at;
+    table_prefetch_ids(shard->table, vnodes, ids, count);
+}
 
 void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record *record,
                      struct stream_in *in)

@@ -89,6 +89,15 @@ void vnodes_prefetch(const struct shard *shard, uint32_t number)
     prefetch(&vnode->links[1].peer);
 }
 
+void vnodes_prefetch_copy(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (const char *line = (const char *)vnode; line < (const char *)vnode->links;
+         line += PREFETCH_LINE)
+        prefetch_to_write(line);
+    prefetch(&vnode->merge.heir);
+}
+
 enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
 {
     const struct vnode *vnode = &shard->vnodes[number];

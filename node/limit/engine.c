@@ -35,7 +35,7 @@
 #include "node/limit/table_private.h"
 
 enum {
-    ENGINE_BLOCK = 64,      /* rows prefetched at a time */
+    ENGINE_BLOCK = TABLE_PREFETCH_MAX,
     ENGINE_ROOM_ROUNDS = 8, /* how often a row may ask a full arena to drop others */
 };
 
@@ -643,29 +643,6 @@ static inline void batch_put(const struct limit_decisions *out, size_t i,
         out->notes[i] = decision->notes;
 }
 
-static void batch_prefetch(const struct table *table, const struct limit_batch *batch, size_t from,
-                           size_t to)
-{
-    const struct index *index = &table->index;
-    const uint32_t mask = (1u << index->slot_bits) - 1;
-    uint32_t homes[ENGINE_BLOCK];
-    uint32_t tags[ENGINE_BLOCK];
-    for (size_t i = from; i < to; i++) {
-        const uint64_t hash = index_hash(batch->ids[i]);
-        homes[i - from] = index_home(index, hash);
-        tags[i - from] = index_tag(index, hash);
-        prefetch(&index->words[homes[i - from]]);
-        prefetch_to_write(&table->vnodes[batch->vnodes[i]].seq);
-    }
-    for (size_t i = from; i < to; i++) {
-        uint32_t at = homes[i - from];
-        while (index->words[at] != 0 && (index->words[at] & ~mask) != tags[i - from])
-            at++;
-        if (index->words[at] != 0)
-            prefetch_to_write(&table->slots[(index->words[at] & mask) - 1]);
-    }
-}
-
 /* Decides the group that starts at row `i`; returns the row after it. */
 static size_t batch_group(struct table *table, const struct limit_batch *batch, size_t i,
                           int64_t now_ns, struct limit_decisions *out)
@@ -698,7 +675,7 @@ void engine_step(struct table *table, const struct limit_batch *batch, int64_t n
     for (size_t i = 0; i < batch->count;) {
         if (i >= prefetched) {
             prefetched = i + ENGINE_BLOCK < batch->count ? i + ENGINE_BLOCK : batch->count;
-            batch_prefetch(table, batch, i, prefetched);
+            table_prefetch_ids(table, batch->vnodes + i, batch->ids + i, prefetched - i);
         }
         if (batch->groups != NULL && i + 1 < batch->count &&
             batch->groups[i + 1] == batch->groups[i]) {

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "node/limit/table_private.h"
 
 enum {
@@ -497,6 +498,31 @@ bool table_slot_used(const struct table *table, uint32_t slot)
 {
     ASSERT(slot < table->slots_end);
     return slot_live(&table->slots[slot]);
+}
+
+/* First all words of the index; then, when the first of them are here, the slots they name. */
+void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
+                        const struct hash128 *ids, size_t count)
+{
+    const struct index *index = &table->index;
+    const uint32_t mask = (1u << index->slot_bits) - 1;
+    uint32_t homes[TABLE_PREFETCH_MAX];
+    uint32_t tags[TABLE_PREFETCH_MAX];
+    ASSERT(count <= TABLE_PREFETCH_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t hash = index_hash(ids[i]);
+        homes[i] = index_home(index, hash);
+        tags[i] = index_tag(index, hash);
+        prefetch(&index->words[homes[i]]);
+        prefetch_to_write(&table->vnodes[vnodes[i]].seq);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = homes[i];
+        while (index->words[at] != 0 && (index->words[at] & ~mask) != tags[i])
+            at++;
+        if (index->words[at] != 0)
+            prefetch_to_write(&table->slots[(index->words[at] & mask) - 1]);
+    }
 }
 
 uint32_t table_lookup(const struct table *table, struct hash128 id)

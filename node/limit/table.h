@@ -66,6 +66,8 @@ enum {
     TABLE_LEASES_LEN = 16 + 128 * 32,
     /* Bytes of the largest export: a full sliding_log, with leases. */
     TABLE_EXPORT_MAX = 48 + 4 * 65536 + TABLE_LEASES_LEN,
+    /* Keys one call asks memory for. */
+    TABLE_PREFETCH_MAX = 64,
     /* Slots one call looks at while a target sweeps. */
     TABLE_SWEEP_SLOTS = 2048,
 };
@@ -150,6 +152,9 @@ uint32_t table_round_next(struct table *table);
 bool table_round_over(const struct table *table);
 /* Asks memory for a slot that is looked at soon. */
 void table_prefetch(const struct table *table, uint32_t slot);
+/* The same for what is held of ids that are looked at soon, at most TABLE_PREFETCH_MAX. */
+void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
+                        const struct hash128 *ids, size_t count);
 /* The slot's state has been handed to the target. */
 void table_clear_dirty(struct table *table, uint32_t slot, unsigned target);
 /* The target cannot take it now: the bit stays and the slot's vnode is behind for the target;

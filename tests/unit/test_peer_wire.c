@@ -561,6 +561,32 @@ static void every_prefix_of_every_record_is_refused(void **state)
 }
 
 /* Vnode numbers index arrays, so a number beyond them must stop at the codec. */
+static bool glances(const uint8_t *data, size_t len, uint32_t vnodes, struct peer_glance *glance)
+{
+    struct bytes_reader reader;
+    bytes_reader_init(&reader, data, len);
+    const bool passed = peer_glance(&reader, vnodes, glance);
+    assert_int_equal(reader.at, passed ? len : 0);
+    return passed;
+}
+
+static void a_glance_passes_over_a_whole_record_of_replication_or_over_nothing(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct peer_glance glance;
+    (void)state;
+    for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
+        const size_t len = record_bytes(type, data);
+        const bool replicates = type == PEER_TERM || type == PEER_SLOT || type == PEER_MARK;
+        for (size_t shorter = 0; shorter < len; shorter++)
+            assert_false(glances(data, shorter, VNODES, &glance));
+        assert_false(glances(data, len, VNODE, &glance)); /* out of range */
+        assert_int_equal(glances(data, len, VNODES, &glance), replicates);
+        assert_true(!replicates || glance.vnode == VNODE);
+        assert_true(type != PEER_SLOT || (glance.slot && hash128_equal(glance.id, slot_id)));
+    }
+}
+
 static void a_vnode_out_of_range_is_refused(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -963,6 +989,7 @@ int main(void)
         cmocka_unit_test(every_record_about_a_vnode_reads_back_as_written),
         cmocka_unit_test(no_record_is_longer_than_its_bound),
         cmocka_unit_test(every_prefix_of_every_record_is_refused),
+        cmocka_unit_test(a_glance_passes_over_a_whole_record_of_replication_or_over_nothing),
         cmocka_unit_test(a_vnode_out_of_range_is_refused),
         cmocka_unit_test(a_term_near_the_end_of_its_range_is_refused),
         cmocka_unit_test(an_unknown_type_operation_role_or_status_is_refused),
