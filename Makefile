@@ -119,7 +119,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
-.PHONY: all deps demo test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
+.PHONY: all deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
 .PHONY: conformance cluster soak mutants measure judge load programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
@@ -131,6 +131,11 @@ demo: ## Installs what is missing, builds, and shows a 3-node cluster at work on
 	@deploy/deps build
 	@$(MAKE) all
 	@deploy/demo $(out)
+
+demo-regions: ## The same for three regions that hold one limit together, 80 ms apart.
+	@deploy/deps test
+	@$(MAKE) all
+	@deploy/multi-region/demo $(out)
 
 test: ## Installs what is missing and runs every test that needs no special machine.
 	@deploy/deps test
@@ -191,7 +196,7 @@ clean: ## Removes everything that was built.
 	rm -rf $(BUILD)
 
 help: ## Lists these targets.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
