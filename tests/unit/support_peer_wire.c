@@ -83,3 +83,13 @@ void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struc
     else
         peer_put_abroad_answer(writer, 39, answer);
 }
+
+void peer_wire_assert_guards_equal(const struct guard *a, const struct guard *b)
+{
+    assert_int_equal(a->overflowed, b->overflowed);
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        assert_int_equal(term_compare(&a->cuts[i].term, &b->cuts[i].term), 0);
+        assert_true(a->cuts[i].seq == b->cuts[i].seq);
+    }
+}

@@ -402,16 +402,6 @@ static void moved_stream_ack_and_term_read_back_as_written(void **state)
     assert_true(record.term.copy && record.term.begins);
 }
 
-static void assert_guard_equal(const struct guard *a, const struct guard *b)
-{
-    assert_int_equal(a->overflowed, b->overflowed);
-    assert_int_equal(a->count, b->count);
-    for (uint32_t i = 0; i < a->count; i++) {
-        assert_term_equal(a->cuts[i].term, b->cuts[i].term);
-        assert_true(a->cuts[i].seq == b->cuts[i].seq);
-    }
-}
-
 /* What a line descends from decides what is merged, so every field of it counts. */
 static void guard_apart_and_diverged_read_back_as_written(void **state)
 {
@@ -422,7 +412,7 @@ static void guard_apart_and_diverged_read_back_as_written(void **state)
     assert_int_equal(next_of(data, record_bytes(PEER_GUARD, data), &record), 1);
     assert_int_equal(record.type, PEER_GUARD);
     assert_int_equal(record.guard.vnode, VNODE);
-    assert_guard_equal(&record.guard.guard, &guard);
+    peer_wire_assert_guards_equal(&record.guard.guard, &guard);
     assert_int_equal(next_of(data, record_bytes(PEER_APART, data), &record), 1);
     assert_int_equal(record.type, PEER_APART);
     assert_int_equal(record.apart.vnode, VNODE);
@@ -430,7 +420,7 @@ static void guard_apart_and_diverged_read_back_as_written(void **state)
     assert_term_equal(record.apart.state, apart.state);
     assert_int_equal(record.apart.seq, 17);
     assert_int_equal(record.apart.sync, 18);
-    assert_guard_equal(&record.apart.guard, &apart.guard);
+    peer_wire_assert_guards_equal(&record.apart.guard, &apart.guard);
     assert_int_equal(next_of(data, record_bytes(PEER_DIVERGED, data), &record), 1);
     assert_int_equal(record.type, PEER_DIVERGED);
     assert_true(hash128_equal(record.slot.id, slot_id));
