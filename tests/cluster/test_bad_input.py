@@ -182,8 +182,10 @@ RULES = {
     "the same name twice": (RULE + RULE[len("rules:\n"):], ":5:11: "),
     "a throttle rule without limits": (HEAD, ":2:5: "),
     "a bad network": (RULE + "    match: {ip: 10.0.0.0/99}\n", ":5:17: "),
-    "what this version cannot do": (RULE + "    scope: global\n",
-                                    "not supported"),
+    "a queue over regions": (HEAD + "    limits: [{rate: 5/h, algorithm: leaky_bucket}]\n    scope: global\n",
+                             "found global, where regions hold tokens of a limit, with one that gives none"),
+    "any over regions": (RULE + "    scope: global\n    consistency: any\n",
+                         "found any with scope global"),
     "tokens of a queue": (HEAD + "    limits: [{rate: 5/h, algorithm: leaky_bucket}]\n    consistency: any\n",
                           "leaky_bucket: a token of a lease has no turn in the queue"),
 }

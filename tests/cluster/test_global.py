@@ -19,7 +19,7 @@ rules:
   - {name: hashed, match: {api: /hashed}, key: [user], limits: [{rate: 20/day}], scope: global}
 """
 
-pytestmark = pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))
+pytestmark = [pytest.mark.patient, pytest.mark.skipif(wan.why_not() is not None, reason=str(wan.why_not()))]
 
 
 @pytest.fixture(name="regions", scope="module")

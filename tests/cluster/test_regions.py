@@ -19,7 +19,7 @@ rules:
 """
 
 MISSING = wan.why_not()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+pytestmark = [pytest.mark.patient, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 
 @pytest.fixture(name="regions", scope="module")

@@ -32,7 +32,7 @@ except OSError:
 DELAY_S = 0.05
 
 MISSING = wan.why_not()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+pytestmark = [pytest.mark.patient, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 
 @pytest.fixture(name="network")
