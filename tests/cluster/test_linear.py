@@ -28,10 +28,16 @@ class Single(Told):
 
 # The way from answers to the judge and back works, and tells right from wrong.
 def test_the_judge_sees_an_answer_that_no_order_explains():
-    right = History(Single((1.0, 5.0, 1, 1), (2.0, 6.0, 1, 2), (7.0, 8.0, 1, 3)))
+    right = History(Single((1.000, 1.005, 1, 1), (1.002, 1.006, 1, 2), (1.007, 1.008, 1, 3)))
     assert right.linearizable()[0] == {"a": "ok"}
-    stale = History(Single((1.0, 2.0, 1, 1), (3.0, 4.0, 1, 2), (5.0, 6.0, 1, 2)))
+    stale = History(Single((1.000, 1.001, 1, 1), (1.003, 1.004, 1, 2), (1.005, 1.006, 1, 2)))
     assert stale.linearizable()[0]["a"].startswith("broken")
+
+
+# An answer that took so long that a node may have asked again tells the count of a later moment.
+def test_the_judge_takes_no_count_from_an_answer_that_may_be_a_repetition():
+    slow = History(Single((1.0, 1.001, 1, 1), (2.0, 2.06, 1, 3), (2.001, 2.06, 1, 3), (3.0, 3.001, 1, 4)))
+    assert slow.linearizable()[0] == {"a": "ok"}
 
 
 # Of three histories of a limit of 2 that no counter can have, each is rejected at the operation that

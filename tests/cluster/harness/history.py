@@ -150,8 +150,9 @@ class History:
         """Each key's verdict by judge.c: ok, unknown, or broken at a line; and the text judged.
 
         Only for loads of one item a batch. An answer that was degraded, busy or an error says
-        nothing of what was charged, so it counts as none. Who asked again gets the first answer
-        with the count of the moment, so that count says nothing either.
+        nothing of what was charged, so it counts as none. Who asked again, the client or the node
+        that it asked, gets the first answer with the count of the moment, so that count says
+        nothing either.
         """
         lines = []
         for name, key in self.keys.items():
@@ -173,8 +174,8 @@ class History:
         assert answer.items == 1, "only single checks can be judged one by one"
         decided = not answer.degraded and not answer.undecided
         returned = f"{answer.at * 1e9:.0f}" if decided else "-"
-        used = answer.used if decided and answer.tries == 1 else "-"
         again = answer.tries - 1 + (answer.at - answer.sent > ASKED_AGAIN_S)
+        used = answer.used if decided and again == 0 else "-"
         return f"op {answer.sent * 1e9:.0f} {returned} 1 {answer.allowed if decided else 0} {used} " \
                f"{again}"
 
