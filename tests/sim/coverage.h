@@ -40,6 +40,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(pauses, "pauses", true)                                                                      \
     X(clock_steps, "clock steps", true)                                                            \
     X(full_disks, "full disks", true)                                                              \
+    X(brims, "all disks full at once", true)                                                       \
     X(refused_values, "values that a full disk refused", true)                                     \
     X(settings_versions, "settings: versions", true)                                               \
     X(settings_edits, "settings: edits made", true)                                                \

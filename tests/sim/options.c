@@ -17,6 +17,7 @@
 enum {
     QUORUM_PERMILLE = 400,
     EARLY_PHASES = 3,
+    BRIM_ONE_IN = 8,
     SHIFT_ONE_IN = 8,
     APART_ONE_IN = 6,
     RELAY_ONE_IN = 12,
@@ -93,19 +94,20 @@ static void draw_beside(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
-/* The same for phase shift, which came later. */
-static void draw_shift(uint64_t seed, struct options *out)
+/* The same for one phase that came later, each by a number of its own. */
+static void draw_early(uint64_t seed, uint64_t salt, uint32_t one_in, const char *name,
+                       struct options *out)
 {
     struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x7368696674);
-    if (random_below(&random, SHIFT_ONE_IN) != 0)
+    random_init(&random, hash_mix64(seed) ^ salt);
+    if (random_below(&random, one_in) != 0)
         return;
-    const int phase = phase_find("shift", 5);
+    const int phase = phase_find(name, strlen(name));
     ASSERT(phase >= 0);
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
-/* And for phases apart and orphan, which came later still. */
+/* And for two that share a number, apart and orphan. */
 static void draw_apart(uint64_t seed, struct options *out)
 {
     struct random random;
@@ -115,54 +117,6 @@ static void draw_apart(uint64_t seed, struct options *out)
         return;
     const char *name = random_below(&random, 2) == 0 ? "apart" : "orphan";
     const int phase = phase_find(name, strlen(name));
-    ASSERT(phase >= 0);
-    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
-}
-
-/* And for phase relay. */
-static void draw_relay(uint64_t seed, struct options *out)
-{
-    struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x72656c6179);
-    if (random_below(&random, RELAY_ONE_IN) != 0)
-        return;
-    const int phase = phase_find("relay", 5);
-    ASSERT(phase >= 0);
-    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
-}
-
-/* And for phase borrow. */
-static void draw_borrow(uint64_t seed, struct options *out)
-{
-    struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x626f72726f77);
-    if (random_below(&random, BORROW_ONE_IN) != 0)
-        return;
-    const int phase = phase_find("borrow", 6);
-    ASSERT(phase >= 0);
-    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
-}
-
-/* And for phase lease. */
-static void draw_lease(uint64_t seed, struct options *out)
-{
-    struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x6c65617365);
-    if (random_below(&random, LEASE_ONE_IN) != 0)
-        return;
-    const int phase = phase_find("lease", 5);
-    ASSERT(phase >= 0);
-    out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
-}
-
-/* And for phase hold. */
-static void draw_hold(uint64_t seed, struct options *out)
-{
-    struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x686f6c64);
-    if (random_below(&random, HOLD_ONE_IN) != 0)
-        return;
-    const int phase = phase_find("hold", 4);
     ASSERT(phase >= 0);
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
@@ -214,12 +168,13 @@ static void draw(uint64_t seed, struct options *out)
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
     draw_beside(seed, out);
-    draw_shift(seed, out);
+    draw_early(seed, 0x6272696d, BRIM_ONE_IN, "brim", out);
+    draw_early(seed, 0x7368696674, SHIFT_ONE_IN, "shift", out);
     draw_apart(seed, out);
-    draw_borrow(seed, out);
-    draw_relay(seed, out);
-    draw_lease(seed, out);
-    draw_hold(seed, out);
+    draw_early(seed, 0x626f72726f77, BORROW_ONE_IN, "borrow", out);
+    draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
+    draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
+    draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
     draw_abroad(seed, out);
 }
 

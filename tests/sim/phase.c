@@ -28,6 +28,7 @@ static const struct phase phases[] = {
     {"orphan", 0, true, NULL, phase_orphan},   {"borrow", 0, false, NULL, phase_borrow},
     {"relay", 0, true, NULL, phase_relay},     {"lease", 0, false, NULL, phase_lease},
     {"hold", 0, false, NULL, phase_hold},      {"abroad", 0, true, phase_abroad_fits, phase_abroad},
+    {"brim", 0, true, NULL, phase_brim},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -2,12 +2,14 @@
  *
  *   dark    all is written, all nodes are killed at once, and back     exactly the limits
  *   full    a disk is full for a while, its node restarts in order     exactly the limits
+ *   brim    all disks are full while keys are asked for the last       exactly the limits
+ *           time, then have room; all nodes are killed, and back
  *   flood   more keys than memory holds, then a node that loses its    what was spilled still
  *           slots                                                      counts, also there
  */
 #include "tests/sim/phase.h"
 
-enum { FLOOD_FRAMES = 130, FLOOD_MS = 1800, FULL_MS = 700 };
+enum { FLOOD_FRAMES = 130, FLOOD_MS = 1800, FULL_MS = 700, BRIM_MS = 1000, OTHERS_MS = 60 };
 
 /* ---- dark ------------------------------------------------------------------------------------ */
 
@@ -29,16 +31,20 @@ const struct phase_step phase_dark[] = {
 
 /* ---- full ------------------------------------------------------------------------------------ */
 
+static void fill(struct sim *sim, struct node *node, int64_t ms)
+{
+    node->disk.full_until_ns = sim->now_ns + ms * SIM_MS;
+    sim->coverage.full_disks++;
+    sim_tell(sim, 1, "the disk of n%u is full for %lld ms", node->index, (long long)ms);
+}
+
 static bool fill_up(struct sim *sim)
 {
     struct node *node = node_some_up(sim);
     sim->plan.victim = node->index;
     if (!options_fault(&sim->options, FAULT_DISK_FULL))
         return true;
-    node->disk.full_until_ns =
-        sim->now_ns + random_between(phase_stream(sim), 100, FULL_MS) * SIM_MS;
-    sim->coverage.full_disks++;
-    sim_tell(sim, 1, "the disk of n%u is full", node->index);
+    fill(sim, node, random_between(phase_stream(sim), 100, FULL_MS));
     return true;
 }
 
@@ -55,6 +61,46 @@ const struct phase_step phase_full[] = {
     {"fill", fill_up},         {"half", step_some},   {"stop", stop_full},  {"quiet", step_quiet},
     {"flushed", step_flushed}, {"dark", kill_all},    {"back", step_back},  {"enough", step_enough},
     {"drain", step_drain},     {"audit", step_audit}, {"judge", step_kept}, {NULL, NULL},
+};
+
+/* ---- brim ------------------------------------------------------------------------------------ */
+
+static bool fill_all(struct sim *sim)
+{
+    sim->coverage.brims++;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].up && options_fault(&sim->options, FAULT_DISK_FULL))
+            fill(sim, &sim->nodes[i], random_between(phase_stream(sim), BRIM_MS / 2, BRIM_MS));
+    return true;
+}
+
+static bool has_room(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->now_ns < sim->nodes[i].disk.full_until_ns)
+            return phase_not_yet(sim, "a disk is full");
+    return true;
+}
+
+/* What the others write takes headers along, which claim all that came before: half of the keys of
+ * the phase are left alone, and what the full disks refused of them is not to be missing. */
+static bool ask_others(struct sim *sim)
+{
+    const uint32_t left = keys_exact(sim->plan.keys) / 2;
+    const struct key_set others = {sim->plan.keys.first + left, sim->plan.keys.count - left};
+    if (!phase_first(sim))
+        return true;
+    client_load(sim, others);
+    phase_wait(sim, OTHERS_MS);
+    return false;
+}
+
+const struct phase_step phase_brim[] = {
+    {"fill", fill_all},        {"some", step_some},    {"drain", step_drain},
+    {"room", has_room},        {"others", ask_others}, {"quiet", step_quiet},
+    {"flushed", step_flushed}, {"dark", kill_all},     {"back", step_back},
+    {"enough", step_enough},   {"drain", step_drain},  {"audit", step_audit},
+    {"judge", step_exact},     {NULL, NULL},
 };
 
 /* ---- flood ----------------------------------------------------------------------------------- */
