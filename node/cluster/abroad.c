@@ -376,6 +376,7 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         break;
     }
     if (!waited) {
+        shard->stats.global_waited++;
         part->wan_ns = shard->now_ns + part->forward.wait_ms * MS;
         if (part->from_peer)
             part->deadline_ns = part->wan_ns + SHARD_FORWARD_NS;

@@ -68,17 +68,21 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
         sum.global_allowed += shard->global_allowed;
         sum.global_denied += shard->global_denied;
         sum.global_local += shard->global_local;
+        sum.global_waited += shard->global_waited;
+        sum.withheld += shard->withheld;
         sum.abroad_asked += shard->abroad_asked;
         sum.abroad_served += shard->abroad_served;
     }
     mp_put_str(writer, "leases");
-    mp_put_map(writer, 8);
+    mp_put_map(writer, 10);
     put_field_uint(writer, "held", sum.global_held);
     put_field_uint(writer, "taken", sum.global_tokens);
     put_field_uint(writer, "returned", sum.global_back);
     put_field_uint(writer, "allowed", sum.global_allowed);
     put_field_uint(writer, "denied", sum.global_denied);
     put_field_uint(writer, "local", sum.global_local);
+    put_field_uint(writer, "waited", sum.global_waited);
+    put_field_uint(writer, "withheld", sum.withheld);
     put_field_uint(writer, "asked", sum.abroad_asked);
     put_field_uint(writer, "served", sum.abroad_served);
 }

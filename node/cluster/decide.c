@@ -28,6 +28,9 @@
  *     answer need not carry it, and nobody else can guess it.
  * D13 A row about a lease of tokens says which (D11), and of a release or renewal how much of it
  *     was used. Its answer waits until replicas know a lease (T1 of holds.c), recalled or not.
+ * D14 Of a key that other regions want as well, a check or lease takes what its region's account
+ *     gives (shares.c). If that is nothing its rows only peek, it is denied, and that is not
+ *     remembered.
  * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
  *     Or it waits: then it is called off (V5 of reserve.h).
  */
@@ -52,6 +55,8 @@ struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effec
     item->several = false;
     item->once = false;
     item->undo = false;
+    item->takes = SHARES_ALL;
+    item->withholds = 0;
     item->parts = 0;
     item->tag = 0;
     item->first = batch->count;
@@ -112,6 +117,21 @@ static void hold_row(struct shard *shard, const struct batch_item *item,
         batch->costs[row] = forward->used;
 }
 
+/* D14 */
+static void share_row(struct batch *batch, const struct batch_item *item, uint32_t row)
+{
+    if (item->recalled)
+        return;
+    if (item->takes == 0) {
+        batch->operations[row] = OPERATION_PEEK;
+        batch->flags[row] &= (uint8_t)~LIMIT_MARK;
+        return;
+    }
+    batch->costs[row] = item->takes;
+    if (batch->operations[row] == OPERATION_LEASE)
+        batch->flags[row] &= (uint8_t)~LIMIT_AT_MOST; /* all of it: others have theirs */
+}
+
 void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
                  uint8_t loaded)
 {
@@ -135,6 +155,8 @@ void decide_rows(struct shard *shard, const struct policy_rule *rule, const stru
             reserve_row(batch, item, row, i);
         if (__builtin_expect((forward->flags & FORWARD_HOLD) != 0, 0))
             hold_row(shard, item, forward, row);
+        if (__builtin_expect(item->takes != SHARES_ALL, 0))
+            share_row(batch, item, row);
         batch->groups[row] = batch->item_count;
     }
     item->operation = forward->operation;
@@ -305,8 +327,10 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
             return;
         }
     }
+    const uint64_t takes = shares_take(shard, &part->forward, effects);
     struct batch_item *item = decide_group(shard, part->forward.limit_count, effects);
     item->part = index;
+    item->takes = takes;
     recall(shard, item, &part->forward);
     decide_rows(shard, part->rule, &part->forward, part->loaded);
     part->status = PART_DECIDING;
@@ -316,8 +340,10 @@ void decide_forward(struct shard *shard, uint16_t at, const struct forward *forw
                     struct effects *effects)
 {
     run_before_repeated(shard, forward, false, effects);
+    const uint64_t takes = shares_take(shard, forward, effects);
     struct batch_item *item = decide_group(shard, forward->limit_count, effects);
     item->from_peer = true;
+    item->takes = takes;
     item->peer = at;
     item->ticket = forward->ticket;
     recall(shard, item, forward);
@@ -413,6 +439,21 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
     answer->borrowed =
         answer->allowed && (item->recalled ? (item->memory.limit_index & RETRY_BORROWED) != 0
                                            : batch->elastic && batch->borrowed[row] != 0);
+}
+
+/* D14: what is left is for others. When there is more nobody knows. */
+static void withhold(struct shard *shard, struct answer *answer)
+{
+    if (answer->status != ANSWER_DECIDED)
+        return;
+    shard->stats.withheld++;
+    if (answer->allowed || (answer->retry_after_ns >= 0 && answer->retry_after_ns < SHARES_WAIT_NS))
+        answer->retry_after_ns = SHARES_WAIT_NS;
+    answer->allowed = answer->soft = answer->borrowed = false;
+    answer->held = true;
+    answer->granted = answer->remaining = 0;
+    answer->delay_ns = 0;
+    answer->used = answer->used > answer->limit ? answer->used : answer->limit;
 }
 
 /* What is remembered of an answer beside what was granted. */
@@ -512,6 +553,8 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
         forward->flags |= FORWARD_RETRY;
     if (item->explains)
         forward->flags |= FORWARD_EXPLAIN;
+    if (item->takes != SHARES_ALL && item->takes != 0 && item->operation == OPERATION_LEASE)
+        forward->flags |= FORWARD_AT_MOST;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
     forward->cost = item->cost;
@@ -601,6 +644,8 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         const uint32_t end = item->first + item->ends[i];
         struct answer answer;
         make_answer(shard, item, first, end, &answer);
+        if (__builtin_expect(item->takes == 0, 0) && !item->recalled && item->withholds == i)
+            withhold(shard, &answer);
         if (item->undo || stands(batch, item, answer.allowed))
             remember(shard, item, batch->operations[first], &answer, i);
         count_decision(shard, &answer);

@@ -167,7 +167,8 @@ struct forward {
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
     uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
-    uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states */
+    uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states; of one
+                       * that another region asks for: how many a second its callers want */
     uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
     uint32_t wait_ms; /* with a home: how long it may wait for that region */
     struct hash128 ids[PEER_LIMITS_MAX];

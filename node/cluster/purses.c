@@ -34,9 +34,11 @@
  * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
  * this region is the holder, and the home's decider who is asked. That is far away, so a check is
  * decided there only if it finds no room for its key here: the first one asks for a lease, and
- * waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns); and
- * when an answer gave less than was asked for, what finds no tokens is denied at once, as the limit
- * is being used up. U1 - U3 hold as they are.
+ * waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns), and
+ * the next is asked for before it could run out; and when an answer gave less than was asked for,
+ * what finds no tokens is denied at once, as the limit is being used up. Each ask says how many
+ * tokens a second callers want here: what is not enough for all is dealt out by that (shares.c).
+ * U1 - U3 hold as they are.
  *
  * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
  *     goes back there, and what comes of it late is released unused.
@@ -44,6 +46,9 @@
  *     that has ended its use was told already, and stays.
  * U9  No tokens are asked for that can be of no use: a check counts as a demand for what its limits
  *     can ever give, and for none if it is content with no less than more.
+ * U10 Only the first checks of a key wait for its home, and those for more than a lease is: where
+ *     tokens are held, and have run out before the next ones came, a check is denied at once, and
+ *     told when these are due.
  */
 #include "node/cluster/purses.h"
 
@@ -219,35 +224,50 @@ static int64_t ahead_ns(const struct shard *shard, const struct purse *purse)
                                             : ahead_ns;
 }
 
-/* What the limits give in so long, a quarter of it: the least that is asked for, as demand may come
- * from another region at once. */
+/* What the limits give in so long, a quarter of it, or a part of what they can give at once: the
+ * least that is asked for, as demand may come from another region in a moment. */
 static uint64_t guess_of(const struct purse *purse, int64_t span_ns)
 {
     uint64_t guess = LIMIT_COUNT_MAX;
     for (uint32_t i = 0; i < purse->forward.limit_count; i++) {
         const struct limit *limit = &purse->forward.limits[i];
-        const uint64_t gives = sat_muldiv(limit->count, (uint64_t)span_ns / 4, limit->window_ns);
+        uint64_t gives = sat_muldiv(limit->count, (uint64_t)span_ns / 4, limit->window_ns);
+        const uint64_t part =
+            limit_capacity(limit) / (purse->lease == 0 ? PURSES_FIRST : PURSES_GUESS);
+        gives = gives > part ? gives : part;
         guess = gives < guess ? gives : guess;
     }
     return guess;
 }
 
-/* What the key is going to be asked for while a lease lasts, as far as the last moments tell. */
-static uint64_t demand_of(const struct shard *shard, const struct purse *purse)
+/* What the key is going to be asked for within `lasts_ns`, as far as the last moments tell. */
+static uint64_t demand_in(const struct shard *shard, const struct purse *purse, int64_t lasts_ns)
 {
-    const int64_t lasts_ns = ahead_ns(shard, purse);
-    const int64_t least_ns = is_global(purse) ? lasts_ns / 8 : PURSES_SPAN_NS;
+    const int64_t least_ns = is_global(purse) ? ahead_ns(shard, purse) / 8 : PURSES_SPAN_NS;
     int64_t span_ns = shard->now_ns - purse->since_ns + purse->span_before_ns;
     span_ns = span_ns < least_ns ? least_ns : span_ns;
     const uint64_t asked = sat_addu(purse->asked, purse->asked_before);
     uint64_t demand = sat_muldiv_up(asked, (uint64_t)lasts_ns, (uint64_t)span_ns);
-    if (is_global(purse)) {
-        const uint64_t guess = guess_of(purse, lasts_ns);
-        demand = purse->lease == 0 && purse->checks < PURSES_HOT ? asked : demand;
-        demand = guess > demand ? guess : demand;
-    }
+    if (is_global(purse) && purse->lease == 0 && purse->checks < PURSES_HOT)
+        demand = asked;
     demand = demand > 0 ? demand : 1;
     return demand < LIMIT_COUNT_MAX ? demand : LIMIT_COUNT_MAX;
+}
+
+/* How many tokens are asked for. */
+static uint64_t demand_of(const struct shard *shard, const struct purse *purse)
+{
+    const int64_t lasts_ns = ahead_ns(shard, purse);
+    const uint64_t demand = demand_in(shard, purse, lasts_ns);
+    const uint64_t guess = is_global(purse) ? guess_of(purse, lasts_ns) : 0;
+    return guess > demand ? guess : demand;
+}
+
+/* How many a second callers ask for: what is not enough for all is dealt out by that (shares.c). */
+static uint64_t rate_of(const struct shard *shard, const struct purse *purse)
+{
+    const int64_t lasts_ns = ahead_ns(shard, purse);
+    return sat_muldiv_up(demand_in(shard, purse, lasts_ns), 1000 * MS, (uint64_t)lasts_ns);
 }
 
 static void ask(struct shard *shard, struct purse *purse, struct effects *effects)
@@ -258,7 +278,8 @@ static void ask(struct shard *shard, struct purse *purse, struct effects *effect
     const bool was_busy = is_busy(purse);
     struct forward forward = {.operation = OPERATION_LEASE,
                               .flags = FORWARD_HOLD | FORWARD_AT_MOST,
-                              .cost = demand_of(shard, purse)};
+                              .cost = demand_of(shard, purse),
+                              .used = is_global(purse) ? rate_of(shard, purse) : 0};
     if (purse->exact || (purse->need > 1 && purse->lease == 0 && purse->need >= forward.cost)) {
         purse->exact = true;
         forward.flags = FORWARD_HOLD;
@@ -586,6 +607,44 @@ static void note_need(struct purse *purse, const struct forward *forward)
         purse->need = least;
 }
 
+/* Whether the next lease is to be asked for: half of this one is gone, or what is asked since it
+ * came would use it up before that one is here for sure. */
+static bool is_low(const struct shard *shard, const struct purse *purse)
+{
+    const uint64_t left = left_in(shard, purse);
+    const int64_t span_ns = shard->now_ns - purse->since_ns;
+    const int64_t least_ns = ahead_ns(shard, purse) / 8;
+    const int64_t until_ns = 2 * abroad_rtt_ns(shard, purse->forward.home);
+    return 2 * left <= purse->granted ||
+           sat_muldiv(purse->asked, (uint64_t)until_ns,
+                      (uint64_t)(span_ns > least_ns ? span_ns : least_ns)) >= left;
+}
+
+/* Whether tokens of the key are held here, but have run out: the next ones are on their way, and no
+ * check waits for them (U10). */
+static bool is_late(const struct shard *shard, const struct purse *purse,
+                    const struct forward *forward)
+{
+    return purse->lease != 0 && shard->now_ns < purse->until_ns &&
+           forward->cost <= purse->granted && !abroad_lost(shard, forward->home);
+}
+
+static void deny_late(struct shard *shard, const struct purse *purse, const struct forward *forward,
+                      struct answer *answer)
+{
+    const int64_t since_ns = purse->asking != 0 ? purse->asking_ns : shard->now_ns;
+    const int64_t due_ns = since_ns + abroad_rtt_ns(shard, forward->home) - shard->now_ns;
+    answer->limit_index = purse->limit_index < forward->limit_count ? purse->limit_index : 0;
+    answer->limit = answer->used = purse->limit;
+    answer->held = true;
+    answer->retry_after_ns = due_ns > PURSES_STEP_NS ? due_ns : PURSES_STEP_NS;
+    answer->reset_after_ns = purse->full_ns > shard->now_ns ? purse->full_ns - shard->now_ns : 0;
+    shard->stats.global_denied++;
+    shard->stats.global_late++;
+    shard->stats.checks++;
+    shard->stats.denied++;
+}
+
 enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
                                          uint16_t attempt, bool waited, struct answer *answer,
                                          struct effects *effects)
@@ -611,13 +670,17 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
     if (decided) {
         shard->stats.checks++;
         remember_global(shard, purse, forward, &key, attempt, answer);
-    } else {
-        note_need(purse, forward);
     }
-    const bool wanted = forward->cost > 0 && 2 * left_in(shard, purse) <= purse->granted;
-    if (!decided || !answer->allowed || wanted)
+    const bool late = !decided && !waited && is_late(shard, purse, forward);
+    if (!decided && !late)
+        note_need(purse, forward);
+    if (!decided || !answer->allowed || (forward->cost > 0 && is_low(shard, purse)))
         ask(shard, purse, effects);
-    if (decided)
+    if (late) {
+        deny_late(shard, purse, forward, answer);
+        remember_global(shard, purse, forward, &key, attempt, answer);
+    }
+    if (decided || late)
         return PURSES_DECIDED;
     answer->status = ANSWER_UNAVAILABLE;
     return abroad_lost(shard, forward->home) ? PURSES_DECIDED : PURSES_WAIT;

@@ -22,8 +22,10 @@ enum {
     PURSES_WAYS = 4,
     PURSES_MAX = 1024, /* keys whose tokens a shard holds at a time */
     PURSES_SMALL =
-        8,          /* global: a lease of less than what was asked, if that was more, is scarcity */
-    PURSES_HOT = 2, /* so many checks within a lease's time make it worth one */
+        8, /* global: a lease of less than what was asked, if that was more, is scarcity */
+    PURSES_FIRST = 8,  /* global: such a part of what a limit can give is asked for at least, */
+    PURSES_GUESS = 32, /* and such a one when there was a lease before */
+    PURSES_HOT = 2,    /* so many checks within a lease's time make it worth one */
     /* In the place of a purse, of a part that gives tokens back: it is about none any more. */
     PURSE_RETURN = UINT16_MAX,
 };

@@ -635,14 +635,22 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
                             struct effects *effects)
 {
     uint32_t rows = 0;
+    uint64_t takes = SHARES_ALL;
+    uint32_t asked = 0;
     for (uint32_t i = 0; i < resolved->count; i++)
         rows += resolved->parts[i].limit_count;
+    for (; asked < resolved->count && takes != 0; asked++) {
+        const uint64_t part = shares_take(shard, &resolved->parts[asked], effects);
+        takes = part < takes ? part : takes;
+    }
     const struct forward *first = &resolved->parts[0];
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;
     group->retry = first->retry;
     group->key = first->retry;
     group->again = first->flags & FORWARD_RETRY;
+    group->takes = takes;
+    group->withholds = (uint8_t)(asked - 1);
     const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first); /* D9 */
     struct retry_memory *memory = &shard->retries;
     if (resolved->count > 1) {

@@ -310,7 +310,8 @@ static void note_hold(struct shard *shard, uint32_t item, struct forward *forwar
     const enum operation operation = wire_checks_operation(&shard->message.checks, item);
     forward->flags |= FORWARD_HOLD;
     forward->operation = (uint8_t)operation;
-    forward->used = wire_checks_used(&shard->message.checks, item);
+    forward->used =
+        operation != OPERATION_LEASE ? wire_checks_used(&shard->message.checks, item) : 0;
     row->held = true;
     row->lease = operation == OPERATION_LEASE   ? decide_lease_of(shard, &forward->retry)
                  : operation == OPERATION_RENEW ? forward->cost

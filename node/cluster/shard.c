@@ -85,6 +85,8 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = purses_init(shard);
     if (error == 0)
+        error = shares_init(shard);
+    if (error == 0)
         error = abroad_init(shard);
     return error;
 }
@@ -164,6 +166,7 @@ void shard_free(struct shard **pointer)
     stand_in_fini(shard);
     pools_fini(shard);
     purses_fini(shard);
+    shares_fini(shard);
     abroad_fini(shard);
     pool_fini(&shard->parts);
     pool_fini(&shard->requests);
@@ -668,6 +671,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     purses_tick(shard, effects);
+    shares_tick(shard);
     abroad_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);

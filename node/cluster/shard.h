@@ -322,6 +322,8 @@ struct shard_stats {
     uint64_t global_allowed; /* checks of scope global, by tokens that this region held */
     uint64_t global_denied;  /* and by what it knew of the home */
     uint64_t global_late;    /* of these: no tokens came in time */
+    uint64_t global_waited;  /* checks that waited for another region */
+    uint64_t withheld;       /* checks denied at home for what is set aside for other regions */
     uint64_t global_local;   /* decided by a share, as the home was out of reach */
     uint64_t global_leases;  /* leases that their tokens came with */
     uint64_t global_tokens;  /* of these */

@@ -4,8 +4,8 @@
  * (replication), parts.c (checks that wait), requests.c, resolve.c (client messages), retry.c
  * (first answers), lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the
  * plane of quorum), writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split),
- * abroad.c (other regions), admin.c (what operators ask), shard.c (events dispatched to all of
- * them).
+ * abroad.c (other regions), shares.c (who gets what), admin.c (what operators ask), shard.c (events
+ * dispatched to all of them).
  *
  *                          +----------- shard.c ------------+
  *       client frames ---> | requests.c --> parts.c          | ---> effects
@@ -42,6 +42,7 @@
 #include "node/cluster/reserve.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
+#include "node/cluster/shares.h"
 #include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
@@ -405,9 +406,11 @@ struct batch_item {
     bool once;      /* nobody will ask for it again */
     bool undo;
     uint8_t parts;
+    uint8_t withholds; /* takes 0: for the sake of this part */
     uint8_t operation;
     uint16_t attempt;  /* its name (retry.h) */
     uint16_t undo_for; /* an undo: the name of the attempt whose charge it gives back */
+    uint64_t takes;    /* of each limit, at most; SHARES_ALL: as asked (D14 of decide.c) */
     uint64_t gives;    /* an undo: so many tokens of each limit; 0: the rows only peek */
     uint16_t peer;
     uint16_t item;
@@ -596,6 +599,7 @@ struct shard {
     struct bound bound;
     struct holds holds;
     struct purses purses;
+    struct shares shares;
     struct abroad abroad;
     struct pools pools;
     struct keepalive keepalive;
@@ -875,6 +879,16 @@ MUST_USE int writeback_init(struct shard *shard);
 bool writeback_clean(const struct shard *shard);
 
 /* ---- decide.c -------------------------------------------------------------------------------- */
+
+/* How much of what it asks for the check or lease may take now: SHARES_ALL, so much of it at most,
+ * or 0. It counts as taken. To be called ahead of decide_group. */
+static inline uint64_t shares_take(struct shard *shard, const struct forward *forward,
+                                   struct effects *effects)
+{
+    if (__builtin_expect(shard->shares.busy == 0 && forward->operation != OPERATION_LEASE, 1))
+        return SHARES_ALL;
+    return shares_ask(shard, forward, effects);
+}
 
 /* Adds an empty group for `rows` rows, first deciding what is in the batch if it is full. */
 struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effects *effects);
