@@ -2,7 +2,8 @@
  *
  * Identity, incarnation and meta values are durable when their effect is carried out. Slots come
  * in batches by write-back: a batch is copied when it is gathered and committed as a whole some
- * milliseconds later, unless the process crashes before, or the disk refuses it. A vnode is
+ * milliseconds later, unless the process crashes before, or the disk refuses it. In one seed of
+ * four batches are so small that a round has many, and a crash falls between them. A vnode is
  * dropped in the order in which that was asked for, so a batch handed over before does not bring
  * it back.
  *
@@ -17,6 +18,7 @@
 
 enum {
     DISK_BATCH_MAX = 1 << 15,
+    DISK_BATCH_SMALL = 5,
     DISK_BYTES_MAX = 8 << 20,
     DISK_FAIL_PPM = 20000,
     DISK_PIECE = 16, /* ids of one piece of a listing */
@@ -178,7 +180,7 @@ void disk_gather(struct sim *sim, struct node *node, uint8_t shard)
     }
     struct shard_writes out = {
         .writes = sim->writes,
-        .capacity = DISK_BATCH_MAX,
+        .capacity = sim->options.piecemeal && !sim->flooded ? DISK_BATCH_SMALL : DISK_BATCH_MAX,
         .headers = sim->headers,
         .bytes = sim->bytes,
         .bytes_capacity = DISK_BYTES_MAX,

@@ -165,6 +165,7 @@ static void draw(uint64_t seed, struct options *out)
     out->far = random_below(&random, 6) == 0;
     out->lazy = hash_mix64(seed ^ 0x6c617a79) % 4 == 0;
     out->narrow = hash_mix64(seed ^ 0x6e6172726f77) % 4 == 0;
+    out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0; /* no kept seed */
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
     draw_beside(seed, out);

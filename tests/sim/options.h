@@ -60,6 +60,7 @@ struct options {
     bool far;              /* links are those of a wide area */
     bool lazy;             /* idle nodes send half as many keep-alives */
     bool narrow;           /* channels to peers hold few frames, and are full at times */
+    bool piecemeal;        /* write-back takes many small batches to a round */
     uint32_t faults_off;   /* a bit for each kind */
     uint32_t phase_count;
     uint8_t phases[OPTIONS_PHASES_MAX]; /* between the first and the last */
