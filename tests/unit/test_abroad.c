@@ -540,6 +540,26 @@ static void a_busy_limit_is_used_up_shared_out_and_never_exceeded(void **state)
     lab_free(lab);
 }
 
+/* Of a limit that is not used up hardly any check is denied, though what is asked for moves from
+ * region to region and none that has tokens waits for the next. */
+static void a_limit_with_room_denies_hardly_anybody(void **state)
+{
+    static const struct plan plan = {.demand = 800,
+                                     .acts = 3,
+                                     .act_ms = 2000,
+                                     .bucket = true,
+                                     .percents = {{80, 15, 5}, {5, 80, 15}, {15, 5, 80}}};
+    struct lab *lab = begin(BUSY_REGIONS, 1, "{rate: 1000/s}", "");
+    struct busy *busy = busy_new(lab, &plan);
+    (void)state;
+    for (uint32_t act = 0; act < plan.acts; act++)
+        play(busy, act);
+    assert_true(busy->all >= busy->told / 1000 * 990);
+    assert_true(busy->slow <= 50);
+    busy_free(busy);
+    lab_free(lab);
+}
+
 /* Who asks now and then gets what he asks for, however much others want. */
 static void a_home_that_asks_seldom_is_not_left_out(void **state)
 {
@@ -602,6 +622,7 @@ int main(void)
         cmocka_unit_test(one_node_of_a_region_holds_its_tokens),
         cmocka_unit_test(the_homes_decider_may_change),
         cmocka_unit_test(a_busy_limit_is_used_up_shared_out_and_never_exceeded),
+        cmocka_unit_test(a_limit_with_room_denies_hardly_anybody),
         cmocka_unit_test(a_home_that_asks_seldom_is_not_left_out),
         cmocka_unit_test(a_window_is_used_up_to_its_last_token),
     };
