@@ -16,14 +16,16 @@
  *     not told in time stays out until its end, and is spent.
  * T2  No lease is granted while no majority stands behind the decider (vnodes_degraded): it could
  *     not be told.
- * T3  Learning. A term that was opened on a state which may lack a lease - fewer than a majority
- *     said what they hold; who lost his memory since, this node or another, counts for none of them
- *     - grants none until the longest lease is over. One that was passed on in order has the whole
- * table. T4  No lease is granted while some replica is of a release that does not read the bytes of
- * a slot with leases. Nor is one asked for at a decider of such a release. T5  HOLDS_MAX answers
- * wait at a time; who comes then is busy. A release waits for nobody: forgotten, it costs tokens,
- * and admits none. A renewal is told as a lease is: who did not know it would charge the tokens as
- * of the old end, and let them drain while they are used.
+ * T3  Learning. A term may be opened on a state that lacks a lease: when fewer than a majority said
+ *     what they hold; who lost his memory since, this node or another, counts for none of them. It
+ *     grants none until the longest lease is over. One that was passed on in order has the whole
+ *     table; by a decider that is learning itself, it has no more than that one, and learns as
+ *     well.
+ * T4  No lease is granted while some replica is of a release that does not read the bytes of a slot
+ *     with leases. Nor is one asked for at a decider of such a release.
+ * T5  HOLDS_MAX answers wait at a time; who comes then is busy. A release waits for nobody:
+ *     forgotten, it costs tokens, and admits none. A renewal is told as a lease is: who did not
+ *     know it would charge the tokens as of the old end, and let them drain while they are used.
  */
 #include "node/cluster/holds.h"
 
@@ -66,7 +68,17 @@ bool holds_refuses(const struct shard *shard, uint32_t number)
         return true;
     if (vnodes_quorum(shard, number))
         return false;
-    return vnodes_degraded(shard, number) || shard->now_ns < vnode->learned_ns;
+    return vnodes_degraded(shard, number) || holds_learns(shard, number);
+}
+
+bool holds_learns(const struct shard *shard, uint32_t number)
+{
+    return !vnodes_quorum(shard, number) && shard->now_ns < shard->vnodes[number].learned_ns;
+}
+
+void holds_learn(struct shard *shard, uint32_t number)
+{
+    shard->vnodes[number].learned_ns = shard->now_ns + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS;
 }
 
 /* Of the replicas that told what they hold, those whose processes are older than any lease: one
@@ -85,13 +97,12 @@ static uint32_t witnesses_of(const struct shard *shard, const struct vnode *vnod
 
 void holds_opening(struct shard *shard, uint32_t number)
 {
-    struct vnode *vnode = &shard->vnodes[number];
-    vnode->learned_ns = 0;
+    const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_REPLICA || vnodes_quorum(shard, number))
         return; /* it was passed on, or is known to a majority by other means */
     const uint32_t own = vnode->fresh ? 0 : 1;
     if (!is_majority(vnode, own + witnesses_of(shard, vnode)))
-        vnode->learned_ns = shard->now_ns + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS;
+        holds_learn(shard, number);
 }
 
 /* ---- answers that wait ----------------------------------------------------------------------- */

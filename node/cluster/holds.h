@@ -42,5 +42,9 @@ void holds_forget(struct shard *shard, uint32_t part);
 void holds_step(struct shard *shard, struct effects *effects);
 /* A term is about to be opened on what is held here (T3). */
 void holds_opening(struct shard *shard, uint32_t vnode);
+/* Whether none is granted because one may be out that is not known here (T3). */
+bool holds_learns(const struct shard *shard, uint32_t vnode);
+/* From now on. */
+void holds_learn(struct shard *shard, uint32_t vnode);
 
 #endif

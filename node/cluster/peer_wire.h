@@ -241,6 +241,8 @@ enum peer_vnode_flag {
     ENTRY_SETTLED = 32,
     ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
     ENTRY_OPEN = 128,    /* `term` was opened: its writer has told the sender, or is the sender */
+    /* In the other plane; PASS: leases of tokens may be out that the sender does not know. */
+    ENTRY_LEARNS = 4,
 };
 
 /* A keep-alive. Beside time it carries how many terms its sender has opened, so that the receiver

@@ -290,6 +290,32 @@ static void who_is_passed_the_vnode_grants_at_once(void **state)
     assert_int_equal(lab_used(lab, other, KEY, &limit), 90);
 }
 
+/* T3: who has taken over without knowing all leases passes the vnode on before the longest of them
+ * is over. Who has it then knows no more, and grants none either. */
+static void who_is_passed_the_vnode_by_one_that_learns_learns_too(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(100);
+    learn(lab);
+    const uint32_t owner = decider(lab);
+    const uint32_t late = (owner + 1) % 3;
+    const uint32_t dead = (owner + 2) % 3;
+    lab->cut[owner][late] = true;
+    assert_int_equal(lease(lab, owner, &limit, 90).granted, 90);
+    lab_stop(lab, dead);
+    lab_stop(lab, owner);
+    lab->cut[owner][late] = false;
+    lab_run(lab, 300 * LAB_MS);
+    assert_int_equal(decider(lab), late);
+    lab_start(lab, owner);
+    lab_start(lab, dead);
+    lab_settle(lab);
+    assert_int_equal(decider(lab), owner);
+    assert_int_equal(lease(lab, owner, &limit, 90).outcome, OUTCOME_BUSY);
+    learn(lab);
+    assert_int_equal(lease(lab, owner, &limit, 90).granted, 90);
+}
+
 /* T2: a decider whose replicas are gone grants no lease; it decides. */
 static void a_decider_alone_grants_no_lease(void **state)
 {
@@ -420,6 +446,7 @@ int main(void)
         LAB_TEST_THREE(a_repeated_question_finds_its_lease),
         LAB_TEST_ONE(a_lone_node_that_restarts_learns),
         LAB_TEST_THREE(who_is_passed_the_vnode_grants_at_once),
+        LAB_TEST_THREE(who_is_passed_the_vnode_by_one_that_learns_learns_too),
         LAB_TEST_THREE(a_decider_alone_grants_no_lease),
         LAB_TEST_THREE(limits_of_one_rule_are_leased_together),
         LAB_TEST_THREE(a_key_that_majorities_keep_gives_leases),
