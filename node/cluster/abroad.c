@@ -343,6 +343,7 @@ static void end_wait(struct shard *shard, uint32_t index, struct effects *effect
     };
     shard->stats.global_denied++;
     shard->stats.global_late++;
+    purses_denied(shard, &part->forward, parts_attempt(shard, index), &denied);
     parts_answer(shard, index, &denied, shard->options.node_id, effects);
 }
 

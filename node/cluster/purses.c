@@ -530,6 +530,12 @@ static bool is_several(const struct forward *forward)
     return (forward->flags & FORWARD_SEVERAL) != 0;
 }
 
+/* Under which key the answer to the forward is remembered. */
+static struct retry_key key_of(const struct forward *forward)
+{
+    return is_several(forward) ? reserve_key(&forward->retry, forward->ids[0]) : forward->retry;
+}
+
 /* U4: the first answer, to the attempt as well. */
 static bool recall_global(struct shard *shard, const struct purse *purse,
                           const struct forward *forward, const struct retry_key *key,
@@ -553,11 +559,12 @@ static void remember_global(struct shard *shard, const struct purse *purse,
         return;
     }
     struct retry_memory *memory = &shard->reserves.answers;
-    const struct retry_key charge = charge_key(key, purse->lease);
     (void)retry_remember(memory, key, attempt, answer->allowed, answer->limit_index,
                          answer->granted, shard->now_ns);
-    if (answer->allowed && answer->granted > 0)
-        (void)retry_remember(memory, &charge, attempt, true, 0, answer->granted, shard->now_ns);
+    if (!answer->allowed || answer->granted == 0)
+        return;
+    const struct retry_key charge = charge_key(key, purse->lease);
+    (void)retry_remember(memory, &charge, attempt, true, 0, answer->granted, shard->now_ns);
 }
 
 /* U7: what is held of another home goes back there. */
@@ -649,8 +656,7 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
                                          uint16_t attempt, bool waited, struct answer *answer,
                                          struct effects *effects)
 {
-    const struct retry_key key =
-        is_several(forward) ? reserve_key(&forward->retry, forward->ids[0]) : forward->retry;
+    const struct retry_key key = key_of(forward);
     struct purse *purse = find(shard, forward->ids[0]);
     const bool again = waited || (forward->flags & FORWARD_RETRY) != 0;
     *answer = (struct answer){.status = ANSWER_DECIDED};
@@ -684,6 +690,13 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
         return PURSES_DECIDED;
     answer->status = ANSWER_UNAVAILABLE;
     return abroad_lost(shard, forward->home) ? PURSES_DECIDED : PURSES_WAIT;
+}
+
+void purses_denied(struct shard *shard, const struct forward *forward, uint16_t attempt,
+                   const struct answer *answer)
+{
+    const struct retry_key key = key_of(forward);
+    remember_global(shard, find(shard, forward->ids[0]), forward, &key, attempt, answer);
 }
 
 void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer)

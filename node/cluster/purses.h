@@ -107,6 +107,9 @@ enum purses_verdict {
 enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
                                          uint16_t attempt, bool waited, struct answer *answer,
                                          struct effects *effects);
+/* A check that waited for tokens was told that there are none: so is each copy of it. */
+void purses_denied(struct shard *shard, const struct forward *forward, uint16_t attempt,
+                   const struct answer *answer);
 /* Gives back what a check of several rules took here, but for what is to stay. */
 void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer);
 /* The decider has answered a part of such a rule. */

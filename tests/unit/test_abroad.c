@@ -600,6 +600,25 @@ static void a_window_is_used_up_to_its_last_token(void **state)
     lab_free(lab);
 }
 
+/* Who asked the key's decider for another node asks again while the check waits. When the first one
+ * is denied, as the tokens come too late, none of them is for the second. */
+static void a_check_that_was_denied_takes_no_tokens_later(void **state)
+{
+    struct lab *lab = begin(2, 2, "{rate: 100/h, algorithm: sliding_log}", "");
+    (void)state;
+    lab->wan_ns = 90 * LAB_MS; /* there and back it is more than wan_wait */
+    for (uint32_t at = 2; at < 4; at++) {
+        lab_ask_attributes_as(lab, OPERATION_PEEK, 0, attributes);
+        (void)lab_send(lab, at, 2000); /* so that the home is heard of meanwhile */
+        lab_run(lab, 100 * LAB_MS);
+        const struct wire_decision got = ask(lab, at);
+        assert_true(!got.allowed && got.outcome == OUTCOME_DENY);
+        lab_run(lab, 2 * LEASE_NS);
+    }
+    assert_int_equal(used(lab), 0);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +635,7 @@ int main(void)
         cmocka_unit_test(a_region_that_is_cut_off_may_be_open),
         cmocka_unit_test(nobody_waits_for_a_home_that_is_lost),
         cmocka_unit_test(a_check_waits_no_longer_than_its_rule_says),
+        cmocka_unit_test(a_check_that_was_denied_takes_no_tokens_later),
         cmocka_unit_test(hits_refunds_and_resets_go_home),
         cmocka_unit_test(a_lost_answer_costs_no_tokens),
         cmocka_unit_test(a_client_holds_tokens_of_another_region),
