@@ -242,6 +242,10 @@ bool swim_leave_done(const struct swim *swim);
 /* Evidence from the data plane (a closed connection): the next tick, due at once, probes this
  * member. Unknown, dead or own ids, and members of other regions, are ignored. */
 void swim_probe_now(struct swim *swim, uint64_t id);
+/* Takes a member of another region for one that has left, as this node's operator says that nobody
+ * is there any more to say so. If it lives after all, it hears of that and refutes. Unknown ids and
+ * members of the own region are ignored. */
+void swim_dismiss(struct swim *swim, uint64_t id);
 
 /* This node's own member. */
 const struct swim_member *swim_self(const struct swim *swim);

@@ -14,7 +14,7 @@
  *   start_suspicion, confirm    alive -> suspect, and shorter suspicion
  *   apply_alive                 any -> alive
  *   apply_dead, table_tick      suspect -> dead
- *   apply_left                  any -> left
+ *   apply_left, swim_dismiss    any -> left
  *
  * A death heard by push/pull is old news of unknown origin (after a split, each side holds the
  * other's members dead), so it only makes a member suspect: the living refute, the dead time out.
@@ -26,6 +26,7 @@
  *
  * All this is the work of a member's own region. In another region its states change as that one
  * says: nobody there is accused or declared dead here, and a death is believed however it came.
+ * Only an operator may say of a region that nobody there is left to say anything (swim_dismiss).
  *
  * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
  */
@@ -502,6 +503,13 @@ void swim_accuse(struct swim *swim, uint32_t at)
         start_suspicion(swim, at, member->incarnation, &self, 1, stalled ? swim->health + 1 : 1);
     else if (member->state == SWIM_SUSPECT)
         (void)confirm(swim, at, &self, 1);
+}
+
+void swim_dismiss(struct swim *swim, uint64_t id)
+{
+    const uint32_t at = swim_lookup(swim, id);
+    if (swim_slot_abroad(swim, at))
+        apply_gone(swim, at, SWIM_LEFT, swim->slots[at].member.incarnation);
 }
 
 /* ---- time ---- */

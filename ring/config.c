@@ -276,6 +276,23 @@ int ring_config_init(struct ring_config *config, const struct ring_member *first
     return ring_config_validate(config, NULL);
 }
 
+/* The first epoch of a lineage. */
+static uint64_t first_epoch(uint64_t generation, uint64_t maker)
+{
+    return generation << GENERATION_SHIFT | (maker & 0xff) << LINEAGE_SHIFT | 1;
+}
+
+void ring_config_begin(struct ring_config *config, uint64_t generation, uint64_t maker)
+{
+    ASSERT(config->epoch == 1 && generation > 0 && generation <= UINT64_MAX >> GENERATION_SHIFT);
+    config->epoch = first_epoch(generation, maker);
+}
+
+uint64_t ring_config_generation(uint64_t epoch)
+{
+    return epoch >> GENERATION_SHIFT;
+}
+
 int ring_config_add(struct ring_config *out, const struct ring_config *in,
                     const struct ring_member *member)
 {
@@ -408,13 +425,6 @@ uint32_t ring_config_lineage(uint64_t epoch)
     return (uint32_t)(epoch >> LINEAGE_SHIFT);
 }
 
-/* The first epoch of the lineage that `maker` begins after `epoch`. */
-static uint64_t next_lineage(uint64_t epoch, uint64_t maker)
-{
-    const uint64_t generation = (epoch >> GENERATION_SHIFT) + 1;
-    return generation << GENERATION_SHIFT | (maker & 0xff) << LINEAGE_SHIFT | 1;
-}
-
 int ring_config_force(struct ring_config *out, const struct ring_config *in, uint64_t id,
                       const uint64_t *voters, uint32_t voters_count, uint64_t maker)
 {
@@ -428,6 +438,6 @@ int ring_config_force(struct ring_config *out, const struct ring_config *in, uin
         out->to_count--;
         memmove(&out->to[at], &out->to[at + 1], (out->to_count - at) * sizeof out->to[0]);
     }
-    out->epoch = next_lineage(in->epoch, maker);
+    out->epoch = first_epoch(ring_config_generation(in->epoch) + 1, maker);
     return take_voters(out, voters, voters_count);
 }

@@ -20,7 +20,8 @@
  *
  * The byte tells apart two lineages that two sides of a split begin at once, so that one wins. The
  * transition that begins a lineage has its first epoch and no other, so an epoch tells whether it
- * is of such a one: the operator has said that members of `from` are lost.
+ * is of such a one: the operator has said that members of `from` are lost. A ring that may have had
+ * one of the same name before it begins with a generation of its own, above that one's.
  *
  * Size: the struct is some 400 KB, because it bounds both lists; keep it on the heap or in a
  * long-lived struct, never on a stack. Only the members in use are read or written by these
@@ -65,6 +66,11 @@ struct ring_config {
  * Returns 0 or TG_EINVALID. */
 MUST_USE int ring_config_init(struct ring_config *config, const struct ring_member *first,
                               uint32_t vnodes, uint32_t replicas);
+
+/* Gives that first configuration, which node `maker` makes, the first epoch of a generation. */
+void ring_config_begin(struct ring_config *config, uint64_t generation, uint64_t maker);
+/* The generation that `epoch` belongs to. */
+uint64_t ring_config_generation(uint64_t epoch);
 
 /* 0 if the configuration keeps every rule, else TG_EINVALID with a sentence that names the place
  * and what was expected in sentence[RING_SENTENCE_LEN] (may be NULL). Rules: epoch >= 1; vnodes

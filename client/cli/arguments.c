@@ -124,6 +124,7 @@ enum flag {
     FLAG_LOAD_MAX,
     FLAG_RESERVE,
     FLAG_FORCE,
+    FLAG_REGION,
     FLAG_NO_WAIT,
     FLAG_FORMAT,
     FLAG_MAP,
@@ -184,6 +185,7 @@ static const struct {
     [FLAG_LOAD_MAX] = {"load-max", 0, true, BIT(CLI_POOLS_SET)},
     [FLAG_RESERVE] = {"reserve", 0, true, BIT(CLI_POOLS_SET)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE) | BIT(CLI_APIKEY_DELETE)},
+    [FLAG_REGION] = {"region", 0, true, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
     [FLAG_FORMAT] = {"format", 0, true, BIT(CLI_REPLAY)},
     [FLAG_MAP] = {"map", 0, true, BIT(CLI_REPLAY)},
@@ -593,13 +595,15 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
 static int take_member(struct cli_arguments *out, const struct raw *raw, const char *const *words,
                        size_t count)
 {
-    if (count == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "'remove' needs a NODE: a name or an id");
-    if (words[0][0] == '\0' || strlen(words[0]) >= CLI_MEMBER_LEN)
+    const char *region = raw->values[FLAG_REGION];
+    const char *name = region != NULL || count == 0 ? region : words[0];
+    if (name == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "'remove' needs a NODE, a name or an id, or --region");
+    if (name[0] == '\0' || strlen(name) >= CLI_MEMBER_LEN)
         return refuse(raw, CLI_EXIT_INVALID,
-                      "the node '%.64s' has %zu bytes; expected a name or an id of 1 to %d",
-                      words[0], strlen(words[0]), CLI_MEMBER_LEN - 1);
-    out->member = words[0];
+                      "the %s '%.64s' has %zu bytes; expected a name or an id of 1 to %d",
+                      region != NULL ? "region" : "node", name, strlen(name), CLI_MEMBER_LEN - 1);
+    *(region != NULL ? &out->region : &out->member) = name;
     return CLI_EXIT_OK;
 }
 
@@ -885,7 +889,7 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
         wanted = 1;
     } else if (out->command == CLI_REMOVE) {
         status = take_member(out, raw, words, count);
-        wanted = 1;
+        wanted = out->member != NULL;
     } else if (out->command >= CLI_RULES_SHOW && out->command <= CLI_RULES_ROLLBACK) {
         status = take_rule(out, raw, words, count);
         wanted = out->command != CLI_RULES_HISTORY;

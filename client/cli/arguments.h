@@ -78,7 +78,7 @@ enum cli_command {
     CLI_COMMAND_NONE = CLI_COMMAND_COUNT /* for help: about everything */
 };
 
-enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 64, CLI_POOL_LEN = 129 };
+enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 128, CLI_POOL_LEN = 129 };
 
 enum { CLI_LIMITS_MAX = 8, CLI_LIMITS_LEN = 512 };
 
@@ -114,7 +114,8 @@ struct cli_arguments {
     uint64_t repeat;
     bool explain;
     const char *file;           /* of rules; NULL: not given */
-    const char *member;         /* of CLI_REMOVE: a name or an id */
+    const char *member;         /* of CLI_REMOVE: a name or an id; NULL: a region */
+    const char *region;         /* of CLI_REMOVE; NULL: not given */
     const char *pool;           /* of CLI_POOLS_REPORT */
     struct pool_edit pool_edit; /* of CLI_POOLS_SET */
     double load;                /* 0 .. 1 */

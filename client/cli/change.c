@@ -2,6 +2,7 @@
  * done.
  *
  *   ask --> the node keeps the wish, says how far it is --> ask again ... --> done: show it
+ *       \-> it is for another region to do, and says whom to ask there: ask them from then on
  *
  * Asking again changes nothing, so a question without an answer is simply asked once more; and what
  * was asked goes on when the waiting ends early. Only the node that was named drains: after the
@@ -27,7 +28,9 @@ struct change {
     const char *command;
     int64_t deadline_ms;
     int span_ms;
-    bool started; /* the node has taken the wish */
+    bool started;       /* the node has taken the wish */
+    tg_client_t *there; /* of another region; NULL: the node that was named is asked */
+    char region[NAME_LEN];
     char node[NAME_LEN];
     char id[NAME_LEN];
     char told[CLI_SENTENCE_LEN]; /* what was told last */
@@ -49,9 +52,12 @@ static int ask(struct cli *cli, struct change *change)
     struct mp_writer question;
     mp_writer_init(&question, bytes, sizeof bytes);
     if (removes(cli)) {
+        const bool region = cli->arguments->region != NULL;
         mp_put_map(&question, 2);
-        mp_put_str(&question, "node");
-        mp_put_str(&question, cli->arguments->member);
+        mp_put_str(&question, region ? "region" : "node");
+        mp_put_str(&question, region                  ? cli->arguments->region
+                              : change->there != NULL ? change->id
+                                                      : cli->arguments->member);
         mp_put_str(&question, "force");
         mp_put_bool(&question, cli->arguments->force);
     } else {
@@ -63,7 +69,32 @@ static int ask(struct cli *cli, struct change *change)
     }
     ASSERT(!question.failed); /* arguments.c bounds what goes in */
     cli_answer_fini(&change->answer);
-    return cli_answer_ask(cli, change->command, &question, cli->timeout_ms, &change->answer);
+    struct cli asked = *cli;
+    if (change->there != NULL)
+        asked.client = change->there;
+    return cli_answer_ask(&asked, change->command, &question, cli->timeout_ms, &change->answer);
+}
+
+/* Turns to the nodes that the answer names. False: it names none, or they cannot be reached. */
+static bool turn_to_region(const struct cli *cli, struct change *change)
+{
+    char endpoints[CLI_ENDPOINTS_LEN];
+    size_t len = 0;
+    struct mp_cursor cursor;
+    tg_options_t options = tg_options();
+    const uint32_t count =
+        cli_answer_find(&change->answer, "ask", &cursor) ? mp_get_array(&cursor) : 0;
+    for (uint32_t i = 0; i < count && len < sizeof endpoints; i++) {
+        char address[NAME_LEN];
+        mp_copy_str(&cursor, address, sizeof address);
+        len += (size_t)snprintf(endpoints + len, sizeof endpoints - len, "%stcp://%s",
+                                i > 0 ? "," : "", cursor.failed ? "" : address);
+    }
+    if (count == 0 || cursor.failed || len >= sizeof endpoints)
+        return false;
+    options.timeout_ms = cli->timeout_ms;
+    change->there = tg_open(endpoints, &options);
+    return change->there != NULL;
 }
 
 /* What --force means, before it is done. Returns an exit status. */
@@ -73,12 +104,13 @@ static int warn(struct cli *cli)
     struct cli_answer part;
     const int code = cli_answer_ask(cli, "status", NULL, cli->timeout_ms, &answer);
     int status = CLI_EXIT_OK;
+    const bool region = cli->arguments->region != NULL;
     if (code != 0) {
         status = cli_answer_fail(cli, code, &answer);
     } else {
         struct mp_cursor cursor;
         memset(&part, 0, sizeof part);
-        if (cli_answer_find(&answer, "register", &cursor)) {
+        if (cli_answer_find(&answer, region ? "settings" : "register", &cursor)) {
             part.tokens = answer.tokens + cursor.at;
             part.count = answer.count - cursor.at;
         }
@@ -87,7 +119,7 @@ static int warn(struct cli *cli)
                          "go on alone, and what members out of reach decide from now on is lost "
                          "when they come back, as is what they alone hold of rules with "
                          "consistency quorum. Never force on two sides of a split");
-        else
+        else if (!region)
             cli_complain("the ring is not frozen: --force makes a difference only where the change "
                          "does not come to an end without it");
     }
@@ -124,6 +156,8 @@ static void take_note(struct change *change)
     change->heard_ms = cli_now_ms();
     cli_answer_text(&change->answer, "node", change->node, sizeof change->node);
     cli_answer_text(&change->answer, "id", change->id, sizeof change->id);
+    if (change->node[0] == '\0')
+        cli_answer_text(&change->answer, "region", change->node, sizeof change->node);
 }
 
 /* Prints how it stands, in words unless another form is wanted. */
@@ -135,6 +169,9 @@ static int show(struct cli *cli, const struct change *change, bool done)
     cli_text_shown(text, change->node, strlen(change->node));
     if (!done)
         cli_text_str(text, removes(cli) ? " is being removed\n" : " is on its way out\n");
+    else if (cli->arguments->region != NULL)
+        cli_text_str(text, " is out of the cluster: what it held on lease is spent, and keys that "
+                           "it counted are counted anew\n");
     else if (removes(cli))
         cli_text_str(text, " is out of the ring\n");
     else if (cli->arguments->command == CLI_LEAVE)
@@ -153,12 +190,29 @@ static bool may_recover(const struct change *change, int code)
            cli_now_ms() - change->heard_ms < SILENCE_MS;
 }
 
+/* Whether the node says that another region is to be asked. */
+static bool is_elsewhere(const struct change *change)
+{
+    char state[NAME_LEN];
+    cli_answer_text(&change->answer, "state", state, sizeof state);
+    return strcmp(state, "elsewhere") == 0;
+}
+
 /* One round; true when it was the last, with the exit status. */
 static bool go_on(struct cli *cli, struct change *change, int *status)
 {
     const int code = ask(cli, change);
     if (code == 0) {
         take_note(change);
+        if (change->there == NULL && is_elsewhere(change)) {
+            cli_answer_text(&change->answer, "region", change->region, sizeof change->region);
+            if (turn_to_region(cli, change))
+                return false;
+            cli_complain("%s is of region %s: ask a node of that region", change->node,
+                         change->region);
+            *status = CLI_EXIT_UNREACHABLE;
+            return true;
+        }
         const bool done = cli_answer_true(&change->answer, "done");
         if (done || cli->arguments->no_wait) {
             *status = show(cli, change, done);
@@ -167,6 +221,9 @@ static bool go_on(struct cli *cli, struct change *change, int *status)
         tell_progress(cli, change);
     } else if (!may_recover(change, code)) {
         *status = cli_answer_fail(cli, code, &change->answer);
+        if (change->there != NULL)
+            cli_complain("that is what region %s answered, of which %s is", change->region,
+                         change->node);
         return true;
     }
     if (cli_now_ms() < change->deadline_ms)
@@ -196,5 +253,6 @@ int cli_change(struct cli *cli)
     while (!go_on(cli, &change, &status))
         cli_pause_ms(PAUSE_MS);
     cli_answer_fini(&change.answer);
+    tg_close(&change.there);
     return status;
 }

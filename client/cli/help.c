@@ -330,10 +330,12 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "at most --timeout (here 10m by default); --no-wait returns at once.\n",
          "  tidegate -e tcp://10.0.0.2:7600 leave\n"},
     [CLI_REMOVE] =
-        {"NODE [--force] [--no-wait] [--timeout DURATION]", "take a dead member out of the ring",
-         "NODE is a name or an id of `tidegate members`. A living one is refused: it can\n"
-         "drain or leave, which loses nothing. Waits until it is out, at most --timeout\n"
-         "(here 1m by default); --no-wait returns at once.\n"
+        {"NODE | --region REGION [--force] [--no-wait] [--timeout DURATION]",
+         "take a dead member out of the ring, or a region that is gone out of the cluster",
+         "NODE is a name or an id of `tidegate members`, or REGION/NAME. A living one is\n"
+         "refused: it can drain or leave, which loses nothing. Of another region, that is\n"
+         "asked. Waits until it is out, at most --timeout (here 1m by default); --no-wait\n"
+         "returns at once.\n"
          "--force: when most voters of the ring are gone for good, the ring is frozen, and\n"
          "nothing can be agreed on. The members that the asked node sees then go on alone,\n"
          "under a new lineage that wins wherever others come back. What those others\n"
@@ -341,8 +343,15 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "Counts of rules with consistency quorum may be forgotten by it: a vnode that has\n"
          "lost most of its replicas goes on with what a living one holds. Each further\n"
          "member that is gone for good is removed with --force as well: where it does not\n"
-         "end otherwise, force takes effect after ten seconds, frozen or not.\n",
+         "end otherwise, force takes effect after ten seconds, frozen or not.\n"
+         "--region: of a region that is gone for good, or was a slip of the pen. Refused\n"
+         "while nodes of its ring answer: end them first. What it held on lease of other\n"
+         "regions' keys is spent; keys of global rules that it counted by hash are counted\n"
+         "anew in the regions that stay, and for four seconds on_failure decides on them.\n"
+         "Under its name a region may begin anew. --force: although a rule names it as\n"
+         "home, or most voters of the configuration are lost with it.\n",
          "  tidegate remove n3\n"
+         "  tidegate remove --region us\n"
          "  tidegate -e tcp://10.0.0.2:7600 remove n3 --force\n"},
     [CLI_REPLAY] =
         {"LOGFILE... --rules FILE [flags below]",

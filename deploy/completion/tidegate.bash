@@ -18,7 +18,7 @@ _tidegate_flags() {
     status) echo "$common --watch --wait --regions" ;;
     members | ring) echo "$common --watch" ;;
     drain | leave) echo "$common --no-wait" ;;
-    remove) echo "$common --force --no-wait" ;;
+    remove) echo "$common --force --region --no-wait" ;;
     replay)
         echo "$common --rules --format --map --set --time-field --cost-field --proxies --reorder --spread --top --suggest"
         ;;

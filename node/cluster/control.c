@@ -128,7 +128,7 @@ static void create_cluster(struct control *control, struct effects *effects)
 {
     control->identity = control->options.identity;
     joined(control, effects);
-    control_create_ring(control, effects);
+    control_create_ring(control, 0, effects);
 }
 
 static bool has_cluster(const uint8_t *cluster_id)

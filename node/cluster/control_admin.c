@@ -116,10 +116,21 @@ static uint32_t settings_version_of(const struct control *control, uint64_t id)
     return member != NULL ? settings_version_shown(member->record.settings_version) : 0;
 }
 
+/* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
+static int64_t lost_since(const struct control *control, uint64_t id)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    if (member == NULL || member->state > SWIM_SUSPECT ||
+        control->now_ns < control_region_lost_ns(control, member))
+        return 0;
+    return control_region_find(control, member->record.region)->heard_ns;
+}
+
 static void put_member(const struct control *control, const struct view *view,
                        const struct view_member *member, struct mp_writer *writer)
 {
-    mp_put_map(writer, 15);
+    const int64_t lost_ns = lost_since(control, member->id);
+    mp_put_map(writer, lost_ns != 0 ? 16 : 15);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
@@ -135,6 +146,8 @@ static void put_member(const struct control *control, const struct view *view,
     put_field_hex(writer, "rules_digest", member->rules_digest);
     put_field_uint(writer, "settings_version", settings_version_of(control, member->id));
     put_field_str(writer, "version", member->version);
+    if (lost_ns != 0)
+        control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
 }
 
 static void answer_members(struct answer_context *context)

@@ -9,7 +9,7 @@
  *                     --> control_blocks.c   block, unblock, blocks
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
  *                     --> control_quotas.c   quota.set, quota.show, quota.list, quota.delete
- *                     --> control_regions_answer.c   regions
+ *                     --> control_regions_answer.c   regions, remove of one
  *                     --> (itself)           members, ring
  *
  * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
@@ -122,6 +122,8 @@ void answer_edit_state(struct answer_context *context);
 void answer_drain(struct answer_context *context);
 void answer_leave(struct answer_context *context);
 void answer_remove(struct answer_context *context);
+/* The same for a region. */
+void answer_remove_region(struct answer_context *context, const char *region, bool force);
 
 /* A sentence on a frozen ring: which voters cannot be reached. */
 void control_say_frozen(const struct control *control, char *out, size_t capacity);

@@ -6,6 +6,7 @@
  *   drain, leave   a flag in this node's gossip record, until the process ends: whoever proposes
  *                  takes it out of the ring by an ordinary transition, and nobody takes it in.
  *                  leave: when nothing is left here, the process says good-bye and ends.
+ *   remove REGION  control_region.c.
  *   remove         this node proposes the configuration without a dead member, as soon as no
  *                  transition is under way, for CONTROL_WISH_NS after it was asked last. By
  *                  force, on a frozen ring or in a transition that stands still, it begins a new
@@ -17,7 +18,7 @@
 
 #include "node/cluster/control_answer.h"
 
-enum { ID_DIGITS = 16 };
+enum { ID_DIGITS = 16, ASKED_MAX = 8 };
 
 /* ---- how the register is doing --------------------------------------------------------------- */
 
@@ -220,35 +221,84 @@ void answer_leave(struct answer_context *context)
 
 /* ---- remove ---------------------------------------------------------------------------------- */
 
-/* The member that is meant: of the ring first, then of those that gossip knows, then the one that
- * was meant last. 0 if none. */
-static uint64_t find_member(const struct control *control, const char *text, const char **name)
+/* What an operator means by a text: a name, an id, or a name with its region before it. */
+struct meaning {
+    const char *text;
+    const char *name; /* of whom is meant */
+    uint64_t id;      /* 0: nobody yet */
+    const char *region;
+    const char *other; /* region of another one of that name; NULL: there is none */
+};
+
+static bool fits(const struct meaning *meaning, const char *region, const char *name, uint64_t id)
+{
+    const size_t len = strlen(region);
+    return strcmp(meaning->text, name) == 0 || is_id(meaning->text, id) ||
+           (strncmp(meaning->text, region, len) == 0 && meaning->text[len] == '/' &&
+            strcmp(meaning->text + len + 1, name) == 0);
+}
+
+/* The first one of a region counts; one of another region is as likely. */
+static void consider(struct meaning *meaning, const char *region, const char *name, uint64_t id)
+{
+    if (!fits(meaning, region, name, id))
+        return;
+    if (meaning->id != 0) {
+        if (strcmp(meaning->region, region) != 0)
+            meaning->other = region;
+        return;
+    }
+    meaning->id = id;
+    meaning->name = name;
+    meaning->region = region;
+}
+
+/* Members of the ring first, then those of its region that gossip knows, then those of others. */
+static void consider_members(const struct control *control, struct meaning *meaning)
 {
     const struct ring_config *config = control->config;
-    for (uint32_t i = 0; i < config->to_count + config->from_count; i++) {
-        const struct ring_member *member =
-            i < config->to_count ? &config->to[i] : &config->from[i - config->to_count];
-        *name = member->name;
-        if (strcmp(member->name, text) == 0 || is_id(text, member->id))
-            return member->id;
-    }
-    size_t cursor = 0;
     const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL) {
-        *name = member->record.name;
-        if (strcmp(member->record.name, text) == 0 || is_id(text, member->record.id))
-            return member->record.id;
+    for (uint32_t i = 0; i < config->to_count + config->from_count; i++) {
+        const struct ring_member *listed =
+            i < config->to_count ? &config->to[i] : &config->from[i - config->to_count];
+        consider(meaning, control->options.region, listed->name, listed->id);
     }
-    *name = control->wished_name;
-    if (control->wished != 0 &&
-        (strcmp(control->wished_name, text) == 0 || is_id(text, control->wished)))
-        return control->wished;
+    for (unsigned abroad = 0; abroad < 2; abroad++) {
+        size_t cursor = 0;
+        while ((member = swim_next(control->swim, &cursor)) != NULL)
+            if (control_abroad(control, member) == (abroad == 1) &&
+                (abroad == 0 || member->state != SWIM_LEFT))
+                consider(meaning, swim_region_name(&member->record), member->record.name,
+                         member->record.id);
+    }
+}
+
+/* Whom the text means: a member, or who was meant last, or a voter. 0, or an error with a sentence.
+ */
+static int find_member(const struct control *control, struct meaning *meaning,
+                       char sentence[CONTROL_SENTENCE_LEN])
+{
     const struct register_voters *voters = &control->settings->voters;
-    *name = "a voter that is gone";
-    for (uint32_t i = 0; i < voters->count; i++)
-        if (is_id(text, voters->ids[i]))
-            return voters->ids[i];
-    return 0;
+    consider_members(control, meaning);
+    if (meaning->other != NULL) {
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                       "'%s' may be %s/%s or %s/%s; expected one of these, or an id of `tidegate "
+                       "members`",
+                       meaning->text, meaning->region, meaning->name, meaning->other,
+                       meaning->name);
+        return TG_ECONFLICT;
+    }
+    if (meaning->id == 0 && control->wished != 0)
+        consider(meaning, control->options.region, control->wished_name, control->wished);
+    for (uint32_t i = 0; i < voters->count && meaning->id == 0; i++)
+        if (is_id(meaning->text, voters->ids[i]))
+            consider(meaning, "", "a voter that is gone", voters->ids[i]);
+    if (meaning->id != 0)
+        return 0;
+    (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                   "no member is called '%s'; expected a name or an id of `tidegate members`",
+                   meaning->text);
+    return TG_ENOTFOUND;
 }
 
 /* Whether the configuration store has lost its voters though the ring may have gone on without
@@ -261,7 +311,8 @@ static bool settings_lost(const struct control *control)
 /* Whether there is something left to do for the removal. */
 static bool removal_due(const struct control *control, uint64_t id, bool force)
 {
-    return ring_config_find(control->config, id) != NULL || (force && settings_lost(control));
+    return ring_config_find(control->config, id) != NULL || control_region_founder(control, id) ||
+           (force && settings_lost(control));
 }
 
 /* Why `id` is not removed, whatever is tried; false if nothing speaks against it. */
@@ -284,7 +335,7 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
     } else if (control->config->to_count == 1 && control->config->to[0].id == id) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the last member of the ring and cannot be removed", name);
-    } else if (voters_frozen(control) && !force) {
+    } else if (control->config->epoch > 0 && voters_frozen(control) && !force) {
         control_say_frozen(control, sentence, CONTROL_SENTENCE_LEN / 2);
         const size_t len = strlen(sentence);
         (void)snprintf(sentence + len, CONTROL_SENTENCE_LEN - len,
@@ -299,6 +350,8 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
 static const char *waits_for(const struct control *control, uint64_t id)
 {
     const struct swim_member *member = swim_find(control->swim, id);
+    if (control->config->epoch == 0)
+        return "another node is about to found the ring";
     if (control_voters_full(control, control->config->voters, control->config->voters_count))
         return "too many voters of the ring have no room on their disks (`tidegate status` at "
                "each)";
@@ -318,6 +371,10 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
                    bool force, char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct swim_member *member = swim_find(control->swim, id);
+    if (control->config->epoch == 0 && !removal_due(control, id, force) && control->wished != id) {
+        control_region_say(control, sentence, CONTROL_SENTENCE_LEN);
+        return TG_EUNAVAILABLE;
+    }
     if (refuse_removal(control, id, name, force, sentence))
         return TG_ECONFLICT;
     if (!removal_due(control, id, force) || (member != NULL && member->state == SWIM_SUSPECT))
@@ -329,29 +386,83 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
     return 0;
 }
 
+/* Whether the member is for another region to remove. */
+static bool is_elsewhere(const struct control *control, uint64_t id, bool force)
+{
+    const struct swim_member *member = swim_find(control->swim, id);
+    return member != NULL && control_abroad(control, member) && !(force && settings_lost(control));
+}
+
+/* Who is to be asked instead: living members of the region. */
+static void answer_elsewhere(struct answer_context *context, const struct meaning *meaning)
+{
+    const struct control *control = context->control;
+    struct mp_writer *writer = context->writer;
+    const char *asked[ASKED_MAX];
+    char sentence[CONTROL_SENTENCE_LEN];
+    uint32_t count = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while (count < ASKED_MAX && (member = swim_next(control->swim, &cursor)) != NULL)
+        if (strcmp(swim_region_name(&member->record), meaning->region) == 0 &&
+            member->record.id != meaning->id && member->record.client[0] != '\0' &&
+            control_alive(control, member->record.id))
+            asked[count++] = member->record.client;
+    if (count == 0) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s is of region %s, of which no other node is in reach: ask one there; if "
+                       "the region is gone for good, `tidegate remove --region %s`",
+                       meaning->name, meaning->region, meaning->region);
+        answer_error(context, TG_ECONFLICT, sentence);
+        return;
+    }
+    (void)snprintf(sentence, sizeof sentence, "it is of region %s, whose nodes remove it",
+                   meaning->region);
+    answer_begin(context);
+    mp_put_map(writer, 7);
+    put_field_str(writer, "node", meaning->name);
+    put_field_hex(writer, "id", meaning->id);
+    put_field_str(writer, "state", "elsewhere");
+    put_field_bool(writer, "done", false);
+    put_field_str(writer, "waits_for", sentence);
+    put_field_str(writer, "region", meaning->region);
+    mp_put_str(writer, "ask");
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        mp_put_str(writer, asked[i]);
+}
+
 void answer_remove(struct answer_context *context)
 {
     struct control *control = context->control;
-    char text[RING_NAME_LEN];
+    char text[RING_NAME_LEN + SWIM_PLACE_LEN];
+    char region[SWIM_PLACE_LEN];
     char sentence[CONTROL_SENTENCE_LEN];
-    const char *name = "";
+    struct meaning meaning = {.text = text};
     const bool force = read_bool(context, "force");
     read_text(context, "node", text, sizeof text);
+    read_text(context, "region", region, sizeof region);
+    if (region[0] != '\0') {
+        answer_remove_region(context, region, force);
+        return;
+    }
     if (text[0] == '\0') {
-        answer_error(context, TG_EINVALID, "remove: expected {\"node\": name or id}");
+        answer_error(context, TG_EINVALID,
+                     "remove: expected {\"node\": name or id} or {\"region\": name}");
         return;
     }
-    if (!joined(context))
-        return;
-    const uint64_t id = find_member(control, text, &name);
-    if (id == 0) {
-        (void)snprintf(sentence, sizeof sentence,
-                       "no member is called '%s'; expected a name or an id of `tidegate members`",
-                       text);
-        answer_error(context, TG_ENOTFOUND, sentence);
+    if (!control->joined) {
+        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
         return;
     }
-    const int error = control_remove(control, context->now_ns, id, name, force, sentence);
+    int error = find_member(control, &meaning, sentence);
+    if (error == 0 && is_elsewhere(control, meaning.id, force)) {
+        answer_elsewhere(context, &meaning);
+        return;
+    }
+    const uint64_t id = meaning.id;
+    if (error == 0)
+        error = control_remove(control, context->now_ns, id, meaning.name, force, sentence);
     if (error != 0) {
         answer_error(context, error, sentence);
         return;
@@ -359,7 +470,7 @@ void answer_remove(struct answer_context *context)
     const bool done = !removal_due(control, id, force);
     answer_begin(context);
     mp_put_map(context->writer, 7);
-    put_field_str(context->writer, "node", name);
+    put_field_str(context->writer, "node", meaning.name);
     put_field_hex(context->writer, "id", id);
     put_field_str(context->writer, "state", done ? "removed" : "removing");
     put_field_bool(context->writer, "done", done);

@@ -47,6 +47,7 @@
 struct control_wish {
     uint64_t remove; /* this member; 0: nothing */
     bool force;      /* by a new lineage, if the ring is frozen */
+    bool settings;   /* of the configuration store alone: the ring is left as it is */
     int64_t until_ns;
 };
 
@@ -100,7 +101,11 @@ struct control {
     struct view_member *members;
     struct voters_candidate *candidates; /* SWIM_MEMBERS_MAX, scratch */
     struct hash128 region_edit;          /* the last one that was to make a record of the region */
+    struct hash128 removal;              /* the last one that was to remove another's */
+    char removed[SWIM_PLACE_LEN];        /* the region that was removed by this node last */
     int64_t region_ns;                   /* when that was looked at last */
+    struct view_regions regions;         /* that have a ring */
+    uint64_t regions_since;              /* what settings->kind_since was when they were listed */
     uint64_t strays;    /* frames on the ring of another region, which were ignored */
     struct view *known; /* of the newest configuration that a view was made of, or NULL */
 };
@@ -160,10 +165,26 @@ bool control_region_admits(const struct control *control, const struct swim_reco
 bool control_region_all_know(const struct control *control);
 /* Whether the configuration store knows of more than one region: then its voters are of all. */
 bool control_regions(const struct control *control);
-/* Makes the first configuration of a ring, of which this node is the only member. */
-void control_create_ring(struct control *control, struct effects *effects);
+/* The record of a region, NULL: there is none. */
+const struct settings_entry *control_region_record(const struct control *control, const char *name);
+/* Makes the first configuration of a ring, of which this node is the only member. `generation`: of
+ * its epoch, 0 in the first region of a cluster. */
+void control_create_ring(struct control *control, uint64_t generation, struct effects *effects);
 /* After every event of a joined node: founds. */
 void control_move_region(struct control *control, struct effects *effects);
+/* Whether the region is gone: it has no record, and no member that is in reach or is expected to
+ * come back. */
+bool control_region_gone(const struct control *control, const char *name);
+/* Has this node take the record of another region, which is gone for good, out of the settings;
+ * asked again, it goes on. `force`: although rules name it as a home, or the settings are frozen.
+ * 0, also when it is gone already, or TG_ECONFLICT with a sentence. */
+MUST_USE int control_region_remove(struct control *control, int64_t now_ns, const char *name,
+                                   const struct policy *policy, bool force,
+                                   char sentence[CONTROL_SENTENCE_LEN]);
+/* What that waits for; "" for nothing. */
+const char *control_region_removal(const struct control *control, const char *name);
+/* Whether node `id` is to found the ring of this region, which has none. */
+bool control_region_founder(const struct control *control, uint64_t id);
 /* A sentence on a joined node without a ring: what it waits for. */
 void control_region_say(const struct control *control, char *out, size_t capacity);
 

@@ -92,5 +92,6 @@ struct view *control_view(struct control *control)
     if (!ring_known(control, filled) || view_again(control->allocator, version, control->members,
                                                    filled, self, control->known, &view) != 0)
         return NULL;
+    view->regions = control->regions;
     return view;
 }

@@ -240,7 +240,8 @@ static bool force_helps(const struct control *control)
 bool propose_forced(struct control *control)
 {
     uint64_t voters[RING_VOTERS_MAX];
-    if (!control->wish.force || control->now_ns > control->wish.until_ns ||
+    if (!control->wish.force || control->wish.settings ||
+        control->now_ns > control->wish.until_ns ||
         (!voters_frozen(control) && !force_helps(control)))
         return false;
     const uint32_t count = voters_choose_living(control, control->wish.remove, voters);

@@ -7,8 +7,9 @@
  * V1  members are sorted by id; `self` is the index of this node (always present).
  * V2  Members are of all regions, the ring is that of this node's own. Who walks members to speak
  *     of keys passes over those that are abroad.
- * V3  A replica set lists the `to` replicas in preference order, then those of `from` that are
- *     not among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
+ *     Nor are regions those of its members, but those that the configuration store says have a
+ * ring. V3  A replica set lists the `to` replicas in preference order, then those of `from` that
+ * are not among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
  */
 #ifndef NODE_CLUSTER_VIEW_H
 #define NODE_CLUSTER_VIEW_H
@@ -28,7 +29,14 @@ enum {
     VIEW_REPLICATION_MAX = 3,                     /* replicas of a vnode, its owner included */
     VIEW_REPLICAS_MAX = 2 * VIEW_REPLICATION_MAX, /* while a transition is under way */
     VIEW_SHARDS_MAX = 16,
+    VIEW_REGIONS_MAX = 32,
     VIEW_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i */
+};
+
+/* Regions that have a ring, by name; the first ones, which are the same everywhere. */
+struct view_regions {
+    uint32_t count; /* 0: they are not known */
+    char names[VIEW_REGIONS_MAX][VIEW_TEXT_LEN];
 };
 
 enum view_state { VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT };
@@ -54,6 +62,7 @@ struct view {
     uint32_t member_count;
     uint32_t self;
     struct view_member *members;
+    struct view_regions regions; /* none in a new view: its maker's to fill in */
     uint64_t epoch;
     uint32_t vnodes;
     uint32_t replicas;

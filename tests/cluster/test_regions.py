@@ -154,3 +154,40 @@ def test_a_node_does_not_start_in_another_region_by_its_data(regions):
     assert "belongs to a node of region ap" in node.log()
     node.arguments[1] = "ap"
     regions.start([node])
+
+
+def known(node, name):
+    """What the node says of a member, None if it does not list it."""
+    return next((member for member in node.answer("members") if member["name"] == name), None)
+
+
+# Whoever is asked, a dead member is removed by the nodes of its region, which may stand before its name.
+def test_a_member_is_removed_through_another_region(regions):
+    eu = regions["eu1"]
+    voters = regions["us1"].status()["register"]["voters"]  # of two members, one: without it the ring is frozen
+    stays, goes = sorted(regions.of("us"), key=lambda node: node.name not in voters)
+    goes.kill()
+    wait_for(lambda: known(stays, goes.name)["state"] == "dead", 30, "its region knows that it is dead")
+    wrong = eu.tidegate("remove", f"eu/{goes.name}")
+    assert wrong.code != 0 and f"no member is called 'eu/{goes.name}'" in wrong.error, wrong
+    removed = eu.tidegate("remove", f"us/{goes.name}")
+    assert removed.code == 0, removed
+    assert regions.ring(stays) == {stays.name}
+
+
+# A region that is gone is removed while the others serve, and may come back.
+def test_a_region_that_is_gone_is_removed(regions):
+    eu, us = regions["eu1"], next(node for node in regions.of("us") if node.is_running)
+    refused = eu.tidegate("remove", "--region", "us")
+    assert refused.code != 0 and f"{us.name} of region us answered" in refused.error, refused
+    us.kill()
+    wait_for(lambda: known(eu, us.name).get("unreachable_since"), 30, "us is out of reach")
+    removed = eu.tidegate("remove", "--region", "us")
+    assert removed.code == 0, removed
+    assert known(eu, us.name)["state"] == "left"
+    wait_for(lambda: [row["name"] for row in regions["ap2"].answer("status", "--regions")["regions"]] == ["ap", "eu"],
+             30, "ap knows it too", 0.1)
+    us.spawn()
+    us.wait_ready(60)
+    wait_for(lambda: known(eu, us.name)["state"] == "alive", 30, "us is there again", 0.1)
+    assert us.name in regions.ring(us)

@@ -162,8 +162,9 @@ static void a_shard_without_room_for_its_peers_makes_the_node_unhealthy(void **s
 /* How old what is known of a region is tells whether its members' states mean anything. */
 static void regions_are_listed_the_own_one_first(void **state)
 {
-    static const char *const fields[] = {"name", "own",  "in_reach", "alive",      "suspect",
-                                         "dead", "left", "heard_ms", "contact_ms", "rtt_ms"};
+    static const char *const fields[] = {
+        "name",    "own",  "ring", "in_reach", "unreachable_since", "alive",
+        "suspect", "dead", "left", "heard_ms", "contact_ms",        "rtt_ms"};
     static const char *const names[] = {"r1", "a", "z"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};

@@ -22,7 +22,8 @@ struct answer {
     char said[TEXT_LEN]; /* the sentence of an error, else "" */
 };
 
-/* Asks node `at`, which holds `held` vnodes; `node` and `id` are arguments, or NULL. */
+/* Asks node `at`, which holds `held` vnodes; `node` and `id` are arguments, or NULL; of remove,
+ * `id` is a region. */
 static int ask(struct net *net, uint32_t at, const char *command, const char *node, bool force,
                const char *id, uint32_t held, struct answer *answer)
 {
@@ -45,7 +46,7 @@ static int ask(struct net *net, uint32_t at, const char *command, const char *no
         mp_put_str(&writer, node);
     }
     if (id != NULL) {
-        mp_put_str(&writer, "id");
+        mp_put_str(&writer, strcmp(command, "remove") == 0 ? "region" : "id");
         mp_put_str(&writer, id);
     }
     assert_false(writer.failed);
@@ -510,6 +511,137 @@ static void status_tells_how_the_register_is_doing(void **state)
     net_free(net);
 }
 
+/* ---- several regions ------------------------------------------------------------------------- */
+
+/* n1 and n2 are of region eu; n3, n4 and another n2, of id 5, of us. */
+static struct net *two_regions(void)
+{
+    static const char *const names[] = {"n1", "n2", "n3", "n4", "n2"};
+    struct net *net = net_new();
+    for (uint32_t i = 0; i < 5; i++) {
+        struct control_options options = net_options(net, i + 1, names[i]);
+        (void)snprintf(options.region, sizeof options.region, "%s", i < 2 ? "eu" : "us");
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 3) && net_has_ring(net, 2, 28));
+    return net;
+}
+
+/* The asked node knows who can do it. */
+static void a_member_of_another_region_is_for_its_nodes_to_remove(void **state)
+{
+    struct net *net = two_regions();
+    struct answer answer;
+    char client[64];
+    (void)state;
+    bury(net, 3);
+    assert_int_equal(ask(net, 0, "remove", "n4", false, NULL, 0, &answer), 0);
+    assert_text(&answer, "state", "elsewhere");
+    assert_text(&answer, "region", "us");
+    assert_text(&answer, "id", "0000000000000004");
+    assert_false(done(&answer));
+    struct mp_cursor asked = tokens_field(value_of(&answer), "ask");
+    assert_int_equal(mp_get_array(&asked), 2);
+    mp_copy_str(&asked, client, sizeof client);
+    assert_true(strcmp(client, net->nodes[2].options.client) == 0 ||
+                strcmp(client, net->nodes[4].options.client) == 0);
+    assert_int_equal(ask(net, 2, "remove", "0000000000000004", false, NULL, 0, &answer), 0);
+    net_run(net, 3 * NET_SECOND);
+    assert_int_equal(ask(net, 2, "remove", "0000000000000004", false, NULL, 0, &answer), 0);
+    assert_true(done(&answer) && net_has_ring(net, 2, 4 | 16));
+    net_free(net);
+}
+
+static void nobody_is_named_to_ask_in_a_region_out_of_reach(void **state)
+{
+    struct net *net = two_regions();
+    struct answer answer;
+    (void)state;
+    for (uint32_t at = 2; at < 5; at++)
+        net_stop(net, at);
+    net_run(net, 15 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "remove", "n4", false, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer,
+                "n4 is of region us, of which no other node is in reach: ask one there; if "
+                "the region is gone for good, `tidegate remove --region us`");
+    net_free(net);
+}
+
+/* A name may be given in each region, and is told apart by its region. */
+static void a_name_of_two_regions_is_told_apart(void **state)
+{
+    struct net *net = two_regions();
+    struct answer answer;
+    (void)state;
+    bury(net, 4);
+    for (uint32_t at = 0; at < 3; at += 2) {
+        assert_int_equal(ask(net, at, "remove", "n2", false, NULL, 0, &answer), TG_ECONFLICT);
+        assert_said(&answer, "'n2' may be ");
+        assert_said(&answer, "eu/n2");
+        assert_said(&answer, "us/n2");
+    }
+    assert_int_equal(ask(net, 0, "remove", "eu/n2", false, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "n2 is alive");
+    assert_int_equal(ask(net, 0, "remove", "us/n2", false, NULL, 0, &answer), 0);
+    assert_text(&answer, "state", "elsewhere");
+    assert_int_equal(ask(net, 2, "remove", "us/n2", false, NULL, 0, &answer), 0);
+    assert_text(&answer, "id", "0000000000000005");
+    net_run(net, 3 * NET_SECOND);
+    assert_true(net_has_ring(net, 2, 4 | 8));
+    assert_int_equal(ask(net, 0, "remove", "us/n9", false, NULL, 0, &answer), TG_ENOTFOUND);
+    net_free(net);
+}
+
+/* What gossip says of it for ever is shown with the time of which it is, until it is removed. */
+static void a_region_out_of_reach_is_shown_and_removed(void **state)
+{
+    struct net *net = two_regions();
+    struct answer answer;
+    char since[2][32];
+    (void)state;
+    assert_int_equal(ask(net, 0, "remove", NULL, false, "us", 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "of region us answered less than ten seconds ago");
+    assert_int_equal(ask(net, 0, "remove", NULL, true, "mars", 0, &answer), TG_ENOTFOUND);
+    assert_said(&answer, "no region is called 'mars'");
+    for (uint32_t at = 2; at < 5; at++)
+        net_stop(net, at);
+    net_run(net, 15 * NET_SECOND);
+    assert_int_equal(ask(net, 0, "regions", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor row = tokens_field(value_of(&answer), "regions");
+    assert_int_equal(mp_get_array(&row), 2);
+    tokens_assert_text(row, "unreachable_since", "");
+    mp_skip(&row);
+    tokens_assert_text(row, "name", "us");
+    tokens_assert_text(row, "ring", "yes");
+    struct mp_cursor field = tokens_field(row, "unreachable_since");
+    mp_copy_str(&field, since[0], sizeof since[0]);
+    assert_int_equal(strlen(since[0]), strlen("2026-01-01T00:00:00Z"));
+    assert_int_equal(ask(net, 0, "members", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor member = value_of(&answer);
+    assert_int_equal(mp_get_array(&member), 5);
+    mp_skip(&member);
+    mp_skip(&member);
+    tokens_assert_text(member, "state", "alive");
+    field = tokens_field(member, "unreachable_since");
+    mp_copy_str(&field, since[1], sizeof since[1]);
+    assert_string_equal(since[0], since[1]);
+    assert_int_equal(ask(net, 0, "remove", NULL, false, "us", 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "go on alone with --force"); /* most voters were of us */
+    for (uint32_t i = 0; i < 3; i++) {                /* asked on: a new lineage, then the record */
+        assert_int_equal(ask(net, 0, "remove", NULL, true, "us", 0, &answer), 0);
+        assert_text(&answer, "state", i < 2 ? "removing" : "removed");
+        assert_int_equal(done(&answer), i == 2);
+        net_run(net, 5 * NET_SECOND);
+    }
+    assert_int_equal(ask(net, 1, "regions", NULL, false, NULL, 0, &answer), 0);
+    row = tokens_field(value_of(&answer), "regions");
+    assert_int_equal(mp_get_array(&row), 1);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +661,10 @@ int main(void)
         cmocka_unit_test(force_changes_nothing_on_a_ring_that_is_not_frozen),
         cmocka_unit_test(force_ends_a_transition_that_stands_still),
         cmocka_unit_test(status_tells_how_the_register_is_doing),
+        cmocka_unit_test(a_member_of_another_region_is_for_its_nodes_to_remove),
+        cmocka_unit_test(nobody_is_named_to_ask_in_a_region_out_of_reach),
+        cmocka_unit_test(a_name_of_two_regions_is_told_apart),
+        cmocka_unit_test(a_region_out_of_reach_is_shown_and_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

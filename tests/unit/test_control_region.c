@@ -113,17 +113,23 @@ static void each_region_has_a_ring_of_its_own(void **state)
     net_free(net);
 }
 
-/* G3: every region has a record, that of the first one names nobody as its founder. */
+/* G2, G3: every region has a record, which names nobody as its founder when there is a ring; G7: it
+ * is known then that there is. */
 static void every_region_is_in_the_settings(void **state)
 {
     static const uint8_t nobody[] = {0x92, 1, 0};
-    static const uint8_t second[] = {0x92, 1, 2};
+    static const char *const names[] = {"ap", "eu", "us"};
     struct net *net = three_regions(1);
     (void)state;
     for (uint32_t at = 0; at < 3; at++) {
-        assert_non_null(record(net, at, SETTINGS_REGION, "ap"));
-        assert_memory_equal(record(net, at, SETTINGS_REGION, "eu")->value.data, nobody, 3);
-        assert_memory_equal(record(net, at, SETTINGS_REGION, "us")->value.data, second, 3);
+        struct view *view = control_view(net->nodes[at].control);
+        assert_int_equal(view->regions.count, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_non_null(record(net, at, SETTINGS_REGION, names[i]));
+            assert_memory_equal(record(net, at, SETTINGS_REGION, names[i])->value.data, nobody, 3);
+            assert_string_equal(view->regions.names[i], names[i]);
+        }
+        view_free(&view);
     }
     net_free(net);
 }
@@ -369,6 +375,256 @@ static void no_region_is_founded_beside_an_older_release(void **state)
     net_free(net);
 }
 
+/* How many members of the region the node takes for there, whatever became of them. */
+static uint32_t members_of(const struct net *net, uint32_t at, const char *region)
+{
+    const struct swim_region *known = control_region_find(net->nodes[at].control, region);
+    return known == NULL ? 0
+                         : known->members[SWIM_ALIVE] + known->members[SWIM_SUSPECT] +
+                               known->members[SWIM_DEAD];
+}
+
+static int remove_region(struct net *net, uint32_t at, const char *name, bool force,
+                         char sentence[CONTROL_SENTENCE_LEN])
+{
+    return control_region_remove(net->nodes[at].control, net->now_ns, name, NULL, force, sentence);
+}
+
+/* Nodes 2 and 5 end, and are out of reach for the others. */
+static void lose_us(struct net *net)
+{
+    net_stop(net, 1);
+    net_stop(net, 4);
+    net_run(net, 15 * NET_SECOND);
+}
+
+/* G6: its record goes, and with it what gossip says of it for ever. */
+static void a_region_that_is_gone_is_removed(void **state)
+{
+    static const uint32_t others[] = {0, 2, 3, 5};
+    struct net *net = three_regions(2);
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    lose_us(net);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(members_of(net, others[i], "us"), 2);
+    assert_int_equal(remove_region(net, 0, "us", false, sentence), 0);
+    assert_false(control_region_gone(net->nodes[0].control, "us"));
+    net_run(net, 3 * NET_SECOND);
+    assert_true(control_region_gone(net->nodes[0].control, "us"));
+    assert_int_equal(remove_region(net, 0, "us", false, sentence), 0); /* asked again */
+    for (uint32_t i = 0; i < 4; i++) {
+        struct view *view = control_view(net->nodes[others[i]].control);
+        assert_null(record(net, others[i], SETTINGS_REGION, "us"));
+        assert_int_equal(members_of(net, others[i], "us"), 0);
+        assert_int_equal(view->regions.count, 2);
+        view_free(&view);
+    }
+    assert_int_equal(voters_of(net, "us"), 0);
+    net_free(net);
+}
+
+/* G6: a region that lives would come back by itself; and nobody removes his own. */
+static void a_region_that_answers_is_not_removed(void **state)
+{
+    struct net *net = three_regions(2);
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    net_stop(net, 1);
+    net_run(net, 30 * NET_SECOND);
+    for (uint32_t force = 0; force < 2; force++) {
+        assert_int_equal(remove_region(net, 0, "us", force == 1, sentence), TG_ECONFLICT);
+        assert_string_equal(sentence, "n5 of region us answered less than ten seconds ago: end all "
+                                      "of its nodes first; a region that lives would come back by "
+                                      "itself");
+        assert_int_equal(remove_region(net, 0, "eu", force == 1, sentence), TG_ECONFLICT);
+        assert_string_equal(sentence, "eu is the region of the node that was asked: another region "
+                                      "removes it");
+    }
+    net_run(net, 3 * NET_SECOND);
+    assert_non_null(record(net, 0, SETTINGS_REGION, "us"));
+    net_free(net);
+}
+
+/* A rule that names it would have no home. */
+static void a_region_that_rules_name_is_removed_by_force_alone(void **state)
+{
+    static const char text_of_rules[] =
+        "rules: [{name: pay, key: [user], scope: global, home: us, limits: [{rate: 1/h}]}]";
+    struct net *net = three_regions(2);
+    struct control *control = net->nodes[0].control;
+    struct policy *policy;
+    struct policy_error place;
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    assert_int_equal(
+        policy_compile(text_of_rules, strlen(text_of_rules), alloc_heap(), &policy, &place), 0);
+    lose_us(net);
+    assert_int_equal(control_region_remove(control, net->now_ns, "us", policy, false, sentence),
+                     TG_ECONFLICT);
+    assert_non_null(strstr(sentence, "rule pay names us as the home of its keys"));
+    assert_int_equal(control_region_remove(control, net->now_ns, "us", policy, true, sentence), 0);
+    net_run(net, 3 * NET_SECOND);
+    assert_true(control_region_gone(control, "us"));
+    policy_free(&policy);
+    net_free(net);
+}
+
+/* S7, G6: whose voters are lost with it is removed by those that live, if an operator says so. */
+static void force_removes_a_region_that_the_majority_was_lost_with(void **state)
+{
+    struct net *net = three_regions(2);
+    struct control *control = net->nodes[1].control;
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    for (uint32_t at = 0; at < 6; at++)
+        if (at % 3 != 1)
+            net_stop(net, at);
+    net_run(net, 15 * NET_SECOND);
+    const uint64_t epoch = control->config->epoch;
+    assert_int_equal(remove_region(net, 1, "eu", false, sentence), TG_ECONFLICT);
+    assert_non_null(strstr(sentence, "go on alone with --force"));
+    for (uint32_t i = 0; i < 2; i++) { /* a new lineage, and then the record */
+        assert_int_equal(remove_region(net, 1, "eu", true, sentence), 0);
+        net_run(net, 3 * NET_SECOND);
+    }
+    assert_true(control_region_gone(control, "eu"));
+    assert_int_equal(remove_region(net, 4, "ap", false, sentence), 0); /* not frozen any more */
+    net_run(net, 3 * NET_SECOND);
+    assert_true(control_region_gone(control, "ap"));
+    assert_int_equal(control->config->epoch, epoch); /* nor was its ring */
+    net_free(net);
+}
+
+/* G3, G6: a region that was only cut off has its ring still, and is there again. */
+static void a_removed_region_that_comes_back_goes_on(void **state)
+{
+    struct net *net = three_regions(2);
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    const uint64_t epoch = net_config(net, 1)->epoch;
+    net->nodes[1].side = 1;
+    net->nodes[4].side = 1;
+    net_run(net, 15 * NET_SECOND);
+    assert_int_equal(remove_region(net, 0, "us", false, sentence), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(members_of(net, 0, "us"), 0);
+    net->nodes[1].side = 0;
+    net->nodes[4].side = 0;
+    net_run(net, 20 * NET_SECOND);
+    for (uint32_t at = 0; at < 6; at++) {
+        assert_non_null(record(net, at, SETTINGS_REGION, "us"));
+        assert_int_equal(members_of(net, at, "us"), 2);
+    }
+    assert_true(net_has_ring(net, 1, 2 | 16));
+    assert_int_equal(net_config(net, 1)->epoch, epoch);
+    net_free(net);
+}
+
+/* G2: and one that has lost all of its disks begins anew under its name; what is left of the old
+ * one is taken in. */
+static void a_region_begins_anew_under_its_old_name(void **state)
+{
+    struct net *net = three_regions(2);
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    lose_us(net);
+    const uint32_t fresh = start(net, 40, "us", 0);
+    net_run(net, 20 * NET_SECOND);
+    assert_int_equal(net_config(net, fresh)->epoch, 0);                /* G3 */
+    assert_int_equal(remove_region(net, 0, "us", false, sentence), 0); /* it has no ring */
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, fresh, 64));
+    net_restart(net, 1);
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, fresh, 64 | 2) && net_has_ring(net, 1, 64 | 2));
+    net_free(net);
+}
+
+/* Region us has a record that names n5, which ended before it had a ring, and n3, n4 wait for it.
+ */
+static struct net *without_founder(uint32_t *founder, uint32_t waiting[2])
+{
+    struct net *net = net_new();
+    (void)start(net, 1, "eu", 0);
+    net_run(net, 2 * NET_SECOND);
+    *founder = start(net, 5, "us", 0);
+    for (uint32_t i = 0; i < 1000 && record(net, *founder, SETTINGS_REGION, "us") == NULL; i++)
+        net_run(net, net->step_ns);
+    net_stop(net, *founder);
+    waiting[0] = start(net, 3, "us", 0);
+    waiting[1] = start(net, 4, "us", 0);
+    net_run(net, 40 * NET_SECOND);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(net_config(net, waiting[i])->epoch, 0);
+    return net;
+}
+
+/* G2: after as long as a dead member stays in a ring. */
+static void a_founder_that_is_lost_is_replaced(void **state)
+{
+    uint32_t founder;
+    uint32_t waiting[2];
+    struct net *net = without_founder(&founder, waiting);
+    (void)state;
+    net_run(net, CONTROL_FORGET_NS - 45 * NET_SECOND);
+    assert_int_equal(net_config(net, waiting[0])->epoch, 0);
+    net_run(net, 30 * NET_SECOND);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(net_has_ring(net, waiting[i], 4 | 8));
+    net_restart(net, founder);
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, founder, 2 | 4 | 8));
+    net_free(net);
+}
+
+/* G2: or at once, if an operator removes it; by any node that waits. */
+static void an_operator_replaces_a_founder(void **state)
+{
+    uint32_t founder;
+    uint32_t waiting[2];
+    struct net *net = without_founder(&founder, waiting);
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    struct control *control = net->nodes[waiting[1]].control;
+    assert_int_equal(control_remove(control, net->now_ns, 3, "n3", false, sentence),
+                     TG_EUNAVAILABLE); /* it founds nothing */
+    assert_int_equal(control_remove(control, net->now_ns, 5, "n5", false, sentence), 0);
+    net_run(net, 10 * NET_SECOND);
+    assert_int_equal(control_remove(control, net->now_ns, 5, "n5", false, sentence), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(net_has_ring(net, waiting[i], 4 | 8));
+    net_free(net);
+}
+
+/* G2: a ring that had come about unheard of gives way to the newer one. */
+static void a_ring_that_nobody_heard_of_gives_way(void **state)
+{
+    struct net *net = net_new();
+    char sentence[CONTROL_SENTENCE_LEN];
+    (void)state;
+    (void)start(net, 1, "eu", 0);
+    net_run(net, 2 * NET_SECOND);
+    const uint32_t founder = start(net, 5, "us", 0);
+    for (uint32_t i = 0; i < 1000 && record(net, founder, SETTINGS_REGION, "us") == NULL; i++)
+        net_run(net, net->step_ns);
+    net->nodes[founder].side = 1;
+    net_run(net, 2 * NET_SECOND);
+    assert_true(net_has_ring(net, founder, 2));
+    net_stop(net, founder);
+    const uint32_t other = start(net, 3, "us", 0);
+    net_run(net, 40 * NET_SECOND);
+    struct control *control = net->nodes[other].control;
+    assert_int_equal(control_remove(control, net->now_ns, 5, "n5", false, sentence), 0);
+    net_run(net, 10 * NET_SECOND);
+    assert_true(net_has_ring(net, other, 4));
+    net_restart(net, founder);
+    net->nodes[founder].side = 0;
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, other, 2 | 4) && net_has_ring(net, founder, 2 | 4));
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +641,15 @@ int main(void)
         cmocka_unit_test(a_member_is_removed_by_its_own_region),
         cmocka_unit_test(force_goes_on_without_regions_that_are_lost),
         cmocka_unit_test(no_region_is_founded_beside_an_older_release),
+        cmocka_unit_test(a_region_that_is_gone_is_removed),
+        cmocka_unit_test(a_region_that_answers_is_not_removed),
+        cmocka_unit_test(a_region_that_rules_name_is_removed_by_force_alone),
+        cmocka_unit_test(force_removes_a_region_that_the_majority_was_lost_with),
+        cmocka_unit_test(a_removed_region_that_comes_back_goes_on),
+        cmocka_unit_test(a_region_begins_anew_under_its_old_name),
+        cmocka_unit_test(a_founder_that_is_lost_is_replaced),
+        cmocka_unit_test(an_operator_replaces_a_founder),
+        cmocka_unit_test(a_ring_that_nobody_heard_of_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

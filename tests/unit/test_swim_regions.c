@@ -615,6 +615,28 @@ static void regions_beyond_the_bound_are_refused_and_counted(void **state)
     swim_free(&swim);
 }
 
+/* An operator may say that a region is gone; a member of it that lives is believed more. */
+static void a_member_abroad_can_be_dismissed(void **state)
+{
+    (void)state;
+    struct swim *swim = node_new("here");
+    struct swim_record abroad = record_of(2, "there");
+    const struct swim_record near = record_of(3, "here");
+    claim(swim, &abroad, SWIM_ALIVE, false);
+    claim(swim, &near, SWIM_ALIVE, false);
+    swim_dismiss(swim, 2);
+    swim_dismiss(swim, 3); /* of the own region: it is probed */
+    swim_dismiss(swim, 4); /* nobody */
+    assert_int_equal(swim_find(swim, 2)->state, SWIM_LEFT);
+    assert_int_equal(swim_find(swim, 3)->state, SWIM_ALIVE);
+    claim(swim, &abroad, SWIM_ALIVE, true); /* who has not heard of it yet */
+    assert_int_equal(swim_find(swim, 2)->state, SWIM_LEFT);
+    abroad.incarnation++;
+    claim(swim, &abroad, SWIM_ALIVE, false);
+    assert_int_equal(swim_find(swim, 2)->state, SWIM_ALIVE);
+    swim_free(&swim);
+}
+
 /* A message to another region tells of this one only, though there are other news, too. */
 static void news_told_abroad_are_of_home_alone(void **state)
 {
@@ -691,6 +713,7 @@ int main(void)
         cmocka_unit_test(a_death_abroad_is_believed_however_it_is_heard),
         cmocka_unit_test(a_member_is_judged_where_it_is),
         cmocka_unit_test(regions_beyond_the_bound_are_refused_and_counted),
+        cmocka_unit_test(a_member_abroad_can_be_dismissed),
         cmocka_unit_test(news_told_abroad_are_of_home_alone),
         cmocka_unit_test(a_missing_region_is_the_default),
         cmocka_unit_test(a_node_keeps_its_region),
