@@ -30,8 +30,12 @@
  *     error, an admission, or a decision in this region by a share of the limits, in a slot of its
  *     own (abroad_fall_back), which the region's replicas hold as any other. What the region holds
  *     on lease is taken first. When the home does answer, but has not told yet, it is denied.
- * A5  A rule that names no home is counted where the highest hash of (region, vnode) says, which is
- *     the same wherever the same regions are known. A key whose home changes is counted anew.
+ * A5  A rule that names no home is counted where the highest hash of (region, vnode) says, among
+ * the regions that have a ring. Those are in the configuration store (G7 of control_region.c), so
+ * it is the same wherever that is the same. A key whose home changes is counted anew. A6  Learning.
+ * When regions come or go, each node takes the keys whose home changes from the old one at once,
+ * and gives them to the new one when leases of the old one have ended wherever that hears of the
+ * change in time. In between they have no home, as if it were out of reach.
  */
 #include "node/cluster/abroad.h"
 
@@ -41,14 +45,17 @@
 #include "node/cluster/shard_state.h"
 
 #define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of A4's slots different */
+#define NOWHERE  UINT64_MAX                   /* a region that is none */
 
 int abroad_init(struct shard *shard)
 {
     struct abroad *abroad = &shard->abroad;
     abroad->regions = alloc_array(shard->allocator, ABROAD_REGIONS_MAX, sizeof *abroad->regions);
     abroad->homes = alloc_array(shard->allocator, shard->options.vnodes, sizeof *abroad->homes);
+    abroad->moved = alloc_array(shard->allocator, shard->options.vnodes, sizeof *abroad->moved);
     abroad->bytes = alloc_get(shard->allocator, ABROAD_LINES_MAX * ABROAD_LINE_LEN);
-    if (abroad->regions == NULL || abroad->homes == NULL || abroad->bytes == NULL)
+    if (abroad->regions == NULL || abroad->homes == NULL || abroad->moved == NULL ||
+        abroad->bytes == NULL)
         return TG_ENOMEM;
     for (uint32_t i = 0; i < ABROAD_LINES_MAX; i++)
         bytes_writer_init(&abroad->lines[i].outbox, abroad->bytes + (size_t)i * ABROAD_LINE_LEN,
@@ -60,6 +67,7 @@ void abroad_fini(struct shard *shard)
 {
     struct abroad *abroad = &shard->abroad;
     alloc_put(shard->allocator, abroad->bytes, ABROAD_LINES_MAX * ABROAD_LINE_LEN);
+    alloc_put(shard->allocator, abroad->moved, shard->options.vnodes * sizeof *abroad->moved);
     alloc_put(shard->allocator, abroad->homes, shard->options.vnodes * sizeof *abroad->homes);
     alloc_put(shard->allocator, abroad->regions, ABROAD_REGIONS_MAX * sizeof *abroad->regions);
 }
@@ -140,6 +148,49 @@ static bool is_contact(const struct shard *shard, const struct abroad_region *re
            region->shard < member->shards;
 }
 
+/* The regions that keys may be at home in: as long as the view knows none, those of its members. */
+static uint32_t list_homes(const struct shard *shard, uint64_t ids[ABROAD_REGIONS_MAX])
+{
+    const struct view_regions *known = &shard->view->regions;
+    const uint32_t count = known->count > 0 ? known->count : shard->abroad.count;
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = known->count > 0 ? policy_region_id(known->names[i], strlen(known->names[i]))
+                                  : shard->abroad.regions[i].id;
+    return count;
+}
+
+/* A5, A6. */
+static void settle_homes(struct shard *shard)
+{
+    struct abroad *abroad = &shard->abroad;
+    uint64_t ids[ABROAD_REGIONS_MAX];
+    const uint32_t count = list_homes(shard, ids);
+    const bool learns = shard->now_ns < abroad->moved_until_ns;
+    bool moves = false;
+    for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
+        const uint64_t before = abroad->homes[vnode];
+        uint64_t best = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const uint64_t score = hash_mix64(ids[i] ^ hash_mix64(vnode + 1));
+            if (i == 0 || score > best) {
+                best = score;
+                abroad->homes[vnode] = ids[i];
+            }
+        }
+        const bool moved = abroad->known && before != abroad->homes[vnode];
+        abroad->moved[vnode] = moved || (learns && abroad->moved[vnode]);
+        moves = moves || moved;
+    }
+    abroad->known = shard->view->regions.count > 0;
+    if (moves)
+        abroad->moved_until_ns = shard->now_ns + ABROAD_MOVED_NS;
+}
+
+static bool has_moved(const struct shard *shard, uint32_t vnode)
+{
+    return shard->now_ns < shard->abroad.moved_until_ns && shard->abroad.moved[vnode];
+}
+
 void abroad_follow_view(struct shard *shard)
 {
     struct abroad *abroad = &shard->abroad;
@@ -163,24 +214,18 @@ void abroad_follow_view(struct shard *shard)
     for (uint32_t i = 0; i < abroad->count; i++)
         if (abroad->regions[i].id != abroad->own && !is_contact(shard, &abroad->regions[i]))
             choose(shard, &abroad->regions[i]);
-    for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) { /* A5 */
-        uint64_t best = 0;
-        for (uint32_t i = 0; i < abroad->count; i++) {
-            const uint64_t score = hash_mix64(abroad->regions[i].id ^ hash_mix64(vnode + 1));
-            if (i == 0 || score > best) {
-                best = score;
-                abroad->homes[vnode] = abroad->regions[i].id;
-            }
-        }
-    }
+    settle_homes(shard);
 }
 
 uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, uint32_t vnode)
 {
     if (rule->scope != POLICY_SCOPE_GLOBAL)
         return 0;
-    const uint64_t home =
-        rule->home_region != 0 ? rule->home_region : shard->abroad.homes[vnodes_ring(shard, vnode)];
+    const uint32_t number = vnodes_ring(shard, vnode);
+    const bool named = rule->home_region != 0;
+    if (!named && has_moved(shard, number))
+        return NOWHERE;
+    const uint64_t home = named ? rule->home_region : shard->abroad.homes[number];
     return home != shard->abroad.own ? home : 0;
 }
 

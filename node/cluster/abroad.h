@@ -29,6 +29,9 @@ enum {
                                            */
 #define ABROAD_LOST_NS INT64_C(400000000) /* at least; then the region is out of reach */
 #define ABROAD_RTT_NS  INT64_C(100000000) /* as long as none was measured */
+/* So long nobody counts a key whose home has changed: until everybody knows, and then until leases
+ * of the old home have ended. */
+#define ABROAD_MOVED_NS (INT64_C(2500000000) + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS)
 
 /* One region, the own one among them. */
 struct abroad_region {
@@ -56,7 +59,10 @@ struct abroad {
     uint32_t count;
     uint64_t own;
     uint64_t *homes; /* [vnodes]: of rules that name none */
-    uint8_t *bytes;  /* of the lines */
+    bool *moved;     /* [vnodes]: its home has changed lately (A6) */
+    int64_t moved_until_ns;
+    bool known;     /* the homes are of regions that the view knew */
+    uint8_t *bytes; /* of the lines */
     struct abroad_line lines[ABROAD_LINES_MAX];
 };
 

@@ -359,6 +359,9 @@ static struct view *make_view(struct lab *lab, uint32_t at)
     assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes + lab->abroad,
                               lab->shards[at].node, own != NULL ? own : lab->config, &view),
                      0);
+    view->regions.count = lab->regions_known;
+    for (uint32_t i = 0; i < lab->regions_known; i++)
+        (void)snprintf(view->regions.names[i], sizeof view->regions.names[i], "r%u", i);
     return view;
 }
 

@@ -109,7 +109,8 @@ struct lab {
     /* Regions: node n is of region n / region_nodes, if that is not 0, and each has a ring. */
     uint32_t region_nodes;
     struct ring_config *region_configs[LAB_SHARDS_MAX];
-    int64_t wan_ns; /* the way from one to another */
+    int64_t wan_ns;         /* the way from one to another */
+    uint32_t regions_known; /* the first so many have a ring, as views say; 0: they do not say */
     struct effects effects;
     /* the network */
     struct lab_frame *frames;

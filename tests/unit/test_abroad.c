@@ -391,6 +391,96 @@ static void the_homes_decider_may_change(void **state)
     lab_free(lab);
 }
 
+/* ---- where keys are at home -------------------------------------------------------------------
+ */
+
+enum { USERS = 16 };
+
+/* What becomes of a check of user `number` there. */
+static struct wire_decision ask_of_user(struct lab *lab, uint32_t at, uint32_t number)
+{
+    char user[8];
+    const char *const theirs[] = {user, NULL};
+    (void)snprintf(user, sizeof user, "user=%c", (char)('a' + number));
+    lab_ask_attributes(lab, 1, theirs);
+    return lab_answer(lab, lab_send(lab, at, 2000), 0);
+}
+
+/* Three regions whose rule names no home, and as many of them as have a ring. */
+static struct lab *begin_by_hash(uint32_t known)
+{
+    struct lab *lab = lab_new(3, 1, 1);
+    lab_regions(lab, 1, 1, WAN_MS * LAB_MS);
+    lab->regions_known = known;
+    for (uint32_t at = 0; at < lab->count; at++)
+        lab_start(lab, at);
+    lab_rules(lab, "rules: [{name: calls, key: [user], scope: global, limits: [{rate: 1000/h}]}]");
+    lab_run(lab, LEASE_NS + 300 * LAB_MS);
+    lab_forget(lab);
+    return lab;
+}
+
+/* A5: a region that has no ring yet, or none any more, counts nothing. */
+static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
+{
+    struct lab *lab = begin_by_hash(2);
+    uint32_t at_home[2] = {0, 0};
+    (void)state;
+    cut_off(lab, FAR, true);
+    for (uint32_t user = 0; user < USERS; user++)
+        for (uint32_t at = HOME; at <= NEAR; at++)
+            assert_true(ask_of_user(lab, at, user).allowed);
+    for (uint32_t vnode = 0; vnode < lab->shards[HOME].options.vnodes; vnode++) {
+        const uint64_t home = lab->shards[HOME].shard->abroad.homes[vnode];
+        assert_true(home == lab->shards[FAR].shard->abroad.homes[vnode]);
+        for (uint32_t region = 0; region < 2; region++)
+            at_home[region] += home == lab->shards[region].shard->abroad.own;
+    }
+    assert_true(at_home[0] > 0 && at_home[1] > 0);
+    assert_int_equal(at_home[0] + at_home[1], lab->shards[HOME].options.vnodes);
+    lab_free(lab);
+}
+
+/* A6: leases of the home that a key had may be out still, so that its new one, and whoever would
+ * ask that, wait for their end. Keys that stay where they were do not. */
+static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
+{
+    struct lab *lab = begin_by_hash(3);
+    bool moved[USERS];
+    uint32_t count = 0;
+    (void)state;
+    lab->regions_known = 2;
+    lab_view_all(lab);
+    const int64_t since_ns = lab->now_ns;
+    for (uint32_t user = 0; user < USERS; user++) {
+        moved[user] = !ask_of_user(lab, HOME, user).allowed;
+        assert_int_equal(ask_of_user(lab, NEAR, user).allowed, !moved[user]);
+        count += moved[user];
+    }
+    assert_in_range(count, 1, USERS - 1);
+    assert_true(since_ns + ABROAD_MOVED_NS > lab->now_ns + LEASE_NS);
+    lab_run(lab, since_ns + ABROAD_MOVED_NS - 10 * LAB_MS - lab->now_ns);
+    for (uint32_t user = 0; user < USERS; user++)
+        assert_true(!moved[user] || ask_of_user(lab, FAR, user).outcome == OUTCOME_ERROR);
+    lab_run(lab, 20 * LAB_MS);
+    for (uint32_t user = 0; user < USERS; user++)
+        for (uint32_t at = HOME; at <= FAR; at++)
+            assert_true(ask_of_user(lab, at, user).allowed);
+    lab_free(lab);
+}
+
+/* A6: what is known for the first time is no change. */
+static void a_node_that_starts_waits_for_no_leases(void **state)
+{
+    struct lab *lab = begin_by_hash(0);
+    (void)state;
+    lab->regions_known = 2;
+    lab_view_all(lab);
+    for (uint32_t user = 0; user < USERS; user++)
+        assert_true(ask_of_user(lab, HOME, user).allowed);
+    lab_free(lab);
+}
+
 /* ---- a busy limit ---------------------------------------------------------------------------- */
 
 enum { BUSY_REGIONS = 3, BUSY_RATE = 1000, BUSY_ACTS_MAX = 3 };
@@ -641,6 +731,9 @@ int main(void)
         cmocka_unit_test(a_client_holds_tokens_of_another_region),
         cmocka_unit_test(one_node_of_a_region_holds_its_tokens),
         cmocka_unit_test(the_homes_decider_may_change),
+        cmocka_unit_test(keys_are_at_home_in_regions_that_have_a_ring),
+        cmocka_unit_test(a_key_whose_home_moves_waits_for_the_end_of_its_leases),
+        cmocka_unit_test(a_node_that_starts_waits_for_no_leases),
         cmocka_unit_test(a_busy_limit_is_used_up_shared_out_and_never_exceeded),
         cmocka_unit_test(a_limit_with_room_denies_hardly_anybody),
         cmocka_unit_test(a_home_that_asks_seldom_is_not_left_out),
