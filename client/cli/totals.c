@@ -19,6 +19,7 @@
 
 enum {
     MISSING_MAX = 16,
+    REGIONS_MAX = 32,
     ADDRESS_LEN = 128,
     TIME_LEN = 40,
     QUESTION_TOKENS_MAX = 16,
@@ -42,12 +43,23 @@ struct sums {
     uint32_t member; /* who was added last */
 };
 
+struct region {
+    char name[CLI_MEMBER_LEN];
+    char since[TIME_LEN]; /* it is out of reach; "": it is not */
+    struct sums sums;     /* of the one row */
+    uint32_t counted;
+    uint32_t missing;
+};
+
 struct totals {
     const struct cli_answer *shown;
     const char *key;
     struct sums *rows; /* of each row that is shown */
     size_t row_count;
-    uint32_t member; /* who is asked, from 1 */
+    struct region regions[REGIONS_MAX + 1]; /* the last one: of no name, and of what is too many */
+    uint32_t region_count;
+    struct region *region; /* whose members are asked */
+    uint32_t member;       /* who is asked, from 1 */
     char missing[MISSING_MAX][CLI_MEMBER_LEN];
     uint32_t missing_count; /* also of those that there is no room for */
 };
@@ -176,6 +188,7 @@ static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
         if (row < totals->row_count && totals->rows[row].member != totals->member) {
             totals->rows[row].member = totals->member;
             add_row(&totals->rows[row], answer, at);
+            add_row(&totals->region->sums, answer, at);
             added++;
         }
         at = next(answer, at);
@@ -188,6 +201,18 @@ static void miss(struct totals *totals, const char *name)
     if (totals->missing_count < MISSING_MAX)
         (void)snprintf(totals->missing[totals->missing_count], CLI_MEMBER_LEN, "%s", name);
     totals->missing_count++;
+    totals->region->missing++;
+}
+
+/* Turns to the region of the member. */
+static void turn_to_region(struct totals *totals, const char *name)
+{
+    uint32_t at = 0;
+    while (at < totals->region_count && strcmp(totals->regions[at].name, name) != 0)
+        at++;
+    if (at == totals->region_count && at < REGIONS_MAX && name[0] != '\0')
+        (void)snprintf(totals->regions[totals->region_count++].name, CLI_MEMBER_LEN, "%s", name);
+    totals->region = &totals->regions[at < totals->region_count ? at : (uint32_t)REGIONS_MAX];
 }
 
 /* Makes of `asked`, which may be NULL, the question for what is behind `last`. False if there is no
@@ -270,14 +295,24 @@ static void ask_members(struct cli *cli, const char *command, const struct mp_wr
     for (size_t i = 0; i < count && at < members->count; i++, at = next(members, at)) {
         char name[CLI_MEMBER_LEN];
         char address[ADDRESS_LEN];
+        char region[CLI_MEMBER_LEN];
+        char since[TIME_LEN];
         const struct mp_token *state =
             members->tokens[at].type == MP_MAP ? value_of(members, at, "state") : NULL;
         if (state == NULL || is(state, "left"))
             continue;
         copy_text(value_of(members, at, "name"), name, sizeof name);
         copy_text(value_of(members, at, "client"), address, sizeof address);
-        if (is(state, "dead") || !ask_member(cli, address, command, question, totals))
+        copy_text(value_of(members, at, "region"), region, sizeof region);
+        copy_text(value_of(members, at, "unreachable_since"), since, sizeof since);
+        turn_to_region(totals, region);
+        if (since[0] != '\0')
+            memcpy(totals->region->since, since, sizeof since);
+        if (since[0] != '\0' || is(state, "dead") ||
+            !ask_member(cli, address, command, question, totals))
             miss(totals, name);
+        else
+            totals->region->counted++;
     }
 }
 
@@ -309,14 +344,47 @@ static void put_missing(struct mp_writer *writer, const struct totals *totals)
         mp_put_str(writer, totals->missing[i]);
 }
 
+/* The sums that the row at `at` has, of one region. */
+static void put_region(struct mp_writer *writer, const struct totals *totals, size_t at,
+                       const struct region *region)
+{
+    uint32_t pairs = 4;
+    for (size_t i = 0; i < FIELDS; i++)
+        pairs += value_of(totals->shown, at, fields[i].name) != NULL;
+    mp_put_map(writer, pairs);
+    mp_put_str(writer, "region");
+    mp_put_str(writer, region->name);
+    for (size_t i = 0; i < FIELDS; i++) {
+        if (value_of(totals->shown, at, fields[i].name) == NULL)
+            continue;
+        mp_put_str(writer, fields[i].name);
+        mp_put_uint(writer, region->sums.values[i]);
+    }
+    mp_put_str(writer, "members_counted");
+    mp_put_uint(writer, region->counted);
+    mp_put_str(writer, "members_not_counted");
+    mp_put_uint(writer, region->missing);
+    mp_put_str(writer, "unreachable_since");
+    mp_put_str(writer, region->since);
+}
+
+static void put_regions(struct mp_writer *writer, const struct totals *totals, size_t at)
+{
+    mp_put_str(writer, "regions");
+    mp_put_array(writer, totals->region_count);
+    for (uint32_t i = 0; i < totals->region_count; i++)
+        put_region(writer, totals, at, &totals->regions[i]);
+}
+
 /* The row at `at` with its sums; returns where the next one begins. */
 static size_t put_row(struct mp_writer *writer, const struct totals *totals, size_t at,
                       const struct sums *sums, bool alone)
 {
     const struct cli_answer *shown = totals->shown;
     const uint32_t pairs = shown->tokens[at].count;
-    mp_put_map(writer, pairs + alone);
-    at++;
+    const bool several = alone && totals->region_count > 1;
+    const size_t row = at++;
+    mp_put_map(writer, pairs + alone + several);
     for (uint32_t i = 0; i < pairs && at < shown->count; i++) {
         const size_t value = next(shown, at);
         const size_t end = next(shown, value);
@@ -329,6 +397,8 @@ static size_t put_row(struct mp_writer *writer, const struct totals *totals, siz
     }
     if (alone)
         put_missing(writer, totals);
+    if (several)
+        put_regions(writer, totals, row);
     return at;
 }
 
@@ -354,6 +424,7 @@ static size_t room_for(const struct totals *totals)
 {
     enum { HEAD = 9 };
     size_t room = (size_t)MISSING_MAX * (CLI_MEMBER_LEN + HEAD) + 64 +
+                  totals->region_count * (CLI_MEMBER_LEN + (FIELDS + 6) * (TIME_LEN + HEAD)) +
                   totals->row_count * FIELDS * (TIME_LEN + HEAD);
     for (size_t i = 0; i < totals->shown->count; i++) {
         const struct mp_token *token = &totals->shown->tokens[i];

@@ -7,6 +7,9 @@
  *   members     --> n1: rows --+                      v
  *                   n2: rows --+--> sums, latest --> rows with these in their places
  *                   n3: none -----> "not_counted": its name, and a complaint
+ *
+ * Members of all regions are asked. An answer of one row, in a cluster of several regions, has the
+ * sums of each in "regions". Of a region that is out of reach nobody is asked: "unreachable_since".
  */
 #ifndef CLIENT_CLI_TOTALS_H
 #define CLIENT_CLI_TOTALS_H

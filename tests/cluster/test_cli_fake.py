@@ -526,6 +526,32 @@ def test_totals_are_added_up_over_the_members(node):
     assert node.asked[-1] == ("quota.set", {"dry_run": 1, "user": "ada", "tier": "gold", "burst": 5})
 
 
+# Members of all regions are asked, but not of one that is out of reach; what is shown of one user has the sums of each region.
+def test_totals_are_told_of_each_region(node):
+    def row(requests, seen_ms, seen):
+        return {"id": "k1", "requests_today": requests, "last_seen_ms": seen_ms, "last_seen": seen}
+    others = [Node() for _ in range(3)]
+    for other, requests in zip(others, (20, 4, 100)):
+        other.start()
+        other.replies["apikey.show"] = (0, row(requests, 80 + requests, str(requests)))
+    since = "2026-11-22T08:00:00Z"
+    members = [{**MEMBER, "client": node.endpoint[6:]},
+               *({**MEMBER, "name": f"us{i}", "region": "us", "client": other.endpoint[6:]} for i, other in enumerate(others[:2])),
+               {**MEMBER, "name": "us3", "region": "us", "state": "dead"},
+               {**MEMBER, "name": "ap1", "region": "ap", "client": others[2].endpoint[6:], "unreachable_since": since}]
+    node.replies.update({"members": (0, members), "apikey.show": (0, row(1, 70, "seven"))})
+    done = tidegate("apikey", "show", "k1", "-o", "json", endpoint=node.endpoint)
+
+    def region(name, requests, seen_ms, counted, missing, unreachable=""):
+        return {"region": name, "requests_today": requests, "last_seen_ms": seen_ms, "members_counted": counted,
+                "members_not_counted": missing, "unreachable_since": unreachable}
+    assert lines(done) == [{**row(25, 100, "20"), "not_counted": ["us3", "ap1"],
+                            "regions": [region("eu", 1, 70, 1, 0), region("us", 24, 100, 2, 1), region("ap", 0, 0, 0, 1, since)]}]
+    assert others[2].asked == []
+    for other in others:
+        other.stop()
+
+
 # A member whose rows are longer gives fewer of them in a message: it is asked for the rest, and nothing of it counts twice, also
 # where it knows no "after" and begins anew.
 def test_totals_are_those_of_all_rows_that_are_shown(node):

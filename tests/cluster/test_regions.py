@@ -79,6 +79,21 @@ def test_an_edit_in_one_region_is_in_force_in_the_other(regions):
         assert [row["outcome"] for row in done.rows] == ["allow"] * 4 + ["deny"]
 
 
+# What a user asked for is counted where he asked, and told everywhere: of each region, and in all.
+def test_totals_of_a_user_are_those_of_all_regions(regions):
+    eu, us = regions["eu1"], regions["us2"]
+    assert eu.tidegate("quota", "set", "zoe", "--limit", "50/day").code == 0
+    wait_for(lambda: us.tidegate("quota", "show", "zoe").code == 0, 30, "us knows the user", 0.1)
+    assert eu.tidegate("check", "user=zoe", "--repeat", "3").code == 0
+    assert us.tidegate("check", "user=zoe", "--repeat", "2").code == 0
+
+    def told():
+        shown = us.answer("quota", "show", "zoe")
+        each = {row["region"]: row["requests_total"] for row in shown["regions"]}
+        return (shown["requests_total"], each["eu"], each["us"], shown["not_counted"]) == (5, 3, 2, [])
+    wait_for(told, 60, "all that was asked is told", 0.2)
+
+
 # What a node knows of the other region, and how fresh that is.
 def test_status_tells_how_far_and_how_fresh_the_other_region_is(regions):
     def known():
