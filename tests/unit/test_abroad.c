@@ -481,6 +481,123 @@ static void a_node_that_starts_waits_for_no_leases(void **state)
     lab_free(lab);
 }
 
+/* ---- with other rules, and as rules change ----------------------------------------------------
+ */
+
+static struct wire_decision ask_of(struct lab *lab, uint32_t at, uint8_t operation, uint64_t cost,
+                                   const char *const *list)
+{
+    lab_ask_attributes_as(lab, operation, cost, list);
+    return lab_answer(lab, lab_send(lab, at, 2000), 0);
+}
+
+/* A request that meets a global rule and another one is allowed by both or charged by none, whoever
+ * denies: what was taken of tokens held here is there again. */
+static void a_request_of_several_rules_takes_all_or_nothing(void **state)
+{
+    static const char *const both[] = {"user=a", "door=d", NULL};
+    static const char *const door[] = {"door=d", NULL};
+    static const uint32_t limits[][2] = {{100, 3}, {3, 100}}; /* global, of the door */
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lab *lab = begin(2, 3, "{rate: 1/h}", "");
+        char text[512];
+        uint32_t admitted = 0;
+        (void)snprintf(text, sizeof text,
+                       "rules: [{name: calls, key: [user], scope: global, home: r0, limits: "
+                       "[{rate: %u/h, algorithm: sliding_log}]}, {name: doors, key: [door], "
+                       "limits: [{rate: %u/h, algorithm: sliding_log}]}]\n",
+                       limits[i][0], limits[i][1]);
+        lab_rules(lab, text);
+        lab_run(lab, 10 * LAB_MS);
+        for (uint32_t k = 0; k < 60; k++) {
+            admitted += ask_of(lab, 3 + k % 3, OPERATION_CHECK, 1, both).allowed;
+            lab_run(lab, 20 * LAB_MS);
+        }
+        assert_int_equal(admitted, 3);
+        lab_run(lab, LEASE_NS + 500 * LAB_MS);
+        assert_int_equal(used(lab), 3);
+        assert_int_equal(ask_of(lab, 3, OPERATION_PEEK, 0, door).used, 3);
+        for (uint32_t at = 3; at < 6; at++)
+            assert_int_equal(lab_stats(lab, at).undo_lost + lab_stats(lab, at).undo_unknown, 0);
+        lab_free(lab);
+    }
+}
+
+static void give_home(struct lab *lab, const char *home, const char *more)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "rules: [{name: calls, key: [user], scope: global, home: %s, limits: [{rate: "
+                   "100/h, algorithm: sliding_log}]%s}]\n",
+                   home, more);
+    lab_rules(lab, text);
+}
+
+/* When an edit gives a key another home it is counted there, anew; no token of the old home is
+ * taken any more, and all go back. */
+static void tokens_of_a_home_that_was_go_back_there(void **state)
+{
+    struct lab *lab = begin(3, 1, "{rate: 100/h, algorithm: sliding_log}", "");
+    uint32_t before = 0;
+    uint32_t after = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        before += ask(lab, NEAR).allowed + ask(lab, FAR).allowed;
+        lab_run(lab, 5 * LAB_MS);
+    }
+    assert_true(lab_stats(lab, NEAR).global_held > 0 && lab_stats(lab, FAR).global_held > 0);
+    const uint64_t spent[] = {lab_stats(lab, NEAR).global_allowed,
+                              lab_stats(lab, FAR).global_allowed};
+    give_home(lab, "r1", "");
+    for (uint32_t i = 0; i < 400; i++) {
+        for (uint32_t at = 0; at < 3; at++)
+            after += ask(lab, at).allowed;
+        lab_run(lab, 5 * LAB_MS);
+    }
+    assert_int_equal(after, 100);
+    lab_run(lab, LEASE_NS);
+    const struct shard_stats near = lab_stats(lab, NEAR);
+    assert_int_equal(near.global_tokens - near.global_back, spent[0]);
+    assert_int_equal(near.global_allowed, spent[0]);
+    for (uint32_t at = 0; at < 3; at++)
+        assert_int_equal(lab_stats(lab, at).global_held, 0);
+    assert_int_equal(ask_as(lab, FAR, OPERATION_PEEK, 0).used, 100);
+    give_home(lab, "r0", "");
+    lab_run(lab, 10 * LAB_MS);
+    assert_int_equal(used(lab), before); /* all else that was out is there again */
+    lab_free(lab);
+}
+
+/* The count of a global rule may be one of consistency quorum: then each lease is committed by a
+ * majority at home before it is told, and no crash there forgets one. */
+static void a_global_rule_may_be_one_of_quorum(void **state)
+{
+    struct lab *lab = begin(2, 3, "{rate: 1/h}", "");
+    uint32_t admitted = 0;
+    (void)state;
+    give_home(lab, "r0", ", consistency: quorum");
+    lab_run(lab, 2 * LEASE_NS);
+    for (uint32_t i = 0; i < 900; i++) {
+        admitted += ask(lab, 3 + i % 3).allowed;
+        lab_run(lab, 5 * LAB_MS);
+        if (i % 50 == 0)
+            lab_forget(lab);
+        if (i == 20)
+            for (uint32_t at = 0; at < 3; at++)
+                if (lab_stats(lab, at).quorum.checks > 0 && lab->shards[0].shard != NULL &&
+                    lab->shards[1].shard != NULL && lab->shards[2].shard != NULL)
+                    lab_stop(lab, at);
+    }
+    assert_true(admitted >= 50 && admitted <= 100);
+    uint32_t at = 0;
+    while (lab->shards[at].shard == NULL)
+        at++;
+    lab_run(lab, LEASE_NS);
+    assert_int_equal(ask_as(lab, at, OPERATION_PEEK, 0).used, 100);
+    lab_free(lab);
+}
+
 /* ---- a busy limit ---------------------------------------------------------------------------- */
 
 enum { BUSY_REGIONS = 3, BUSY_RATE = 1000, BUSY_ACTS_MAX = 3 };
@@ -734,6 +851,9 @@ int main(void)
         cmocka_unit_test(keys_are_at_home_in_regions_that_have_a_ring),
         cmocka_unit_test(a_key_whose_home_moves_waits_for_the_end_of_its_leases),
         cmocka_unit_test(a_node_that_starts_waits_for_no_leases),
+        cmocka_unit_test(a_request_of_several_rules_takes_all_or_nothing),
+        cmocka_unit_test(tokens_of_a_home_that_was_go_back_there),
+        cmocka_unit_test(a_global_rule_may_be_one_of_quorum),
         cmocka_unit_test(a_busy_limit_is_used_up_shared_out_and_never_exceeded),
         cmocka_unit_test(a_limit_with_room_denies_hardly_anybody),
         cmocka_unit_test(a_home_that_asks_seldom_is_not_left_out),
