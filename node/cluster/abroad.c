@@ -229,6 +229,17 @@ uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, 
     return home != shard->abroad.own ? home : 0;
 }
 
+const char *abroad_home_name(const struct shard *shard, const struct policy_rule *rule,
+                             uint32_t vnode)
+{
+    if (rule == NULL || rule->scope != POLICY_SCOPE_GLOBAL)
+        return "";
+    if (rule->home_region != 0)
+        return rule->home.data;
+    const struct abroad_region *region = find(shard, shard->abroad.homes[vnode]);
+    return region != NULL ? shard->view->members[region->member].region : "";
+}
+
 int64_t abroad_rtt_ns(const struct shard *shard, uint64_t id)
 {
     const struct abroad_region *region = find(shard, id);

@@ -176,18 +176,20 @@ static void put_name(const struct shard *shard, uint64_t id, struct mp_writer *w
 }
 
 /* One row, about the vnode of the identity in shard->identity; in the plane of quorum, if this
- * shard has taken that up. */
-static void put_owner(struct shard *shard, const char *rule, const char *window, bool quorum,
+ * shard has taken that up. What another region counts has no such plane here. */
+static void put_owner(struct shard *shard, const struct policy_rule *rule, const char *window,
                       struct mp_writer *writer)
 {
+    const bool quorum = rule != NULL && rule->consistency == POLICY_CONSISTENCY_QUORUM;
     const uint32_t ring_vnode =
         identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
-    const bool other_plane = quorum && shard->vnode_end > shard->options.vnodes;
+    const bool abroad = rule != NULL && abroad_home(shard, rule, ring_vnode) != 0;
+    const bool other_plane = quorum && !abroad && shard->vnode_end > shard->options.vnodes;
     const uint32_t number = ring_vnode + (other_plane ? shard->options.vnodes : 0);
     const struct vnode *vnode = &shard->vnodes[number];
-    mp_put_map(writer, 8);
+    mp_put_map(writer, 9);
     mp_put_str(writer, "rule");
-    mp_put_str(writer, rule);
+    mp_put_str(writer, rule != NULL ? rule->name.data : "");
     mp_put_str(writer, "window");
     mp_put_str(writer, window);
     mp_put_str(writer, "vnode");
@@ -204,6 +206,8 @@ static void put_owner(struct shard *shard, const char *rule, const char *window,
     mp_put_array(writer, vnode->id_count);
     for (uint32_t i = 0; i < vnode->id_count; i++)
         put_name(shard, vnode->ids[i], writer);
+    mp_put_str(writer, "home");
+    mp_put_str(writer, abroad_home_name(shard, rule, ring_vnode));
 }
 
 static bool put_owners_of_rules(struct shard *shard, struct owner_question *question,
@@ -243,8 +247,7 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
         for (uint32_t k = 0; k < count; k++) {
             char window[QUANTITY_TEXT_LEN];
             own_limits_window(rule, &limits[k], window);
-            put_owner(shard, rule->name.data, window,
-                      rule->consistency == POLICY_CONSISTENCY_QUORUM, writer);
+            put_owner(shard, rule, window, writer);
         }
     }
     return true;
@@ -267,7 +270,7 @@ static void answer_owner(struct shard *shard, uint64_t connection, const struct 
     if (question.key.len > 0) {
         ok = identity_inline(&shard->identity, question.key.data, question.key.len) == 0;
         mp_put_array(&writer, 1);
-        put_owner(shard, "", "", false, &writer);
+        put_owner(shard, NULL, "", &writer);
     } else {
         ok = put_owners_of_rules(shard, &question, &writer);
     }

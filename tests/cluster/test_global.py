@@ -51,6 +51,11 @@ def used(node, rule, user):
     return node.tidegate("peek", f"api=/{rule}", f"user={user}", "--cost", "0", "-o", "json").rows[0]["used"]
 
 
+def owner(node, rule, user):
+    """Who decides a key in the node's region, and which region counts it."""
+    return node.tidegate("owner", f"api=/{rule}", f"user={user}", "-o", "json").rows[0]
+
+
 def exhaust(nodes, rule, user):
     """What all nodes together allow, asked again and again until none does any more for longer than a lease."""
     allowed, last = 0, time.monotonic()
@@ -62,9 +67,12 @@ def exhaust(nodes, rule, user):
     return allowed
 
 
-# Wherever a key is asked for, what is allowed is one limit.
-@pytest.mark.parametrize("rule,limit", [("closed", 100), ("hashed", 20)])
-def test_all_regions_together_allow_the_limit(regions, rule, limit):
+# Wherever a key is asked for, what is allowed is one limit, and one region counts it.
+@pytest.mark.parametrize("rule,limit,homes", [("closed", 100, ["eu"]), ("hashed", 20, ["eu", "us"])])
+def test_all_regions_together_allow_the_limit(regions, rule, limit, homes):
+    home = owner(regions["us1"], rule, "ada")["home"]
+    assert home in homes
+    assert {owner(node, rule, "ada")["home"] for node in regions.nodes} == {home}
     assert exhaust(regions.nodes, rule, "ada") == limit
     assert {used(node, rule, "ada") for node in regions.nodes} == {limit}
 
@@ -92,3 +100,34 @@ def test_a_region_that_is_cut_off_keeps_to_its_rule(regions):
     wait_for(lambda: ask(us[0], "open", "healed", 1)["allow"] and not ask(us[0], "closed", "cut", 1)["error"] or None,
              60, "us asks its home again")
     assert exhaust(us, "closed", "cut") == 0
+
+
+KILL_RULES = """\
+unmatched: deny
+rules:
+  - {name: calls, match: {api: /calls}, key: [user], limits: [{rate: 400/day, algorithm: sliding_log}],
+     scope: global, home: eu}
+"""
+
+
+# When the node that counts a key is killed, its successor knows what other regions hold, or grants nothing until
+# that has ended; then what is left is used, and no more.
+def test_a_limit_outlives_the_node_that_counts_it(tmp_path):
+    with wan.Wan(["eu", "us"], DELAY_S) as network, Regions(tmp_path, network) as cluster:
+        for region in ("eu", "eu", "eu", "us"):
+            cluster.add(region)
+        cluster.start()
+        file = tmp_path / "rules.yaml"
+        file.write_text(KILL_RULES, encoding="utf-8")
+        assert cluster["eu1"].tidegate("rules", "apply", str(file), "--yes").code == 0
+        us = cluster["us1"]
+        wait_for(lambda: "calls" in us.tidegate("rules", "list").output, 60, "us has the rules")
+        wait_for(lambda: ask(us, "calls", "first", 1)["allow"] or None, 60, "tokens are leased")
+        place = owner(cluster["eu1"], "calls", "ada")
+        allowed = sum(ask(us, "calls", "ada", 10)["allow"] for _ in range(8))
+        assert allowed > 0
+        cluster[place["decider"]].kill()
+        allowed += wait_for(lambda: ask(us, "calls", "ada", 10)["allow"], 60, "us has tokens again")
+        allowed += exhaust(cluster.live, "calls", "ada")
+        assert 0.95 * 400 <= allowed <= 400
+        assert {used(node, "calls", "ada") for node in cluster.live} == {400}
