@@ -4,7 +4,7 @@
  *   found    nodes of another region start at once; they become a ring of their own
  *   cut      nothing passes between the regions, one way or both; nodes abroad die and come back;
  *            operators go on changing settings in both of them (settings.c)
- *   heal     both are at rest: one history of settings, two rings
+ *   heal     both are at rest: one history of settings, two rings, voters in both
  *
  * A1  Whatever happens to the other region, limits here are kept to the token.
  * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
@@ -28,7 +28,8 @@ static uint8_t some_abroad(struct sim *sim)
 static bool rests(struct sim *sim)
 {
     char why[SIM_WHY_LEN];
-    return (check_converged(sim, why) && check_abroad(sim, why) && settings_agree(sim, why)) ||
+    return (check_converged(sim, why) && check_abroad(sim, why) && settings_spread(sim, why) &&
+            settings_agree(sim, why)) ||
            phase_not_yet(sim, why);
 }
 

@@ -627,6 +627,8 @@ void settings_operate(struct sim *sim);
 void settings_check(struct sim *sim, struct node *node);
 /* Whether all nodes that run have the same settings; then also what has to be in them. */
 bool settings_agree(struct sim *sim, char *why);
+/* Whether the voters are spread over both regions, where there are two. */
+bool settings_spread(const struct sim *sim, char *why);
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
 
