@@ -118,6 +118,17 @@ void index_remove(struct index *index, struct hash128 id, uint32_t slot)
     index->used--;
 }
 
+void index_prefetch(const struct index *index, struct hash128 id)
+{
+    prefetch_to_write(&index->words[index_home(index, index_hash(id))]);
+}
+
+void index_prefetch_run(const struct index *index, struct hash128 id)
+{
+    for (uint32_t at = index_home(index, index_hash(id)); index->words[at] != 0; at++)
+        prefetch(&index->slots[slot_in(index, index->words[at])]);
+}
+
 size_t index_bytes(const struct index *index)
 {
     return (size_t)index->size_next * sizeof(uint32_t);

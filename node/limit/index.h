@@ -56,6 +56,9 @@ void index_init(struct index *index, const struct slot *slots, uint32_t *words, 
 bool index_insert(struct index *index, struct hash128 id, uint32_t slot);
 /* Takes out an id that is there with this slot (whose id is still in the slot). */
 void index_remove(struct index *index, struct hash128 id, uint32_t slot);
+/* Asks memory for what index_remove of the id reads first; then, for the rest of it. */
+void index_prefetch(const struct index *index, struct hash128 id);
+void index_prefetch_run(const struct index *index, struct hash128 id);
 /* Bytes of the array as it is now, pad and scratch apart. */
 size_t index_bytes(const struct index *index);
 void index_check(const struct index *index);

@@ -52,6 +52,7 @@ enum {
     TABLE_ARENA_SCAN = 512,              /* slots a full arena looks at */
     TABLE_ARENA_VICTIMS = 8,             /* wide slots it drops at most */
     TABLE_EXPIRE_SLOTS = 128,            /* slots a step looks at for expiry */
+    TABLE_EXPIRE_BLOCK = 16,             /* of which so many go together */
     TABLE_REMOVE_SLOTS = 4096,           /* slots a step looks at for removal */
     TABLE_FADE_SLOTS = 4096,             /* slots a step looks at for fading */
     TABLE_RING_MIN = 1024,
