@@ -46,12 +46,16 @@ static size_t counts_len(const struct table *table)
     return (size_t)(table->vnodes_count - table->journaled_first + 1) * TABLE_TARGETS;
 }
 
+static size_t vnodes_bytes(const struct table *table)
+{
+    return table->vnodes_count * sizeof(struct vnode_state) + REGION_ALIGN;
+}
+
 /* Bytes of everything but the index's words and the region. */
 static size_t fixed_bytes(const struct table *table)
 {
-    return sizeof *table + table->vnodes_count * sizeof(struct vnode_state) +
-           counts_len(table) * sizeof *table->dirty_counts + rates_bytes() +
-           TABLE_PLANS * sizeof(struct limit_plan) +
+    return sizeof *table + vnodes_bytes(table) + counts_len(table) * sizeof *table->dirty_counts +
+           rates_bytes() + TABLE_PLANS * sizeof(struct limit_plan) +
            filter_bytes(table->journaled_first, table->bytes_max / FILTER_SHARE) +
            (size_t)table->ring_len * sizeof(uint32_t) +
            (INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t) + REGION_ALIGN;
@@ -79,13 +83,13 @@ static int table_take_memory(struct table *table)
     const uint32_t index_size = index_size_for(table->slots_max);
     table->index_block_bytes = ((size_t)index_size + INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t);
     table->region_bytes = (size_t)table->slots_max * sizeof(struct slot) + REGION_ALIGN;
-    table->vnodes = alloc_array(allocator, table->vnodes_count, sizeof *table->vnodes);
+    table->vnodes_block = alloc_get(allocator, vnodes_bytes(table));
     table->dirty_counts = alloc_array(allocator, counts_len(table), sizeof *table->dirty_counts);
     table->plans = alloc_array(allocator, TABLE_PLANS, sizeof *table->plans);
     table->ring = alloc_array(allocator, table->ring_len, sizeof *table->ring);
     table->index_block = alloc_get(allocator, table->index_block_bytes);
     table->region = alloc_get(allocator, table->region_bytes);
-    if (table->vnodes == NULL || table->dirty_counts == NULL || table->plans == NULL ||
+    if (table->vnodes_block == NULL || table->dirty_counts == NULL || table->plans == NULL ||
         table->ring == NULL || table->index_block == NULL || table->region == NULL)
         return TG_ENOMEM;
     int rc = rates_init(&table->memory.rates, allocator);
@@ -95,12 +99,18 @@ static int table_take_memory(struct table *table)
     return rc;
 }
 
+/* The first place in a block that begins a line of memory. */
+static void *aligned(void *block)
+{
+    const uintptr_t misaligned = (uintptr_t)block % REGION_ALIGN;
+    return (unsigned char *)block + (misaligned == 0 ? 0 : REGION_ALIGN - misaligned);
+}
+
 static void table_lay_out(struct table *table)
 {
-    const uintptr_t misaligned = (uintptr_t)table->region % REGION_ALIGN;
-    unsigned char *region = table->region;
-    region += misaligned == 0 ? 0 : REGION_ALIGN - misaligned;
-    table->slots = (struct slot *)(void *)region;
+    void *region = aligned(table->region);
+    table->vnodes = aligned(table->vnodes_block);
+    table->slots = region;
     table->slots_free = TABLE_NONE;
     const size_t granules = (size_t)table->slots_max * sizeof(struct slot) / ARENA_GRANULE;
     arena_init(&table->memory.arena, region, (uint32_t)granules);
@@ -161,7 +171,7 @@ void table_free(struct table **pointer)
     give_back(allocator, table->ring, table->ring_len * sizeof *table->ring);
     give_back(allocator, table->plans, TABLE_PLANS * sizeof *table->plans);
     give_back(allocator, table->dirty_counts, counts_len(table) * sizeof *table->dirty_counts);
-    give_back(allocator, table->vnodes, table->vnodes_count * sizeof *table->vnodes);
+    give_back(allocator, table->vnodes_block, vnodes_bytes(table));
     alloc_put(allocator, table, sizeof *table);
     *pointer = NULL;
 }

@@ -25,7 +25,10 @@
 #include "node/limit/table_private.h"
 
 enum {
-    RING_AHEAD = 8,  /* entries whose slots are asked for before they are looked at */
+    /* Entries and slots of which memory is asked for before they are looked at. */
+    RING_SLOTS_AHEAD = 16,
+    RING_VNODES_AHEAD = 8, /* by then the slot, which names it, has come */
+    SWEEP_AHEAD = 8,
     ROUND_SHARE = 8, /* a round sweeps if its entries are more than one for so many slots */
 };
 
@@ -145,6 +148,12 @@ static void sweep_finish(struct table *table, unsigned target)
         sweep->end = table->slots_end;
 }
 
+/* Asks memory for what slot_due reads of the slot's vnode. */
+static void prefetch_vnode(const struct table *table, uint32_t number)
+{
+    prefetch(&table->vnodes[table->slots[number].vnode]);
+}
+
 /* Goes on with the target's sweep for a bounded number of slots. A dirty slot, or TABLE_NONE. */
 static uint32_t sweep_next(struct table *table, unsigned target)
 {
@@ -153,7 +162,10 @@ static uint32_t sweep_next(struct table *table, unsigned target)
     for (unsigned n = 0; n < TABLE_SWEEP_SLOTS && sweep_running(sweep); n++) {
         const uint32_t number = sweep->at++;
         struct slot *slot = &table->slots[number];
-        if (slot_live(slot))
+        if (number + SWEEP_AHEAD < sweep->end &&
+            (table->slots[number + SWEEP_AHEAD].dirty & bit) != 0)
+            prefetch_vnode(table, number + SWEEP_AHEAD);
+        if (sweep->marks && slot_live(slot))
             slot_set_dirty(table, slot, table->vnodes[slot->vnode].mark & bit);
         if (slot_due(table, slot, target))
             return number; /* the pass is finished by a later call, if this was its last */
@@ -329,6 +341,16 @@ void table_changed(struct table *table, uint32_t number, bool lowered)
     table_mark_dirty(table, number, state->targets);
 }
 
+/* Asks memory for what the entries behind `cursor` name. */
+static void prefetch_entries(const struct table *table, uint64_t cursor)
+{
+    const uint32_t mask = table->ring_len - 1;
+    if (cursor + RING_SLOTS_AHEAD < table->ring_head)
+        prefetch_to_write(&table->slots[table->ring[(cursor + RING_SLOTS_AHEAD) & mask]]);
+    if (cursor + RING_VNODES_AHEAD < table->ring_head)
+        prefetch_vnode(table, table->ring[(cursor + RING_VNODES_AHEAD) & mask]);
+}
+
 uint32_t table_next_dirty(struct table *table, unsigned target)
 {
     ASSERT(target < TABLE_READERS);
@@ -337,9 +359,7 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
         if (n == TABLE_DRAIN_ENTRIES)
             return TABLE_NONE;
         const uint32_t number = table->ring[(*cursor)++ & (table->ring_len - 1)];
-        if (*cursor + RING_AHEAD < table->ring_head)
-            prefetch_to_write(
-                &table->slots[table->ring[(*cursor + RING_AHEAD) & (table->ring_len - 1)]]);
+        prefetch_entries(table, *cursor);
         if (slot_due(table, &table->slots[number], target))
             return number;
     }

@@ -81,13 +81,17 @@ struct vnode_state {
     uint8_t resume_next;
     uint8_t missed;   /* replicas that did not get a slot which left for the disk (I6) */
     uint8_t vanished; /* replicas that did not get a slot which is gone (I7) */
-    uint8_t removing;
-    bool spilled;   /* journaled: some key left memory since the last reset */
-    uint8_t colour; /* KIND_COLOUR or 0: that of slots that are imported or made now */
-    uint8_t fading; /* enum fading */
-    bool copying;   /* a copy arrives */
-    bool doubtful;  /* the copy began when slots of both colours were about */
+    uint8_t colour;   /* KIND_COLOUR or 0: that of slots that are imported or made now */
+    uint8_t fading;   /* enum fading */
+    bool spilled;     /* journaled: some key left memory since the last reset */
+    bool removing : 1;
+    bool copying : 1;  /* a copy arrives */
+    bool doubtful : 1; /* the copy began when slots of both colours were about */
 };
+
+/* They lie so that none is in two lines of memory (table_lay_out): each slot that is met in no
+ * order reads one. */
+_Static_assert(sizeof(struct vnode_state) == 32, "two states fill a line");
 
 /* A pass over the slots 0 .. end - 1. Idle when at == end and not again. */
 struct sweep {
@@ -121,6 +125,7 @@ struct table {
     uint32_t vnodes_count;
     uint32_t journaled_first; /* vnodes from here on are journaled */
 
+    void *vnodes_block; /* as allocated */
     struct vnode_state *vnodes;
     uint32_t *dirty_counts; /* [journaled vnodes][TABLE_TARGETS]: slots with that bit */
     struct limit_memory memory;
