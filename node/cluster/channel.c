@@ -11,43 +11,36 @@ static struct channel *channel_of(const struct shard *shard, uint16_t at, enum c
     return &shard->peers[at]->channels[kind];
 }
 
-bool channel_init(struct channel *channel, const struct allocator *allocator, uint32_t vnodes,
-                  int64_t now_ns)
+bool channel_init(struct shard *shard, struct channel *channel)
 {
-    uint8_t *outbox = alloc_get(allocator, CHANNEL_OUTBOX_LEN);
-    channel->stamps = alloc_array(allocator, vnodes, sizeof *channel->stamps);
-    if (outbox == NULL || channel->stamps == NULL) {
-        alloc_put(allocator, outbox, CHANNEL_OUTBOX_LEN);
-        alloc_put(allocator, channel->stamps, vnodes * sizeof *channel->stamps);
-        channel->stamps = NULL;
+    uint8_t *outbox = alloc_get(shard->allocator, CHANNEL_OUTBOX_LEN);
+    if (outbox == NULL)
         return false;
-    }
-    channel->out_stream = (uint64_t)now_ns;
-    channel->frame = 1;
+    channel->out_stream = (uint64_t)shard->now_ns;
+    channel->frame = ++shard->frames;
     bytes_writer_init(&channel->outbox, outbox, CHANNEL_OUTBOX_LEN);
     return true;
 }
 
-void channel_fini(struct channel *channel, const struct allocator *allocator, uint32_t vnodes)
+void channel_fini(const struct shard *shard, struct channel *channel)
 {
-    alloc_put(allocator, channel->outbox.data, CHANNEL_OUTBOX_LEN);
-    alloc_put(allocator, channel->stamps, vnodes * sizeof *channel->stamps);
+    alloc_put(shard->allocator, channel->outbox.data, CHANNEL_OUTBOX_LEN);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* The frame being filled is done with: sent, or dropped. */
-static void next_frame(struct channel *channel)
+static void next_frame(struct shard *shard, struct channel *channel)
 {
     bytes_writer_init(&channel->outbox, channel->outbox.data, CHANNEL_OUTBOX_LEN);
     channel->outbox_streams = false;
-    channel->frame++;
+    channel->frame = ++shard->frames;
 }
 
-void channel_drop(struct channel *channel)
+void channel_drop(struct shard *shard, struct channel *channel)
 {
     if (channel->outbox.len > 0)
-        next_frame(channel);
+        next_frame(shard, channel);
 }
 
 void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
@@ -84,7 +77,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
     }
     if (kind == CHANNEL_BULK)
         handoff_charge(shard, room);
-    next_frame(channel);
+    next_frame(shard, channel);
 }
 
 struct bytes_writer *channel_outbox(struct shard *shard, uint16_t at, enum channel_kind kind,
@@ -138,11 +131,11 @@ bool channel_acked(struct channel *channel, uint64_t stream, uint64_t seq, int64
     return true;
 }
 
-void channel_begin(struct channel *channel)
+void channel_begin(struct shard *shard, struct channel *channel)
 {
     if (channel->outbox_streams) { /* what follows in that frame is of the new stream */
         channel->outbox_streams = false;
-        channel->frame++;
+        channel->frame = ++shard->frames;
     }
     channel->out_stream++;
     channel->out_seq = 0;

@@ -27,7 +27,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
 #include "base/bytes.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/peer_wire.h"
@@ -66,16 +65,14 @@ struct channel {
     /* the frame being filled */
     struct bytes_writer outbox;
     bool outbox_streams; /* holds a STREAM record */
-    uint32_t frame;      /* counts frames, for frame_stamp */
-    uint32_t *stamps;    /* [vnodes]: the frame in which the vnode's TERM was last put */
+    uint32_t frame;      /* its number, which no other frame of any channel has */
     uint32_t branch;     /* the vnode whose APART was last put, and the frame */
     uint32_t branch_frame;
 };
 
 /* Takes the channel's memory; false if there is none, and then nothing is taken. */
-bool channel_init(struct channel *channel, const struct allocator *allocator, uint32_t vnodes,
-                  int64_t now_ns);
-void channel_fini(struct channel *channel, const struct allocator *allocator, uint32_t vnodes);
+bool channel_init(struct shard *shard, struct channel *channel);
+void channel_fini(const struct shard *shard, struct channel *channel);
 
 /* The outbox of a channel, with room for `len` more bytes (what was in it may have been sent). */
 struct bytes_writer *channel_outbox(struct shard *shard, uint16_t peer, enum channel_kind kind,
@@ -87,14 +84,14 @@ struct bytes_writer *channel_stream(struct shard *shard, uint16_t peer, enum cha
 void channel_flush(struct shard *shard, uint16_t peer, enum channel_kind kind,
                    struct effects *effects);
 /* Drops what was gathered: the peer is not there. */
-void channel_drop(struct channel *channel);
+void channel_drop(struct shard *shard, struct channel *channel);
 /* Whether replication may go on: the peer is there, and H1. */
 bool channel_has_room(const struct shard *shard, uint16_t peer, enum channel_kind kind,
                       const struct effects *effects);
 /* The peer has taken the stream up to `seq`; false if that is nothing new. */
 bool channel_acked(struct channel *channel, uint64_t stream, uint64_t seq, int64_t now_ns);
 /* Begins a new stream: what was in flight counts as lost. */
-void channel_begin(struct channel *channel);
+void channel_begin(struct shard *shard, struct channel *channel);
 /* Forgets what a former process of the peer had sent. */
 void channel_forget(struct channel *channel);
 /* Whether a frame of that place is the next one, to be taken. An acknowledgement is due. */

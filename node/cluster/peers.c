@@ -78,8 +78,8 @@ static void index_add(struct shard *shard, uint16_t at)
 static void peer_free(struct shard *shard, struct peer *peer)
 {
     for (uint32_t kind = 0; kind < CHANNELS; kind++)
-        if (peer->channels[kind].stamps != NULL)
-            channel_fini(&peer->channels[kind], shard->allocator, 2 * shard->options.vnodes);
+        if (peer->channels[kind].outbox.data != NULL)
+            channel_fini(shard, &peer->channels[kind]);
     alloc_put(shard->allocator, peer->pass.links, 2 * shard->options.vnodes);
     alloc_put(shard->allocator, peer, sizeof *peer);
 }
@@ -92,8 +92,7 @@ static struct peer *peer_new(struct shard *shard)
     peer->pass.links = alloc_get(shard->allocator, 2 * shard->options.vnodes);
     bool ok = peer->pass.links != NULL;
     for (uint32_t kind = 0; kind < CHANNELS && ok; kind++)
-        ok = channel_init(&peer->channels[kind], shard->allocator, 2 * shard->options.vnodes,
-                          shard->now_ns);
+        ok = channel_init(shard, &peer->channels[kind]);
     if (ok)
         return peer;
     peer_free(shard, peer);
@@ -478,8 +477,8 @@ void peers_tick(struct shard *shard, struct effects *effects)
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         struct peer *peer = shard->peers[i];
         if (!peer->in_view) {
-            channel_drop(&peer->channels[CHANNEL_LIVE]);
-            channel_drop(&peer->channels[CHANNEL_BULK]);
+            channel_drop(shard, &peer->channels[CHANNEL_LIVE]);
+            channel_drop(shard, &peer->channels[CHANNEL_BULK]);
             continue;
         }
         if (peers_silent(shard, i))

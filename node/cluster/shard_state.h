@@ -153,6 +153,7 @@ struct replica_link {
     bool copy;           /* the sync is a complete copy, not a mark on what is held already */
     bool begun;          /* something of the sync was sent */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
+    uint32_t term_frame; /* the number of the frame that a TERM was last put in */
     uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
     uint64_t mark_seq;
@@ -608,7 +609,8 @@ struct shard {
     uint32_t policy;                      /* index of the one in force */
     struct api_keys_cache api_keys_cache; /* of that one */
     uint32_t generation;
-    uint32_t sync; /* the newest name of a copy that was given */
+    uint32_t sync;   /* the newest name of a copy that was given */
+    uint32_t frames; /* begun, of all channels */
     struct retry_memory retries;
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;

@@ -159,8 +159,8 @@ static void put_whose(struct shard *shard, struct channel *channel, uint32_t num
         channel->branch = number;
         channel->branch_frame = channel->frame;
         diverge_put_apart(shard, number, &channel->outbox);
-    } else if (!branch && channel->stamps[number] != channel->frame) {
-        channel->stamps[number] = channel->frame;
+    } else if (!branch && shard->vnodes[number].links[link].term_frame != channel->frame) {
+        shard->vnodes[number].links[link].term_frame = channel->frame;
         put_term(shard, number, link, &channel->outbox);
     }
 }
@@ -531,7 +531,7 @@ void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
                 forget_frames(state, channel->out_acked);
         }
     }
-    channel_begin(channel);
+    channel_begin(shard, channel);
     shard->resume_due = true;
     shard->stats.resyncs++;
 }

@@ -22,13 +22,16 @@ void stream_in_prefetch(const struct shard *shard, const struct bytes_reader *re
     struct hash128 ids[TABLE_PREFETCH_MAX];
     struct bytes_reader reader = *records;
     struct peer_glance glance;
+    uint32_t before = UINT32_MAX;
     size_t count = 0;
     if (!in->accept || records->at < in->ahead)
         return;
     for (uint32_t n = 0; n < RECORDS && count < TABLE_PREFETCH_MAX &&
                          peer_glance(&reader, shard->vnode_end, &glance);
          n++) {
-        vnodes_prefetch_copy(shard, glance.vnode);
+        if (glance.vnode != before)
+            vnodes_prefetch_copy(shard, glance.vnode);
+        before = glance.vnode;
         if (!glance.slot)
             continue;
         vnodes[count] = glance.vnode;

@@ -1,4 +1,4 @@
-/* term.c - ordering, opening and coding of terms; term.h tells what they are for.
+/* term.c - ordering and opening of terms; term.h tells what they are for.
  *
  * The epoch counts first, so that a term of an older ring configuration can never outrank one of
  * a newer; the number next; the writer only breaks ties between openings that did not see each
@@ -31,20 +31,4 @@ struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer,
         .writer = writer,
     };
     return next;
-}
-
-void term_put(struct bytes_writer *writer, const struct term *term)
-{
-    bytes_put_u64(writer, term->epoch);
-    bytes_put_u64(writer, term->number);
-    bytes_put_u64(writer, term->writer);
-}
-
-struct term term_get(struct bytes_reader *reader)
-{
-    struct term term;
-    term.epoch = bytes_get_u64(reader);
-    term.number = bytes_get_u64(reader);
-    term.writer = bytes_get_u64(reader);
-    return term;
 }

@@ -44,7 +44,26 @@ static inline bool term_is_none(const struct term *term)
     return term->number == 0;
 }
 
-void term_put(struct bytes_writer *writer, const struct term *term);
-struct term term_get(struct bytes_reader *reader);
+static inline void term_put(struct bytes_writer *writer, const struct term *term)
+{
+    uint8_t *place = bytes_claim(writer, TERM_LEN);
+    if (place == NULL)
+        return;
+    bytes_set_u64(place, term->epoch);
+    bytes_set_u64(place + 8, term->number);
+    bytes_set_u64(place + 16, term->writer);
+}
+
+static inline struct term term_get(struct bytes_reader *reader)
+{
+    const uint8_t *place = bytes_take(reader, TERM_LEN);
+    if (place == NULL)
+        return (struct term){0};
+    return (struct term){
+        .epoch = bytes_u64_at(place, 0),
+        .number = bytes_u64_at(place, 1),
+        .writer = bytes_u64_at(place, 2),
+    };
+}
 
 #endif
