@@ -233,7 +233,7 @@ static uint64_t guess_of(const struct purse *purse, int64_t span_ns)
         const struct limit *limit = &purse->forward.limits[i];
         uint64_t gives = sat_muldiv(limit->count, (uint64_t)span_ns / 4, limit->window_ns);
         const uint64_t part =
-            limit_capacity(limit) / (purse->lease == 0 ? PURSES_FIRST : PURSES_GUESS);
+            limit_capacity(limit) / (purse->granted == 0 ? PURSES_FIRST : PURSES_GUESS);
         gives = gives > part ? gives : part;
         guess = gives < guess ? gives : guess;
     }
@@ -311,6 +311,7 @@ static void learn(struct shard *shard, struct purse *purse, const struct answer 
         purse->exact = true;
         purse->rest_ns = 0;
         end_lease(shard, purse, effects);
+        purse->granted = purse->used = 0;
         return;
     }
     if (got == 0 || (got < purse->asked_for && purse->asked_for > PURSES_SMALL)) {
@@ -578,6 +579,7 @@ static void move_home(struct shard *shard, struct purse *purse, const struct for
         note_busy(shard, purse, true);
     }
     purse->forward = *forward;
+    purse->granted = purse->used = 0;
     purse->denied_until_ns = 0;
     purse->need = 0;
     purse->exact = false;
@@ -627,12 +629,12 @@ static bool is_low(const struct shard *shard, const struct purse *purse)
                       (uint64_t)(span_ns > least_ns ? span_ns : least_ns)) >= left;
 }
 
-/* Whether tokens of the key are held here, but have run out: the next ones are on their way, and no
- * check waits for them (U10). */
+/* Whether tokens of the key were held here just now, and have run out: the next ones are on their
+ * way, and no check waits for them (U10). */
 static bool is_late(const struct shard *shard, const struct purse *purse,
                     const struct forward *forward)
 {
-    return purse->lease != 0 && shard->now_ns < purse->until_ns &&
+    return purse->granted != 0 && shard->now_ns < purse->until_ns &&
            forward->cost <= purse->granted && !abroad_lost(shard, forward->home);
 }
 
@@ -747,8 +749,20 @@ void purses_told(struct shard *shard, const struct part *part)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* Whether a lease of another region is used up. It is told so before the next one comes: until
+ * then the limit has less room there, and what was used does not begin to drain. (Not at once: what
+ * was taken last may have to be undone, U8.) */
+static bool is_used_up(const struct purse *purse)
+{
+    return is_global(purse) && purse->lease != 0 && purse->used == purse->granted;
+}
+
 static void tick(struct shard *shard, struct purse *purse, struct effects *effects)
 {
+    if (is_used_up(purse)) {
+        end_lease(shard, purse, effects);
+        note_busy(shard, purse, true);
+    }
     if (purse->lease == 0 || shard->now_ns < purse->half_ns)
         return;
     const bool late = shard->now_ns >= purse->until_ns - PURSES_LATE_NS;
@@ -757,6 +771,7 @@ static void tick(struct shard *shard, struct purse *purse, struct effects *effec
         return;
     }
     end_lease(shard, purse, effects);
+    purse->granted = purse->used = 0; /* whoever comes next is the first again: U10 */
     note_busy(shard, purse, true);
 }
 

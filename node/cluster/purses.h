@@ -60,7 +60,7 @@ struct purse {
     uint64_t asked_before;
     int64_t span_before_ns;
     /* the lease */
-    uint64_t lease; /* 0: none */
+    uint64_t lease; /* 0: none; what follows is then of one that was used up, if granted is not 0 */
     uint64_t granted;
     uint64_t used;
     int64_t half_ns;  /* from then on it is replaced, or goes back */
