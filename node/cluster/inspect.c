@@ -59,6 +59,22 @@ int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t
     return slot == TABLE_NONE ? 0 : table_export(shard->table, slot, out, capacity);
 }
 
+void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_purse *out)
+{
+    const struct purse *purse = purses_look(shard, id);
+    *out = (struct inspect_purse){.lease = 0};
+    if (purse == NULL || purse->lease == 0)
+        return;
+    out->lease = purse->lease;
+    out->left = purse->granted - purse->used;
+    out->until_ns = purse->until_ns;
+}
+
+uint64_t inspect_home(const struct shard *shard, uint32_t vnode)
+{
+    return shard->abroad.homes[vnode];
+}
+
 uint64_t inspect_lent(const struct shard *shard)
 {
     struct elastic_stats stats;

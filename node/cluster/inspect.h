@@ -45,6 +45,16 @@ uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes);
 /* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */
 uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);
 void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
+/* What of a key's tokens this shard holds, which others count. */
+struct inspect_purse {
+    uint64_t lease; /* 0: it has none */
+    uint64_t left;
+    int64_t until_ns; /* by the shard's clock: from then on nothing is taken of it */
+};
+
+void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_purse *out);
+/* The region that counts keys of the vnode whose rule of scope global names none. */
+uint64_t inspect_home(const struct shard *shard, uint32_t vnode);
 /* Whether slot `id` may be on disk though not in memory, as far as the shard knows. */
 bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id);
 /* The exported state of slot `id`: its length, 0 if it is not in memory, or TG_ETOOBIG. */

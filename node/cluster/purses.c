@@ -797,6 +797,11 @@ void purses_close(struct shard *shard, struct effects *effects)
     }
 }
 
+const struct purse *purses_look(const struct shard *shard, struct hash128 id)
+{
+    return find(shard, id);
+}
+
 uint64_t purses_held(const struct shard *shard)
 {
     uint64_t held = 0;

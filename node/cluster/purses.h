@@ -119,6 +119,8 @@ void purses_answered(struct shard *shard, uint32_t part, struct effects *effects
 void purses_tick(struct shard *shard, struct effects *effects);
 /* Gives everything back: this node is about to stop. */
 void purses_close(struct shard *shard, struct effects *effects);
+/* What this shard knows and holds of the key, or NULL; for inspect.c. */
+const struct purse *purses_look(const struct shard *shard, struct hash128 id);
 /* How many tokens it holds of what other regions count. */
 uint64_t purses_held(const struct shard *shard);
 void purses_check_invariants(const struct shard *shard);

@@ -161,6 +161,8 @@ void check_event(struct sim *sim, struct node *node)
     node->epoch = node->view == NULL ? node->epoch : node->view->epoch;
     check_ring(sim, node);
     settings_check(sim, node);
+    if (sim->global.watching)
+        check_global(sim, node);
     for (uint8_t s = 0; s < node->shard_count; s++) {
         if (node->shards[s] == NULL)
             continue;
@@ -174,6 +176,7 @@ void check_ended(struct sim *sim, struct node *node)
 {
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
         note_decider(sim, node, vnode, false);
+    check_global_ended(sim, node);
 }
 
 void check_all(struct sim *sim)

@@ -306,6 +306,7 @@ int __wrap_table_merge(struct table *table, uint32_t vnode, struct hash128 id, c
     const int rc = __real_table_merge(table, vnode, id, base, base_len, other, other_len, now_ns);
     if (judged == NULL || rc != 0)
         return rc;
+    check_global_merged(judged, id);
     const struct bytes after = look(table, id, is);
     if (after.len == 0)
         return rc; /* all of it has expired */

@@ -107,6 +107,19 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(any_denied, "checks denied by what a node was told", true)                                   \
     X(any_leases, "leases of tokens taken by nodes", true)                                         \
     X(any_back, "tokens of them given back", true)                                                 \
+    X(global_leases, "global: leases that a region took", true)                                    \
+    X(global_back, "global: tokens given back", true)                                              \
+    X(global_again, "global: asked again", true)                                                   \
+    X(global_expired, "global: leases that ended by themselves", true)                             \
+    X(global_allowed, "global: admitted by tokens held", true)                                     \
+    X(global_denied, "global: denied for want of tokens", true)                                    \
+    X(global_late, "global: no tokens came in time", true)                                         \
+    X(global_local, "global: decided by a share", true)                                            \
+    X(global_open, "global: admitted though nobody was reached", true)                             \
+    X(global_cuts, "global: homes cut off", true)                                                  \
+    X(global_lost, "global: regions lost", true)                                                   \
+    X(global_takeovers, "global: new deciders with leases out", true)                              \
+    X(global_kept, "global: rests of limits admitted in full", true)                               \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \
     X(loads, "loads", true)                                                                        \

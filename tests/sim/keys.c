@@ -89,7 +89,28 @@ static const char rules_text[] =
     "  - {name: brisk, match: {api: /brisk}, key: [guest], consistency: any,\n"
     "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n"
     "  - {name: block, match: {api: /block}, key: [guest], consistency: %s,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n";
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: log, match: {api: /log}, key: [guest], scope: global, home: r,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: day, match: {api: /day}, key: [guest], scope: global, home: q,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: fixed_window}]}\n"
+    "  - {name: slide, match: {api: /slide}, key: [guest], scope: global,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_window}]}\n"
+    "  - {name: steps, match: {api: /steps}, key: [guest], scope: global, home: q,\n"
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_buckets}]}\n"
+    "  - {name: share, match: {api: /share}, key: [guest], scope: global, home: r,\n"
+    "     on_failure: {local: {share: %u%%}},\n"
+    "     limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: ajar, match: {api: /ajar}, key: [guest], scope: global, home: q,\n"
+    "     on_failure: open, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
+    "  - {name: turn, match: {api: /turn}, key: [guest], scope: global, home: r,\n"
+    "     on_failure: closed, limits: [{rate: %u/%us, algorithm: fixed_window}]}\n"
+    "  - {name: turn-q, match: {api: /turn-q}, key: [guest], scope: global, home: q,\n"
+    "     on_failure: closed, limits: [{rate: %u/%us, algorithm: fixed_window}]}\n"
+    "  - {name: brook, match: {api: /brook}, key: [guest], scope: global, home: r,\n"
+    "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n"
+    "  - {name: brook-q, match: {api: /brook-q}, key: [guest], scope: global, home: q,\n"
+    "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -236,7 +257,10 @@ void keys_rules(struct sim *sim, uint32_t generation)
         sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT,
         MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT, sim->options.quorum ? "quorum" : "one",
         TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS, HOLD_LIMIT, HOLD_RATE, HOLD_BURST,
-        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
+        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT, GLOBAL_LIMIT, GLOBAL_LIMIT,
+        GLOBAL_LIMIT, GLOBAL_LIMIT, GLOBAL_SHARE_PERCENT, GLOBAL_LIMIT, GLOBAL_LIMIT,
+        GLOBAL_WINDOW_LIMIT, GLOBAL_WINDOW_S, GLOBAL_WINDOW_LIMIT, GLOBAL_WINDOW_S, GLOBAL_RATE,
+        GLOBAL_BURST, GLOBAL_RATE, GLOBAL_BURST);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const int result = policy_compile(text, (size_t)len, sim->allocator,
                                       &sim->policies[sim->policy_count++], &error);

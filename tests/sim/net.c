@@ -237,7 +237,8 @@ static bool muted(struct sim *sim, enum event_kind kind, const uint8_t *bytes, s
     bool speaks = false;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (!speaks && peer_next(&reader, 2 * sim->vnodes, &record) == 1)
-        speaks = record.type == PEER_FORWARD || record.type == PEER_ANSWER;
+        speaks = record.type == PEER_FORWARD || record.type == PEER_ANSWER ||
+                 record.type == PEER_ABROAD_ASK || record.type == PEER_ABROAD_ANSWER;
     return speaks && sim_chance(sim, STREAM_NETWORK, sim->net.mute_ppm);
 }
 

@@ -332,6 +332,12 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->any_denied += stats.any_denied;
         coverage->any_leases += stats.any_leases;
         coverage->any_back += stats.any_back;
+        coverage->global_leases += stats.global_leases;
+        coverage->global_back += stats.global_back;
+        coverage->global_allowed += stats.global_allowed;
+        coverage->global_denied += stats.global_denied;
+        coverage->global_late += stats.global_late;
+        coverage->global_local += stats.global_local;
         coverage->quorum_terms += stats.quorum.terms;
         coverage->quorum_in_doubt += stats.quorum.in_doubt;
         coverage->quorum_unavailable += stats.quorum.unavailable;

@@ -25,7 +25,8 @@ enum {
     BORROW_ONE_IN = 8,
     LEASE_ONE_IN = 7,
     HOLD_ONE_IN = 6,
-    ABROAD_ONE_IN = 10
+    ABROAD_ONE_IN = 10,
+    GLOBAL_ONE_IN = 8
 };
 
 static const char *const fault_names[] = {
@@ -121,26 +122,27 @@ static void draw_apart(uint64_t seed, struct options *out)
     out->phases[random_below(&random, EARLY_PHASES)] = (uint8_t)phase;
 }
 
-/* And for phase abroad, whose nodes stay: the phases after it are those that leave a second region
- * alone. The number is one by which no kept seed draws it. */
-static void draw_abroad(uint64_t seed, struct options *out)
+/* And for phases with a second region, whose nodes stay: the phases after them are those that leave
+ * it alone. Their numbers are such that no kept seed draws them that was kept before. */
+static void draw_regions(uint64_t seed, uint64_t salt, uint32_t one_in, const char *const *names,
+                         struct options *out)
 {
-    static const char *const names[] = {"abroad", "crash", "abroad", "roll", "abroad"};
-    enum { NAMES = sizeof names / sizeof *names };
     struct random random;
-    random_init(&random, hash_mix64(seed) ^ 0x6162726f617b);
-    if (out->quorum || random_below(&random, ABROAD_ONE_IN) != 0)
+    random_init(&random, hash_mix64(seed) ^ salt);
+    if (out->quorum || random_below(&random, one_in) != 0)
         return;
-    out->phase_count = NAMES;
-    for (uint32_t i = 0; i < NAMES; i++) {
+    out->phase_count = 0;
+    for (uint32_t i = 0; names[i] != NULL; i++) {
         const int phase = phase_find(names[i], strlen(names[i]));
         ASSERT(phase >= 0);
-        out->phases[i] = (uint8_t)phase;
+        out->phases[out->phase_count++] = (uint8_t)phase;
     }
 }
 
 static void draw(uint64_t seed, struct options *out)
 {
+    static const char *const abroad[] = {"abroad", "crash", "abroad", "roll", "abroad", NULL};
+    static const char *const global[] = {"global", "roll", "global", NULL};
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
     static const uint32_t vnodes[] = {16, 16, 16, 32, 32, 64, 256};
     static const uint32_t replicas[] = {3, 3, 3, 3, 2};
@@ -176,7 +178,8 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
     draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
-    draw_abroad(seed, out);
+    draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
+    draw_regions(seed, 0x676c6f6262ec, GLOBAL_ONE_IN, global, out);
 }
 
 static void override(const struct overrides *given, struct options *out)

@@ -69,6 +69,8 @@ bool step_equal(struct sim *sim);   /* and hold the same */
 bool step_back(struct sim *sim);    /* who is down starts again, and all are at rest */
 bool step_exact(struct sim *sim);   /* judged: exactly the limits */
 bool step_kept(struct sim *sim);    /* judged: as exact, but repeated checks may be charged twice */
+bool step_found(struct sim *sim);   /* a second region is founded */
+bool step_regions(struct sim *sim); /* both regions are at rest */
 
 /* ---- the phases -------------------------------------------------------------------------------
  */
@@ -105,6 +107,7 @@ extern const struct phase_step phase_borrow[];
 extern const struct phase_step phase_lease[];
 extern const struct phase_step phase_hold[];
 extern const struct phase_step phase_abroad[];
+extern const struct phase_step phase_global[];
 bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
 

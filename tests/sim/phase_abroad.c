@@ -25,7 +25,7 @@ static uint8_t some_abroad(struct sim *sim)
     return (uint8_t)(sim->node_count + random_below(phase_stream(sim), SIM_ABROAD));
 }
 
-static bool rests(struct sim *sim)
+bool step_regions(struct sim *sim)
 {
     char why[SIM_WHY_LEN];
     return (check_converged(sim, why) && check_abroad(sim, why) && settings_spread(sim, why) &&
@@ -33,7 +33,7 @@ static bool rests(struct sim *sim)
            phase_not_yet(sim, why);
 }
 
-static bool found(struct sim *sim)
+bool step_found(struct sim *sim)
 {
     for (uint32_t i = sim->node_count; phase_first(sim) && i < sim->all_count; i++) {
         struct node *node = &sim->nodes[i];
@@ -42,7 +42,7 @@ static bool found(struct sim *sim)
             node_start_later(sim, (uint8_t)i,
                              (int64_t)random_below(phase_stream(sim), START_MAX_MS * SIM_MS));
     }
-    return rests(sim);
+    return step_regions(sim);
 }
 
 static bool cut(struct sim *sim)
@@ -77,9 +77,9 @@ static bool heal(struct sim *sim)
 }
 
 const struct phase_step phase_abroad[] = {
-    {"found", found},      {"some", step_some},     {"cut", cut},          {"crash", crash},
+    {"found", step_found}, {"some", step_some},     {"cut", cut},          {"crash", crash},
     {"heal", heal},        {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit},
-    {"exact", step_exact}, {"rest", rests},         {"equal", step_equal}, {NULL, NULL},
+    {"exact", step_exact}, {"rest", step_regions},  {"equal", step_equal}, {NULL, NULL},
 };
 
 /* Who decides keys of consistency quorum abroad is not looked at. */

@@ -109,6 +109,8 @@ static void send_peer(struct sim *sim, struct node *node, uint8_t shard,
     const int to = node_by_id(sim, effect->target);
     if (sim->options.quorum)
         check_word(sim, node, effect->bytes, effect->len);
+    if (sim->global.watching && to >= 0)
+        check_global_asks(sim, node, &sim->nodes[to], effect->bytes, effect->len);
     if (to < 0 || effect->shard >= sim->nodes[to].shard_count)
         sim_fail(sim, "node %u sends to no peer: %016llx/%u", node->index,
                  (unsigned long long)effect->target, effect->shard);

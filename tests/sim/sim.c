@@ -193,6 +193,7 @@ void sim_run(const struct options *options, struct sim_result *result)
     }
     check_all(sim);
     check_merge_end();
+    check_global_end();
     result->seed = options->seed;
     result->hash = sim->hash;
     result->events = sim->events;

@@ -36,7 +36,7 @@
 
 enum {
     SIM_NODES_MAX = 8, /* of the region that clients ask */
-    SIM_ABROAD = 3,    /* of another one, in phase abroad; their numbers follow those */
+    SIM_ABROAD = 3,    /* of another one, in phases abroad and global; their numbers follow */
     SIM_ALL_MAX = SIM_NODES_MAX + SIM_ABROAD,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
@@ -76,6 +76,7 @@ enum sim_stream {
     STREAM_OLD_COUNT, /* how they were numbered first: each seed keeps its meaning */
     STREAM_LENT = STREAM_OLD_COUNT,
     STREAM_SETTINGS,
+    STREAM_GLOBAL,
     STREAM_COUNT
 };
 
@@ -498,6 +499,91 @@ struct tokens_held {
     int64_t until_ns;
 };
 
+/* What phase global has under way, and what is followed of its keys; phase_global.c,
+ * check_global.c. */
+enum {
+    GLOBAL_KEYS = 10,
+    GLOBAL_WORKERS = 6 * GLOBAL_KEYS,
+    GLOBAL_USES = 4096,
+    GLOBAL_LIMIT = 150,        /* of a day */
+    GLOBAL_SHARE_PERCENT = 20, /* of that, where a region that is cut off may decide so much */
+    GLOBAL_WINDOW_LIMIT = 60,  /* of each window of so many seconds */
+    GLOBAL_WINDOW_S = 2,
+    GLOBAL_RATE = 40, /* a second */
+    GLOBAL_BURST = 60,
+    GLOBAL_COST_MAX = 4,        /* of a request */
+    GLOBAL_STATE_LEN = 1 << 13, /* of a slot's bytes */
+};
+
+struct global_worker {
+    uint8_t state; /* enum of phase_global.c */
+    uint8_t operation;
+    bool abroad;  /* it asks nodes of the other region */
+    uint32_t key; /* 0 .. GLOBAL_KEYS - 1 */
+    uint64_t seq;
+    uint64_t cost;
+    uint32_t tries;
+    int64_t asked_ns;  /* when its message was sent first */
+    int64_t resend_ns; /* and when it is sent again */
+};
+
+struct global_use {
+    int64_t from_ns;
+    int64_t to_ns;
+    uint64_t tokens;
+};
+
+/* Tokens that a node holds. */
+struct global_purse {
+    uint64_t lease;
+    uint64_t left;
+    int64_t until_ns; /* true time */
+};
+
+struct global_key {
+    struct hash128 id;
+    uint32_t vnode;
+    bool abroad;     /* its home is the other region */
+    bool not_here;   /* nobody asks for it in this region */
+    bool not_abroad; /* nor in the other one */
+    struct limit limit;
+    /* as the newest decider of its home has it */
+    struct term term;
+    uint64_t seq;
+    uint32_t len;
+    uint8_t state[GLOBAL_STATE_LEN];
+    uint64_t counted[SIM_ALL_MAX]; /* what each node counted when it decided last */
+    uint64_t forgotten;            /* what newer deciders did not know of */
+    uint64_t merged;               /* what was added to that of others */
+    bool merging;                  /* in this event */
+    struct global_purse purses[SIM_ALL_MAX];
+    /* what was admitted */
+    uint64_t admitted; /* not marked as degraded */
+    uint64_t degraded;
+    uint64_t unsure; /* checks that may have been charged though nobody was told */
+    int64_t window;
+    uint64_t in_window;
+    uint64_t told;   /* what is charged, as its home says */
+    uint64_t wanted; /* from when on enough was admitted of what was left */
+    uint32_t uses_count;
+    struct global_use uses[GLOBAL_USES]; /* of buckets */
+};
+
+struct global {
+    uint32_t name; /* of the phase's keys */
+    bool watching; /* the keys are followed */
+    bool asking;
+    bool eager; /* and as often as can be */
+    bool calm;  /* nothing has gone wrong, and no message was lost */
+    uint32_t ask_ppm;
+    uint32_t faults;
+    int64_t until_ns;
+    int64_t doom_ns;  /* a region is lost then; 0: none is to be */
+    bool doom_abroad; /* the other one */
+    struct global_worker workers[GLOBAL_WORKERS];
+    struct global_key keys[GLOBAL_KEYS];
+};
+
 struct sim {
     struct options options;
     const struct allocator *allocator;
@@ -534,6 +620,7 @@ struct sim {
     struct borrow borrow;
     struct leases_held leases;
     struct tokens_held tokens;
+    struct global global;
     bool flooded;                       /* tables are full of keys that nobody counts */
     bool stepped;                       /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
@@ -794,6 +881,32 @@ bool lease_reply(struct sim *sim, const struct event *event);
 
 /* The same for what a holder of tokens asked. */
 bool hold_reply(struct sim *sim, const struct event *event);
+
+/* ---- phase_global.c -------------------------------------------------------------------------- */
+
+/* And for what one of several regions asked. */
+bool global_reply(struct sim *sim, const struct event *event);
+
+/* ---- check_global.c -------------------------------------------------------------------------- */
+
+/* After an event of the node, while keys of scope global are followed. */
+void check_global(struct sim *sim, struct node *node);
+/* So many were admitted of the key between the two moments. */
+void check_global_admitted(struct sim *sim, uint32_t key, uint64_t tokens, int64_t from_ns,
+                           int64_t to_ns);
+/* What was admitted of a bucket, over each interval. */
+void check_global_bucket(struct sim *sim, uint32_t key);
+/* What nodes hold of the key. */
+uint64_t check_global_out(const struct sim *sim, uint32_t key);
+/* A frame that the node is about to send to shards of another one. */
+void check_global_asks(struct sim *sim, const struct node *from, const struct node *to,
+                       const uint8_t *bytes, size_t len);
+/* What another writer counted was added to a slot. */
+void check_global_merged(struct sim *sim, struct hash128 id);
+/* The process of the node is gone, and what it held. */
+void check_global_ended(struct sim *sim, const struct node *node);
+/* For this run. */
+void check_global_end(void);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
