@@ -210,6 +210,66 @@ void cli_answer_text(const struct cli_answer *answer, const char *name, char *ou
     (void)snprintf(out, capacity, "%.*s", text != NULL ? (int)len : 0, text != NULL ? text : "");
 }
 
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+size_t cli_token_next(const struct cli_answer *answer, size_t at)
+{
+    return at + cli_value_len(answer->tokens + at, answer->count - at);
+}
+
+bool cli_token_is(const struct mp_token *token, const char *text)
+{
+    return token->type == MP_STR && token->count == strlen(text) &&
+           memcmp(token->data, text, token->count) == 0;
+}
+
+const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
+                                        const char *name)
+{
+    size_t at = row + 1;
+    for (uint32_t i = 0; i < answer->tokens[row].count && at < answer->count; i++) {
+        const size_t value = cli_token_next(answer, at);
+        if (value < answer->count && cli_token_is(&answer->tokens[at], name))
+            return &answer->tokens[value];
+        at = cli_token_next(answer, value);
+    }
+    return NULL;
+}
+
+void cli_put_token(struct mp_writer *writer, const struct mp_token *token)
+{
+    switch (token->type) {
+    case MP_BOOL:
+        mp_put_bool(writer, token->uint != 0);
+        break;
+    case MP_UINT:
+        mp_put_uint(writer, token->uint);
+        break;
+    case MP_INT:
+        mp_put_int(writer, token->sint);
+        break;
+    case MP_FLOAT:
+        mp_put_real(writer, token->real);
+        break;
+    case MP_STR:
+        mp_put_strn(writer, (const char *)token->data, token->count);
+        break;
+    case MP_BIN:
+        mp_put_bin(writer, token->data, token->count);
+        break;
+    case MP_ARRAY:
+        mp_put_array(writer, token->count);
+        break;
+    case MP_MAP:
+        mp_put_map(writer, token->count);
+        break;
+    case MP_NIL:
+    case MP_EXT:
+        mp_put_nil(writer);
+        break;
+    }
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t cli_now_ms(void)

@@ -37,6 +37,9 @@ MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer 
 /* Prints it as the command and --output want it. Returns the exit status. */
 MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
 
+/* The same for an answer to `regions` (regions.c). Returns the exit status. */
+MUST_USE int cli_regions_show(struct cli *cli, const struct cli_answer *answer);
+
 /* The cursor behind the key `name` of the answer's map; false if there is none. */
 bool cli_answer_find(const struct cli_answer *answer, const char *name, struct mp_cursor *cursor);
 /* Whether the answer's map says so. */
@@ -44,6 +47,15 @@ bool cli_answer_true(const struct cli_answer *answer, const char *name);
 uint64_t cli_answer_uint(const struct cli_answer *answer, const char *name); /* 0: none */
 /* Copies a text of the answer's map, cut to fit; "" if there is none. */
 void cli_answer_text(const struct cli_answer *answer, const char *name, char *out, size_t capacity);
+
+/* Where the value behind the one at token `at` begins. */
+size_t cli_token_next(const struct cli_answer *answer, size_t at);
+bool cli_token_is(const struct mp_token *token, const char *text);
+/* The value of a field of the map at token `row`; NULL if it has none. */
+const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
+                                        const char *name);
+/* Writes one token as it was read. */
+void cli_put_token(struct mp_writer *writer, const struct mp_token *token);
 
 /* Monotonic time, and waiting. */
 int64_t cli_now_ms(void);

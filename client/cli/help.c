@@ -116,7 +116,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
          "default). Exit status 1 if it is not by then, 2 if no node answered.\n"
          "--regions tells what the node knows of each region: its members, how old that is,\n"
-         "when one of them last spoke to it, and the round trip there.\n",
+         "when one of them last spoke to it, and the round trip there; since when it is out\n"
+         "of reach; and, added up over the members in reach, the tokens of its keys that\n"
+         "this region HELD on lease just now, and those of this one that were LENT to it.\n",
          "  tidegate status\n"
          "  tidegate status --wait healthy --timeout 1m\n"
          "  tidegate status --regions\n"

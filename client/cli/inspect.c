@@ -27,8 +27,9 @@ static int ask_and_show(struct cli *cli, const char *command, const struct mp_wr
     const int code = cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
     if (code == 0 && cli->arguments->watch && cli->terminal)
         cli_text_str(&cli->text, "\033[H\033[2J"); /* the answer replaces the one before */
-    const int status =
-        code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
+    const int status = code != 0                 ? cli_answer_fail(cli, code, &answer)
+                       : cli->arguments->regions ? cli_regions_show(cli, &answer)
+                                                 : cli_answer_show(cli, &answer);
     cli_answer_fini(&answer);
     return status;
 }

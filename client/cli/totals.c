@@ -66,31 +66,6 @@ struct totals {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static size_t next(const struct cli_answer *answer, size_t at)
-{
-    return at + cli_value_len(answer->tokens + at, answer->count - at);
-}
-
-static bool is(const struct mp_token *token, const char *text)
-{
-    return token->type == MP_STR && token->count == strlen(text) &&
-           memcmp(token->data, text, token->count) == 0;
-}
-
-/* The value of a field of the map at `row`; NULL if it has none. */
-static const struct mp_token *value_of(const struct cli_answer *answer, size_t row,
-                                       const char *name)
-{
-    size_t at = row + 1;
-    for (uint32_t i = 0; i < answer->tokens[row].count && at < answer->count; i++) {
-        const size_t value = next(answer, at);
-        if (value < answer->count && is(&answer->tokens[at], name))
-            return &answer->tokens[value];
-        at = next(answer, value);
-    }
-    return NULL;
-}
-
 /* How many rows an answer has, and where the first one is. */
 static size_t rows_of(const struct cli_answer *answer, size_t *first)
 {
@@ -113,45 +88,11 @@ static size_t shown_row(const struct totals *totals, const struct mp_token *key)
     (void)rows_of(totals->shown, &at);
     for (size_t i = 0; i < totals->row_count && at < totals->shown->count; i++) {
         if (totals->shown->tokens[at].type == MP_MAP &&
-            same(value_of(totals->shown, at, totals->key), key))
+            same(cli_answer_value(totals->shown, at, totals->key), key))
             return i;
-        at = next(totals->shown, at);
+        at = cli_token_next(totals->shown, at);
     }
     return totals->row_count;
-}
-
-static void put_token(struct mp_writer *writer, const struct mp_token *token)
-{
-    switch (token->type) {
-    case MP_BOOL:
-        mp_put_bool(writer, token->uint != 0);
-        break;
-    case MP_UINT:
-        mp_put_uint(writer, token->uint);
-        break;
-    case MP_INT:
-        mp_put_int(writer, token->sint);
-        break;
-    case MP_FLOAT:
-        mp_put_real(writer, token->real);
-        break;
-    case MP_STR:
-        mp_put_strn(writer, (const char *)token->data, token->count);
-        break;
-    case MP_BIN:
-        mp_put_bin(writer, token->data, token->count);
-        break;
-    case MP_ARRAY:
-        mp_put_array(writer, token->count);
-        break;
-    case MP_MAP:
-        mp_put_map(writer, token->count);
-        break;
-    case MP_NIL:
-    case MP_EXT:
-        mp_put_nil(writer);
-        break;
-    }
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -159,13 +100,13 @@ static void put_token(struct mp_writer *writer, const struct mp_token *token)
 static void add_row(struct sums *sums, const struct cli_answer *answer, size_t row)
 {
     for (size_t i = 0; i < FIELDS; i++) {
-        const struct mp_token *value = value_of(answer, row, fields[i].name);
+        const struct mp_token *value = cli_answer_value(answer, row, fields[i].name);
         if (value == NULL || value->type != MP_UINT)
             continue;
         if (fields[i].text == NULL) {
             sums->values[i] += value->uint;
         } else if (value->uint > sums->values[i]) {
-            const struct mp_token *text = value_of(answer, row, fields[i].text);
+            const struct mp_token *text = cli_answer_value(answer, row, fields[i].text);
             sums->values[i] = value->uint;
             if (text != NULL && text->type == MP_STR)
                 (void)snprintf(sums->texts[i], TIME_LEN, "%.*s", (int)text->count,
@@ -183,7 +124,8 @@ static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
     size_t added = 0;
     const size_t count = rows_of(answer, &at);
     for (size_t i = 0; i < count && at < answer->count; i++) {
-        *last = answer->tokens[at].type == MP_MAP ? value_of(answer, at, totals->key) : NULL;
+        *last =
+            answer->tokens[at].type == MP_MAP ? cli_answer_value(answer, at, totals->key) : NULL;
         const size_t row = shown_row(totals, *last);
         if (row < totals->row_count && totals->rows[row].member != totals->member) {
             totals->rows[row].member = totals->member;
@@ -191,7 +133,7 @@ static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
             add_row(&totals->region->sums, answer, at);
             added++;
         }
-        at = next(answer, at);
+        at = cli_token_next(answer, at);
     }
     return added;
 }
@@ -225,16 +167,16 @@ static bool ask_behind(const struct mp_writer *asked, const struct mp_token *las
         asked == NULL ? 0 : mp_parse(asked->data, asked->len, tokens, QUESTION_TOKENS_MAX);
     uint32_t pairs = 1;
     for (int at = 1; at + 1 < count; at += 2) /* name and value, a token each */
-        pairs += !is(&tokens[at], "after");
+        pairs += !cli_token_is(&tokens[at], "after");
     mp_put_map(question, pairs);
     for (int at = 1; at + 1 < count; at += 2) {
-        if (is(&tokens[at], "after"))
+        if (cli_token_is(&tokens[at], "after"))
             continue;
-        put_token(question, &tokens[at]);
-        put_token(question, &tokens[at + 1]);
+        cli_put_token(question, &tokens[at]);
+        cli_put_token(question, &tokens[at + 1]);
     }
     mp_put_str(question, "after");
-    put_token(question, last);
+    cli_put_token(question, last);
     return count >= 0 && !question->failed;
 }
 
@@ -292,23 +234,23 @@ static void ask_members(struct cli *cli, const char *command, const struct mp_wr
 {
     size_t at;
     const size_t count = rows_of(members, &at);
-    for (size_t i = 0; i < count && at < members->count; i++, at = next(members, at)) {
+    for (size_t i = 0; i < count && at < members->count; i++, at = cli_token_next(members, at)) {
         char name[CLI_MEMBER_LEN];
         char address[ADDRESS_LEN];
         char region[CLI_MEMBER_LEN];
         char since[TIME_LEN];
         const struct mp_token *state =
-            members->tokens[at].type == MP_MAP ? value_of(members, at, "state") : NULL;
-        if (state == NULL || is(state, "left"))
+            members->tokens[at].type == MP_MAP ? cli_answer_value(members, at, "state") : NULL;
+        if (state == NULL || cli_token_is(state, "left"))
             continue;
-        copy_text(value_of(members, at, "name"), name, sizeof name);
-        copy_text(value_of(members, at, "client"), address, sizeof address);
-        copy_text(value_of(members, at, "region"), region, sizeof region);
-        copy_text(value_of(members, at, "unreachable_since"), since, sizeof since);
+        copy_text(cli_answer_value(members, at, "name"), name, sizeof name);
+        copy_text(cli_answer_value(members, at, "client"), address, sizeof address);
+        copy_text(cli_answer_value(members, at, "region"), region, sizeof region);
+        copy_text(cli_answer_value(members, at, "unreachable_since"), since, sizeof since);
         turn_to_region(totals, region);
         if (since[0] != '\0')
             memcpy(totals->region->since, since, sizeof since);
-        if (since[0] != '\0' || is(state, "dead") ||
+        if (since[0] != '\0' || cli_token_is(state, "dead") ||
             !ask_member(cli, address, command, question, totals))
             miss(totals, name);
         else
@@ -322,11 +264,11 @@ static void ask_members(struct cli *cli, const char *command, const struct mp_wr
 static bool put_sum(struct mp_writer *writer, const struct mp_token *name, const struct sums *sums)
 {
     for (size_t i = 0; i < FIELDS; i++) {
-        if (is(name, fields[i].name)) {
+        if (cli_token_is(name, fields[i].name)) {
             mp_put_uint(writer, sums->values[i]);
             return true;
         }
-        if (fields[i].text != NULL && is(name, fields[i].text)) {
+        if (fields[i].text != NULL && cli_token_is(name, fields[i].text)) {
             mp_put_str(writer, sums->texts[i]);
             return true;
         }
@@ -350,12 +292,12 @@ static void put_region(struct mp_writer *writer, const struct totals *totals, si
 {
     uint32_t pairs = 4;
     for (size_t i = 0; i < FIELDS; i++)
-        pairs += value_of(totals->shown, at, fields[i].name) != NULL;
+        pairs += cli_answer_value(totals->shown, at, fields[i].name) != NULL;
     mp_put_map(writer, pairs);
     mp_put_str(writer, "region");
     mp_put_str(writer, region->name);
     for (size_t i = 0; i < FIELDS; i++) {
-        if (value_of(totals->shown, at, fields[i].name) == NULL)
+        if (cli_answer_value(totals->shown, at, fields[i].name) == NULL)
             continue;
         mp_put_str(writer, fields[i].name);
         mp_put_uint(writer, region->sums.values[i]);
@@ -386,13 +328,13 @@ static size_t put_row(struct mp_writer *writer, const struct totals *totals, siz
     const size_t row = at++;
     mp_put_map(writer, pairs + alone + several);
     for (uint32_t i = 0; i < pairs && at < shown->count; i++) {
-        const size_t value = next(shown, at);
-        const size_t end = next(shown, value);
+        const size_t value = cli_token_next(shown, at);
+        const size_t end = cli_token_next(shown, value);
         for (size_t k = at; k < value; k++)
-            put_token(writer, &shown->tokens[k]);
+            cli_put_token(writer, &shown->tokens[k]);
         if (!put_sum(writer, &shown->tokens[at], sums))
             for (size_t k = value; k < end; k++)
-                put_token(writer, &shown->tokens[k]);
+                cli_put_token(writer, &shown->tokens[k]);
         at = end;
     }
     if (alone)
@@ -414,8 +356,8 @@ static void put_rows(struct mp_writer *writer, const struct totals *totals)
             at = put_row(writer, totals, at, &totals->rows[i], alone);
             continue;
         }
-        for (size_t end = next(totals->shown, at); at < end; at++)
-            put_token(writer, &totals->shown->tokens[at]);
+        for (size_t end = cli_token_next(totals->shown, at); at < end; at++)
+            cli_put_token(writer, &totals->shown->tokens[at]);
     }
 }
 

@@ -33,13 +33,31 @@ static const char *ring_of(const struct control *control, const char *name)
     return control_region_record(control, name) != NULL ? "awaited" : "none";
 }
 
-static void put_row(const struct control *control, int64_t now_ns, const struct swim_region *region,
-                    struct mp_writer *writer)
+/* What the shards hold of keys that the region counts. */
+static void put_held(const struct control_report *report, const char *name,
+                     struct mp_writer *writer)
+{
+    const uint64_t region = policy_region_id(name, strlen(name));
+    uint64_t tokens = 0;
+    uint64_t keys = 0;
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        const struct shard_stats *shard = &report->shards[i];
+        for (uint32_t at = 0; at < shard->holding_count; at++) {
+            tokens += shard->holding[at].region == region ? shard->holding[at].tokens : 0;
+            keys += shard->holding[at].region == region ? shard->holding[at].keys : 0;
+        }
+    }
+    put_field_uint(writer, "held", tokens);
+    put_field_uint(writer, "held_keys", keys);
+}
+
+static void put_row(const struct control *control, const struct control_report *report,
+                    int64_t now_ns, const struct swim_region *region, struct mp_writer *writer)
 {
     const bool own = strcmp(region->name, control->options.region) == 0;
     const bool told = !own && region->heard_ns != 0;
     const bool reached = own || control_region_reached(now_ns, region);
-    mp_put_map(writer, 12);
+    mp_put_map(writer, 14);
     put_field_str(writer, "name", region->name);
     put_field_bool(writer, "own", own);
     put_field_str(writer, "ring", ring_of(control, region->name));
@@ -57,6 +75,7 @@ static void put_row(const struct control *control, int64_t now_ns, const struct 
         mp_put_nil(writer);
     else
         mp_put_uint(writer, (uint64_t)(region->rtt_ns + 999999) / 1000000);
+    put_held(report, region->name, writer);
 }
 
 static uint32_t add_row(struct swim_region rows[ROWS_MAX], uint32_t count,
@@ -140,7 +159,7 @@ void answer_regions(struct answer_context *context)
     mp_put_str(writer, "regions");
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++)
-        put_row(control, context->now_ns, &rows[i], writer);
+        put_row(control, context->report, context->now_ns, &rows[i], writer);
     put_leases(context->report, writer);
 }
 

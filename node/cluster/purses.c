@@ -802,13 +802,30 @@ const struct purse *purses_look(const struct shard *shard, struct hash128 id)
     return find(shard, id);
 }
 
-uint64_t purses_held(const struct shard *shard)
+static void note_held(struct shard_stats *out, uint64_t region, uint64_t tokens)
 {
-    uint64_t held = 0;
-    for (uint32_t i = 0; i < PURSES_MAX && shard->purses.busy > 0; i++)
-        if (is_busy(&shard->purses.list[i]) && is_global(&shard->purses.list[i]))
-            held = sat_addu(held, left_in(shard, &shard->purses.list[i]));
-    return held;
+    uint32_t at = 0;
+    while (at < out->holding_count && out->holding[at].region != region)
+        at++;
+    out->global_held = sat_addu(out->global_held, tokens);
+    if (at == SHARD_HOLDINGS_MAX)
+        return;
+    if (at == out->holding_count)
+        out->holding[out->holding_count++] = (struct shard_holding){.region = region};
+    out->holding[at].tokens = sat_addu(out->holding[at].tokens, tokens);
+    out->holding[at].keys++;
+}
+
+void purses_stats(const struct shard *shard, struct shard_stats *out)
+{
+    out->global_held = 0;
+    out->holding_count = 0;
+    for (uint32_t i = 0; i < PURSES_MAX && shard->purses.busy > 0; i++) {
+        const struct purse *purse = &shard->purses.list[i];
+        const uint64_t left = is_busy(purse) && is_global(purse) ? left_in(shard, purse) : 0;
+        if (left > 0)
+            note_held(out, purse->forward.home, left);
+    }
 }
 
 void purses_check_invariants(const struct shard *shard)

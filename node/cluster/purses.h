@@ -121,8 +121,9 @@ void purses_tick(struct shard *shard, struct effects *effects);
 void purses_close(struct shard *shard, struct effects *effects);
 /* What this shard knows and holds of the key, or NULL; for inspect.c. */
 const struct purse *purses_look(const struct shard *shard, struct hash128 id);
-/* How many tokens it holds of what other regions count. */
-uint64_t purses_held(const struct shard *shard);
+struct shard_stats;
+/* How many tokens it holds of what other regions count, and of each. */
+void purses_stats(const struct shard *shard, struct shard_stats *out);
 void purses_check_invariants(const struct shard *shard);
 
 #endif

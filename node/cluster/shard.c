@@ -799,7 +799,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     table_stats(shard->table, &table);
     *out = shard->stats;
     out->taken_ns = shard->now_ns;
-    out->global_held = purses_held(shard);
+    purses_stats(shard, out);
     out->flush_lag_ns =
         shard->writeback.dirty_ns == 0 ? 0 : shard->now_ns - shard->writeback.dirty_ns;
     out->slots = table.used;

@@ -33,6 +33,7 @@
 
 enum {
     SHARD_PEERS_MAX = 2048,
+    SHARD_HOLDINGS_MAX = 32,       /* regions; of more than these only the sum is told */
     SHARD_PARTS_MAX = 16384,       /* parts of requests that wait for a peer, a load or a term */
     SHARD_ADMIN_TOKENS_MAX = 1024, /* msgpack tokens of an ADMIN frame, here and in control */
     SHARD_REQUESTS_MAX = 8192,     /* client messages that wait */
@@ -265,6 +266,13 @@ struct shard_handoff_stats {
     int64_t left_ns; /* estimate until nothing is left; 0: nothing is, -1: not known */
 };
 
+/* Tokens of keys that another region counts. */
+struct shard_holding {
+    uint64_t region; /* by policy_region_id */
+    uint64_t tokens;
+    uint32_t keys;
+};
+
 struct shard_stats {
     uint64_t checks; /* items decided here */
     uint64_t allowed;
@@ -332,12 +340,14 @@ struct shard_stats {
     uint64_t abroad_served;  /* asked here by other regions */
     uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
     uint64_t over_tokens;    /* granted, and known to no other replica, now */
-    struct lag lag;          /* from a grant to the first replica's acknowledgement */
-    int64_t taken_ns;        /* when these figures were true */
-    int64_t flush_lag_ns;    /* age of the oldest change that is not on disk, 0 = none */
-    uint64_t pools_lent;     /* requests that pools lent to here */
-    uint64_t pools_refused;  /* requests above an elastic limit that got nothing */
-    uint64_t pools_no_room;  /* of these: for want of room to meter them */
+    uint32_t holding_count;  /* regions whose keys' tokens are held here, now */
+    struct shard_holding holding[SHARD_HOLDINGS_MAX];
+    struct lag lag;                 /* from a grant to the first replica's acknowledgement */
+    int64_t taken_ns;               /* when these figures were true */
+    int64_t flush_lag_ns;           /* age of the oldest change that is not on disk, 0 = none */
+    uint64_t pools_lent;            /* requests that pools lent to here */
+    uint64_t pools_refused;         /* requests above an elastic limit that got nothing */
+    uint64_t pools_no_room;         /* of these: for want of room to meter them */
     uint64_t pools_reports_dropped; /* reports that there was no room for: nothing was lent then */
     uint32_t pools_keys;            /* that asked for more than their limit lately */
     uint32_t pool_count;            /* of the rules in force */

@@ -552,6 +552,33 @@ def test_totals_are_told_of_each_region(node):
         other.stop()
 
 
+# What is out on lease is on many nodes: each of a region's has a part of it, and all that are in reach are asked.
+def test_leases_of_regions_are_added_up_over_the_members(node):
+    def told(name, held, own):
+        rows = [{"name": row, "own": row == own, "held": tokens, "held_keys": tokens and 1} for row, tokens in held.items()]
+        return (0, {"node": name, "region": own, "regions": rows, "leases": {"taken": sum(held.values()), "denied": 1}})
+    others = [Node() for _ in range(3)]
+    for other in others:
+        other.start()
+    node.replies["regions"] = told("eu1", {"eu": 0, "us": 5, "ap": 1}, "eu")
+    others[0].replies["regions"] = told("eu2", {"eu": 0, "us": 20, "ap": 0}, "eu")
+    others[1].replies["regions"] = told("us1", {"us": 0, "eu": 300, "ap": 4000}, "us")
+    others[2].replies["regions"] = told("ap1", {"ap": 0, "eu": 9, "us": 9}, "ap")
+    places = [("eu1", "eu", node), *((name, name[:2], other) for name, other in zip(("eu2", "us1", "ap1"), others))]
+    members = [{**MEMBER, "name": name, "region": region, "client": at.endpoint[6:]} for name, region, at in places]
+    members[3]["unreachable_since"] = "2026-11-22T08:00:00Z"
+    node.replies["members"] = (0, [*members, {**MEMBER, "name": "us2", "region": "us", "client": "127.0.0.1:1"}])
+    done = tidegate("--timeout", "3s", "status", "--regions", "-o", "json", endpoint=node.endpoint)
+
+    def row(name, held, held_keys, lent, lent_keys):
+        return {"name": name, "own": name == "eu", "held": held, "held_keys": held_keys, "lent": lent, "lent_keys": lent_keys}
+    assert lines(done) == [{"node": "eu1", "region": "eu", "leases": {"taken": 26, "denied": 2}, "not_counted": ["us2"],
+                            "regions": [row("eu", 0, 0, 0, 0), row("us", 25, 2, 300, 1), row("ap", 1, 1, 0, 0)]}]
+    assert others[2].asked == []
+    for other in others:
+        other.stop()
+
+
 # A member whose rows are longer gives fewer of them in a message: it is asked for the rest, and nothing of it counts twice, also
 # where it knows no "after" and begins anew.
 def test_totals_are_those_of_all_rows_that_are_shown(node):

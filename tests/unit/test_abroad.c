@@ -174,6 +174,10 @@ static void tokens_that_are_not_used_go_home(void **state)
     }
     assert_int_equal(admitted, 100);
     assert_true(used(lab) > admitted && lab_stats(lab, NEAR).global_held > 0);
+    assert_int_equal(lab_stats(lab, NEAR).holding_count, 1);
+    assert_true(lab_stats(lab, NEAR).holding[0].region == policy_region_id("r0", 2));
+    assert_int_equal(lab_stats(lab, NEAR).holding[0].tokens, lab_stats(lab, NEAR).global_held);
+    assert_int_equal(lab_stats(lab, NEAR).holding[0].keys, 1);
     lab_run(lab, LIMIT_LEASE_NS + 2 * WAN_MS * LAB_MS);
     assert_int_equal(used(lab), admitted);
     const struct shard_stats stats = lab_stats(lab, NEAR);

@@ -31,7 +31,13 @@ struct answer {
 static void ask_frame(struct net *net, const void *frame, size_t len, struct answer *answer)
 {
     const struct shard_stats stats = {
-        .checks = 3, .peers_left_out = answer->left_out, .pool_count = 1, .pools = {answer->pool}};
+        .checks = 3,
+        .peers_left_out = answer->left_out,
+        .holding_count = 1,
+        .holding = {{policy_region_id("z", 1), 7, 2}},
+        .pool_count = 1,
+        .pools = {answer->pool},
+    };
     char error[WIRE_ERROR_LEN];
     const struct control_report report = {
         .shards = &stats,
@@ -163,8 +169,9 @@ static void a_shard_without_room_for_its_peers_makes_the_node_unhealthy(void **s
 static void regions_are_listed_the_own_one_first(void **state)
 {
     static const char *const fields[] = {
-        "name",    "own",  "ring", "in_reach", "unreachable_since", "alive",
-        "suspect", "dead", "left", "heard_ms", "contact_ms",        "rtt_ms"};
+        "name",       "own",     "ring", "in_reach", "unreachable_since",
+        "alive",      "suspect", "dead", "left",     "heard_ms",
+        "contact_ms", "rtt_ms",  "held", "held_keys"};
     static const char *const names[] = {"r1", "a", "z"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
@@ -191,6 +198,10 @@ static void regions_are_listed_the_own_one_first(void **state)
         assert_int_equal(mp_get_bool(&field), i == 0);
         field = tokens_field(at, "in_reach");
         assert_true(mp_get_bool(&field));
+        field = tokens_field(at, "held");
+        assert_int_equal(mp_get_uint(&field), i == 2 ? 7 : 0);
+        field = tokens_field(at, "held_keys");
+        assert_int_equal(mp_get_uint(&field), i == 2 ? 2 : 0);
         mp_skip(&at);
     }
     net_free(net);
