@@ -6,16 +6,19 @@
  *       join      type, sender, whose cluster, address, configuration
  *       register  type, sender, whose, epoch, ballots, configuration
  *       admin     u16 length, bytes
+ *       region    u8 name, u16 length, bytes       its record becomes that; of no bytes: it goes
+ *       lost      whether anything is heard of the other region
  *
  * Property: the invariants of every core hold after each event (support_control.c looks), among
  * them that epochs never fall and that what is told is on disk; an ADMIN frame is always answered.
  */
 #include "node/cluster/join.h"
 #include "node/cluster/register_wire.h"
+#include "node/cluster/settings.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_control.h"
 
-enum { NODES = 2, OPS_MAX = 60 };
+enum { NODES = 3, OPS_MAX = 60 }; /* the last one is of a region of its own */
 
 /* The configuration in force with another epoch, encoded into `out`. */
 static size_t other_config(struct net *net, struct fuzz_input *input, uint8_t *out, size_t capacity)
@@ -104,7 +107,29 @@ static void ask_admin(struct net *net, struct fuzz_input *input)
     free(frame);
 }
 
-/* One node that creates a cluster, and one that is about to join it. The memory for effects is
+/* A record of a region, as a node of any release may have written it. */
+static void edit_region(struct net *net, struct fuzz_input *input)
+{
+    static const char *const names[] = {"r1", "far", "gone", "a region of a very, very long name"};
+    const char *name = names[fuzz_u8(input) % (sizeof(names) / sizeof(names[0]))];
+    size_t got = 0;
+    const uint8_t *const bytes = fuzz_take(input, fuzz_u16(input), &got);
+    const struct control_edit_request request = {
+        .id = {(uint64_t)net->now_ns, net->sent},
+        .kind = SETTINGS_REGION,
+        .removes = got == 0,
+        .based_on = SETTINGS_ANY,
+        .name = {name, strlen(name)},
+        .value = {(const char *)bytes, got},
+        .author = {"", 0},
+        .note = {"", 0},
+    };
+    const int error = control_edit(net->nodes[0].control, net->now_ns, &request);
+    ASSERT(error == 0 || error == TG_EBUSY);
+    net_run(net, 200 * NET_MS);
+}
+
+/* One node that creates a cluster, and two that are about to join it. The memory for effects is
  * kept: taking it anew for each input would cost more than the input does. */
 static struct net *begin(void)
 {
@@ -135,6 +160,9 @@ static struct net *begin(void)
         if (i > 0) {
             net_seed(&options, 0);
         }
+        if (i == NODES - 1) {
+            memcpy(options.region, "far", sizeof("far"));
+        }
         (void)net_start(net, &options);
     }
     net_run(net, 2 * net->step_ns);
@@ -159,8 +187,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             tell_join(net, &input);
         } else if (what % 8 <= 5) {
             tell_register(net, &input);
-        } else {
+        } else if (what % 8 == 6) {
             ask_admin(net, &input);
+        } else if (what >> 7 != 0) {
+            net->nodes[NODES - 1].cut = !net->nodes[NODES - 1].cut;
+            net->step_ns = 100 * NET_MS;
+            net_run(net, 12 * NET_SECOND); /* long enough to be out of reach */
+            net->step_ns = 10 * NET_MS;
+        } else {
+            edit_region(net, &input);
         }
     }
     return 0;

@@ -5,14 +5,16 @@
  *       records  u16 length, bytes                    in a frame of a member
  *       frame    u16 length, bytes                    a peer's frame
  *       vnode    u8 from, type, vnode, role, terms    one likely record
+ *       abroad   u8 operation, cost, vnode, key ...   what another region asks for
  *       check    u8 key, operation, cost, limit       a client's frame that is right; the cost
  *                                                     of release and renew says of which message
  *       load     u8 result, u16 length, bytes         what the disk holds
  *       answer                                        what peers that work would say now
  *       time     u8 ms
  *
- * Shard 0 runs; the other members of the ring are ghosts in whose name the input speaks. Property:
- * the shard's invariants hold, every queue is within its bound, and what it sends can be decoded.
+ * Shard 0 runs; the other members of the ring, and those of another region, are ghosts in whose
+ * name the input speaks. Property: the shard's invariants hold, every queue is within its bound,
+ * and what it sends can be decoded.
  */
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
@@ -23,7 +25,9 @@
 #include "tests/unit/support_shard.h"
 
 enum {
-    NODES = 3,
+    NODES = 6,
+    REGION_NODES = 3, /* the first ones */
+    FROM_ABROAD = 32,
     OPS_MAX = 100,
     ARENA_LEN = 256 << 20,
     ARENA_ALIGN = 16,
@@ -37,7 +41,10 @@ static const char *const rules =
     "- {name: no, match: {api: /c}, action: block}\n"
     "- {name: jobs, match: {api: /d}, key: [user],"
     " limits: [{count: 2, algorithm: concurrency, timeout: 90ms}, {rate: 99/h}]}\n"
-    "- {name: all, match: {api: /q}, key: [user], limits: [{rate: 9/h}], consistency: quorum}\n";
+    "- {name: all, match: {api: /q}, key: [user], limits: [{rate: 9/h}], consistency: quorum}\n"
+    "- {name: far, match: {api: /e}, key: [user], limits: [{rate: 9/s}], scope: global, home: r1}\n"
+    "- {name: near, match: {api: /f}, key: [user], limits: [{rate: 9/s}], scope: global, home: "
+    "r0}\n";
 
 static void tell_client(struct lab *lab, const uint8_t *bytes, size_t len)
 {
@@ -59,7 +66,9 @@ static void tell_peer(struct lab *lab, const uint8_t *bytes, size_t len)
 static void tell_records(struct lab *lab, uint8_t from, const uint8_t *records, size_t len)
 {
     static uint8_t frame[(1 << 16) + PEER_ENVELOPE_MAX];
-    const struct peer_envelope envelope = {.node = lab->shards[1 + from % (NODES - 1)].node,
+    const uint32_t ghost =
+        (from & FROM_ABROAD) != 0 ? (uint32_t)REGION_NODES : 1U + from % (REGION_NODES - 1);
+    const struct peer_envelope envelope = {.node = lab->shards[ghost].node,
                                            .boot = 1 + from / 128,
                                            .bulk = (from & 64) != 0,
                                            .records = records,
@@ -74,7 +83,7 @@ static struct term some_term(struct fuzz_input *input, const struct lab *lab)
     const uint8_t number = fuzz_u8(input);
     return (struct term){.epoch = lab->config->epoch + (number == 255),
                          .number = number,
-                         .writer = lab->shards[number % NODES].node};
+                         .writer = lab->shards[number % REGION_NODES].node};
 }
 
 static void tell_vnode(struct lab *lab, struct fuzz_input *input)
@@ -101,6 +110,34 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     tell_records(lab, from, bytes, writer.len);
 }
 
+/* Another region asks for a key that is at home here, or not. */
+static void tell_abroad(struct lab *lab, struct fuzz_input *input)
+{
+    uint8_t bytes[PEER_RECORD_MAX];
+    struct bytes_writer writer;
+    struct forward forward = {.limit_count = 1, .wait_ms = 100};
+    forward.operation = fuzz_u8(input) % OPERATION_COUNT;
+    forward.cost = fuzz_u8(input);
+    forward.used = fuzz_u8(input);
+    forward.vnode = fuzz_u8(input) % LAB_VNODES;
+    forward.ids[0] = (struct hash128){fuzz_u8(input) % 4, 7};
+    forward.limits[0] = lab_limit(1 + fuzz_u8(input));
+    forward.retry = (struct retry_key){LAB_SESSION + 1, 1 + fuzz_u8(input), 0, 0};
+    forward.ticket = fuzz_u8(input);
+    const uint8_t flags = fuzz_u8(input);
+    const bool holds = forward.operation == OPERATION_LEASE ||
+                       forward.operation == OPERATION_RELEASE ||
+                       forward.operation == OPERATION_RENEW;
+    forward.home = lab->shards[0].shard->abroad.own + (flags == 255);
+    forward.flags = (uint8_t)((holds ? FORWARD_HOLD : 0) | (flags & 1 ? FORWARD_RETRY : 0));
+    if (forward.operation == OPERATION_RELEASE || forward.operation == OPERATION_RENEW)
+        forward.cost = decide_lease_of(lab->shards[0].shard, &forward.retry);
+    bytes_writer_init(&writer, bytes, sizeof(bytes));
+    peer_put_abroad_ask(&writer, &forward);
+    ASSERT(!writer.failed);
+    tell_records(lab, FROM_ABROAD, bytes, writer.len);
+}
+
 /* The lease that the item of an earlier message was given, if it was given one. */
 static uint64_t some_lease(const struct lab *lab, uint8_t number)
 {
@@ -121,8 +158,9 @@ static void ask(struct lab *lab, struct fuzz_input *input)
     const bool names = plain == OPERATION_RELEASE || plain == OPERATION_RENEW;
     const uint64_t cost = names ? some_lease(lab, number) : number;
     if (chosen % 4 == 0) {
-        static const char *const apis[] = {"api=/a", "api=/bc", "api=/q", "api=/d"};
-        const char *const attributes[] = {apis[chosen / 4 % 4], "user=u", "ip=10.1.1.1", NULL};
+        static const char *const apis[] = {"api=/a", "api=/bc", "api=/q",
+                                           "api=/d", "api=/e",  "api=/f"};
+        const char *const attributes[] = {apis[chosen / 4 % 6], "user=u", "ip=10.1.1.1", NULL};
         lab_ask_attributes_as(lab, asked, cost, attributes);
     } else {
         struct limit limit = lab_limit(1 + chosen);
@@ -174,6 +212,15 @@ static void put_reply(struct bytes_writer *writer, const struct lab *lab,
         peer_put_vnode(writer, PEER_REPORT, &entry);
     } else if (record->type == PEER_MARK && entry.asks) {
         peer_put_vnode(writer, PEER_HELD, &entry);
+    } else if (record->type == PEER_ABROAD_PING && record->abroad_ping.sent_ns != 0) {
+        peer_put_abroad_ping(writer, 0, record->abroad_ping.sent_ns);
+    } else if (record->type == PEER_ABROAD_ASK) {
+        const struct answer answer = {.status = ANSWER_DECIDED,
+                                      .allowed = true,
+                                      .limit = 9,
+                                      .granted = 1 + record->forward.cost % 7,
+                                      .delay_ns = LIMIT_LEASE_NS};
+        peer_put_abroad_answer(writer, record->forward.ticket, &answer);
     }
 }
 
@@ -195,7 +242,9 @@ static void answer_as_peers(struct lab *lab)
             put_reply(&writer, lab, &record);
         }
         if (writer.len > 0 && !writer.failed) {
-            tell_records(lab, (uint8_t)(frame->to - 1), replies, writer.len);
+            tell_records(lab,
+                         frame->to < REGION_NODES ? (uint8_t)(frame->to - 1) : (uint8_t)FROM_ABROAD,
+                         replies, writer.len);
         }
     }
 }
@@ -249,7 +298,10 @@ static void step(struct lab *lab, struct fuzz_input *input)
         pass_time(lab, fuzz_u8(input));
         break;
     default:
-        tell_vnode(lab, input);
+        if ((what & 8) != 0)
+            tell_abroad(lab, input);
+        else
+            tell_vnode(lab, input);
     }
 }
 
@@ -315,7 +367,8 @@ static struct lab *begin(void)
         .get = arena_get, .put = arena_put, .context = &arena};
     struct policy_error error;
     if (lab == NULL) {
-        lab = lab_new(NODES, 1, NODES);
+        lab = lab_new(NODES, 1, REGION_NODES);
+        lab_regions(lab, REGION_NODES, REGION_NODES, 0);
         lab->large = true; /* the invariants are looked at below */
         ASSERT(policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error) == 0);
     }
