@@ -294,9 +294,10 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate quota reset ada\n"},
     [CLI_POOLS_LIST] =
         {"", "how the pools that elastic limits borrow of are doing",
-         "GUARANTEED and BORROWED are tokens a second, in the last half second, of the whole\n"
-         "cluster; LEVEL is what a key of weight 1 may borrow, by class. A pool that nothing was\n"
-         "heard of lately shows zeros. LOAD is what was reported, - when nothing was.\n",
+         "GUARANTEED and BORROWED are tokens a second, in the last half second, of all nodes\n"
+         "of the region that is asked: each region lends for itself. LEVEL is what a key of\n"
+         "weight 1 may borrow, by class. A pool that nothing was heard of lately shows zeros.\n"
+         "LOAD is what was reported, - when nothing was.\n",
          "  tidegate pools list\n"
          "  tidegate pools list -o json\n"},
     [CLI_POOLS_SET] =
@@ -315,7 +316,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
         {"NAME --load X", "tell how loaded what a pool protects is",
          "  --load X             from 0, idle, to 1\n"
          "Valid for 3 s: whatever protects itself so reports every second or so. At the pool's\n"
-         "load_max and above nobody borrows; what is inside the limits is never denied for it.\n",
+         "load_max and above nobody borrows, in the region that is asked; what is inside the\n"
+         "limits is never denied for it.\n",
          "  tidegate pools report api --load 0.93\n"},
     [CLI_DRAIN] =
         {"[--no-wait] [--timeout DURATION]",
