@@ -37,6 +37,22 @@ struct limit_decision limit_do(struct table *table, uint64_t number, const struc
     return decision;
 }
 
+void limit_carry(struct table *from, struct table *to, uint64_t number, int64_t now_ns)
+{
+    static uint8_t bytes[TABLE_EXPORT_MAX];
+    const struct hash128 id = limit_key(number);
+    const uint32_t slot = table_lookup(from, id);
+    const uint32_t old = table_lookup(to, id);
+    if (old != TABLE_NONE)
+        table_drop(to, old);
+    if (slot == TABLE_NONE)
+        return;
+    const uint32_t vnode = table_slot_vnode(from, slot);
+    const int len = table_export(from, slot, bytes, sizeof bytes);
+    assert_true(len > 0 && (size_t)len == table_export_len(from, slot));
+    assert_int_equal(table_import(to, vnode, id, bytes, (size_t)len, now_ns, 0), 0);
+}
+
 void limit_fill(struct table *table, struct hash128 id, uint32_t vnode, uint32_t slots,
                 int64_t now_ns)
 {
@@ -150,22 +166,6 @@ static void assert_reset_exact(struct table *table, const struct limit *limit, i
     assert_int_equal(limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, then_ns).used, 0);
 }
 
-/* Time-travelling peeks must not tidy up what an earlier time still needs, so they run on a copy
- * of the state in a second table. */
-static void copy_state(struct table *from, struct table *to, int64_t now_ns)
-{
-    static uint8_t bytes[TABLE_EXPORT_MAX];
-    const uint32_t slot = table_lookup(from, limit_key(KEY));
-    const uint32_t old = table_lookup(to, limit_key(KEY));
-    if (old != TABLE_NONE)
-        table_drop(to, old);
-    if (slot == TABLE_NONE)
-        return;
-    const int len = table_export(from, slot, bytes, sizeof bytes);
-    assert_true(len > 0 && (size_t)len == table_export_len(from, slot));
-    assert_int_equal(table_import(to, KEY, limit_key(KEY), bytes, (size_t)len, now_ns, 0), 0);
-}
-
 /* What a check of some cost gets, one of less cost gets as well: peeked at, so nothing changes. */
 static void assert_monotone(struct random *random, struct table *table, const struct limit *limit,
                             uint64_t cost, unsigned flags, int64_t now_ns)
@@ -223,10 +223,11 @@ static void one_operation(struct random *random, struct table *table, struct tab
         assert_monotone(random, table, limit, cost, flags & LIMIT_AT_MOST, now_ns);
     if (random_below(random, 4) != 0 || operation == OPERATION_PEEK)
         return;
-    copy_state(table, copy, now_ns);
+    /* Looks at another time must not tidy up what an earlier one still needs: so at a copy. */
+    limit_carry(table, copy, KEY, now_ns);
     if (!got.allowed)
         assert_retry_exact(copy, limit, cost, flags, now_ns, &got);
-    copy_state(table, copy, now_ns);
+    limit_carry(table, copy, KEY, now_ns);
     const struct limit_decision state = limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, now_ns);
     const struct limit_decision same = limit_do(copy, KEY, limit, OPERATION_PEEK, 0, 0, now_ns);
     assert_true(limit_decisions_equal(&state, &same));

@@ -58,6 +58,8 @@ struct hash128 limit_key(uint64_t number);
 struct limit_decision limit_do(struct table *table, uint64_t number, const struct limit *limit,
                                enum operation operation, uint64_t cost, unsigned flags,
                                int64_t now_ns);
+/* Makes key `number` of `to` what it is in `from`, by its bytes. */
+void limit_carry(struct table *from, struct table *to, uint64_t number, int64_t now_ns);
 /* Gives `vnode` so many slots more, each a copy of slot `id`. */
 void limit_fill(struct table *table, struct hash128 id, uint32_t vnode, uint32_t slots,
                 int64_t now_ns);

@@ -49,21 +49,6 @@ static struct limit_decision look(struct table *table, const struct limit *limit
     return act(table, limit, OPERATION_PEEK, 0, 0, now_ns);
 }
 
-/* Makes the key of `to` that of `from`, by its bytes. */
-static void carry(struct table *from, struct table *to, int64_t now_ns)
-{
-    static uint8_t bytes[TABLE_EXPORT_MAX];
-    const uint32_t slot = table_lookup(from, limit_key(KEY));
-    const uint32_t old = table_lookup(to, limit_key(KEY));
-    if (old != TABLE_NONE)
-        table_drop(to, old);
-    if (slot == TABLE_NONE)
-        return;
-    const int len = table_export(from, slot, bytes, sizeof bytes);
-    assert_true(len > 0 && (size_t)len == table_export_len(from, slot));
-    assert_int_equal(table_import(to, VNODE, limit_key(KEY), bytes, (size_t)len, now_ns, 0), 0);
-}
-
 static const struct limit bucket_limit = {
     .count = 100, .window_ns = S_NS, .burst = 100, .algorithm = ALGORITHM_TOKEN_BUCKET};
 
@@ -205,7 +190,7 @@ static void ask_directly(struct world *world)
 /* Another one decides, who has the state as bytes. */
 static void pass_on(struct world *world)
 {
-    carry(world->table, world->other, world->now_ns);
+    limit_carry(world->table, world->other, KEY, world->now_ns);
     struct table *table = world->table;
     world->table = world->other;
     world->other = table;
@@ -468,9 +453,9 @@ static void a_bucket_drains_down_to_what_is_out(void **state)
                                        : random_between(&random, 0, 20 * MS);
             model_advance(&model, model.at_ns + gap_ns);
             if (random_below(&random, 10) == 0) {
-                carry(table, other, model.at_ns);
+                limit_carry(table, other, KEY, model.at_ns);
                 (void)table_step(other, model.at_ns);
-                carry(other, table, model.at_ns);
+                limit_carry(other, table, KEY, model.at_ns);
             }
             const uint64_t what = random_below(&random, 10);
             if (what < 5)
@@ -514,7 +499,7 @@ static void a_peek_behind_a_lease_changes_nothing(void **state)
 /* How many tokens are out: what a reset leaves. */
 static uint64_t out_of(struct table *table, struct table *copy, int64_t now_ns)
 {
-    carry(table, copy, now_ns);
+    limit_carry(table, copy, KEY, now_ns);
     return act(copy, &bucket_limit, OPERATION_RESET, 0, 0, now_ns).used;
 }
 
@@ -542,7 +527,7 @@ static void retry_after_is_exact_beside_what_is_out(void **state)
             continue;
         const bool in_the_way = cost + out_of(table, copy, now_ns) > 100;
         const int64_t then_ns = now_ns + got.retry_after_ns;
-        carry(table, copy, now_ns);
+        limit_carry(table, copy, KEY, now_ns);
         assert_false(act(copy, &bucket_limit, OPERATION_PEEK, cost, 0, then_ns - 1).allowed);
         if (!in_the_way)
             assert_true(act(copy, &bucket_limit, OPERATION_PEEK, cost, 0, then_ns).allowed);
@@ -869,7 +854,7 @@ static void leases_of_both_sides_are_out_after_a_merge(void **state)
     struct table *theirs = limit_table();
     (void)hold(mine, &bucket_limit, 1, OPERATION_LEASE, 10, 0, now_ns);
     (void)hold(mine, &bucket_limit, 2, OPERATION_LEASE, 20, 0, now_ns);
-    carry(mine, theirs, now_ns);
+    limit_carry(mine, theirs, KEY, now_ns);
     const int base_len = export_to(mine, base);
     (void)hold(mine, &bucket_limit, 3, OPERATION_LEASE, 5, 0, now_ns);
     (void)hold(mine, &bucket_limit, 2, OPERATION_RELEASE, 20, 0, now_ns);
@@ -907,12 +892,12 @@ static void a_merge_is_never_below_either_side(void **state)
         struct limit limit = leasable[random_below(&random, LEASABLE)];
         const int64_t now_ns = LIMIT_TEST_EPOCH_NS / MIN_NS * MIN_NS + MS;
         limit.start_ns = limit.align == LIMIT_ALIGN_MINUTE ? now_ns - MS : 0;
-        carry(none, sides[0], now_ns);
+        limit_carry(none, sides[0], KEY, now_ns);
         (void)act(sides[0], &limit, OPERATION_CHECK, 1 + random_below(&random, 5), 0, now_ns);
         for (uint64_t id = 1; id <= random_below(&random, 4); id++)
             (void)hold(sides[0], &limit, id, OPERATION_LEASE, 1 + random_below(&random, 5), 0,
                        now_ns);
-        carry(sides[0], sides[1], now_ns);
+        limit_carry(sides[0], sides[1], KEY, now_ns);
         const int base_len = export_to(sides[0], base);
         uint64_t used[2];
         for (uint64_t side = 0; side < 2; side++) {

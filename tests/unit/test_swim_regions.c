@@ -521,17 +521,25 @@ static void pass(struct swim *swim, int64_t by_ns)
     swim_check_invariants(swim);
 }
 
-/* Its region says when it is dead, however long that takes; no suspicion runs out here. */
-static void a_suspect_abroad_waits_for_its_region(void **state)
+/* One abroad, 2, and one near, 3: both live, and then both are said to be `state`. */
+static struct swim *node_told_of_both(enum swim_state state, bool from_sync)
 {
-    (void)state;
     struct swim *swim = node_new("here");
     const struct swim_record abroad = record_of(2, "there");
     const struct swim_record near = record_of(3, "here");
     claim(swim, &abroad, SWIM_ALIVE, false);
     claim(swim, &near, SWIM_ALIVE, false);
-    claim(swim, &abroad, SWIM_SUSPECT, false);
-    claim(swim, &near, SWIM_SUSPECT, false);
+    claim(swim, &abroad, state, from_sync);
+    claim(swim, &near, state, from_sync);
+    return swim;
+}
+
+/* Its region says when it is dead, however long that takes; no suspicion runs out here. */
+static void a_suspect_abroad_waits_for_its_region(void **state)
+{
+    (void)state;
+    struct swim *swim = node_told_of_both(SWIM_SUSPECT, false);
+    const struct swim_record abroad = record_of(2, "there");
     pass(swim, 3600 * SWARM_SECOND);
     assert_int_equal(state_of(swim, 2), SWIM_SUSPECT);
     assert_int_equal(state_of(swim, 3), SWIM_DEAD);
@@ -544,13 +552,7 @@ static void a_suspect_abroad_waits_for_its_region(void **state)
 static void a_death_abroad_is_believed_however_it_is_heard(void **state)
 {
     (void)state;
-    struct swim *swim = node_new("here");
-    const struct swim_record abroad = record_of(2, "there");
-    const struct swim_record near = record_of(3, "here");
-    claim(swim, &abroad, SWIM_ALIVE, false);
-    claim(swim, &near, SWIM_ALIVE, false);
-    claim(swim, &abroad, SWIM_DEAD, true);
-    claim(swim, &near, SWIM_DEAD, true);
+    struct swim *swim = node_told_of_both(SWIM_DEAD, true);
     assert_int_equal(state_of(swim, 2), SWIM_DEAD);
     assert_int_equal(state_of(swim, 3), SWIM_SUSPECT);
     swim_free(&swim);
