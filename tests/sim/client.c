@@ -476,6 +476,35 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
     done(sim, client);
 }
 
+int worker_of_reply(const struct event *event, uint64_t first, uint32_t count)
+{
+    struct wire_envelope envelope;
+    char error[WIRE_ERROR_LEN];
+    if (wire_peek(event->bytes, event->len, &envelope, error) != 0 || envelope.session < first ||
+        envelope.session - first >= count)
+        return -1;
+    return (int)(envelope.session - first);
+}
+
+bool worker_decision(struct sim *sim, const struct event *event, uint64_t seq,
+                     struct wire_decision *out)
+{
+    struct wire_envelope envelope;
+    struct wire_decisions decisions;
+    char error[WIRE_ERROR_LEN];
+    if (wire_peek(event->bytes, event->len, &envelope, error) != 0 ||
+        envelope.type != WIRE_DECISIONS || envelope.seq != seq)
+        return false;
+    if (wire_decode_decisions(event->bytes, event->len, &sim->space, &decisions, error) != 0 ||
+        decisions.head.count != 1) {
+        sim_fail(sim, "the worker of session %llu got a wrong answer: %s",
+                 (unsigned long long)envelope.session, error);
+        return false;
+    }
+    wire_decision_at(&decisions, 0, out);
+    return true;
+}
+
 bool client_event(struct sim *sim, const struct event *event)
 {
     struct client *client = &sim->clients[event->node];

@@ -275,23 +275,13 @@ static void answered(struct sim *sim, struct hold_worker *worker,
 
 bool hold_reply(struct sim *sim, const struct event *event)
 {
-    struct wire_envelope envelope;
-    struct wire_decisions decisions;
     struct wire_decision decision;
-    char error[WIRE_ERROR_LEN];
-    if (wire_peek(event->bytes, event->len, &envelope, error) != 0 ||
-        envelope.session < SESSION_FIRST || envelope.session >= SESSION_FIRST + HOLD_WORKERS)
+    const int at = worker_of_reply(event, SESSION_FIRST, HOLD_WORKERS);
+    if (at < 0)
         return false;
-    struct hold_worker *worker = &sim->tokens.workers[envelope.session - SESSION_FIRST];
-    if (envelope.type != WIRE_DECISIONS || envelope.seq != worker->seq)
-        return true;
-    if (wire_decode_decisions(event->bytes, event->len, &sim->space, &decisions, error) != 0 ||
-        decisions.head.count != 1) {
-        sim_fail(sim, "holder %u got a wrong answer: %s", number_of(sim, worker), error);
-        return true;
-    }
-    wire_decision_at(&decisions, 0, &decision);
-    answered(sim, worker, &decision);
+    struct hold_worker *worker = &sim->tokens.workers[at];
+    if (worker_decision(sim, event, worker->seq, &decision))
+        answered(sim, worker, &decision);
     return true;
 }
 

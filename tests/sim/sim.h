@@ -855,6 +855,11 @@ void client_init(struct sim *sim);
 void client_fini(struct sim *sim);
 /* Carries out an event of a client. False if it was for nobody any more. */
 bool client_event(struct sim *sim, const struct event *event);
+/* Which of the workers whose sessions are `count` from `first` on is answered; -1: none of them. */
+int worker_of_reply(const struct event *event, uint64_t first, uint32_t count);
+/* The one decision of an answer to a worker's message `seq`. False if it is another answer. */
+bool worker_decision(struct sim *sim, const struct event *event, uint64_t seq,
+                     struct wire_decision *out);
 /* Sends checks of so many keys that tables overflow; nobody counts the answers. */
 void client_flood(struct sim *sim, uint32_t frames);
 /* Lets clients ask for `set`, or stop when it is empty. */
