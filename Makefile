@@ -120,7 +120,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak mutants measure judge load programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance cluster soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -201,7 +201,8 @@ help: ## Lists these targets.
 
 # What tests/run asks for; not meant to be typed.
 judge: $(judge)
-programs: $(unit_programs) $(sim_program)
+unit-programs: $(unit_programs)
+programs: unit-programs $(sim_program)
 core: $(core_objects) $(main_objects)
 bench-programs: $(bench_programs) $(load_program)
 load: $(load_program)
