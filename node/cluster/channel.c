@@ -101,8 +101,6 @@ struct bytes_writer *channel_stream(struct shard *shard, uint16_t at, enum chann
         ASSERT(channel->out_seq - channel->out_acked < CHANNEL_FRAMES_MAX); /* H1 */
         if (channel->out_seq == channel->out_acked)
             channel->out_wait_ns = shard->now_ns;
-        if (kind == CHANNEL_LIVE)
-            shard->streamed_ns = shard->now_ns;
         channel->out_seq++;
         channel->outbox_streams = true;
         peer_put_stream(outbox, channel->out_stream, channel->out_seq, shard->peers[at]->boot);

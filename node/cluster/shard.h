@@ -59,7 +59,7 @@ struct shard_options {
     int64_t keepalive_ns;  /* default 10 ms */
     int64_t idle_ns;       /* the same of a shard that has nothing to do; default 25 ms */
     int64_t idle_after_ns; /* without a client's message or a peer's record; default 200 ms */
-    int64_t replicate_ns;  /* dirty slots leave this late at most; default 2 ms (stream.c: or 10) */
+    int64_t replicate_ns;  /* dirty slots leave at most this late; default 2 ms */
     int64_t flush_ns;      /* write-back interval; default 500 ms */
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */

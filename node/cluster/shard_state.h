@@ -609,9 +609,8 @@ struct shard {
     uint32_t policy;                      /* index of the one in force */
     struct api_keys_cache api_keys_cache; /* of that one */
     uint32_t generation;
-    uint32_t sync;       /* the newest name of a copy that was given */
-    uint32_t frames;     /* begun, of all channels */
-    int64_t streamed_ns; /* when the newest of them was begun that streams changes */
+    uint32_t sync;   /* the newest name of a copy that was given */
+    uint32_t frames; /* begun, of all channels */
     struct retry_memory retries;
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;

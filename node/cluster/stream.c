@@ -55,8 +55,6 @@
 #include "base/prefetch.h"
 #include "node/cluster/shard_state.h"
 
-#define STREAM_WAIT_NS (10 * MS) /* for acknowledgements, at most */
-
 static unsigned target_of(uint32_t link)
 {
     return link + 1;
@@ -436,33 +434,11 @@ static void send_changes(struct shard *shard, struct effects *effects)
     put_marks(shard, effects);
 }
 
-/* Whether no peer has acknowledged all that was streamed to it. What is sent now would only wait
- * there; sent a little later it is more at once, of which a slot that changed twice is one. Not so
- * on the plane of quorum: its answers wait for what is sent. */
-static bool awaits_peers(const struct shard *shard)
-{
-    uint32_t behind = 0;
-    if (shard->now_ns - shard->streamed_ns >= STREAM_WAIT_NS ||
-        shard->vnode_end > shard->options.vnodes)
-        return false;
-    for (uint16_t at = 0; at < shard->peer_count; at++) {
-        const struct peer *peer = shard->peers[at];
-        const struct channel *live = &peer->channels[CHANNEL_LIVE];
-        if (peer->silent || !peer->in_view || live->out_seq == 0)
-            continue;
-        if (live->out_acked == live->out_seq)
-            return false;
-        behind++;
-    }
-    return behind > 0;
-}
-
 void stream_send(struct shard *shard, struct effects *effects)
 {
     resume_links(shard, effects);
     find_missed(shard);
-    if (!awaits_peers(shard))
-        send_changes(shard, effects);
+    send_changes(shard, effects);
     if (handoff_send(shard, effects))
         send_changes(shard, effects); /* what changed while it was copied */
 }

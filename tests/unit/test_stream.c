@@ -33,36 +33,6 @@ static void a_change_is_sent_to_both_replicas_and_marked(void **state)
     assert_int_equal(lab_stats(lab, decider).unconfirmed, 0);
 }
 
-/* While no replica has acknowledged anything, changes wait, though not for long, and go as one;
- * while one of both keeps up, nothing waits for the other. */
-static void changes_wait_for_replicas_that_all_lag(void **state)
-{
-    struct lab *lab = *state;
-    const struct limit limit = lab_limit(100);
-    const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    const uint32_t slow = lab_replica(lab, vnode, 1);
-    lab_run(lab, 20 * LAB_MS);
-    lab->drop_type = PEER_ACK;
-    lab_forget(lab);
-    for (uint32_t changes = 0; changes < 3; changes++) {
-        assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
-        lab_run(lab, 3 * LAB_MS);
-        assert_int_equal(lab_said(lab, decider, slow, PEER_SLOT, NULL), 1);
-    }
-    lab_run(lab, 4 * LAB_MS);
-    assert_int_equal(lab_said(lab, decider, slow, PEER_SLOT, NULL), 2);
-    lab->drop_type = 0;
-    lab_run(lab, 20 * LAB_MS);
-    lab->cut[slow][decider] = true;
-    lab_forget(lab);
-    for (uint32_t changes = 0; changes < 3; changes++) {
-        assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
-        lab_run(lab, 3 * LAB_MS);
-        assert_int_equal(lab_said(lab, decider, slow, PEER_SLOT, NULL), changes + 1);
-    }
-}
-
 /* What was lost on the way is sent again: after the decider's death its successor knows it. */
 static void a_lost_frame_costs_work_and_no_count(void **state)
 {
@@ -690,7 +660,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST_THREE(a_change_is_sent_to_both_replicas_and_marked),
-        LAB_TEST_THREE(changes_wait_for_replicas_that_all_lag),
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
