@@ -27,6 +27,8 @@ enum {
     KEEPALIVE_STEPS = 3,
     RECONNECT_MS = 10, /* a reset between the living is mended before anybody loses patience */
     RECONNECT_MAX_MS = 500,
+    CONNECT_MS = 1000, /* then it is begun anew: TCP asks in vain ever more seldom, and who is in
+                        * reach again would not be found for as long as he was not */
     BACKLOG = 1024,
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
@@ -127,6 +129,7 @@ int socket_connect(void *context, enum socket_use use, const char *endpoint, voi
         !set_int(*socket, ZMQ_IMMEDIATE, use != SOCKET_GOSSIP) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
+        !set_int(*socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) ||
         !set_int(*socket, ZMQ_IPV6, endpoint[0] == '[')) {
         socket_close(socket);
         return TG_EIO;
