@@ -480,7 +480,8 @@ static void what_is_no_table_is_shown_as_yaml(void **state)
     mp_put_array(&value.writer, 0);
     finish(&value);
     cli_table_rows(&text, value.tokens, value.count, cli_owner_columns, false);
-    assert_string_equal(text.data, "RULE  WINDOW  VNODE  OWNER  DECIDER  EPOCH  TERM  REPLICAS\n");
+    assert_string_equal(text.data,
+                        "RULE  WINDOW  VNODE  OWNER  DECIDER  EPOCH  TERM  REPLICAS  HOME\n");
     cli_text_fini(&text);
 }
 
