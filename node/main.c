@@ -1,9 +1,15 @@
 /* main.c - tidegated: reads the configuration and runs the node. It decides nothing else. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 
 #include "node/runtime/config.h"
 #include "node/runtime/daemon.h"
+
+/* A longer block is a mapping of its own, and goes back to the system when it is freed. By default
+ * glibc takes such blocks from the heap once one of them was freed, and what lies above a hundred
+ * freed messages of a megabyte keeps all of them. */
+enum { MAPPED_LEN = 256 << 10 };
 
 int main(int argc, char **argv)
 {
@@ -28,5 +34,6 @@ int main(int argc, char **argv)
      * an error like any other. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_LEN);
     return config.check_config ? daemon_check(&config) : daemon_run(&config);
 }
