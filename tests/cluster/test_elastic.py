@@ -25,10 +25,10 @@ rules:
 """
 
 pytestmark = pytest.mark.patient
-ATTEMPTS = 3
+ATTEMPTS = 4
 TURN_S = 0.02
 LATE_S = 0.1      # a turn that comes so much later than the one before is one of a machine that is not there
-STARVED_S = 0.3   # of such turns together: then everything is done again
+STARVED_S = 0.3   # of such turns together: figures of one moment may be of another
 WARM_S = 2.5      # levels are known, what was saved up is spent
 SPAN_S = 10.0
 
@@ -164,7 +164,8 @@ def play_all(cluster, first):
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """Five pools, whose keys have nothing to do with each other, in one run; in a further one, if the machine
-    was not there for a part of the first: these limits are rates by the clock."""
+    was not there for a part of the first: these limits are rates by the clock, and nothing is lent for up to half a
+    second where the pool's level was late."""
     folder = tmp_path_factory.mktemp("elastic")
     (folder / "rules.yaml").write_text(RULES)
     with Cluster(folder, 3, "--rules", str(folder / "rules.yaml")) as cluster:
@@ -172,7 +173,7 @@ def played(tmp_path_factory):
         for attempt in range(ATTEMPTS):
             before = cluster.takeovers()
             done = play_all(cluster, 100_000 * attempt)
-            if done[-1]() < STARVED_S and cluster.takeovers() == before:
+            if done[-1]() == 0 and cluster.takeovers() == before:
                 break
             print(f"starved for {done[-1]():.2f} s, {cluster.takeovers() - before} take-overs")
             cluster.wait_healthy()
