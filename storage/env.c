@@ -6,9 +6,10 @@
  * after a crash.
  *
  * I1  Every transaction lives inside env_read, env_write, env_usage or env_copy, under the map lock
- * held shared. I2  The map changes, and the environment is reopened, only under the map lock held
- * alone. I3  After any failure env->mdb is a usable environment (or NULL if even reopening failed;
- * then each later call tries again).
+ *     held shared.
+ * I2  The map changes, and the environment is reopened, only under the map lock held alone.
+ * I3  After any failure env->mdb is a usable environment (or NULL if even reopening failed; then
+ *     each later call tries again).
  *
  * Must not know what the bytes mean.
  */

@@ -7,8 +7,11 @@
  * rather than having one of their own, because a second tree is one more page in every commit.
  *
  *     key:    0    1           5      6               14              22
- *             | 2  | vnode be32| kind | id.hi be64    | id.lo be64    |    byte order = vnode,
- * kind, id value:  0        8         9 | check  | version | body ... all integers little-endian
+ *             | 2  | vnode be32| kind | id.hi be64    | id.lo be64    |
+ *             byte order = vnode, kind, id
+ *     value:  0        8         9
+ *             | check  | version | body ...
+ *             all integers little-endian
  *
  *     body of  PROMISE: u64 epoch, number, writer          (id 0)
  *              HEADER:  u64 epoch, number, writer, seq     (id 0)
@@ -18,7 +21,8 @@
  * I2  A promise only rises, and outlives its vnode: an acceptor that leaves and comes back has
  *     ruled out the same terms. What it accepted of a term is a promise of that term as well.
  * I3  `check` covers key and value, so neither a flipped bit nor the record of another vnode is
- * taken for data. I4  No transaction is open between calls.
+ *     taken for data.
+ * I4  No transaction is open between calls.
  *
  * Must not interpret a state. An older release leaves keys that begin with 2 alone.
  */

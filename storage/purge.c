@@ -10,7 +10,7 @@
  * I1  A step looks at one run of chunks of one vnode; it writes only if something changed.
  * I2  The cursor moves only when the transaction has committed.
  * I3  Finished vnodes are reported after the commit, from a transaction of their own; no write can
- * come between, because both belong to the writer thread.
+ *     come between, because both belong to the writer thread.
  */
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * I1  Nothing of a transaction leaves it: states are copied, callbacks run inside.
  * I2  Reading needs no memory of the store, so any number of threads may read.
  * I3  A scan holds a transaction for one vnode at a time, so that pages freed meanwhile are reused
- * soon.
+ *     soon.
  */
 #include <string.h>
 

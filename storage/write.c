@@ -9,7 +9,7 @@
  * I1  All batches or none: one transaction.
  * I2  A run of the work may be repeated after the map grew, so it reads only its input.
  * I3  The old body is read from LMDB's page while the new one is built in scratch memory; only then
- * is the database changed, because a change ends the life of the page.
+ *     is the database changed, because a change ends the life of the page.
  */
 #include <string.h>
 

@@ -31,11 +31,11 @@
  *     own (abroad_fall_back), which the region's replicas hold as any other. What the region holds
  *     on lease is taken first. When the home does answer, but has not told yet, it is denied.
  * A5  A rule that names no home is counted where the highest hash of (region, vnode) says, among
- * the regions that have a ring. Those are in the configuration store (G7 of control_region.c), so
- * it is the same wherever that is the same. A key whose home changes is counted anew. A6  Learning.
- * When regions come or go, each node takes the keys whose home changes from the old one at once,
- * and gives them to the new one when leases of the old one have ended wherever that hears of the
- * change in time. In between they have no home, as if it were out of reach.
+ *     the regions that have a ring. Those are in the configuration store (G7 of control_region.c),
+ *     so it is the same wherever that is the same. A key whose home changes is counted anew.
+ * A6  When regions come or go, each node takes the keys whose home changes from the old one at
+ *     once, and gives them to the new one when leases of the old one have ended wherever that hears
+ *     of the change in time. In between they have no home, as if it were out of reach.
  */
 #include "node/cluster/abroad.h"
 

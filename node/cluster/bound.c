@@ -18,12 +18,12 @@
  * acknowledges that MARK or a later one.
  *
  * B1  held <= granted, for each link.
+ * B2  A sample is of a vnode that is decided here; it is dropped when that ends.
  * B3  A replica that refuses a mark says so before it acknowledges the frame. So who is deposed
  *     counts nothing as held that is acknowledged afterwards.
  * B4  What was granted in earlier terms is in no such count. A replica that does not hold the state
- * on which the present term was opened, because its copy is still on the way, would go on from less
- *     than all of that; so it does not count as in reach of a successor.
- * B2  A sample is of a vnode that is decided here; it is dropped when that ends.
+ *     on which the present term was opened, because its copy is still on the way, would go on from
+ *     less than all of that; so it does not count as in reach of a successor.
  */
 #include <string.h>
 

@@ -32,8 +32,8 @@
  * G6  A region is removed by removing its record, when none of its members that have a ring is in
  *     reach. Whoever knows that, and hears nothing of it, takes its members for having left. If it
  *     comes back after all, it makes itself a record again (G3) and goes on.
- * G7  Keys that are counted in a region by hash are so in those whose record names nobody: they
- * have a ring. So all who have the same settings agree where a key is at home (A5 of abroad.c).
+ * G7  A key whose home a hash says is at home in a region whose record names nobody: that one has a
+ *     ring. So all who have the same settings agree where a key is at home (A5 of abroad.c).
  */
 #include <inttypes.h>
 #include <stdio.h>

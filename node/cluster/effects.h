@@ -5,7 +5,7 @@
  * and live until effects_clear.
  *
  * E1  Frames are added only where they fit (effects_fit); all other effects of one step are fewer
- * than EFFECTS_KEPT, by the bounds of what causes them (asserted).
+ *     than EFFECTS_KEPT, by the bounds of what causes them (asserted).
  */
 #ifndef NODE_CLUSTER_EFFECTS_H
 #define NODE_CLUSTER_EFFECTS_H

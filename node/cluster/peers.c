@@ -16,15 +16,15 @@
  *     until one comes, or the replica counts as gone: it may have been deposed. This covers its own
  *     pauses as well, and makes two deciders at once impossible but in a true partition.
  * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
- * are counted, pings carry the count, and who lacks one asks for an announcement of all. So a lease
- *     can never be renewed by a replica whose take-over got lost on the way.
+ *     are counted, pings carry the count, and who lacks one asks for an announcement of all. So a
+ *     lease can never be renewed by a replica whose take-over got lost on the way.
  * P5  A frame of the bulk channel is no sign of life: it may have waited long on its way.
  * P6  Who does not hear this node is as good as gone: a peer that says in its keep-alives that it
- * has nearly run out of patience is *deaf*. It counts as silent, and nothing it says is listened to
- *     but its keep-alives, until they say otherwise. So a node that hears nobody deposes nobody:
- *     the others are deaf to it before it finds them silent.
+ *     has nearly run out of patience is *deaf*. It counts as silent, and nothing it says is
+ *     listened to but its keep-alives, until they say otherwise. So a node that hears nobody
+ *     deposes nobody: the others are deaf to it before it finds them silent.
  * P7  A connection that was closed is silence only when the lease that this node's last echo gave
- * is over, for the peer may live: lease_ns after it was last heard. It is at once if the peer's
+ *     is over, for the peer may live: lease_ns after it was last heard. It is at once if the peer's
  *     host refuses a new connection: then the process is gone.
  * P8  Where the way to a peer and back is long, patience with it is longer than silence_ns. A node
  *     tells its patience with each echo, and leases follow what the replica told; patience falls
@@ -33,8 +33,8 @@
  *     an earlier one sent may be on its way for long after the next one is heard. Only when that
  *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
  * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
- * behind more than it can do at present, or its answers do here. It lives; but to repeat anything,
- * or to begin something new with it, would only make the queue longer.
+ *     behind more than it can do at present, or its answers do here. It lives; but to repeat
+ *     anything, or to begin something new with it, would only make the queue longer.
  */
 #include <string.h>
 

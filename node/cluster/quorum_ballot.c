@@ -28,13 +28,14 @@
  *      | promise c             | opens c                  | promise c
  *
  * B1  vnode.term is the highest ballot promised in memory, or opened; quorum.promised is the
- * durable one. What counts for Q2 is spoken of only when durable. B2  A replica that is bound to a
- * living decider, or to the candidate that it promised last, promises nothing to others, unless the
- * decider itself invited them (Q8). B3  A node that is no replica by its own view has no vote, and
- * so has one with an older view than the ballot's sets come from the right to campaign (Q9 of
- * quorum.c). B4  A ballot is promised only to its writer, who asks for it; of one that others speak
- * of it is noted that the next one must be above it, unless they know that it was opened. So a
- *     ballot that came to nothing deposes nobody.
+ *     durable one. What counts for Q2 is spoken of only when durable.
+ * B2  A replica that is bound to a living decider, or to the candidate that it promised last,
+ *     promises nothing to others, unless the decider itself invited them (Q8).
+ * B3  A node that is no replica by its own view has no vote, and so has one with an older view than
+ *     the ballot's sets come from the right to campaign (Q9 of quorum.c).
+ * B4  A ballot is promised only to its writer, who asks for it; of one that others speak of it is
+ *     noted that the next one must be above it, unless they know that it was opened. So a ballot
+ *     that came to nothing deposes nobody.
  * B5  A candidate keeps its ballot while it gets on, and while it is not refused: another one would
  *     need the same promises once more.
  *     A state of which nothing comes is asked for again; who refuses it because of a higher ballot

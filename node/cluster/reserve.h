@@ -27,7 +27,7 @@
  *     them owns them from then on (reserve_opened); any that are of another state are forgotten, so
  *     that what a successor has undone is not known any more when deciding comes back. Of a charge
  *     that a reset may have taken since, it is told that there is nothing to give back; and who
- * takes the others counts resets from then on.
+ *     takes the others counts resets from then on.
  *
  *     places   vnode 7: newest <-> older <-> ...        one chain a vnode, of those with marks
  */

@@ -15,10 +15,10 @@
  * are in neighbouring sets.
  *
  * R1  An entry younger than the memory keeps them is found, unless its set (or both its sets, where
- * there is a choice) took more than four newer ones in that time; such losses are counted. R2
- * Tokens granted once and given back by n attempts are given back when the last of them does. R3 An
- * attempt claims an answer once, however often it is told of it. Where there is no room for its
- * name, the tokens stay: too much is charged rather than too little.
+ *     there is a choice) took more than four newer ones in that time; such losses are counted.
+ * R2  Tokens granted once and given back by n attempts are given back when the last of them does.
+ * R3  An attempt claims an answer once, however often it is told of it. Where there is no room for
+ *     its name, the tokens stay: too much is charged rather than too little.
  */
 #ifndef NODE_CLUSTER_RETRY_H
 #define NODE_CLUSTER_RETRY_H

@@ -22,9 +22,9 @@
  *     what he needs, and owes that. It is made up for when more is dealt.
  * S4  Who has not asked for a while is dealt one token ahead of all others: a part of a thousandth
  *     would never become one.
+ * S5  A repeated request is for the engine: it may be about what was taken before.
  * S6  A lease is of what is set aside for its region, and of an eighth of what is spare: others who
  *     begin to ask find something.
- * S5  A repeated request is for the engine: it may be about what was taken before.
  */
 #include "node/cluster/shares.h"
 

@@ -45,9 +45,10 @@
  * The order of frames between the two channels never matters:
  *
  * C1  A link goes over to the live channel only when HELD tells that all it sent on the bulk
- * channel was taken; from the last MARK there until then it sends nothing. C2  A link goes over to
- * the bulk channel under a new sync, or with nothing unacknowledged on the live one. C3  A replica
- * ignores what arrives late of an older sync (stream_in.c).
+ *     channel was taken; from the last MARK there until then it sends nothing.
+ * C2  A link goes over to the bulk channel under a new sync, or with nothing unacknowledged on the
+ *     live one.
+ * C3  A replica ignores what arrives late of an older sync (stream_in.c).
  */
 #include <string.h>
 

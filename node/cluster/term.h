@@ -8,7 +8,8 @@
  * T1  The decider of a vnode is the writer of its highest term.
  * T2  A node only opens terms of which it is the writer, above every term it knows.
  * T3  No two processes of one node open the same term, whatever the later one has forgotten: a
- * number is a round, one more than the newest that was seen, and the incarnation of the process.
+ *     number is a round, one more than the newest that was seen, and the incarnation of the
+ *     process.
  *
  *         63             20 19          0
  *        +-----------------+-------------+

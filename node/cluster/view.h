@@ -6,10 +6,10 @@
  *
  * V1  members are sorted by id; `self` is the index of this node (always present).
  * V2  Members are of all regions, the ring is that of this node's own. Who walks members to speak
- *     of keys passes over those that are abroad.
- *     Nor are regions those of its members, but those that the configuration store says have a
- * ring. V3  A replica set lists the `to` replicas in preference order, then those of `from` that
- * are not among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
+ *     of keys passes over those that are abroad. Nor are regions those of its members, but those
+ *     that the configuration store says have a ring.
+ * V3  A replica set lists the `to` replicas in preference order, then those of `from` that are not
+ *     among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
  */
 #ifndef NODE_CLUSTER_VIEW_H
 #define NODE_CLUSTER_VIEW_H

@@ -36,9 +36,10 @@
  * V10 Who has passed on all that it decided, because it stops, takes nothing over any more: nobody
  *     listens to the others in its name, so that they are silent says nothing. What it would open
  *     would be the highest term when it comes back. Nor does it take requests: while they came in
- * it would always owe one an undo, and never stop. V11 Who does not hear the decider of the newest
- * term opens none while a living replica hears it that follows it: a link that loses what goes one
- * way makes no second decider beside one that a common neighbour can reach.
+ *     it would always owe one an undo, and never stop.
+ * V11 Who does not hear the decider of the newest term opens none while a living replica hears it
+ *     that follows it: a link that loses what goes one way makes no second decider beside one that
+ *     a common neighbour can reach.
  */
 #include <string.h>
 

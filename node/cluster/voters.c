@@ -7,9 +7,9 @@
  *     proposes comes to the same, and it is stable: chosen again, it stays.
  * V2  Their number is odd: of an even one, a majority is no smaller than of one more.
  * V3  They are spread over zones, where there are several regions over regions, and in a region
- * over its zones: where there are enough, one that is lost leaves a majority. A voter of the
- * fullest makes place for a living member of one that has fewer, if that evens them out. V4  Of a
- * region nothing is known but by gossip: before that has heard of all voters, they stay.
+ *     over its zones: where there are enough, one that is lost leaves a majority. A voter of the
+ *     fullest makes place for a living member of one that has fewer, if that evens them out.
+ * V4  Of a region nothing is known but by gossip: before that has heard of all voters, they stay.
  */
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * to configure through this port.
  *
  * N1  An answer has at most RESP_LOCAL_MAX bytes. Only a client that has much repeated to it
- * (COMMAND INFO with a hundred names) could ask for more: it gets an error.
+ *     (COMMAND INFO with a hundred names) could ask for more: it gets an error.
  */
 #include "node/gateway/resp_local.h"
 

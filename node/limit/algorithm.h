@@ -14,11 +14,11 @@
  * O3  On an error `apply` has changed nothing.
  * O4  `expires` says, without the limit's parameters, from when on the cell means "new".
  * O5  `merge` adds what another writer took since both had `base`: cell + (other - base), as of
- * now. It never lowers the cell, adds nothing if other is base, and leaves no less than `other`
- * unless this side gave tokens back meanwhile. Where it must round or guess, it takes too much.
+ *     now. It never lowers the cell, adds nothing if other is base, and leaves no less than `other`
+ *     unless this side gave tokens back meanwhile. Where it must round or guess, it takes too much.
  * O6  `undo` takes out of the cell what is left of the charge that the mark names, and nothing of
- * what others were granted: what time has given back already, and what cannot be found any more
- * (its window is over, the rule has changed), stays as it is. When in doubt it leaves too much.
+ *     what others were granted: what time has given back already, and what cannot be found any more
+ *     (its window is over, the rule has changed), stays as it is. When in doubt it leaves too much.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H

@@ -16,9 +16,9 @@
  *
  * E1  Without a level that is younger than ELASTIC_LEVEL_NS nothing is lent.
  * E2  In any span d a pool lends here at most budget * (d + ELASTIC_BUDGET_SLACK_NS), the largest
- * budget of that time, and five tokens, or one request. E3  A key in the table is one that asked
- * for more than its limit in the last ELASTIC_IDLE_NS. E4  All memory is taken by elastic_new. What
- * there is no room for is not lent to, and counted.
+ *     budget of that time, and five tokens, or one request.
+ * E3  A key in the table is one that asked for more than its limit in the last ELASTIC_IDLE_NS.
+ * E4  All memory is taken by elastic_new. What there is no room for is not lent to, and counted.
  *
  * Rates are in nanotokens a second (water.h). Pure: the time is an argument. One thread.
  */

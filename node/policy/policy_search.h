@@ -13,7 +13,7 @@
  * next one waits for all of them at once.
  *
  * I1  Steps of other requests in between change nothing: a search is written by its own steps
- * alone.
+ *     alone.
  *
  * The policy, the attributes and `out` live and stay as they are from the first step to the last.
  */

@@ -10,8 +10,9 @@
  * often shared with the terminal.
  *
  * O1  A line is one write of at most LOG_OUTPUT_LINE_LEN bytes and ends with the only newline in
- * it. O2  Every byte written is printable ASCII or part of valid UTF-8; others are escaped
- * (controls as \xNN, in JSON \u00NN) or replaced by U+FFFD.
+ *     it.
+ * O2  Every byte written is printable ASCII or part of valid UTF-8; others are escaped (controls as
+ *     \xNN, in JSON \u00NN) or replaced by U+FFFD.
  */
 #ifndef NODE_RUNTIME_LOG_OUTPUT_H
 #define NODE_RUNTIME_LOG_OUTPUT_H

@@ -9,8 +9,9 @@
  *
  * Z1  Spans are in the order of time, and neighbours differ in their offset.
  * Z2  A name is one of the zone database, whose names all begin with a capital: GLib would also
- * read rules in the form of POSIX, which look like misspelt names, and whatever else lies beside
- * the zones (the machine's own localtime, right/ with leap seconds, lists that are no zones).
+ *     read rules in the form of POSIX, which look like misspelt names, and whatever else lies
+ *     beside the zones (the machine's own localtime, right/ with leap seconds, lists that are no
+ *     zones).
  */
 #include "node/zones/zones.h"
 

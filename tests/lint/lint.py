@@ -105,6 +105,10 @@ CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED_CALLS) + r")\s*\(")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
+# A numbered rule in a comment, as `A1  One place counts a key.`, and one that is not at the beginning of its line.
+RULE_BEGINS = re.compile(r" \* [A-Z](\d  |\d\d {1,2})\S")
+RULE_WITHIN = re.compile(r"^ \* .*[.;:] [A-Z]\d+(  [A-Z]| [A-Z][a-z]+ |$)")
+
 
 def blank(text, keep_strings=False):
     """`text` with comments (and string and character literals) turned into spaces."""
@@ -325,6 +329,25 @@ def opening_comment(tree):
             yield Finding(path, 1, f"its first line does not name {os.path.basename(path)}")
 
 
+def lists_kept(tree):
+    """What a numbered rule of a comment says is indented below its number, and the next one begins a line.
+
+    The formatter runs a list together where it breaks a line that is too long.
+    """
+    for path in tree.sources:
+        inside = False
+        for number, line in enumerate(tree.text(path).split("\n"), 1):
+            if RULE_WITHIN.search(line):
+                yield Finding(path, number, "a numbered rule begins within the line")
+            elif RULE_BEGINS.match(line):
+                inside = True
+            elif inside and re.match(r" \* \S", line):
+                yield Finding(path, number, "is to be indented as the rule that it goes on with")
+                inside = False
+            else:
+                inside = inside and line.startswith(" *  ")
+
+
 def compile_alone(tree, path, flags):
     command = [os.environ.get("CC", "gcc"), "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
                "-fsyntax-only", "-I.", *flags, "-x", "c", path]
@@ -407,6 +430,7 @@ RULES = {
     "file-length": file_length,
     "function-length": function_length,
     "opening-comment": opening_comment,
+    "lists": lists_kept,
     "header-alone": header_alone,
     "format": formatted,
     "finished": finished,

@@ -97,6 +97,9 @@ CASES = [
     ("function-length", {"ring/long.c": function_of(71)}, "ring/long.c:4", "f has 71 lines"),
     ("opening-comment", {"ring/x.h": "int x;\n"}, "ring/x.h:1", "opens without a comment"),
     ("opening-comment", {"ring/x.h": "/* y.h - other. */\n"}, "ring/x.h:1", "does not name x.h"),
+    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This one\n * goes on. A2  And here is the next.\n */\n"}, "ring/x.h:4",
+     "begins within the line"),
+    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This one\n * goes on.\n */\n"}, "ring/x.h:4", "indented"),
     ("header-alone", {"ring/x.h": c_file("x.h", "uint32_t f(void);")}, "ring/x.h:1", "does not compile alone"),
     ("format", {"ring/x.h": c_file("x.h", "int  f(void);")}, "ring/x.h:2", "clang-format would change it"),
     *[("finished", {"deploy/notes.txt": f"a\n{word}: later\n", "deploy/README.md": "#\n"}, "deploy/notes.txt:2", word)

@@ -4,7 +4,7 @@
  *     lineage rise by one: nobody is at an epoch of which the one before was never in force.
  * K7  When an epoch is first in force anywhere, a majority of its own voters has it on disk, as the
  *     configuration or as what was accepted for it; but for the first of a lineage, which is
- * forced.
+ *     forced.
  *
  * K8  What a voter promises or accepts is on its disk before it says so.
  *

@@ -19,8 +19,9 @@
  * L1  What holders and deciders admit together of a window is its limit at most; for each side of a
  *     split that much, and beside that what nobody had confirmed of a node that died. No lease is
  *     among that: it was told when a majority knew it. Of a key that majorities keep it is the
- * limit. L2  Of a bucket: in any interval no more than its burst and what was refilled. L3  What
- * was admitted is charged, when all leases are over.
+ *     limit.
+ * L2  Of a bucket: in any interval no more than its burst and what was refilled.
+ * L3  What was admitted is charged, when all leases are over.
  *
  * A worker is a session of its own with one message under way, as in phase_lease.c.
  */
