@@ -92,9 +92,8 @@ int policy_read_align(struct chunks *chunks, const struct yaml_reader *reader, u
                       uint32_t timezone, uint32_t rate, struct limit *limit, char *window,
                       struct policy_calendar *calendar)
 {
-    static const struct yaml_reader_word words[] = {{"epoch", ALIGN_EPOCH, false},
-                                                    {"first", ALIGN_FIRST, false},
-                                                    {"calendar", ALIGN_CALENDAR, false}};
+    static const struct yaml_reader_word words[] = {
+        {"epoch", ALIGN_EPOCH}, {"first", ALIGN_FIRST}, {"calendar", ALIGN_CALENDAR}};
     int word = ALIGN_EPOCH;
     uint64_t number;
 

@@ -146,7 +146,7 @@ static int read_acting(struct policy *policy, const struct yaml_reader *reader, 
 
 int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
 {
-    static const struct yaml_reader_word words[] = {{"allow", 0, false}, {"deny", 1, false}};
+    static const struct yaml_reader_word words[] = {{"allow", 0}, {"deny", 1}};
     struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
                                          {"rules", YAML_READER_REQUIRED, 0},
                                          {"pools", YAML_READER_OPTIONAL, 0},

@@ -28,7 +28,7 @@ enum limit_field {
 /* Of a lease, unless the rule says otherwise. */
 #define LEASE_TIMEOUT_NS UINT64_C(30000000000)
 
-#define ALGORITHM_WORD(name, number, text) {text, number, false},
+#define ALGORITHM_WORD(name, number, text) {text, number},
 static const struct yaml_reader_word algorithm_words[] = {ALGORITHM_MAP(ALGORITHM_WORD)};
 enum { ALGORITHM_WORDS = sizeof(algorithm_words) / sizeof(algorithm_words[0]) };
 

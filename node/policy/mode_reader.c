@@ -17,7 +17,7 @@
 enum mode { MODE_HARD, MODE_SOFT, MODE_ELASTIC };
 
 static const struct yaml_reader_word mode_words[] = {
-    {"hard", MODE_HARD, false}, {"soft", MODE_SOFT, false}, {"elastic", MODE_ELASTIC, false}};
+    {"hard", MODE_HARD}, {"soft", MODE_SOFT}, {"elastic", MODE_ELASTIC}};
 enum { MODE_WORDS = sizeof(mode_words) / sizeof(mode_words[0]), WHAT_LEN = 64 };
 
 int policy_read_percent(const struct yaml_reader *reader, uint32_t node, const char *what,

@@ -78,29 +78,29 @@ static const struct yaml_reader_field rule_fields[FIELDS] = {
 #define WORDS(table) (table), sizeof(table) / sizeof((table)[0])
 
 static const struct yaml_reader_word act_words[] = {
-    {"throttle", POLICY_ACT_THROTTLE, false},
-    {"allow", POLICY_ACT_ALLOW, false},
-    {"block", POLICY_ACT_BLOCK, false},
+    {"throttle", POLICY_ACT_THROTTLE},
+    {"allow", POLICY_ACT_ALLOW},
+    {"block", POLICY_ACT_BLOCK},
 };
 static const struct yaml_reader_word class_words[] = {
-    {"critical", POLICY_CLASS_CRITICAL, false},
-    {"normal", POLICY_CLASS_NORMAL, false},
-    {"batch", POLICY_CLASS_BATCH, false},
+    {"critical", POLICY_CLASS_CRITICAL},
+    {"normal", POLICY_CLASS_NORMAL},
+    {"batch", POLICY_CLASS_BATCH},
 };
 static const struct yaml_reader_word failure_words[] = {
-    {"open", POLICY_FAILURE_OPEN, false},
-    {"closed", POLICY_FAILURE_CLOSED, false},
-    {"local", POLICY_FAILURE_LOCAL, false},
+    {"open", POLICY_FAILURE_OPEN},
+    {"closed", POLICY_FAILURE_CLOSED},
+    {"local", POLICY_FAILURE_LOCAL},
 };
-static const struct yaml_reader_word missing_words[] = {{"skip", 0, false}, {"deny", 1, false}};
+static const struct yaml_reader_word missing_words[] = {{"skip", 0}, {"deny", 1}};
 static const struct yaml_reader_word consistency_words[] = {
-    {"one", POLICY_CONSISTENCY_ONE, false},
-    {"any", POLICY_CONSISTENCY_ANY, false},
-    {"quorum", POLICY_CONSISTENCY_QUORUM, false},
+    {"one", POLICY_CONSISTENCY_ONE},
+    {"any", POLICY_CONSISTENCY_ANY},
+    {"quorum", POLICY_CONSISTENCY_QUORUM},
 };
 static const struct yaml_reader_word scope_words[] = {
-    {"region", POLICY_SCOPE_REGION, false},
-    {"global", POLICY_SCOPE_GLOBAL, false},
+    {"region", POLICY_SCOPE_REGION},
+    {"global", POLICY_SCOPE_GLOBAL},
 };
 
 const char *policy_act_name(unsigned act)

@@ -3,7 +3,6 @@
  * Every sentence has the same shape, so that people learn to read it once:
  *
  *   WHAT: found FOUND; expected EXPECTED
- *   WHAT: "word" is not supported by this version; expected EXPECTED
  *
  * I1  The first error of a reader stays (yaml_reader_fail).
  * I2  What is quoted is cut and made printable, so a sentence is one line whatever the file holds.
@@ -126,10 +125,8 @@ static void list_fields(const struct yaml_reader_field *fields, size_t count,
                         struct word_list *list)
 {
     *list = (struct word_list){.len = 0};
-    for (size_t i = 0; i < count; i++) {
-        if (fields[i].need != YAML_READER_UNSUPPORTED)
-            add_word(list, fields[i].name);
-    }
+    for (size_t i = 0; i < count; i++)
+        add_word(list, fields[i].name);
 }
 
 /* Puts one pair of a mapping into the table. */
@@ -144,12 +141,6 @@ static int take_pair(const struct yaml_reader *reader, uint32_t key, const char 
     for (size_t i = 0; i < count; i++) {
         if (strcmp(fields[i].name, node->text) != 0)
             continue;
-        if (fields[i].need == YAML_READER_UNSUPPORTED) {
-            list_fields(fields, count, &expected);
-            return yaml_reader_fail(reader, key,
-                                    "%s: key %s is not supported by this version; expected %s",
-                                    what, shown, expected.text);
-        }
         if (fields[i].node != YAML_READER_NONE)
             return yaml_reader_fail(reader, key, "%s: found key %s twice; expected it once", what,
                                     shown);
@@ -254,17 +245,11 @@ int yaml_reader_word(const struct yaml_reader *reader, uint32_t node, const char
     const bool is_text = at->kind == YAML_READER_SCALAR;
     struct word_list expected = {.len = 0};
 
-    for (size_t i = 0; i < count; i++) {
-        if (!words[i].unsupported)
-            add_word(&expected, words[i].text);
-    }
+    for (size_t i = 0; i < count; i++)
+        add_word(&expected, words[i].text);
     for (size_t i = 0; is_text && i < count; i++) {
         if (strcmp(words[i].text, at->text) != 0)
             continue;
-        if (words[i].unsupported)
-            return yaml_reader_fail(reader, node,
-                                    "%s: \"%s\" is not supported by this version; expected %s",
-                                    what, words[i].text, expected.text);
         *number = words[i].number;
         return TG_OK;
     }

@@ -83,11 +83,7 @@ __attribute__((format(printf, 3, 4))) int yaml_reader_fail(const struct yaml_rea
  * "a mapping" or "nothing". Returns `out`, which has YAML_READER_SHOWN_LEN bytes. */
 const char *yaml_reader_shown(const struct yaml_reader *reader, uint32_t node, char *out);
 
-enum yaml_reader_need {
-    YAML_READER_OPTIONAL,
-    YAML_READER_REQUIRED,
-    YAML_READER_UNSUPPORTED /* a known word that this version must refuse by name */
-};
+enum yaml_reader_need { YAML_READER_OPTIONAL, YAML_READER_REQUIRED };
 
 struct yaml_reader_field {
     const char *name;
@@ -112,11 +108,10 @@ MUST_USE int yaml_reader_bool(const struct yaml_reader *reader, uint32_t node, c
 
 struct yaml_reader_word {
     const char *text;
-    int number;       /* what yaml_reader_word gives */
-    bool unsupported; /* known, but to be refused by name */
+    int number; /* what yaml_reader_word gives */
 };
 
-/* One of the words; the error lists the supported ones. */
+/* One of the words; the error lists them. */
 MUST_USE int yaml_reader_word(const struct yaml_reader *reader, uint32_t node, const char *what,
                               const struct yaml_reader_word *words, size_t count, int *number);
 /* A list of min..max elements: walk it with `first` and `next` of its nodes. */
