@@ -39,10 +39,14 @@
  */
 #include "node/cluster/abroad.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
+
+static_assert((int)VIEW_REGIONS_MAX <= (int)ABROAD_REGIONS_MAX,
+              "all homes that a view tells have room");
 
 #define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of A4's slots different */
 #define NOWHERE  UINT64_MAX                   /* a region that is none */
@@ -83,9 +87,14 @@ static struct abroad_region *find(const struct shard *shard, uint64_t id)
     return NULL;
 }
 
+static uint64_t id_of(const char *name)
+{
+    return policy_region_id(name, strlen(name));
+}
+
 static uint64_t region_of(const struct view_member *member)
 {
-    return policy_region_id(member->region, strlen(member->region));
+    return id_of(member->region);
 }
 
 /* Adds the region of the view's member, keeping the order of ids; beyond the bound the last ones
@@ -148,23 +157,29 @@ static bool is_contact(const struct shard *shard, const struct abroad_region *re
            region->shard < member->shards;
 }
 
-/* The regions that keys may be at home in: as long as the view knows none, those of its members. */
-static uint32_t list_homes(const struct shard *shard, uint64_t ids[ABROAD_REGIONS_MAX])
+/* The regions that keys may be at home in, by name: as long as the view knows none, those of its
+ * members. */
+static uint32_t list_homes(const struct shard *shard, const char *names[ABROAD_REGIONS_MAX])
 {
+    const struct abroad *abroad = &shard->abroad;
     const struct view_regions *known = &shard->view->regions;
-    const uint32_t count = known->count > 0 ? known->count : shard->abroad.count;
-    for (uint32_t i = 0; i < count; i++)
-        ids[i] = known->count > 0 ? policy_region_id(known->names[i], strlen(known->names[i]))
-                                  : shard->abroad.regions[i].id;
-    return count;
+    if (known->count == 0)
+        for (uint32_t i = 0; i < abroad->count; i++)
+            names[i] = shard->view->members[abroad->regions[i].member].region;
+    for (uint32_t i = 0; i < known->count; i++)
+        names[i] = known->names[i];
+    return known->count > 0 ? known->count : abroad->count;
 }
 
 /* A5, A6. */
 static void settle_homes(struct shard *shard)
 {
     struct abroad *abroad = &shard->abroad;
+    const char *names[ABROAD_REGIONS_MAX];
     uint64_t ids[ABROAD_REGIONS_MAX];
-    const uint32_t count = list_homes(shard, ids);
+    const uint32_t count = list_homes(shard, names);
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = id_of(names[i]);
     const bool learns = shard->now_ns < abroad->moved_until_ns;
     bool moves = false;
     for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
@@ -232,12 +247,16 @@ uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, 
 const char *abroad_home_name(const struct shard *shard, const struct policy_rule *rule,
                              uint32_t vnode)
 {
+    const char *names[ABROAD_REGIONS_MAX];
     if (rule == NULL || rule->scope != POLICY_SCOPE_GLOBAL)
         return "";
     if (rule->home_region != 0)
         return rule->home.data;
-    const struct abroad_region *region = find(shard, shard->abroad.homes[vnode]);
-    return region != NULL ? shard->view->members[region->member].region : "";
+    const uint64_t home = shard->abroad.homes[vnodes_ring(shard, vnode)];
+    for (uint32_t i = list_homes(shard, names); i-- > 0;)
+        if (id_of(names[i]) == home)
+            return names[i];
+    return "";
 }
 
 int64_t abroad_rtt_ns(const struct shard *shard, uint64_t id)

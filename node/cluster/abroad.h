@@ -72,8 +72,7 @@ void abroad_fini(struct shard *shard);
 void abroad_follow_view(struct shard *shard);
 /* The region that counts a key of the rule, if that is not this one; else 0. */
 uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, uint32_t vnode);
-/* The name of the region that counts a key of the rule on that vnode of the ring, be it this one;
- * "" if the rule is no global one. */
+/* The name of that region, be it this one; "" if the rule is no global one. */
 const char *abroad_home_name(const struct shard *shard, const struct policy_rule *rule,
                              uint32_t vnode);
 /* How long the way there and back is, as far as known. */

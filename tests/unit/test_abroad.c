@@ -410,10 +410,10 @@ static struct wire_decision ask_of_user(struct lab *lab, uint32_t at, uint32_t n
     return lab_answer(lab, lab_send(lab, at, 2000), 0);
 }
 
-/* Three regions whose rule names no home, and as many of them as have a ring. */
-static struct lab *begin_by_hash(uint32_t known)
+/* So many regions whose rule names no home, and as many of them as have a ring. */
+static struct lab *begin_by_hash(uint32_t regions, uint32_t known)
 {
-    struct lab *lab = lab_new(3, 1, 1);
+    struct lab *lab = lab_new(regions, 1, 1);
     lab_regions(lab, 1, 1, WAN_MS * LAB_MS);
     lab->regions_known = known;
     for (uint32_t at = 0; at < lab->count; at++)
@@ -427,7 +427,7 @@ static struct lab *begin_by_hash(uint32_t known)
 /* A5: a region that has no ring yet, or none any more, counts nothing. */
 static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
 {
-    struct lab *lab = begin_by_hash(2);
+    struct lab *lab = begin_by_hash(3, 2);
     uint32_t at_home[2] = {0, 0};
     (void)state;
     cut_off(lab, FAR, true);
@@ -445,11 +445,29 @@ static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
     lab_free(lab);
 }
 
+/* A5: who has just started may know regions from its disk before it has heard of their members. */
+static void a_home_has_its_name_before_its_members_are_known(void **state)
+{
+    struct lab *lab = begin_by_hash(2, 3);
+    const struct shard *shard = lab->shards[HOME].shard;
+    const struct policy_rule rule = {.scope = POLICY_SCOPE_GLOBAL};
+    uint32_t at_home[3] = {0, 0, 0};
+    (void)state;
+    for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
+        const char *name = abroad_home_name(shard, &rule, vnode);
+        assert_string_equal(abroad_home_name(shard, &rule, shard->options.vnodes + vnode), name);
+        assert_true(policy_region_id(name, strlen(name)) == shard->abroad.homes[vnode]);
+        at_home[name[1] - '0']++;
+    }
+    assert_true(at_home[HOME] > 0 && at_home[NEAR] > 0 && at_home[FAR] > 0);
+    lab_free(lab);
+}
+
 /* A6: leases of the home that a key had may be out still, so that its new one, and whoever would
  * ask that, wait for their end. Keys that stay where they were do not. */
 static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
 {
-    struct lab *lab = begin_by_hash(3);
+    struct lab *lab = begin_by_hash(3, 3);
     bool moved[USERS];
     uint32_t count = 0;
     (void)state;
@@ -476,7 +494,7 @@ static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
 /* A6: what is known for the first time is no change. */
 static void a_node_that_starts_waits_for_no_leases(void **state)
 {
-    struct lab *lab = begin_by_hash(0);
+    struct lab *lab = begin_by_hash(3, 0);
     (void)state;
     lab->regions_known = 2;
     lab_view_all(lab);
@@ -853,6 +871,7 @@ int main(void)
         cmocka_unit_test(one_node_of_a_region_holds_its_tokens),
         cmocka_unit_test(the_homes_decider_may_change),
         cmocka_unit_test(keys_are_at_home_in_regions_that_have_a_ring),
+        cmocka_unit_test(a_home_has_its_name_before_its_members_are_known),
         cmocka_unit_test(a_key_whose_home_moves_waits_for_the_end_of_its_leases),
         cmocka_unit_test(a_node_that_starts_waits_for_no_leases),
         cmocka_unit_test(a_request_of_several_rules_takes_all_or_nothing),
