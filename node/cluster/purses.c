@@ -537,35 +537,41 @@ static struct retry_key key_of(const struct forward *forward)
     return is_several(forward) ? reserve_key(&forward->retry, forward->ids[0]) : forward->retry;
 }
 
+static struct retry_memory *memory_of(struct shard *shard, const struct forward *forward)
+{
+    return is_several(forward) ? &shard->reserves.answers : &shard->retries;
+}
+
 /* U4: the first answer, to the attempt as well. */
 static bool recall_global(struct shard *shard, const struct purse *purse,
                           const struct forward *forward, const struct retry_key *key,
                           uint16_t attempt, struct answer *answer)
 {
-    struct retry_memory *memory = is_several(forward) ? &shard->reserves.answers : &shard->retries;
     struct retry_memory_entry entry;
-    if (!retry_recall(memory, key, attempt, shard->now_ns, &entry))
+    if (!retry_recall(memory_of(shard, forward), key, attempt, shard->now_ns, &entry))
         return false;
     fill_recalled(shard, purse, forward, &entry, answer);
     return true;
 }
 
-static void remember_global(struct shard *shard, const struct purse *purse,
+static void remember_global(struct shard *shard, const struct forward *forward,
+                            const struct retry_key *key, uint16_t attempt,
+                            const struct answer *answer)
+{
+    (void)retry_remember(memory_of(shard, forward), key, attempt, answer->allowed,
+                         answer->limit_index, answer->granted, shard->now_ns);
+}
+
+/* U8: what was taken of the purse's lease, which may have to be undone. */
+static void remember_charge(struct shard *shard, const struct purse *purse,
                             const struct forward *forward, const struct retry_key *key,
                             uint16_t attempt, const struct answer *answer)
 {
-    if (!is_several(forward)) {
-        (void)retry_remember(&shard->retries, key, attempt, answer->allowed, answer->limit_index,
-                             answer->granted, shard->now_ns);
-        return;
-    }
-    struct retry_memory *memory = &shard->reserves.answers;
-    (void)retry_remember(memory, key, attempt, answer->allowed, answer->limit_index,
-                         answer->granted, shard->now_ns);
-    if (!answer->allowed || answer->granted == 0)
+    if (!is_several(forward) || !answer->allowed || answer->granted == 0)
         return;
     const struct retry_key charge = charge_key(key, purse->lease);
-    (void)retry_remember(memory, &charge, attempt, true, 0, answer->granted, shard->now_ns);
+    (void)retry_remember(memory_of(shard, forward), &charge, attempt, true, 0, answer->granted,
+                         shard->now_ns);
 }
 
 /* U7: what is held of another home goes back there. */
@@ -677,7 +683,8 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
         take_some(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
     if (decided) {
         shard->stats.checks++;
-        remember_global(shard, purse, forward, &key, attempt, answer);
+        remember_global(shard, forward, &key, attempt, answer);
+        remember_charge(shard, purse, forward, &key, attempt, answer);
     }
     const bool late = !decided && !waited && is_late(shard, purse, forward);
     if (!decided && !late)
@@ -686,7 +693,7 @@ enum purses_verdict purses_decide_global(struct shard *shard, const struct forwa
         ask(shard, purse, effects);
     if (late) {
         deny_late(shard, purse, forward, answer);
-        remember_global(shard, purse, forward, &key, attempt, answer);
+        remember_global(shard, forward, &key, attempt, answer);
     }
     if (decided || late)
         return PURSES_DECIDED;
@@ -698,7 +705,7 @@ void purses_denied(struct shard *shard, const struct forward *forward, uint16_t 
                    const struct answer *answer)
 {
     const struct retry_key key = key_of(forward);
-    remember_global(shard, find(shard, forward->ids[0]), forward, &key, attempt, answer);
+    remember_global(shard, forward, &key, attempt, answer);
 }
 
 void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer)
