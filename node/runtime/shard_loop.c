@@ -12,6 +12,8 @@
  * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
  * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
  *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
+ * L5  Replies are held for REPLIES_HELD_US at most, while there are more messages to decide, and
+ *     none beyond the reading of clients in its turn: who asks alone is answered at once.
  */
 #include "node/runtime/shard_loop.h"
 
@@ -41,9 +43,14 @@ enum {
     WRITES_BYTES = 12 << 20,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
+    REPLIES_HELD_US = 300,
+    REPLIES_HELD_MAX = 64,
+    REPLIES_HELD_BYTES = 256 << 10,
 };
 
 static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
+static_assert((int)REPLIES_HELD_MAX < (int)EFFECTS_KEPT, "they take no other effect's place");
+static_assert((int)REPLIES_HELD_BYTES < (int)EFFECTS_ARENA_LEN / 4, "nor much of the arena");
 static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
 /* The number of all Redis clients together: to the shard they are one. No connection of ZeroMQ's
@@ -54,6 +61,8 @@ struct shard_loop {
     struct shard_loop_options options;
     struct disk *disk;
     struct effects effects;
+    size_t held;     /* of these, replies that were left for those of the next messages (L5) */
+    int64_t held_ns; /* since when */
     struct links *links;
     struct replies *replies;
     struct resp_loop *redis;    /* NULL: it takes none */
@@ -177,6 +186,24 @@ static void carry_out(struct shard_loop *loop)
     for (size_t i = 0; i < loop->effects.count; i++)
         carry_out_one(loop, &loop->effects.items[i]);
     effects_clear(&loop->effects);
+    loop->held = 0;
+}
+
+/* As carry_out, but what is replies alone may wait for those of the messages that are read next:
+ * each that is sent alone wakes a thread of libzmq (L5). */
+static void carry_out_soon(struct shard_loop *loop)
+{
+    const struct effects *effects = &loop->effects;
+    const int64_t now_ns = now_of(loop);
+    bool wait = effects->count < REPLIES_HELD_MAX && effects->used < REPLIES_HELD_BYTES;
+    for (size_t i = loop->held; wait && i < effects->count; i++)
+        wait = effects->items[i].kind == EFFECT_SEND_CLIENT;
+    if (loop->held == 0)
+        loop->held_ns = now_ns;
+    if (wait && now_ns - loop->held_ns < REPLIES_HELD_US * INT64_C(1000))
+        loop->held = effects->count;
+    else
+        carry_out(loop);
 }
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -185,14 +212,14 @@ static void decide_client(void *context, uint64_t connection, const void *data, 
 {
     struct shard_loop *loop = context;
     shard_client(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
-    carry_out(loop);
+    carry_out_soon(loop);
 }
 
 static void refuse_client(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct shard_loop *loop = context;
     shard_refuse(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
-    carry_out(loop);
+    carry_out_soon(loop);
 }
 
 /* What Redis clients ask, many at once; what can be answered at once is, before this returns. */
@@ -482,6 +509,7 @@ static void turn(struct shard_loop *loop)
         read_peers(loop);
     if (!loop->closed && loop->clients_due)
         loop->clients_due = clients_turn(loop->clients);
+    carry_out(loop); /* L5 */
     if (!loop->closed && loop->redis != NULL)
         read_redis(loop);
     const int64_t began_ns = now_of(loop);
