@@ -32,7 +32,8 @@ enum {
     STAGE_STEP = 1 << 12, /* slots put into the stage in one event */
     STAGE_SWEEPS = 32,    /* portions of a sweep that find nothing, in one event */
     ORDER_STEP = 1 << 15, /* slots put in order in one event */
-    STAGE_AHEAD = 8,      /* slots that memory is asked for before they are looked at */
+    STAGE_AHEAD = 8,      /* slots that memory is asked for before they are copied out */
+    WRITTEN_AHEAD = 24,   /* and before they are marked, which takes less time */
 };
 
 int writeback_init(struct shard *shard)
@@ -217,8 +218,8 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
     ASSERT(shard->writeback.out);
     for (uint32_t i = 0; i < shard->writeback.slot_count; i++) {
-        if (i + STAGE_AHEAD < shard->writeback.slot_count)
-            table_prefetch(shard->table, shard->writeback.slots[i + STAGE_AHEAD]);
+        if (i + WRITTEN_AHEAD < shard->writeback.slot_count)
+            table_prefetch(shard->table, shard->writeback.slots[i + WRITTEN_AHEAD]);
         table_write_done(shard->table, shard->writeback.slots[i], ok);
     }
     shard->writeback.slot_count = 0;

@@ -355,6 +355,10 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
 {
     ASSERT(target < TABLE_READERS);
     uint64_t *cursor = &table->cursor[target];
+    if (table->target_vnodes[target] == 0) {
+        *cursor = table->ring_head; /* nobody's: what the entries are of is not looked at */
+        return TABLE_NONE;
+    }
     for (unsigned n = 0; *cursor < table->ring_head; n++) {
         if (n == TABLE_DRAIN_ENTRIES)
             return TABLE_NONE;
