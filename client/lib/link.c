@@ -1,9 +1,10 @@
 /* link.c - one endpoint: a DEALER socket and its monitor.
  *
  * IMMEDIATE keeps messages out of pipes that have no connection behind them: a send then says
- * "not connected" and the message goes elsewhere, instead of waiting unseen. Heartbeats find a
- * peer that vanished without a word within three seconds; a single stalled request is noticed
- * earlier, by its own time-out.
+ * "not connected" and the message goes elsewhere, instead of waiting unseen. TCP finds a peer
+ * that vanished without a word within three seconds; a single stalled request is noticed earlier,
+ * by its own time-out. Heartbeats of libzmq would do so as well, but a node that reads one may end
+ * by it (node/runtime/socket.c).
  *
  * I1  A socket that was opened is closed on every path; a link without a socket is not `up`.
  * I2  Only single-part messages of at most WIRE_MESSAGE_MAX bytes come in (MAXMSGSIZE).
@@ -20,9 +21,8 @@ enum {
     RECONNECT_MS = 50,
     RECONNECT_MAX_MS = 2000,
     HANDSHAKE_MS = 2000,
-    HEARTBEAT_MS = 1000,
-    HEARTBEAT_TIMEOUT_MS = 3000,
-    HEARTBEAT_TTL_MS = 5000,
+    ASK_AFTER_S = 1, /* of silence; then each second */
+    LOST_MS = 3000,
     PIPE_MESSAGES = 10000
 };
 
@@ -41,9 +41,10 @@ static int set_options(void *socket, const char *endpoint, const struct client_k
     failed |= set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
     failed |= set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
     failed |= set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS);
-    failed |= set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS);
-    failed |= set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS);
-    failed |= set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_TTL_MS);
+    failed |= set_int(socket, ZMQ_TCP_KEEPALIVE, 1);
+    failed |= set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, ASK_AFTER_S);
+    failed |= set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, ASK_AFTER_S);
+    failed |= set_int(socket, ZMQ_TCP_MAXRT, LOST_MS);
     failed |= set_int(socket, ZMQ_SNDHWM, PIPE_MESSAGES);
     failed |= set_int(socket, ZMQ_RCVHWM, PIPE_MESSAGES);
     /* Only for a literal address: a name that also has an IPv6 address would miss IPv4 nodes. */

@@ -19,12 +19,14 @@
 
 enum {
     HANDSHAKE_MS = 2000,
-    HEARTBEAT_MS = 1000,
-    HEARTBEAT_TIMEOUT_MS = 3000,
-    HEARTBEAT_TTL_MS = 5000,
-    KEEPALIVE_IDLE_S = 30,
-    KEEPALIVE_STEP_S = 10,
-    KEEPALIVE_STEPS = 3,
+    /* How long a connection may be silent until TCP asks, how often it does, and until it is lost:
+     * one that is bound, and one that connects. */
+    BOUND_IDLE_S = 30,
+    BOUND_STEP_S = 10,
+    BOUND_LOST_MS = 60000,
+    JOINED_IDLE_S = 1,
+    JOINED_STEP_S = 1,
+    JOINED_LOST_MS = 3000,
     RECONNECT_MS = 10, /* a reset between the living is mended before anybody loses patience */
     RECONNECT_MAX_MS = 500,
     CONNECT_MS = 1000, /* then it is begun anew: TCP asks in vain ever more seldom, and who is in
@@ -77,23 +79,15 @@ static bool set_common(void *socket, enum socket_use use)
     return ok;
 }
 
-/* Heartbeats are for sockets that connect. On a bound one libzmq 4.3.4 ends the
- * process if a heartbeat is due on a connection that broke while its input was
- * stopped by a full queue (assertion !_io_error), so there TCP itself looks
- * after connections that fell silent. */
-static bool set_heartbeats(void *socket, enum socket_use use)
-{
-    return use == SOCKET_GOSSIP || (set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
-                                    set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) &&
-                                    set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_TTL_MS));
-}
-
-static bool set_tcp_keepalive(void *socket)
+/* TCP looks after connections that fell silent, not libzmq's heartbeats: 4.3.4 ends the process
+ * (assertion !_io_error) when one is due, or one of the other side is read, on a connection that
+ * broke while a full queue had stopped its input. So nothing here sends any. */
+static bool set_patience(void *socket, int idle_s, int step_s, int lost_ms)
 {
     return set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_STEP_S) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_STEPS);
+           set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, idle_s) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, step_s) &&
+           set_int(socket, ZMQ_TCP_MAXRT, lost_ms);
 }
 
 int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
@@ -104,7 +98,8 @@ int socket_bind(void *context, enum socket_use use, const char *host, uint16_t p
     *socket = zmq_socket(context, ZMQ_ROUTER);
     if (*socket == NULL)
         return TG_EIO;
-    if (!set_common(*socket, use) || !set_tcp_keepalive(*socket) ||
+    if (!set_common(*socket, use) ||
+        !set_patience(*socket, BOUND_IDLE_S, BOUND_STEP_S, BOUND_LOST_MS) ||
         !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) || !set_int(*socket, ZMQ_BACKLOG, BACKLOG) ||
         !set_int(*socket, ZMQ_IPV6, v6) ||
         (use == SOCKET_CLIENTS && !set_int(*socket, ZMQ_RCVBUF, CLIENT_BUFFER))) {
@@ -125,7 +120,9 @@ int socket_connect(void *context, enum socket_use use, const char *endpoint, voi
     *socket = zmq_socket(context, ZMQ_DEALER);
     if (*socket == NULL)
         return TG_EIO;
-    if (!set_common(*socket, use) || !set_heartbeats(*socket, use) ||
+    if (!set_common(*socket, use) ||
+        (use != SOCKET_GOSSIP &&
+         !set_patience(*socket, JOINED_IDLE_S, JOINED_STEP_S, JOINED_LOST_MS)) ||
         !set_int(*socket, ZMQ_IMMEDIATE, use != SOCKET_GOSSIP) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         !set_int(*socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||

@@ -1,7 +1,8 @@
 /* socket.h - the few kinds of ZeroMQ socket that the node uses, with the defaults that it needs.
  *
- * libzmq's defaults are made for other uses: unlimited messages, no heartbeats, silent drops,
- * minutes of lingering. Every socket is made here, so that none is forgotten.
+ * libzmq's defaults are made for other uses: unlimited messages, silent drops, minutes
+ * of lingering, connections that are lost and not missed. Every socket is made here, so that none
+ * is forgotten.
  *
  * Threads: the context is shared; a socket belongs to one thread at a time. One that is bound by
  * the starting thread may be handed to another before that one uses it.

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "client/lib/endpoints.h"
 #include "client/lib/intern.h"
+#include "client/lib/link.h"
 #include "client/lib/pending.h"
 #include "client/lib/request.h"
 #include "client/lib/route.h"
@@ -343,6 +344,27 @@ static void explanations_are_cut_to_the_callers_room(void **state)
     client_intern_fini(&intern);
 }
 
+/* A heartbeat of libzmq may end the node that reads it: TCP notices that a node has vanished. */
+static void a_link_has_tcp_notice_a_loss_and_sends_no_heartbeats(void **state)
+{
+    static const struct client_keys no_keys;
+    struct client_link link = {.endpoint = "tcp://127.0.0.1:1"};
+    void *context = zmq_ctx_new();
+    int heartbeats = -1;
+    int patience_ms = -1;
+    size_t len = sizeof heartbeats;
+
+    (void)state;
+    assert_non_null(context);
+    assert_int_equal(client_link_open(&link, context, &no_keys, 1), 0);
+    assert_int_equal(zmq_getsockopt(link.socket, ZMQ_HEARTBEAT_IVL, &heartbeats, &len), 0);
+    assert_int_equal(zmq_getsockopt(link.socket, ZMQ_TCP_MAXRT, &patience_ms, &len), 0);
+    client_link_close(&link);
+    (void)zmq_ctx_term(context);
+    assert_int_equal(heartbeats, 0);
+    assert_int_equal(patience_ms, 3000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +372,7 @@ int main(void)
         cmocka_unit_test(equal_texts_are_interned_once),
         cmocka_unit_test(interned_texts_are_bounded),
         cmocka_unit_test(endpoint_lists_are_read),
+        cmocka_unit_test(a_link_has_tcp_notice_a_loss_and_sends_no_heartbeats),
         cmocka_unit_test(routes_follow_the_ring),
         cmocka_unit_test(attribute_hashes_tell_attributes_apart),
         cmocka_unit_test(bad_requests_have_their_sentence),

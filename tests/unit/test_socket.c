@@ -300,6 +300,28 @@ static void too_long_a_frame_ends_the_connection(void **state)
     assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
 }
 
+/* A heartbeat of libzmq may end the process that reads it, so nobody sends any: TCP notices that a
+ * peer has vanished. */
+static void who_connects_has_tcp_notice_a_loss_and_sends_no_heartbeats(void **state)
+{
+    static const struct {
+        int option;
+        int value;
+    } expected[] = {
+        {ZMQ_HEARTBEAT_IVL, 0},       {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_TCP_KEEPALIVE_IDLE, 1},
+        {ZMQ_TCP_KEEPALIVE_INTVL, 1}, {ZMQ_TCP_MAXRT, 3000},
+    };
+    struct fixture *f = *state;
+    void *dealer = connect_dealer(f);
+
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        int value = -1;
+        size_t len = sizeof value;
+        assert_int_equal(zmq_getsockopt(dealer, expected[i].option, &value, &len), 0);
+        assert_int_equal(value, expected[i].value);
+    }
+}
+
 /* What is wrong with an address is told apart. */
 static void a_bind_tells_what_is_wrong(void **state)
 {
@@ -634,6 +656,7 @@ int main(void)
         TEST(own_routing_ids_are_dropped),
         TEST(a_monitor_tells_a_loss),
         TEST(too_long_a_frame_ends_the_connection),
+        TEST(who_connects_has_tcp_notice_a_loss_and_sends_no_heartbeats),
         TEST(a_bind_tells_what_is_wrong),
         TEST(links_follow_the_view),
         TEST(a_link_that_could_not_be_opened_is_tried_again),
