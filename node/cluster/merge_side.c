@@ -59,11 +59,16 @@ void merge_put_side(struct shard *shard, uint32_t number, struct hash128 id,
     }
 }
 
+bool merge_tells(const struct vnode *vnode)
+{
+    return vnode->merge.guard.count > 0 || vnode->merge.guard.blind;
+}
+
 void merge_put_guard(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
 {
-    const struct guard *guard = &shard->vnodes[number].merge.guard;
-    if (guard->count > 0 || guard->blind)
-        peer_put_guard(outbox, number, guard);
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (merge_tells(vnode))
+        peer_put_guard(outbox, number, &vnode->merge.guard);
 }
 
 void merge_put_report(struct shard *shard, uint16_t at, uint32_t number, enum peer_record_type type,

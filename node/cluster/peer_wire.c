@@ -5,6 +5,7 @@
  */
 #include "node/cluster/peer_wire.h"
 
+#include "base/assert.h"
 #include "base/mp.h"
 #include "node/limit/engine.h"
 
@@ -37,7 +38,19 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->class);
 }
 
-enum { TERM_COPY = 1, TERM_BEGINS = 2 };
+enum { TERM_COPY = 1, TERM_BEGINS = 2, CHANGE_MARKS = 4 };
+/* Where the parts of a CHANGE lie, from its type on. */
+enum {
+    CHANGE_VNODE = 1,
+    CHANGE_EPOCH = CHANGE_VNODE + 4,
+    CHANGE_NUMBER = CHANGE_EPOCH + 8,
+    CHANGE_SYNC = CHANGE_NUMBER + 8,
+    CHANGE_FLAGS = CHANGE_SYNC + 4,
+    CHANGE_SEQ = CHANGE_FLAGS + 1,
+    CHANGE_ID = CHANGE_SEQ + 8,
+    CHANGE_LEN = CHANGE_ID + 16,
+    CHANGE_STATE = CHANGE_LEN + 4
+};
 enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum {
@@ -53,7 +66,8 @@ enum {
     PING_ASKS = 4,
     PING_DEAF = 8,
     PING_RESERVES = 16,
-    PING_LEASES = 32
+    PING_LEASES = 32,
+    PING_CHANGES = 64
 };
 enum { MARK_NOTHING = 1 };
 
@@ -70,7 +84,7 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
                  (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
                            (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0) |
                            (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0) |
-                           (ping->leases ? PING_LEASES : 0)));
+                           (ping->leases ? PING_LEASES : 0) | (ping->changes ? PING_CHANGES : 0)));
 }
 
 static void put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -242,6 +256,35 @@ void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 i
     put_state(writer, PEER_SLOT, vnode, id, state, len);
 }
 
+size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *term,
+                       struct hash128 id, const uint8_t *state, uint32_t len)
+{
+    const size_t at = writer->len;
+    uint8_t *place = bytes_claim(writer, CHANGE_STATE);
+    if (place == NULL)
+        return at;
+    place[0] = PEER_CHANGE;
+    bytes_set_u32(place + CHANGE_VNODE, term->vnode);
+    bytes_set_u64(place + CHANGE_EPOCH, term->term.epoch);
+    bytes_set_u64(place + CHANGE_NUMBER, term->term.number);
+    bytes_set_u32(place + CHANGE_SYNC, term->sync);
+    place[CHANGE_FLAGS] =
+        (uint8_t)((term->copy ? TERM_COPY : 0) | (term->begins ? TERM_BEGINS : 0));
+    bytes_set_u64(place + CHANGE_SEQ, 0);
+    bytes_set_u64(place + CHANGE_ID, id.lo);
+    bytes_set_u64(place + CHANGE_ID + 8, id.hi);
+    bytes_set_u32(place + CHANGE_LEN, len);
+    bytes_put(writer, state, len);
+    return at;
+}
+
+void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq)
+{
+    ASSERT(at + CHANGE_STATE <= writer->len && writer->data[at] == PEER_CHANGE);
+    writer->data[at + CHANGE_FLAGS] |= CHANGE_MARKS;
+    bytes_set_u64(writer->data + at + CHANGE_SEQ, seq);
+}
+
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len)
 {
@@ -401,6 +444,7 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->deaf = (flags & PING_DEAF) != 0;
     ping->reserves = (flags & PING_RESERVES) != 0;
     ping->leases = (flags & PING_LEASES) != 0;
+    ping->changes = (flags & PING_CHANGES) != 0;
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 
@@ -551,6 +595,31 @@ static bool get_slot(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     record->slot.len = bytes_get_u32(reader);
     record->slot.state = bytes_take(reader, record->slot.len);
     return record->slot.vnode < vnodes;
+}
+
+static bool get_change(struct bytes_reader *reader, uint32_t vnodes, struct peer_change *change)
+{
+    const uint8_t *fields = bytes_take(reader, CHANGE_STATE - CHANGE_VNODE);
+    if (fields == NULL)
+        return false;
+    const uint8_t *place = fields - CHANGE_VNODE;
+    const uint8_t flags = place[CHANGE_FLAGS];
+    change->term = (struct peer_written){
+        .vnode = bytes_u32_at(place + CHANGE_VNODE, 0),
+        .term = {.epoch = bytes_u64_at(place + CHANGE_EPOCH, 0),
+                 .number = bytes_u64_at(place + CHANGE_NUMBER, 0)},
+        .sync = bytes_u32_at(place + CHANGE_SYNC, 0),
+        .copy = (flags & TERM_COPY) != 0,
+        .begins = (flags & TERM_BEGINS) != 0,
+    };
+    change->marks = (flags & CHANGE_MARKS) != 0;
+    change->seq = bytes_u64_at(place + CHANGE_SEQ, 0);
+    change->slot.vnode = change->term.vnode;
+    change->slot.id = (struct hash128){.lo = bytes_u64_at(place + CHANGE_ID, 0),
+                                       .hi = bytes_u64_at(place + CHANGE_ID, 1)};
+    change->slot.len = bytes_u32_at(place + CHANGE_LEN, 0);
+    change->slot.state = bytes_take(reader, change->slot.len);
+    return change->term.vnode < vnodes && sane(&change->term.term);
 }
 
 static bool get_cuts(struct bytes_reader *reader, struct guard *guard)
@@ -756,6 +825,8 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_SLOT:
     case PEER_DIVERGED:
         return get_slot(reader, vnodes, record);
+    case PEER_CHANGE:
+        return get_change(reader, vnodes, &record->change);
     case PEER_GUARD:
         record->guard.vnode = bytes_get_u32(reader);
         return record->guard.vnode < vnodes && get_cuts(reader, &record->guard.guard);
@@ -798,6 +869,13 @@ int peer_next(struct bytes_reader *reader, uint32_t vnodes, struct peer_record *
     return get_body(reader, vnodes, record) && !reader->failed ? 1 : TG_EPROTOCOL;
 }
 
+bool peer_says(const struct peer_record *record, enum peer_record_type type)
+{
+    const bool change = record->type == PEER_CHANGE;
+    return record->type == type || (change && (type == PEER_TERM || type == PEER_SLOT)) ||
+           (change && type == PEER_MARK && record->change.marks);
+}
+
 enum { GLANCE_ENTRY_LEN = 2 * TERM_LEN + 14, GLANCE_TERM_LEN = TERM_LEN + 5 };
 
 bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glance *glance)
@@ -805,8 +883,10 @@ bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glanc
     struct bytes_reader ahead = *reader;
     const uint8_t type = bytes_get_u8(&ahead);
     glance->vnode = bytes_get_u32(&ahead);
-    glance->slot = type == PEER_SLOT;
-    if (type == PEER_SLOT) {
+    glance->slot = type == PEER_SLOT || type == PEER_CHANGE;
+    if (type == PEER_CHANGE)
+        (void)bytes_take(&ahead, CHANGE_ID - CHANGE_EPOCH);
+    if (glance->slot) {
         glance->id = bytes_get_hash128(&ahead);
         (void)bytes_take(&ahead, bytes_get_u32(&ahead));
     } else if (type == PEER_TERM) {

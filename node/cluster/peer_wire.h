@@ -20,6 +20,10 @@
  *                                           u32 len | bytes):
  *                                           what is remembered of the slot that comes next
  *   SLOT      u32 vnode | id | u32 len | state
+ *   CHANGE    u32 vnode | u64 epoch | u64 number | u32 sync | u8 flags | u64 seq | id | u32 len |
+ *             state                         what TERM, SLOT and (flag 4) MARK say, in this order:
+ *                                           of a term that its sender writes, in the plane of
+ *                                           `one`; for peers whose PING says they read it
  *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
  *   HELD      vnode entry: that mark was taken      LACK    vnode entry: not all of that sync came
  *   ACK       u64 stream | u64 seq | u8 flags     1: begin the stream anew, 2: the bulk channel's
@@ -118,6 +122,7 @@ enum peer_record_type {
     PEER_ABROAD_PING,
     PEER_ABROAD_ASK,
     PEER_ABROAD_ANSWER,
+    PEER_CHANGE,
     PEER_TYPE_END
 };
 
@@ -260,6 +265,7 @@ struct peer_ping {
     bool deaf;            /* has not heard that process for nearly so long */
     bool reserves;        /* its sender reads RESERVED */
     bool leases;          /* and slots with leases of tokens, and forwards about them */
+    bool changes;         /* and CHANGE */
 };
 
 /* Where the charge of one limit is (struct limit_mark, as far as another node can use it). */
@@ -323,6 +329,31 @@ struct peer_pool_level {
     uint32_t load_ppm; /* PEER_LOAD_UNKNOWN: none */
 };
 
+/* In which term what follows of a vnode was written. */
+struct peer_written {
+    uint32_t vnode;
+    struct term term;
+    uint32_t sync;
+    bool copy;   /* the sync is a complete copy: what is not in it is no more */
+    bool begins; /* nothing of the sync was sent before */
+};
+
+struct peer_slot {
+    uint32_t vnode;
+    struct hash128 id;
+    uint32_t len;
+    const uint8_t *state;
+};
+
+/* A TERM, a SLOT and perhaps a MARK of one vnode. The term's writer is not told: it is the sender
+ * of the frame. */
+struct peer_change {
+    struct peer_written term;
+    struct peer_slot slot;
+    bool marks;
+    uint64_t seq; /* of the MARK */
+};
+
 struct peer_record {
     enum peer_record_type type;
     union {
@@ -348,13 +379,7 @@ struct peer_record {
             bool resync;   /* ACK */
             bool bulk;     /* ACK: of which channel */
         } stream;
-        struct {
-            uint32_t vnode;
-            struct term term;
-            uint32_t sync;
-            bool copy;   /* the sync is a complete copy: what is not in it is no more */
-            bool begins; /* nothing of the sync was sent before */
-        } term;
+        struct peer_written term;
         struct {
             uint32_t vnode;
             struct guard guard;
@@ -363,12 +388,8 @@ struct peer_record {
         struct peer_side side;
         struct peer_pool_report pool_report;
         struct peer_pool_level pool_level;
-        struct {
-            uint32_t vnode;
-            struct hash128 id;
-            uint32_t len;
-            const uint8_t *state;
-        } slot;
+        struct peer_slot slot;
+        struct peer_change change;
         struct peer_vnode vnode;
         struct {
             uint64_t ticket;
@@ -415,6 +436,11 @@ void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, co
 bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
+/* Returns where in `writer` it lies, for peer_mark_change. */
+size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *term,
+                       struct hash128 id, const uint8_t *state, uint32_t len);
+/* Has the CHANGE at that place say what a MARK of `seq` behind it would. */
+void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq);
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len);
 void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_report *report,
@@ -430,14 +456,16 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
 MUST_USE int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity);
 /* Opens a frame. TG_EPROTOCOL, TG_EVERSION or TG_ETOOBIG; then nothing may be used. */
 MUST_USE int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope);
+/* Whether the record says what one of `type` does: it is one, or a CHANGE with that part. */
+bool peer_says(const struct peer_record *record, enum peer_record_type type);
 /* What a record that replicates is about, for who wants to look ahead. */
 struct peer_glance {
     uint32_t vnode;
-    bool slot; /* it is a SLOT, of `id` */
+    bool slot; /* it is a SLOT or a CHANGE, of `id` */
     struct hash128 id;
 };
-/* Passes over the next record if it is a TERM, SLOT or MARK; false, and nothing is passed over, if
- * it is another one or malformed, or there is none. */
+/* Passes over the next record if it is a TERM, SLOT, CHANGE or MARK; false, and nothing is passed
+ * over, if it is another one or malformed, or there is none. */
 bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glance *glance);
 /* The next record: 1, 0 at the end, TG_EPROTOCOL for anything malformed or out of range
  * (`vnodes` bounds vnode numbers). */

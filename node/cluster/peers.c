@@ -354,6 +354,7 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->opened = 0;
         peer->known = 0;
         peer->told = 0;
+        peer->changes = false;
         peer->ping_ns = 0; /* by the clock of its host, which may have been set back meanwhile */
         channel_forget(&peer->channels[CHANNEL_LIVE]);
         channel_forget(&peer->channels[CHANNEL_BULK]);
@@ -382,6 +383,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     peer->resigning = ping->resigning;
     peer->reserves = ping->reserves;
     peer->leases = ping->leases;
+    peer->changes = ping->changes;
     fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
@@ -442,6 +444,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .resigning = shard->resigning,
         .reserves = true,
         .leases = true,
+        .changes = true,
     };
     if (peer->announce_due)
         ping.announced = vnodes_announce(shard, at, effects);

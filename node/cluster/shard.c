@@ -327,6 +327,8 @@ static uint32_t vnode_of(const struct peer_record *record)
         return record->moved.vnode;
     case PEER_TERM:
         return record->term.vnode;
+    case PEER_CHANGE:
+        return record->change.term.vnode;
     case PEER_SLOT:
     case PEER_DIVERGED:
         return record->slot.vnode;
@@ -355,10 +357,11 @@ static uint32_t vnode_of(const struct peer_record *record)
     }
 }
 
-/* Whether the record is of what only the plane of `one` knows: splits that are merged. */
-static bool merges(const struct peer_record *record)
+/* Whether the record is of what only the plane of `one` knows: splits that are merged, CHANGE. */
+static bool of_one(const struct peer_record *record)
 {
-    return record->type >= PEER_GUARD && record->type <= PEER_MERGED;
+    return (record->type >= PEER_GUARD && record->type <= PEER_MERGED) ||
+           record->type == PEER_CHANGE;
 }
 
 static void take_record(struct shard *shard, uint16_t at, const struct peer_record *record,
@@ -391,11 +394,15 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_TERM:
         if (in->accept)
-            stream_in_term(shard, at, record, effects);
+            stream_in_term(shard, at, &record->term, effects);
         break;
     case PEER_SLOT:
         if (in->accept)
-            stream_in_slot(shard, at, record);
+            stream_in_slot(shard, at, &record->slot);
+        break;
+    case PEER_CHANGE:
+        if (in->accept)
+            stream_in_change(shard, at, &record->change, effects);
         break;
     case PEER_GUARD:
         diverge_in_guard(shard, at, record);
@@ -469,7 +476,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
-        if (quorum && merges(&record)) {
+        if (quorum && of_one(&record)) {
             result = TG_EPROTOCOL;
             break;
         }

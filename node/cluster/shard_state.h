@@ -113,6 +113,7 @@ struct peer {
     bool resigning;    /* it said that it stops soon */
     bool reserves;     /* it reads RESERVED */
     bool leases;       /* it reads leases of tokens (T4 of holds.c) */
+    bool changes;      /* it reads CHANGE, as its present process has said */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -154,6 +155,7 @@ struct replica_link {
     bool begun;          /* something of the sync was sent */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint32_t term_frame; /* the number of the frame that a TERM was last put in */
+    uint32_t change_at;  /* in that frame: 1 + where its CHANGE lies, 0 if more of it followed */
     uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
     uint64_t mark_seq;
@@ -822,6 +824,8 @@ void merge_in_diverged(struct shard *shard, const struct peer_record *record);
 size_t merge_side_room(const struct shard *shard, uint32_t vnode, struct hash128 id);
 void merge_put_side(struct shard *shard, uint32_t vnode, struct hash128 id,
                     struct bytes_writer *outbox);
+/* Whether it puts one. */
+bool merge_tells(const struct vnode *vnode);
 void merge_put_guard(const struct shard *shard, uint32_t vnode, struct bytes_writer *outbox);
 /* A vnode entry of `type` with the guard that it is to be read with. */
 void merge_put_report(struct shard *shard, uint16_t peer, uint32_t vnode,

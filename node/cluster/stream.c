@@ -7,6 +7,7 @@
  *   decider                                       replica
  *     TERM v sync | SLOT | SLOT ...        ---->    import
  *     MARK v sync seq                      ---->    (state term, seq) = (term, seq)
+ *     CHANGE v sync seq                             the three in one, where a frame has one slot
  *     frame n of stream s                  <----    ACK s n: it came
  *                                          <----    HELD: the mark was taken, if it asked
  *                                          <----    LACK: some of this sync was refused
@@ -140,14 +141,26 @@ bool stream_under_way(const struct shard *shard, uint32_t number, uint32_t link)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
+/* What a TERM says of the link. */
+static struct peer_written written_of(const struct vnode *vnode, uint32_t number, uint32_t link)
+{
+    const struct replica_link *state = &vnode->links[link];
+    return (struct peer_written){
+        .vnode = number,
+        .term = deciding(vnode) ? vnode->term : vnode->state,
+        .sync = state->sync,
+        .copy = state->copy,
+        .begins = !state->begun,
+    };
+}
+
 static void put_term(struct shard *shard, uint32_t number, uint32_t link,
                      struct bytes_writer *outbox)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    struct replica_link *state = &vnode->links[link];
-    peer_put_term(outbox, number, deciding(vnode) ? &vnode->term : &vnode->state, state->sync,
-                  state->copy, !state->begun);
-    state->begun = true;
+    const struct peer_written written = written_of(vnode, number, link);
+    peer_put_term(outbox, number, &written.term, written.sync, written.copy, written.begins);
+    vnode->links[link].begun = true;
     merge_put_guard(shard, number, outbox);
 }
 
@@ -179,6 +192,55 @@ static struct bytes_writer *begin_record(struct shard *shard, uint32_t number, u
     return outbox;
 }
 
+/* Whether a CHANGE tells all that the link's replica needs to know: no GUARD or SIDE belongs to it,
+ * and it knows of CHANGE. */
+static bool joins(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return deciding(vnode) && !vnodes_quorum(shard, number) && !merge_tells(vnode) &&
+           shard->peers[receiver_of(vnode, link)]->changes;
+}
+
+static struct channel *channel_of(const struct shard *shard, uint32_t number, uint32_t link)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    return &shard->peers[receiver_of(vnode, link)]->channels[kind_of(&vnode->links[link])];
+}
+
+/* Puts the first record of the link into the frame, a slot, as a CHANGE; false if it is not the
+ * first one, or has to be told in other words. */
+static bool put_change(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
+                       const uint8_t *bytes, size_t len, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    struct replica_link *state = &vnode->links[link];
+    if (!joins(shard, number, link))
+        return false;
+    struct bytes_writer *outbox =
+        channel_stream(shard, receiver_of(vnode, link), kind_of(state), len, effects);
+    const struct channel *channel = channel_of(shard, number, link);
+    if (state->term_frame == channel->frame)
+        return false;
+    const struct peer_written written = written_of(vnode, number, link);
+    state->term_frame = channel->frame;
+    state->change_at = 1 + (uint32_t)peer_put_change(outbox, &written, id, bytes, (uint32_t)len);
+    state->begun = true;
+    return true;
+}
+
+/* Has the newest record of the link say what a MARK behind it would, if that is a CHANGE which is
+ * still to be sent, and is no complete copy's. */
+static bool mark_change(struct shard *shard, uint32_t number, uint32_t link, uint64_t seq)
+{
+    const struct replica_link *state = &shard->vnodes[number].links[link];
+    struct channel *channel = channel_of(shard, number, link);
+    if (state->change_at == 0 || state->term_frame != channel->frame || !state->confirmed ||
+        !joins(shard, number, link))
+        return false;
+    peer_mark_change(&channel->outbox, state->change_at - 1, seq);
+    return true;
+}
+
 /* Notes the frame with the newest record of the link. */
 static void end_record(const struct shard *shard, uint32_t number, uint32_t link)
 {
@@ -208,25 +270,56 @@ void stream_owe_marks(struct shard *shard, uint32_t number)
 void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
                       const uint8_t *state, size_t len, struct effects *effects)
 {
-    const size_t room = len + merge_side_room(shard, number, id);
-    struct bytes_writer *outbox = begin_record(shard, number, link, room, effects);
-    merge_put_side(shard, number, id, outbox);
-    if (is_branch(&shard->vnodes[number]))
-        peer_put_diverged(outbox, number, id, state, (uint32_t)len);
-    else
-        peer_put_slot(outbox, number, id, state, (uint32_t)len);
+    if (!put_change(shard, number, link, id, state, len, effects)) {
+        const size_t room = len + merge_side_room(shard, number, id);
+        struct bytes_writer *outbox = begin_record(shard, number, link, room, effects);
+        merge_put_side(shard, number, id, outbox);
+        if (is_branch(&shard->vnodes[number]))
+            peer_put_diverged(outbox, number, id, state, (uint32_t)len);
+        else
+            peer_put_slot(outbox, number, id, state, (uint32_t)len);
+        shard->vnodes[number].links[link].change_at = 0;
+    }
     end_record(shard, number, link);
     owe_mark(shard, number, link);
     shard->stats.slots_replicated++;
 }
 
-void stream_put_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
+/* Sends the slot, whose state was exported. */
+static void put_exported(struct shard *shard, uint32_t slot, uint32_t number, uint32_t link,
+                         size_t len, struct effects *effects)
+{
+    stream_put_state(shard, number, link, table_slot_id(shard->table, slot), shard->state, len,
+                     effects);
+    table_clear_dirty(shard->table, slot, target_of(link));
+}
+
+static size_t export_slot(struct shard *shard, uint32_t slot)
 {
     const int len = table_export(shard->table, slot, shard->state, sizeof shard->state);
     ASSERT(len >= 0);
-    stream_put_state(shard, table_slot_vnode(shard->table, slot), link,
-                     table_slot_id(shard->table, slot), shard->state, (size_t)len, effects);
-    table_clear_dirty(shard->table, slot, target_of(link));
+    return (size_t)len;
+}
+
+void stream_put_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
+{
+    put_exported(shard, slot, table_slot_vnode(shard->table, slot), link, export_slot(shard, slot),
+                 effects);
+}
+
+/* Sends the slot to the link, and to those behind it that lack it as well and have room: now it and
+ * its vnode are at hand. */
+static void put_to_all(struct shard *shard, uint32_t slot, uint32_t number, uint32_t link,
+                       struct effects *effects)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const size_t len = export_slot(shard, slot);
+    put_exported(shard, slot, number, link, len, effects);
+    for (uint32_t other = link + 1; other < vnode->link_count; other++)
+        if (receiver_of(vnode, other) != PEER_NONE && flows(&vnode->links[other]) &&
+            table_slot_due(shard->table, slot, target_of(other)) &&
+            stream_has_room(shard, number, other, effects))
+            put_exported(shard, slot, number, other, len, effects);
 }
 
 static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct effects *effects)
@@ -243,7 +336,7 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
         shard->resume_due = shard->resume_due || effects->used >= CHANNEL_ARENA_MAX;
         table_defer(shard->table, slot, target_of(link));
     } else {
-        stream_put_slot(shard, slot, link, effects);
+        put_to_all(shard, slot, number, link, effects);
     }
 }
 
@@ -287,18 +380,18 @@ static void mark_quorum(const struct shard *shard, struct peer_vnode *entry)
         entry->flags |= ENTRY_SETTLED;
 }
 
-static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link, uint64_t seq,
+                            struct effects *effects)
 {
-    struct vnode *vnode = &shard->vnodes[number];
-    struct replica_link *state = &vnode->links[link];
-    const bool again = state->phase == LINK_ASKED;
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
     struct bytes_writer *outbox = begin_record(shard, number, link, 0, effects);
     struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
         .term = vnode->term,
         .state = deciding(vnode) ? vnode->term : vnode->state,
-        .seq = again ? state->mark_seq : table_vnode_seq(shard->table, number),
+        .seq = seq,
         .sync = state->sync,
         .asks = !state->confirmed,
     };
@@ -307,11 +400,23 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
     else if (!is_branch(vnode))
         merge_put_guard(shard, number, outbox);
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
+}
+
+static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    struct replica_link *state = &vnode->links[link];
+    const bool again = state->phase == LINK_ASKED;
+    const uint64_t seq = again ? state->mark_seq : table_vnode_seq(shard->table, number);
+    if (!mark_change(shard, number, link, seq)) {
+        put_mark_record(shard, number, link, seq, effects);
+        state->change_at = 0;
+    }
     take_sample(shard, state, receiver_of(vnode, link));
     end_record(shard, number, link);
     vnode->marks_due &= (uint8_t) ~(1u << link);
     state->mark_ns = shard->now_ns;
-    state->mark_seq = entry.seq;
+    state->mark_seq = seq;
     state->mark_frame = state->sent_frame;
     if (state->phase == LINK_CATCHING && deciding(vnode))
         state->phase = LINK_ASKED; /* C1 */
@@ -393,12 +498,14 @@ static void put_marks(struct shard *shard, struct effects *effects)
 }
 
 /* Asks memory for what sending the slot reads and writes of its vnode. */
-static void prefetch_link(const struct shard *shard, uint32_t number, uint32_t link)
+static void prefetch_links(const struct shard *shard, uint32_t number, uint32_t link)
 {
-    const struct replica_link *state = &shard->vnodes[number].links[link];
+    enum { LINKS = 2 }; /* of three replicas */
+    const struct replica_link *first = &shard->vnodes[number].links[link];
+    const char *end = (const char *)(first + (link + LINKS <= SHARD_REPLICAS_OTHER ? LINKS : 1));
     vnodes_prefetch_copy(shard, number);
-    prefetch_to_write(state);
-    prefetch_to_write((const char *)state + PREFETCH_LINE);
+    for (const char *line = (const char *)first; line < end; line += PREFETCH_LINE)
+        prefetch_to_write(line);
 }
 
 /* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. The
@@ -415,7 +522,7 @@ static void send_link(struct shard *shard, uint32_t link, struct effects *effect
         while (more && count < BLOCK) {
             const uint32_t slot = table_next_dirty(shard->table, target_of(link));
             if (slot != TABLE_NONE) {
-                prefetch_link(shard, table_slot_vnode(shard->table, slot), link);
+                prefetch_links(shard, table_slot_vnode(shard->table, slot), link);
                 slots[count++] = slot;
             } else {
                 more =
@@ -466,6 +573,7 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
     bound_keep(shard, state);
     state->phase = (uint8_t)phase;
     state->confirmed = false;
+    state->term_frame = 0;
     state->sent_frame = 0;
     state->mark_frame = 0;
     state->sample_frame = 0;

@@ -87,9 +87,11 @@ void stream_in_prefetch(const struct shard *shard, const struct bytes_reader *re
                         struct stream_in *in);
 void stream_in_begin(struct shard *shard, uint16_t peer, const struct peer_record *record,
                      struct stream_in *in);
-void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_record *record,
+void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_written *written,
                     struct effects *effects);
-void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_record *record);
+void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_slot *slot);
+void stream_in_change(struct shard *shard, uint16_t peer, const struct peer_change *change,
+                      struct effects *effects);
 void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
 /* The copy that is arriving, if there is one, does not go on. */

@@ -114,11 +114,11 @@ static enum copy_order order_of(const struct vnode *vnode, uint16_t at, const st
     return (int32_t)(sync - vnode->in_sync) > 0 ? COPY_NEXT : COPY_LATE;
 }
 
-void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *record,
+void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written *written,
                     struct effects *effects)
 {
-    const uint32_t number = record->term.vnode;
-    const struct term *term = &record->term.term;
+    const uint32_t number = written->vnode;
+    const struct term *term = &written->term;
     struct vnode *vnode = &shard->vnodes[number];
     if (!vnodes_mine(shard, number))
         return;
@@ -130,7 +130,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     const bool outdated =
         vnodes_quorum(shard, number) && followed &&
         term_compare(term, vnode->role == ROLE_REPLICA ? &vnode->term : &vnode->best_state) != 0;
-    const enum copy_order order = order_of(vnode, at, term, record->term.sync);
+    const enum copy_order order = order_of(vnode, at, term, written->sync);
     /* What a decider sent in an earlier term may come behind its opening of the newest. */
     const bool earlier = vnode->role == ROLE_REPLICA && term_compare(term, &vnode->term) < 0;
     vnode->in_late = order == COPY_LATE || (followed && earlier);
@@ -145,13 +145,13 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     } else if (order == COPY_NEXT && !vnode->in_late) {
         vnode->in_from = at;
         vnode->in_term = *term;
-        vnode->in_sync = record->term.sync;
+        vnode->in_sync = written->sync;
         /* R4: of one that is not seen from its beginning, a part was passed over; and what is
          * pulled is a complete copy or nothing. */
         vnode->whole =
-            followed && record->term.begins && (vnode->role == ROLE_REPLICA || record->term.copy);
+            followed && written->begins && (vnode->role == ROLE_REPLICA || written->copy);
         stream_in_broken(shard, number);
-        if (vnode->whole && record->term.copy) {
+        if (vnode->whole && written->copy) {
             table_copy_begin(shard->table, number);
             vnode->in_copy = true;
         }
@@ -159,29 +159,29 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_record *
     }
 }
 
-void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_record *record)
+void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *slot)
 {
-    struct vnode *vnode = &shard->vnodes[record->slot.vnode];
+    struct vnode *vnode = &shard->vnodes[slot->vnode];
     if (vnode->in_late)
         return; /* C3: what it would overwrite may be newer */
-    if (!follows(shard, at, record->slot.vnode)) {
+    if (!follows(shard, at, slot->vnode)) {
         vnode->whole = false; /* R4 */
-        vnodes_stir(shard, record->slot.vnode);
+        vnodes_stir(shard, slot->vnode);
         return;
     }
     if (!vnode->whole)
         return; /* no mark of it will be taken: what is held stays what it is (B1 of diverge.c) */
     vnode->beyond = true;
-    const int result = table_import(shard->table, record->slot.vnode, record->slot.id,
-                                    record->slot.state, record->slot.len, shard->now_ns, 0);
+    const int result =
+        table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
     vnode->in_ns = shard->now_ns;
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     if (result != 0) {
         vnode->whole = false; /* R4: what had no room is not held */
-        vnodes_stir(shard, record->slot.vnode);
-    } else if (!vnodes_quorum(shard, record->slot.vnode)) {
-        merge_in_slot(shard, record->slot.vnode, record->slot.id);
+        vnodes_stir(shard, slot->vnode);
+    } else if (!vnodes_quorum(shard, slot->vnode)) {
+        merge_in_slot(shard, slot->vnode, slot->id);
     }
 }
 
@@ -257,4 +257,24 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)
         vnodes_pulled(shard, entry->vnode, effects);
+}
+
+void stream_in_change(struct shard *shard, uint16_t at, const struct peer_change *change,
+                      struct effects *effects)
+{
+    struct peer_written written = change->term;
+    written.term.writer = shard->peers[at]->node;
+    stream_in_term(shard, at, &written, effects);
+    stream_in_slot(shard, at, &change->slot);
+    if (!change->marks)
+        return;
+    const struct peer_vnode entry = {
+        .vnode = written.vnode,
+        .role = ROLE_DECIDING,
+        .term = written.term,
+        .state = written.term,
+        .seq = change->seq,
+        .sync = written.sync,
+    };
+    stream_in_mark(shard, at, &entry, effects);
 }

@@ -144,6 +144,8 @@ bool table_copy_fading(const struct table *table, uint32_t vnode);
  * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK and
  * TABLE_JOURNAL: table_write_begin), or table_defer. */
 uint32_t table_next_dirty(struct table *table, unsigned target);
+/* Whether a replica position is to get the slot now, as if table_next_dirty had given it. */
+bool table_slot_due(const struct table *table, uint32_t slot, unsigned target);
 /* The disk's reader takes what is dirty by rounds: all that is dirty at the begin of one is handed
  * out before it is over, whatever changes meanwhile (which may be handed out as well). */
 void table_round_begin(struct table *table);

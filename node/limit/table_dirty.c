@@ -103,6 +103,12 @@ static bool slot_due(const struct table *table, const struct slot *slot, unsigne
     return (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0;
 }
 
+bool table_slot_due(const struct table *table, uint32_t number, unsigned target)
+{
+    ASSERT(number < table->slots_end && target != TABLE_DISK && target < TABLE_TARGETS);
+    return slot_due(table, &table->slots[number], target);
+}
+
 /* -- sweeps ------------------------------------------------------------------------------- */
 
 static bool sweep_running(const struct sweep *sweep)

@@ -123,7 +123,7 @@ static uint32_t points_of(enum failure_frame when, const void *frame, size_t len
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (peer_next(&reader, VNODES_MAX, &record) == 1)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            if (rows[i].type == record.type && rows[i].points[when] != POINT_NONE)
+            if (peer_says(&record, rows[i].type) && rows[i].points[when] != POINT_NONE)
                 points |= UINT32_C(1) << rows[i].points[when];
     return points;
 }

@@ -54,6 +54,14 @@ static void put_slot(struct bytes_writer *writer, const struct peer_record *reco
                           record->slot.len);
 }
 
+static void put_change(struct bytes_writer *writer, const struct peer_change *change)
+{
+    const size_t at = peer_put_change(writer, &change->term, change->slot.id, change->slot.state,
+                                      change->slot.len);
+    if (change->marks && !writer->failed)
+        peer_mark_change(writer, at, change->seq);
+}
+
 static void put_reserved(struct bytes_writer *writer, const struct peer_record *record)
 {
     peer_put_reserved(writer, record->reserved.vnode, &record->reserved.term,
@@ -111,6 +119,9 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_SLOT:
     case PEER_DIVERGED:
         put_slot(writer, record);
+        return true;
+    case PEER_CHANGE:
+        put_change(writer, &record->change);
         return true;
     case PEER_GUARD:
         peer_put_guard(writer, record->guard.vnode, &record->guard.guard);

@@ -485,7 +485,7 @@ static bool holds_type(const struct lab_frame *frame, unsigned type)
     assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0)
-        if (record.type == type)
+        if (peer_says(&record, (enum peer_record_type)type))
             return true;
     return false;
 }
@@ -578,6 +578,28 @@ void lab_settle(struct lab *lab)
 
 /* ---- what was said --------------------------------------------------------------------------- */
 
+/* What of the record is of that type. */
+static struct peer_record part_of(const struct peer_record *record, enum peer_record_type type)
+{
+    struct peer_record part = *record;
+    const struct peer_change *change = &record->change;
+    if (record->type != PEER_CHANGE)
+        return part;
+    part.type = type;
+    if (type == PEER_TERM)
+        part.term = change->term;
+    else if (type == PEER_SLOT)
+        part.slot = change->slot;
+    else
+        part.vnode = (struct peer_vnode){.vnode = change->term.vnode,
+                                         .role = ROLE_DECIDING,
+                                         .term = change->term.term,
+                                         .state = change->term.term,
+                                         .seq = change->seq,
+                                         .sync = change->term.sync};
+    return part;
+}
+
 uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_record_type type,
                   struct peer_record *last)
 {
@@ -592,11 +614,11 @@ uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_r
         assert_int_equal(peer_decode(frame->bytes, frame->len, &envelope), 0);
         bytes_reader_init(&reader, envelope.records, envelope.len);
         while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0) {
-            if (record.type != type)
+            if (!peer_says(&record, type))
                 continue;
             found++;
             if (last != NULL)
-                *last = record;
+                *last = part_of(&record, type);
         }
     }
     return found;

@@ -41,7 +41,7 @@ static struct said said_on(const struct lab *lab, uint32_t from, uint32_t to, un
         bytes_reader_init(&reader, envelope.records, envelope.len);
         const uint32_t before = said.records;
         while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0)
-            said.records += record.type == type;
+            said.records += peer_says(&record, (enum peer_record_type)type);
         said.bytes += said.records > before ? frame->len : 0;
     }
     return said;

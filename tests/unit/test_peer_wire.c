@@ -126,6 +126,13 @@ static const struct peer_state states[PEER_LIMITS_MAX] = {
     {false, UINT64_MAX, 1, 2, INT64_MAX, -1},
 };
 
+static size_t put_change(struct bytes_writer *writer)
+{
+    const struct peer_written written = {
+        .vnode = VNODE, .term = NEWEST, .sync = 39, .copy = true, .begins = true};
+    return peer_put_change(writer, &written, slot_id, state_bytes, sizeof state_bytes);
+}
+
 static void put_record(struct bytes_writer *writer, uint8_t type)
 {
     const struct forward forward = make_forward(PEER_LIMITS_MAX);
@@ -154,6 +161,9 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         break;
     case PEER_SLOT:
         peer_put_slot(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+        break;
+    case PEER_CHANGE:
+        peer_mark_change(writer, put_change(writer), 38);
         break;
     case PEER_DIVERGED:
         peer_put_diverged(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
@@ -241,9 +251,14 @@ static void a_ping_reads_back_as_written(void **state)
     assert_int_equal(record.ping.announced, ping.announced);
     assert_int_equal(record.ping.patience_ms, ping.patience_ms);
     assert_true(record.ping.process == ping.process);
-    for (uint32_t flags = 0; flags < 16; flags++) {
-        const struct peer_ping each = {
-            .resigning = flags & 1, .announces = flags & 2, .asks = flags & 4, .deaf = flags & 8};
+    for (uint32_t flags = 0; flags < 128; flags++) {
+        const struct peer_ping each = {.resigning = flags & 1,
+                                       .announces = flags & 2,
+                                       .asks = flags & 4,
+                                       .deaf = flags & 8,
+                                       .reserves = flags & 16,
+                                       .leases = flags & 32,
+                                       .changes = flags & 64};
         struct bytes_writer writer;
         bytes_writer_init(&writer, data, sizeof data);
         peer_put_ping(&writer, &each);
@@ -252,6 +267,9 @@ static void a_ping_reads_back_as_written(void **state)
         assert_int_equal(record.ping.announces, each.announces);
         assert_int_equal(record.ping.asks, each.asks);
         assert_int_equal(record.ping.deaf, each.deaf);
+        assert_int_equal(record.ping.reserves, each.reserves);
+        assert_int_equal(record.ping.leases, each.leases);
+        assert_int_equal(record.ping.changes, each.changes);
     }
 }
 
@@ -500,6 +518,47 @@ static void a_slot_is_a_view_into_the_frame(void **state)
     assert_int_equal(peer_next(&reader, VNODES, &record), 0);
 }
 
+/* A CHANGE is three records in one; which term it is of is told but for its writer, and it is no
+ * MARK before it is made one. */
+static void a_change_reads_back_as_what_term_slot_and_mark_say(void **state)
+{
+    uint8_t data[BUFFER_LEN];
+    struct bytes_writer writer;
+    struct peer_record record;
+
+    (void)state;
+    bytes_writer_init(&writer, data, sizeof data);
+    peer_put_slot(&writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+    const size_t before = writer.len;
+    const size_t at = put_change(&writer);
+    for (uint32_t marked = 0; marked < 2; marked++) {
+        assert_int_equal(next_of(data + before, writer.len - before, &record), 1);
+        assert_int_equal(record.type, PEER_CHANGE);
+        const struct peer_change *change = &record.change;
+        assert_int_equal(change->term.vnode, VNODE);
+        assert_true(change->term.term.epoch == newest.epoch);
+        assert_true(change->term.term.number == newest.number);
+        assert_int_equal(change->term.term.writer, 0);
+        assert_int_equal(change->term.sync, 39);
+        assert_true(change->term.copy && change->term.begins);
+        assert_int_equal(change->slot.vnode, VNODE);
+        assert_true(hash128_equal(change->slot.id, slot_id));
+        assert_int_equal(change->slot.len, sizeof state_bytes);
+        assert_int_equal(change->marks, marked);
+        assert_true(change->seq == (marked ? UINT64_MAX : 0));
+        assert_true(peer_says(&record, PEER_TERM) && peer_says(&record, PEER_SLOT));
+        assert_int_equal(peer_says(&record, PEER_MARK), marked);
+        assert_false(peer_says(&record, PEER_HELD));
+        peer_mark_change(&writer, at, UINT64_MAX);
+    }
+    bytes_writer_init(&writer, data, sizeof data);
+    const struct peer_written plain = {.vnode = VNODE};
+    assert_int_equal(peer_put_change(&writer, &plain, slot_id, NULL, 0), 0);
+    assert_int_equal(next_of(data, writer.len, &record), 1);
+    assert_false(record.change.term.copy || record.change.term.begins);
+    assert_int_equal(record.change.slot.len, 0);
+}
+
 /* Eleven types share one body; the type alone tells what is meant. */
 static void every_record_about_a_vnode_reads_back_as_written(void **state)
 {
@@ -530,7 +589,7 @@ static void no_record_is_longer_than_its_bound(void **state)
 
     (void)state;
     for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
-        const size_t own_len = type == PEER_SLOT ? sizeof state_bytes : 0;
+        const size_t own_len = type == PEER_SLOT || type == PEER_CHANGE ? sizeof state_bytes : 0;
         assert_in_range(record_bytes(type, data) - own_len, 1, PEER_RECORD_MAX);
     }
 }
@@ -567,13 +626,14 @@ static void a_glance_passes_over_a_whole_record_of_replication_or_over_nothing(v
     (void)state;
     for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
         const size_t len = record_bytes(type, data);
-        const bool replicates = type == PEER_TERM || type == PEER_SLOT || type == PEER_MARK;
+        const bool slot = type == PEER_SLOT || type == PEER_CHANGE;
+        const bool replicates = slot || type == PEER_TERM || type == PEER_MARK;
         for (size_t shorter = 0; shorter < len; shorter++)
             assert_false(glances(data, shorter, VNODES, &glance));
         assert_false(glances(data, len, VNODE, &glance)); /* out of range */
         assert_int_equal(glances(data, len, VNODES, &glance), replicates);
         assert_true(!replicates || glance.vnode == VNODE);
-        assert_true(type != PEER_SLOT || (glance.slot && hash128_equal(glance.id, slot_id)));
+        assert_true(!slot || (glance.slot && hash128_equal(glance.id, slot_id)));
     }
 }
 
@@ -603,17 +663,20 @@ static int next_of_term(const struct term *term)
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
     struct bytes_writer writer;
-    int results[4];
+    int results[5];
 
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         struct peer_vnode vnode = entry;
         bytes_writer_init(&writer, data, sizeof data);
         if (i == 0) {
             peer_put_moved(&writer, 1, VNODE, term);
         } else if (i == 1) {
             peer_put_term(&writer, VNODE, term, 1, false, false);
+        } else if (i == 2) {
+            const struct peer_written written = {.vnode = VNODE, .term = *term};
+            (void)peer_put_change(&writer, &written, slot_id, state_bytes, sizeof state_bytes);
         } else {
-            *(i == 2 ? &vnode.term : &vnode.state) = *term;
+            *(i == 3 ? &vnode.term : &vnode.state) = *term;
             peer_put_vnode(&writer, PEER_OPENED, &vnode);
         }
         results[i] = next_of(data, writer.len, &record);
@@ -976,6 +1039,7 @@ int main(void)
         cmocka_unit_test(a_side_record_gives_its_blobs_one_by_one),
         cmocka_unit_test(more_cuts_blobs_or_kinds_than_there_are_is_refused),
         cmocka_unit_test(a_slot_is_a_view_into_the_frame),
+        cmocka_unit_test(a_change_reads_back_as_what_term_slot_and_mark_say),
         cmocka_unit_test(every_record_about_a_vnode_reads_back_as_written),
         cmocka_unit_test(no_record_is_longer_than_its_bound),
         cmocka_unit_test(every_prefix_of_every_record_is_refused),

@@ -281,6 +281,26 @@ static void a_successor_with_an_earlier_clock_is_echoed(void **state)
     lab_free(lab);
 }
 
+/* A node may be put back to an older release: which records it reads is known of a process when
+ * that has said so. */
+static void what_a_former_process_reads_is_not_sent_to_its_successor(void **state)
+{
+    struct lab *lab = lab_new(2, 1, 2);
+    const struct peer_ping ping = {.sent_ns = 1, .patience_ms = 100, .changes = true};
+    (void)state;
+    lab_start(lab, 0);
+    lab->shards[1].options.boot = 5;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    const struct shard *shard = lab->shards[0].shard;
+    assert_true(shard->peers[0]->changes);
+    lab->shards[1].options.boot = 6;
+    peer_put_ack(&lab->records, 1, 1, false, false);
+    lab_speak(lab, 1, 0);
+    assert_false(shard->peers[0]->changes);
+    lab_free(lab);
+}
+
 static void *give_nothing(void *context, size_t bytes)
 {
     (void)context;
@@ -650,6 +670,7 @@ int main(void)
         cmocka_unit_test(terms_are_known_when_all_of_them_were_told),
         cmocka_unit_test(an_echo_of_the_future_is_no_lease),
         cmocka_unit_test(a_successor_with_an_earlier_clock_is_echoed),
+        cmocka_unit_test(what_a_former_process_reads_is_not_sent_to_its_successor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,93 @@ static void a_change_is_sent_to_both_replicas_and_marked(void **state)
     assert_int_equal(lab_stats(lab, decider).unconfirmed, 0);
 }
 
+/* How far the replica says it is, after a while. */
+static uint64_t claims(struct lab *lab, uint32_t replica, uint32_t vnode)
+{
+    struct inspect_vnode held;
+    lab_run(lab, 100 * LAB_MS);
+    inspect_vnode(lab->shards[replica].shard, vnode, &held);
+    return held.seq;
+}
+
+/* One slot of a vnode is one record, to who knows of that; to others it is three, and says as much.
+ */
+static void a_replica_is_told_of_changes_in_records_that_it_knows(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t older = lab_replica(lab, vnode, 1);
+    const uint32_t newer = lab_replica(lab, vnode, 2);
+    struct shard *shard = lab->shards[decider].shard;
+    struct peer_record change;
+    lab_run(lab, 100 * LAB_MS);
+    lab_forget(lab);
+    lab->drop_type = PEER_PING; /* which would tell that it does know */
+    shard->peers[peers_find(shard, lab->shards[older].node, 0)]->changes = false;
+    assert_true(lab_check(lab, decider, KEY, &limit, 3).allowed);
+    lab_run(lab, 10 * LAB_MS);
+    lab->drop_type = 0;
+    assert_int_equal(lab_said(lab, decider, newer, PEER_CHANGE, &change), 1);
+    assert_true(change.change.marks);
+    assert_int_equal(change.change.seq, table_vnode_seq(shard->table, vnode));
+    assert_int_equal(lab_said(lab, decider, older, PEER_CHANGE, NULL), 0);
+    assert_int_equal(lab_said(lab, decider, older, PEER_TERM, NULL), 1);
+    assert_int_equal(lab_said(lab, decider, older, PEER_SLOT, NULL), 1);
+    assert_int_equal(lab_said(lab, decider, older, PEER_MARK, NULL), 1);
+    for (uint32_t rank = 1; rank < 3; rank++)
+        assert_int_equal(claims(lab, lab_replica(lab, vnode, rank), vnode),
+                         table_vnode_seq(shard->table, vnode));
+    lab_stop(lab, decider);
+    lab_run(lab, 400 * LAB_MS);
+    assert_int_equal(lab_used(lab, newer, KEY, &limit), 3);
+}
+
+/* R2: of two slots of a vnode in one frame neither is told with a mark, but behind both there is
+ * one. */
+static void a_mark_stands_behind_all_slots_of_its_vnode(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const struct table *table = lab->shards[decider].shard->table;
+    char keys[2][LAB_KEY_LEN];
+    lab_run(lab, 100 * LAB_MS);
+    lab_forget(lab);
+    for (uint32_t i = 0; i < 2; i++) {
+        lab_key(lab, vnode, i, keys[i]);
+        lab_ask(lab, &limit, keys[i], OPERATION_CHECK, 3);
+    }
+    (void)lab_send(lab, decider, 1000);
+    lab_run(lab, 20 * LAB_MS);
+    for (uint32_t rank = 1; rank < 3; rank++) {
+        const uint32_t replica = lab_replica(lab, vnode, rank);
+        struct peer_record said;
+        assert_int_equal(lab_said(lab, decider, replica, PEER_CHANGE, &said), 1);
+        assert_false(said.change.marks);
+        assert_int_equal(lab_said(lab, decider, replica, PEER_SLOT, NULL), 2);
+        assert_int_equal(lab_said(lab, decider, replica, PEER_MARK, &said), 1);
+        assert_int_equal(said.vnode.seq, table_vnode_seq(table, vnode));
+        assert_int_equal(claims(lab, replica, vnode), said.vnode.seq);
+    }
+}
+
+/* A CHANGE is of the plane of `one`: none of the other one is believed. */
+static void a_change_in_the_plane_of_quorum_is_malformed(void **state)
+{
+    struct lab *lab = *state;
+    const struct peer_written written = {.vnode = LAB_VNODES, .term = {1, 1, 0}, .sync = 1};
+    const uint8_t bytes[1] = {0};
+    const uint64_t before = lab_stats(lab, 0).bad_frames;
+    peer_put_stream(&lab->records, 1, 1, lab->shards[0].options.boot);
+    (void)peer_put_change(&lab->records, &written, (struct hash128){1, 2}, bytes, sizeof bytes);
+    lab_speak(lab, 1, 0);
+    assert_int_equal(lab_stats(lab, 0).bad_frames, before + 1);
+    assert_int_equal(lab->shards[0].shard->vnode_end, LAB_VNODES);
+}
+
 /* What was lost on the way is sent again: after the decider's death its successor knows it. */
 static void a_lost_frame_costs_work_and_no_count(void **state)
 {
@@ -660,6 +747,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAB_TEST_THREE(a_change_is_sent_to_both_replicas_and_marked),
+        LAB_TEST_THREE(a_replica_is_told_of_changes_in_records_that_it_knows),
+        LAB_TEST_THREE(a_mark_stands_behind_all_slots_of_its_vnode),
+        LAB_TEST_THREE(a_change_in_the_plane_of_quorum_is_malformed),
         LAB_TEST_THREE(a_lost_frame_costs_work_and_no_count),
         LAB_TEST_THREE(answers_are_degraded_until_a_majority_confirms),
         LAB_TEST_THREE(what_was_put_off_and_vanished_is_marked),
