@@ -552,48 +552,87 @@ static void many_done(void *argument, int code, tg_decision_t *decisions, size_t
     (void)sem_post(&many->done);
 }
 
+/* A client of two nodes that have too much to do: so it sends them little at a time. What it sends
+ * next to `a` gets no answer there. */
+struct crowd {
+    struct server *a;
+    struct server *b;
+    tg_client_t *client;
+    tg_request_t *requests;   /* [BIG] */
+    tg_decision_t *decisions; /* [BIG] */
+    struct many many;
+    size_t before; /* messages that came to a until then */
+};
+
+static void crowd_begin(struct crowd *crowd, int timeout_ms)
+{
+    char endpoints[160];
+
+    *crowd = (struct crowd){.many.code = 1};
+    crowd->a = server_new("a", SERVER_BUSY);
+    crowd->b = server_new("b", SERVER_BUSY);
+    crowd->client =
+        open_on(pair(endpoints, crowd->a, crowd->b), timeout_ms, PATIENT_MS, TG_FAIL_ERROR);
+    crowd->requests = calloc(BIG, sizeof *crowd->requests);
+    crowd->decisions = calloc(BIG, sizeof *crowd->decisions);
+    assert_true(crowd->requests != NULL && crowd->decisions != NULL);
+    for (size_t i = 0; i < BIG; i++)
+        crowd->requests[i] = tg_request_inline("k", &limit);
+    /* The first endpoint is asked once it is up. */
+    while (server_count(crowd->a) < ENOUGH && server_count(crowd->b) < SERVER_NOTES_MAX / 2)
+        assert_int_equal(tg_check_many(crowd->client, crowd->requests, BIG, crowd->decisions),
+                         TG_EBUSY);
+    crowd->before = server_count(crowd->a);
+    assert_true(crowd->before >= ENOUGH);
+    server_set_mode(crowd->a, SERVER_SWALLOW);
+    server_set_mode(crowd->b, SERVER_ANSWER);
+    (void)sem_init(&crowd->many.done, 0, 0);
+}
+
+/* Asks `count` requests from the one at `from` on. */
+static void crowd_ask(struct crowd *crowd, size_t from, size_t count)
+{
+    assert_int_equal(tg_check_async(crowd->client, &crowd->requests[from], count,
+                                    &crowd->decisions[from], many_done, &crowd->many),
+                     0);
+}
+
+static void crowd_assert_allowed(const struct crowd *crowd, size_t count)
+{
+    assert_int_equal(crowd->many.code, 0);
+    for (size_t i = 0; i < count; i++)
+        assert_true(crowd->decisions[i].allowed && crowd->decisions[i].error == 0);
+}
+
+static void crowd_end(struct crowd *crowd)
+{
+    tg_close(&crowd->client);
+    (void)sem_destroy(&crowd->many.done);
+    free(crowd->requests);
+    free(crowd->decisions);
+    server_free(&crowd->a);
+    server_free(&crowd->b);
+}
+
 /* A node that says it has too much to do is sent less: what is beyond waits in the library, not at
  * the node. When its connection is lost, that goes elsewhere with the rest, and all is answered. */
 static void what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost(void **state)
 {
-    struct server *a = server_new("a", SERVER_BUSY);
-    struct server *b = server_new("b", SERVER_BUSY);
-    char endpoints[160];
-    tg_client_t *client = open_on(pair(endpoints, a, b), PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
-    tg_request_t *requests = calloc(BIG, sizeof *requests);
-    tg_decision_t *decisions = calloc(BIG, sizeof *decisions);
-    struct many many = {.code = 1};
+    struct crowd crowd;
+    size_t moved = 0;
 
     (void)state;
-    assert_true(requests != NULL && decisions != NULL);
-    for (size_t i = 0; i < BIG; i++)
-        requests[i] = tg_request_inline("k", &limit);
-    /* The first endpoint is asked once it is up. */
-    while (server_count(a) < ENOUGH && server_count(b) < SERVER_NOTES_MAX / 2)
-        assert_int_equal(tg_check_many(client, requests, BIG, decisions), TG_EBUSY);
-    const size_t before = server_count(a);
-    assert_true(before >= ENOUGH);
-    server_set_mode(a, SERVER_SWALLOW);
-    server_set_mode(b, SERVER_ANSWER);
-    (void)sem_init(&many.done, 0, 0);
-    assert_int_equal(tg_check_async(client, requests, BEHIND, decisions, many_done, &many), 0);
-    assert_true(server_wait(a, before + 1));
-    const size_t others = server_count(b);
-    server_stop(a);
-    assert_int_equal(sem_wait(&many.done), 0);
-    assert_int_equal(many.code, 0);
-    for (size_t i = 0; i < BEHIND; i++)
-        assert_true(decisions[i].allowed && decisions[i].error == 0);
-    size_t moved = 0;
-    for (size_t i = others; i < server_count(b); i++)
-        moved += (server_note(b, i).flags & WIRE_FLAG_RETRY) != 0;
+    crowd_begin(&crowd, PATIENT_MS);
+    crowd_ask(&crowd, 0, BEHIND);
+    assert_true(server_wait(crowd.a, crowd.before + 1));
+    const size_t others = server_count(crowd.b);
+    server_stop(crowd.a);
+    assert_int_equal(sem_wait(&crowd.many.done), 0);
+    crowd_assert_allowed(&crowd, BEHIND);
+    for (size_t i = others; i < server_count(crowd.b); i++)
+        moved += (server_note(crowd.b, i).flags & WIRE_FLAG_RETRY) != 0;
     assert_int_equal(moved, 1); /* no more was sent there: the window's least size */
-    tg_close(&client);
-    (void)sem_destroy(&many.done);
-    free(requests);
-    free(decisions);
-    server_free(&a);
-    server_free(&b);
+    crowd_end(&crowd);
 }
 
 static int let_time_pass(void **state)
@@ -607,48 +646,24 @@ static int let_time_pass(void **state)
  * with the message to the other one. Time passes only when the test says so. */
 static void what_waits_for_a_silent_node_goes_elsewhere(void **state)
 {
-    struct server *a = server_new("a", SERVER_BUSY);
-    struct server *b = server_new("b", SERVER_BUSY);
-    char endpoints[160];
-    tg_client_t *client = open_on(pair(endpoints, a, b), 3 * PATIENT_MS, PATIENT_MS, TG_FAIL_ERROR);
-    tg_request_t *requests = calloc(BIG, sizeof *requests);
-    tg_decision_t *decisions = calloc(BIG, sizeof *decisions);
-    struct many many = {.code = 1};
+    struct crowd crowd;
     struct timespec now;
 
     (void)state;
-    assert_true(requests != NULL && decisions != NULL);
-    for (size_t i = 0; i < BIG; i++)
-        requests[i] = tg_request_inline("k", &limit);
-    while (server_count(a) < ENOUGH && server_count(b) < SERVER_NOTES_MAX / 2)
-        assert_int_equal(tg_check_many(client, requests, BIG, decisions), TG_EBUSY);
-    const size_t before = server_count(a);
-    assert_true(before >= ENOUGH);
-    server_set_mode(a, SERVER_SWALLOW);
-    server_set_mode(b, SERVER_ANSWER);
+    crowd_begin(&crowd, 3 * PATIENT_MS);
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     still_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    (void)sem_init(&many.done, 0, 0);
-    assert_int_equal(tg_check_async(client, requests, BEHIND, decisions, many_done, &many), 0);
-    assert_true(server_wait(a, before + 1));
+    crowd_ask(&crowd, 0, BEHIND);
+    assert_true(server_wait(crowd.a, crowd.before + 1));
     still_ns += (int64_t)(PATIENT_MS + 1) * 1000000;
-    /* Another one makes it look. */
-    assert_int_equal(
-        tg_check_async(client, &requests[BEHIND], 1, &decisions[BEHIND], many_done, &many), 0);
+    crowd_ask(&crowd, BEHIND, 1); /* makes it look */
     (void)clock_gettime(CLOCK_REALTIME, &now);
     now.tv_sec += SERVER_WAIT_MS / 1000;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(sem_timedwait(&many.done, &now), 0);
-    assert_int_equal(many.code, 0);
-    for (size_t i = 0; i <= BEHIND; i++)
-        assert_true(decisions[i].allowed && decisions[i].error == 0);
-    assert_int_equal(server_count(a), before + 1);
-    tg_close(&client);
-    (void)sem_destroy(&many.done);
-    free(requests);
-    free(decisions);
-    server_free(&a);
-    server_free(&b);
+        assert_int_equal(sem_timedwait(&crowd.many.done, &now), 0);
+    crowd_assert_allowed(&crowd, BEHIND + 1);
+    assert_int_equal(server_count(crowd.a), crowd.before + 1);
+    crowd_end(&crowd);
 }
 
 /* The vnode of each key is computed here once more; each key must arrive at its decider. */
