@@ -24,11 +24,10 @@ enum {
 };
 
 #define ABROAD_PING_NS INT64_C(500000000) /* while rules of scope global are in force */
-#define ABROAD_PATIENCE_NS                                                                         \
-    INT64_C(100000000)                    /* at least, for an answer; then the next is asked       \
-                                           */
-#define ABROAD_LOST_NS INT64_C(400000000) /* at least; then the region is out of reach */
-#define ABROAD_RTT_NS  INT64_C(100000000) /* as long as none was measured */
+/* So long, at least, an answer is waited for; then the next member is asked. */
+#define ABROAD_PATIENCE_NS INT64_C(100000000)
+#define ABROAD_LOST_NS     INT64_C(400000000) /* at least; then the region is out of reach */
+#define ABROAD_RTT_NS      INT64_C(100000000) /* as long as none was measured */
 /* So long nobody counts a key whose home has changed: until everybody knows, and then until leases
  * of the old home have ended. */
 #define ABROAD_MOVED_NS (INT64_C(2500000000) + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS)

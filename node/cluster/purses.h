@@ -22,7 +22,7 @@ enum {
     PURSES_WAYS = 4,
     PURSES_MAX = 1024, /* keys whose tokens a shard holds at a time */
     PURSES_SMALL =
-        8, /* global: a lease of less than what was asked, if that was more, is scarcity */
+        8, /* global: less than was asked for is scarcity, if that was more than so many */
     PURSES_FIRST = 8,  /* global: such a part of what a limit can give is asked for at least, */
     PURSES_GUESS = 32, /* and such a one when there was a lease before */
     PURSES_HOT = 2,    /* so many checks within a lease's time make it worth one */
@@ -40,9 +40,8 @@ static_assert(PURSES_MAX % PURSES_WAYS == 0 && PURSES_MAX < PURSE_RETURN, "sets 
 #define PURSES_SPAN_NS      INT64_C(100000000) /* demand is not believed to be faster than in that */
 #define PURSES_AHEAD_NS     INT64_C(150000000)   /* global: tokens for so long at least, */
 #define PURSES_AHEAD_MAX_NS (LIMIT_LEASE_NS / 2) /* and at most, are asked for */
-#define PURSES_ABROAD_NS                                                                           \
-    INT64_C(600000000) /* so long an answer of another region is waited for                        \
-                        */
+/* So long an answer of another region is waited for. */
+#define PURSES_ABROAD_NS INT64_C(600000000)
 
 static_assert(PURSES_LATE_NS > 2 * PURSES_STEP_NS, "what is not used is noticed in time");
 static_assert(2 * PURSES_LATE_NS < LIMIT_LEASE_NS / 2, "the next lease has time to come before");

@@ -274,40 +274,31 @@ struct shard_holding {
 };
 
 struct shard_stats {
+    int64_t taken_ns; /* when these figures were true */
+
+    /* ---- items, as they are decided */
     uint64_t checks; /* items decided here */
     uint64_t allowed;
     uint64_t denied;
-    uint64_t borrowed;  /* of `allowed`: above an elastic limit */
+    uint64_t borrowed; /* of `allowed`: above an elastic limit */
+    uint64_t withheld; /* checks denied at home for what is set aside for other regions */
+
+    /* ---- on their way, and refused */
     uint64_t forwarded; /* parts sent to a peer */
     uint64_t resent;    /* sent again, or decided here after all: a new term may charge it twice */
     uint64_t moved;     /* forwards that came to the wrong node */
-    uint64_t busy;      /* refused for want of room, those of the next line included */
+    uint64_t busy;      /* refused for want of room, those of `shed` included */
     uint64_t shed;      /* in messages that were refused unread: too much waited already */
     uint64_t expired;   /* not decided within the client's deadline */
-    uint64_t merges;    /* branches of a split that were merged here */
-    uint64_t merged_slots;    /* slots that something was added to */
-    uint64_t merge_fallbacks; /* of which the larger of both was taken, or less, for want of room */
-    uint64_t handed_over;     /* vnodes of which a branch was handed over */
-    uint64_t guarded;         /* slots remembered to be merged with, now */
-    uint64_t retries_recalled; /* answered from the retry memory */
-    uint64_t takeovers;        /* terms opened after a decider's silence */
-    uint64_t terms_opened;
-    uint64_t stepped_down; /* gave way to a newer term */
-    uint64_t stale_writes; /* replication refused: old term */
-    uint64_t slots_replicated;
-    uint64_t resyncs;          /* replication streams started anew */
-    uint64_t copies;           /* complete copies of vnodes begun */
-    uint64_t slots_copied;     /* slots sent in them, once each */
-    uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */
-    uint64_t loads;            /* slots fetched from disk */
-    uint64_t loads_missed;     /* of which the disk held nothing */
-    uint64_t unreadable;       /* damaged slots and listings that copies and merges passed over */
-    uint64_t filter_refreshes; /* filters of what is on disk made anew */
-    uint64_t stalls;           /* own pauses long enough to be deposed in */
-    uint64_t bad_frames;
-    uint64_t frames_dropped;   /* did not fit in what one step may send */
-    uint64_t stand_ins;        /* parts decided in place of others, who were silent */
+    uint64_t stand_ins; /* parts decided in place of others, who were silent */
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
+    uint32_t parts_waiting;
+    uint64_t bad_frames;
+    uint64_t frames_dropped; /* did not fit in what one step may send */
+
+    /* ---- asked again, and undone */
+    uint64_t retries_recalled; /* answered from the retry memory */
+    uint64_t retries_dropped;  /* of first answers for who asks again */
     uint64_t several;          /* requests whose rules were decided in several places */
     uint64_t undone;           /* reservations given back, as their deciders acknowledged */
     uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */
@@ -315,36 +306,87 @@ struct shard_stats {
     uint64_t undo_unknown; /* here as the decider, each once: of nothing that is known. What they
                             * were for stays charged, if it was charged at all */
     uint64_t reserves_dropped; /* of what may have to be undone, for want of room (R1 of retry.h) */
-    uint64_t retries_dropped;  /* of first answers for who asks again */
+
+    /* ---- who decides */
+    uint64_t takeovers; /* terms opened after a decider's silence */
+    uint64_t terms_opened;
+    uint64_t stepped_down; /* gave way to a newer term */
+    uint64_t stalls;       /* own pauses long enough to be deposed in */
+    uint32_t vnodes_deciding;
+    uint32_t vnodes_replica;
+    uint32_t vnodes_recovering;
+    uint32_t vnodes_cut_off; /* decided here, and no other replica with a whole copy is in reach */
+    uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
+    uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
+    uint32_t peers_left_out;     /* shards of members that this one has no room to know */
+
+    /* ---- replication, and copies */
+    uint64_t slots_replicated;
+    uint64_t stale_writes; /* replication refused: old term */
+    uint64_t resyncs;      /* replication streams started anew */
+    uint64_t copies;       /* complete copies of vnodes begun */
+    uint64_t slots_copied; /* slots sent in them, once each */
+    struct shard_handoff_stats handoff;
+    uint64_t unconfirmed; /* changes not yet acknowledged by any replica, now */
+    uint64_t over_tokens; /* granted, and known to no other replica, now */
+    struct lag lag;       /* from a grant to the first replica's acknowledgement */
+
+    /* ---- after a split */
+    uint64_t merges;          /* branches of a split that were merged here */
+    uint64_t merged_slots;    /* slots that something was added to */
+    uint64_t merge_fallbacks; /* of which the larger of both was taken, or less, for want of room */
+    uint64_t handed_over;     /* vnodes of which a branch was handed over */
+    uint64_t guarded;         /* slots remembered to be merged with, now */
+
+    /* ---- memory and disk */
+    uint64_t slots;
+    uint64_t slots_max;
+    uint64_t evicted;
+    uint64_t forgotten;
+    uint64_t refused;          /* changes, and states of copies, that found no room */
+    uint64_t loads;            /* slots fetched from disk */
+    uint64_t loads_missed;     /* of which the disk held nothing */
+    uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */
+    uint64_t unreadable;       /* damaged slots and listings that copies and merges passed over */
+    uint64_t filter_refreshes; /* filters of what is on disk made anew */
+    int64_t flush_lag_ns;      /* age of the oldest change that is not on disk, 0 = none */
+
+    /* ---- consistency quorum */
+    struct shard_quorum_stats quorum;
+    uint64_t journal_batches;
+    uint64_t journal_records;
+    uint64_t journal_failures; /* batches that could not be written */
+
+    /* ---- leases of tokens */
     uint64_t leases_granted; /* of tokens, told to who asked (of keys that majorities keep: not) */
     uint64_t leases_refused; /* not asked of the limit: for a while, or for want of room */
     uint64_t leases_tokens;  /* that were leased */
     uint64_t leases_back;    /* of them, given back by releases */
     uint64_t leases_untold;  /* granted, and not known to a majority in time: spent */
-    uint64_t any_allowed;    /* checks of consistency any, by tokens that were held here */
-    uint64_t any_denied;     /* and by a denial that was known */
-    uint64_t any_leases;     /* leases that their tokens came with */
-    uint64_t any_tokens;     /* of these */
-    uint64_t any_back;       /* of them went back, not used */
-    uint64_t global_held;    /* tokens of keys that other regions count, now */
+
+    /* ---- consistency any */
+    uint64_t any_allowed; /* checks of consistency any, by tokens that were held here */
+    uint64_t any_denied;  /* and by a denial that was known */
+    uint64_t any_leases;  /* leases that their tokens came with */
+    uint64_t any_tokens;  /* of these */
+    uint64_t any_back;    /* of them went back, not used */
+
+    /* ---- scope global */
     uint64_t global_allowed; /* checks of scope global, by tokens that this region held */
     uint64_t global_denied;  /* and by what it knew of the home */
     uint64_t global_late;    /* of these: no tokens came in time */
     uint64_t global_waited;  /* checks that waited for another region */
-    uint64_t withheld;       /* checks denied at home for what is set aside for other regions */
     uint64_t global_local;   /* decided by a share, as the home was out of reach */
     uint64_t global_leases;  /* leases that their tokens came with */
     uint64_t global_tokens;  /* of these */
     uint64_t global_back;    /* of them went back, not used */
     uint64_t abroad_asked;   /* sent to other regions */
     uint64_t abroad_served;  /* asked here by other regions */
-    uint64_t unconfirmed;    /* changes not yet acknowledged by any replica, now */
-    uint64_t over_tokens;    /* granted, and known to no other replica, now */
+    uint64_t global_held;    /* tokens of keys that other regions count, now */
     uint32_t holding_count;  /* regions whose keys' tokens are held here, now */
     struct shard_holding holding[SHARD_HOLDINGS_MAX];
-    struct lag lag;                 /* from a grant to the first replica's acknowledgement */
-    int64_t taken_ns;               /* when these figures were true */
-    int64_t flush_lag_ns;           /* age of the oldest change that is not on disk, 0 = none */
+
+    /* ---- pools */
     uint64_t pools_lent;            /* requests that pools lent to here */
     uint64_t pools_refused;         /* requests above an elastic limit that got nothing */
     uint64_t pools_no_room;         /* of these: for want of room to meter them */
@@ -352,24 +394,6 @@ struct shard_stats {
     uint32_t pools_keys;            /* that asked for more than their limit lately */
     uint32_t pool_count;            /* of the rules in force */
     struct shard_pool pools[POLICY_POOLS_MAX]; /* how they are doing */
-    struct shard_quorum_stats quorum;
-    uint64_t journal_batches;
-    uint64_t journal_records;
-    uint64_t journal_failures; /* batches that could not be written */
-    uint64_t slots;
-    uint64_t slots_max;
-    uint64_t evicted;
-    uint64_t forgotten;
-    uint64_t refused; /* changes, and states of copies, that found no room */
-    uint32_t vnodes_deciding;
-    uint32_t vnodes_replica;
-    uint32_t vnodes_recovering;
-    uint32_t vnodes_cut_off; /* decided here, and no other replica with a whole copy is in reach */
-    uint32_t vnodes_unconfirmed; /* decided here, and no majority of replicas stands behind it */
-    uint32_t vnodes_incomplete;  /* decided here, and some replica has no confirmed copy */
-    uint32_t parts_waiting;
-    uint32_t peers_left_out; /* shards of members that this one has no room to know */
-    struct shard_handoff_stats handoff;
 };
 
 void shard_stats(const struct shard *shard, struct shard_stats *out);
