@@ -17,6 +17,7 @@
 
 #include "base/limit.h"
 #include "base/quantity.h"
+#include "client/cli/pool_flags.h"
 #include "client/cli/text.h"
 #include "node/policy/api_keys.h"
 
@@ -123,6 +124,8 @@ enum flag {
     FLAG_LOAD,
     FLAG_LOAD_MAX,
     FLAG_RESERVE,
+    FLAG_SCOPE,
+    FLAG_HOME,
     FLAG_FORCE,
     FLAG_REGION,
     FLAG_NO_WAIT,
@@ -184,6 +187,8 @@ static const struct {
     [FLAG_LOAD] = {"load", 0, true, BIT(CLI_POOLS_REPORT)},
     [FLAG_LOAD_MAX] = {"load-max", 0, true, BIT(CLI_POOLS_SET)},
     [FLAG_RESERVE] = {"reserve", 0, true, BIT(CLI_POOLS_SET)},
+    [FLAG_SCOPE] = {"scope", 0, true, BIT(CLI_POOLS_SET)},
+    [FLAG_HOME] = {"home", 0, true, BIT(CLI_POOLS_SET)},
     [FLAG_FORCE] = {"force", 0, false, BIT(CLI_REMOVE) | BIT(CLI_APIKEY_DELETE)},
     [FLAG_REGION] = {"region", 0, true, BIT(CLI_REMOVE)},
     [FLAG_NO_WAIT] = {"no-wait", 0, false, CHANGING},
@@ -831,44 +836,24 @@ static int take_pool_load(struct cli_arguments *out, const struct raw *raw,
     return CLI_EXIT_OK;
 }
 
-/* "5%" or "5". */
-static bool parse_percent(const char *text, uint32_t *out)
-{
-    const size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 3 || (text[digits] != '\0' && strcmp(text + digits, "%") != 0))
-        return false;
-    *out = (uint32_t)strtoul(text, NULL, 10);
-    return *out <= 100;
-}
-
 /* The NAME of `pools set`, and what of the pool is to be changed. */
 static int take_pool_edit(struct cli_arguments *out, const struct raw *raw,
                           const char *const *words, size_t count)
 {
-    struct pool_edit *edit = &out->pool_edit;
-    const char *rate = raw->values[FLAG_RATE];
-    const char *load_max = raw->values[FLAG_LOAD_MAX];
-    const char *reserve = raw->values[FLAG_RESERVE];
-    char error[QUANTITY_ERROR_LEN];
-    *edit = (struct pool_edit){.load_max_ppm = POOL_EDIT_KEPT, .reserve_percent = POOL_EDIT_KEPT};
-    const int status = take_pool_name(out, raw, words, count);
+    const struct pool_flags given = {
+        .rate = raw->values[FLAG_RATE],
+        .load_max = raw->values[FLAG_LOAD_MAX],
+        .reserve = raw->values[FLAG_RESERVE],
+        .scope = raw->values[FLAG_SCOPE],
+        .home = raw->values[FLAG_HOME],
+    };
+    char sentence[CLI_SENTENCE_LEN];
+    int status = take_pool_name(out, raw, words, count);
     if (status != CLI_EXIT_OK)
         return status;
-    edit->name = words[0];
-    if (rate == NULL && load_max == NULL && reserve == NULL)
-        return refuse(raw, CLI_EXIT_USAGE, "'pools set' needs --rate, --load-max or --reserve");
-    if (rate != NULL && quantity_parse_rate(rate, &edit->rate, error) != 0)
-        return refuse(raw, CLI_EXIT_INVALID, "--%s", error);
-    if (load_max != NULL &&
-        (policy_parse_load(load_max, strlen(load_max), &edit->load_max_ppm) != 0 ||
-         edit->load_max_ppm == 0))
-        return refuse(raw, CLI_EXIT_INVALID,
-                      "--load-max is '%.64s'; expected a number above 0 and at most 1, such as 0.8",
-                      load_max);
-    if (reserve != NULL && !parse_percent(reserve, &edit->reserve_percent))
-        return refuse(raw, CLI_EXIT_INVALID, "--reserve is '%.64s'; expected 0%% to 100%%",
-                      reserve);
-    return CLI_EXIT_OK;
+    out->pool_edit.name = words[0];
+    status = cli_read_pool_flags(&given, &out->pool_edit, sentence);
+    return status == CLI_EXIT_OK ? status : refuse(raw, status, "%s", sentence);
 }
 
 static int take_operands(struct cli_arguments *out, const struct raw *raw, const char *const *words,

@@ -295,17 +295,22 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_POOLS_LIST] =
         {"", "how the pools that elastic limits borrow of are doing",
          "GUARANTEED and BORROWED are tokens a second, in the last half second, of all nodes\n"
-         "of the region that is asked: each region lends for itself. LEVEL is what a key of\n"
-         "weight 1 may borrow, by class. A pool that nothing was heard of lately shows zeros.\n"
-         "LOAD is what was reported, - when nothing was.\n",
+         "of the region that is asked, or of all regions if the pool's SCOPE is global. LEVEL\n"
+         "is what a key of weight 1 may borrow, by class. HOME is the region that lends of a\n"
+         "global pool. One that nothing was HEARD of lately shows zeros: it is idle or, if it\n"
+         "is global, its home is out of reach, and nothing is lent here. LOAD is what was\n"
+         "reported, - when nothing was.\n",
          "  tidegate pools list\n"
          "  tidegate pools list -o json\n"},
     [CLI_POOLS_SET] =
-        {"NAME [--rate RATE] [--load-max X] [--reserve P%] [--dry-run] [--yes]",
+        {"NAME [--rate RATE] [--load-max X] [--reserve P%] [--scope S [--home R]] [--dry-run] "
+         "[--yes]",
          "change a pool, or make one: an edit of the rules document",
-         "  --rate RATE          of the whole cluster, such as 10000/s; a new pool needs it\n"
+         "  --rate RATE          of each region, such as 10000/s; a new pool needs it\n"
          "  --load-max X         borrowing stops at this reported load, above 0 to 1\n"
          "  --reserve P%         of the rate, for class critical alone; 0% takes it away\n"
+         "  --scope S            region, or global: one rate for all regions\n"
+         "  --home REGION        that lends of a global pool; one is chosen by hash without it\n"
          "  --note TEXT          kept with the version\n"
          "  --author NAME        who changes it; default: you, on this host\n"
          "What is not given stays as it is, and so does the rest of the document. Shown and\n"
@@ -316,8 +321,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
         {"NAME --load X", "tell how loaded what a pool protects is",
          "  --load X             from 0, idle, to 1\n"
          "Valid for 3 s: whatever protects itself so reports every second or so. At the pool's\n"
-         "load_max and above nobody borrows, in the region that is asked; what is inside the\n"
-         "limits is never denied for it.\n",
+         "load_max and above nobody borrows, in the region that is asked, or in all of them if\n"
+         "the pool is global; what is inside the limits is never denied for it.\n",
          "  tidegate pools report api --load 0.93\n"},
     [CLI_DRAIN] =
         {"[--no-wait] [--timeout DURATION]",

@@ -167,6 +167,10 @@ static int set_pool(struct cli *cli, const char *text, size_t len, struct docume
                                      POLICY_FILE_LEN_MAX, &document->len);
     if (code == TG_ENOTFOUND)
         return cli_fail(cli, code, "there is no such pool yet; expected --rate for a new one");
+    if (code == TG_ECONFLICT)
+        return cli_fail(cli, code,
+                        "the pool is each region's, and has no home; expected --scope "
+                        "global with --home");
     if (code != TG_EUNSUPPORTED)
         return code == 0 ? CLI_EXIT_OK : refuse_edit(cli, code);
     cli_complain("the pool '%.64s' cannot be written into the document as it is; write it yourself "

@@ -13,7 +13,7 @@ _tidegate_flags() {
     release | renew) echo "$common $target --lease --used" ;;
     "rules explain") echo "$common --rules" ;;
     "pools report") echo "$common --load" ;;
-    "pools set") echo "$common --rate --load-max --reserve --dry-run --yes --note --author" ;;
+    "pools set") echo "$common --rate --load-max --reserve --scope --home --dry-run --yes --note --author" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait --regions" ;;
     members | ring) echo "$common --watch" ;;
@@ -72,6 +72,10 @@ _tidegate() {
         ;;
     --algorithm)
         mapfile -t COMPREPLY < <(compgen -W "token_bucket leaky_bucket fixed_window sliding_window sliding_buckets sliding_log concurrency" -- "$current")
+        return
+        ;;
+    --scope)
+        mapfile -t COMPREPLY < <(compgen -W "region global" -- "$current")
         return
         ;;
     --wait)

@@ -16,7 +16,8 @@
  * Each shard speaks with one member of each other region, its contact: whoever is asked there
  * passes it on as if a caller of its own had asked. Who does not answer is given up for the next.
  * What is asked leaves as one frame in a turn, and a keep-alive now and then tells how long the way
- * is, while there are global rules; without them nothing is ever said.
+ * is, while there are global rules or pools; without them nothing is ever said. What regions say
+ * about pools is in pools.c.
  *
  * A1  A lease is asked for, and given back, under one retry key however often and through whomever
  *     it is sent: the home's decider grants it once (D11 of decide.c). What is told too late goes
@@ -49,7 +50,6 @@ static_assert((int)VIEW_REGIONS_MAX <= (int)ABROAD_REGIONS_MAX,
               "all homes that a view tells have room");
 
 #define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of A4's slots different */
-#define NOWHERE  UINT64_MAX                   /* a region that is none */
 
 int abroad_init(struct shard *shard)
 {
@@ -239,24 +239,63 @@ uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, 
     const uint32_t number = vnodes_ring(shard, vnode);
     const bool named = rule->home_region != 0;
     if (!named && has_moved(shard, number))
-        return NOWHERE;
+        return ABROAD_NOWHERE;
     const uint64_t home = named ? rule->home_region : shard->abroad.homes[number];
     return home != shard->abroad.own ? home : 0;
+}
+
+/* The name of a region that may be a home; "" if it is not known. */
+static const char *name_of(const struct shard *shard, uint64_t id)
+{
+    const char *names[ABROAD_REGIONS_MAX];
+    for (uint32_t i = shard->view != NULL ? list_homes(shard, names) : 0; i-- > 0;)
+        if (id_of(names[i]) == id)
+            return names[i];
+    return "";
 }
 
 const char *abroad_home_name(const struct shard *shard, const struct policy_rule *rule,
                              uint32_t vnode)
 {
-    const char *names[ABROAD_REGIONS_MAX];
     if (rule == NULL || rule->scope != POLICY_SCOPE_GLOBAL)
         return "";
-    if (rule->home_region != 0)
-        return rule->home.data;
-    const uint64_t home = shard->abroad.homes[vnodes_ring(shard, vnode)];
-    for (uint32_t i = list_homes(shard, names); i-- > 0;)
-        if (id_of(names[i]) == home)
-            return names[i];
-    return "";
+    return rule->home_region != 0 ? rule->home.data
+                                  : name_of(shard, shard->abroad.homes[vnodes_ring(shard, vnode)]);
+}
+
+uint64_t abroad_pool_home(const struct shard *shard, const struct policy_pool *pool)
+{
+    if (pool == NULL || pool->scope != POLICY_SCOPE_GLOBAL)
+        return 0;
+    const uint32_t vnode = pools_vnode(pool->id, shard->options.vnodes);
+    if (pool->home_region != 0)
+        return pool->home_region;
+    return has_moved(shard, vnode) ? ABROAD_NOWHERE : shard->abroad.homes[vnode];
+}
+
+const char *abroad_pool_home_name(const struct shard *shard, const struct policy_pool *pool)
+{
+    if (pool->scope != POLICY_SCOPE_GLOBAL || pool->home_region != 0)
+        return pool->home.data;
+    return name_of(shard, shard->abroad.homes[pools_vnode(pool->id, shard->options.vnodes)]);
+}
+
+uint64_t abroad_region_of(const struct shard *shard, uint64_t node)
+{
+    const struct view_member *member = view_find(shard->view, node);
+    return member != NULL && view_is_abroad(shard->view, member) ? region_of(member) : 0;
+}
+
+uint32_t abroad_others(const struct shard *shard, uint64_t out[ABROAD_REGIONS_MAX])
+{
+    const char *names[ABROAD_REGIONS_MAX];
+    const uint32_t all = list_homes(shard, names);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        out[count] = id_of(names[i]);
+        count += out[count] != shard->abroad.own;
+    }
+    return count;
 }
 
 int64_t abroad_rtt_ns(const struct shard *shard, uint64_t id)
@@ -322,9 +361,8 @@ static void flush(struct shard *shard, struct abroad_line *line, struct effects 
     line->outbox.len = 0;
 }
 
-/* What goes to that shard, with room for one more record. */
-static struct bytes_writer *outbox(struct shard *shard, uint64_t node, uint16_t to,
-                                   struct effects *effects)
+struct bytes_writer *abroad_outbox_of(struct shard *shard, uint64_t node, uint16_t to, size_t len,
+                                      struct effects *effects)
 {
     struct abroad_line *line = &shard->abroad.lines[0];
     for (uint32_t i = 0; i < ABROAD_LINES_MAX; i++) {
@@ -336,12 +374,27 @@ static struct bytes_writer *outbox(struct shard *shard, uint64_t node, uint16_t 
         if (at->outbox.len == 0)
             line = at;
     }
-    if (line->node != node || line->shard != to ||
-        line->outbox.len + PEER_RECORD_MAX > ABROAD_LINE_LEN)
+    if (line->node != node || line->shard != to || line->outbox.len + len > ABROAD_LINE_LEN)
         flush(shard, line, effects);
     line->node = node;
     line->shard = to;
     return &line->outbox;
+}
+
+struct bytes_writer *abroad_outbox(struct shard *shard, uint64_t id, size_t len,
+                                   struct effects *effects)
+{
+    const struct abroad_region *region = find(shard, id);
+    if (abroad_lost(shard, id))
+        return NULL;
+    return abroad_outbox_of(shard, region->contact, region->shard, len, effects);
+}
+
+/* What goes to that shard, with room for one more record. */
+static struct bytes_writer *outbox(struct shard *shard, uint64_t node, uint16_t to,
+                                   struct effects *effects)
+{
+    return abroad_outbox_of(shard, node, to, PEER_RECORD_MAX, effects);
 }
 
 void abroad_flush(struct shard *shard, struct effects *effects)
@@ -612,6 +665,12 @@ static bool take(struct shard *shard, const struct peer_envelope *envelope,
             parts_answer(shard, index, &record->answer.answer, envelope->node, effects);
         return true;
     }
+    case PEER_ABROAD_POOL_REPORT:
+        pools_told_abroad(shard, envelope, &record->pool_report, effects);
+        return true;
+    case PEER_ABROAD_POOL_LEVEL:
+        pools_level_abroad(shard, region->id, &record->pool_level, effects);
+        return true;
     default:
         return false;
     }

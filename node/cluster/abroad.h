@@ -14,6 +14,7 @@
 
 struct effects;
 struct peer_state;
+struct policy_pool;
 struct policy_rule;
 struct shard;
 
@@ -23,6 +24,7 @@ enum {
     ABROAD_LINE_LEN = 32 << 10,
 };
 
+#define ABROAD_NOWHERE UINT64_MAX         /* a region that is none */
 #define ABROAD_PING_NS INT64_C(500000000) /* while rules of scope global are in force */
 /* So long, at least, an answer is waited for; then the next member is asked. */
 #define ABROAD_PATIENCE_NS INT64_C(100000000)
@@ -74,6 +76,22 @@ uint64_t abroad_home(const struct shard *shard, const struct policy_rule *rule, 
 /* The name of that region, be it this one; "" if the rule is no global one. */
 const char *abroad_home_name(const struct shard *shard, const struct policy_rule *rule,
                              uint32_t vnode);
+/* The region that has the rate of the pool for all, be it this one: 0 if each has it for itself,
+ * ABROAD_NOWHERE while none does. */
+uint64_t abroad_pool_home(const struct shard *shard, const struct policy_pool *pool);
+/* Its name; "" if there is none, or it is not known. */
+const char *abroad_pool_home_name(const struct shard *shard, const struct policy_pool *pool);
+/* The region of a node of another region; 0 for any other node. */
+uint64_t abroad_region_of(const struct shard *shard, uint64_t node);
+/* The other regions that have a ring, as homes are chosen among. Their number, with ids in `out`.
+ */
+uint32_t abroad_others(const struct shard *shard, uint64_t out[ABROAD_REGIONS_MAX]);
+/* What goes to the node that is asked in that region, with room for `len` bytes; NULL if there is
+ * none, or the region is out of reach. Or to any shard of another region. */
+struct bytes_writer *abroad_outbox(struct shard *shard, uint64_t region, size_t len,
+                                   struct effects *effects);
+struct bytes_writer *abroad_outbox_of(struct shard *shard, uint64_t node, uint16_t to, size_t len,
+                                      struct effects *effects);
 /* How long the way there and back is, as far as known. */
 int64_t abroad_rtt_ns(const struct shard *shard, uint64_t region);
 /* Whether the region has not answered for so long that nothing is asked of it. */

@@ -19,7 +19,7 @@ static void put_rate(struct mp_writer *writer, const char *name, uint64_t rate)
 /* What the shard of this node that heard of the pool last knows. */
 static struct shard_pool newest(const struct control_report *report, uint32_t pool)
 {
-    struct shard_pool found = {.id = pool, .load_ppm = PEER_LOAD_UNKNOWN};
+    struct shard_pool found = {.id = pool, .load_ppm = PEER_LOAD_UNKNOWN, .at_ns = -1};
     for (uint32_t i = 0; i < report->shard_count; i++)
         for (uint32_t k = 0; k < report->shards[i].pool_count; k++)
             if (report->shards[i].pools[k].id == pool &&
@@ -34,8 +34,11 @@ static void put_pool(const struct control_report *report, const struct policy_po
     const struct shard_pool now = newest(report, pool->id);
     char rate[QUANTITY_TEXT_LEN];
     quantity_format_rate(&pool->rate, rate);
-    mp_put_map(writer, 10);
+    mp_put_map(writer, 13);
     put_field_str(writer, "name", pool->name.data);
+    put_field_str(writer, "scope", policy_scope_name(pool->scope));
+    put_field_str(writer, "home", pool->home_region != 0 ? pool->home.data : now.home);
+    put_field_bool(writer, "heard", now.at_ns > 0);
     put_field_str(writer, "rate", rate);
     mp_put_str(writer, "load_max");
     mp_put_real(writer, (double)pool->load_max_ppm / PEER_LOAD_MAX);

@@ -402,13 +402,18 @@ static bool say_answering(const struct control *control, const char *name,
     return count > 0;
 }
 
-/* The first rule in force that names the region as its keys' home; NULL: none does. */
-static const struct policy_rule *rule_at_home(const struct policy *policy, const char *name)
+/* The first rule in force, or the first pool, that names the region as home; NULL: none does. */
+static const char *named_at_home(const struct policy *policy, const char *name, const char **what)
 {
     const uint64_t region = policy_region_id(name, strlen(name));
+    *what = "rule";
     for (size_t i = 0; policy != NULL && i < policy_rule_count(policy); i++)
         if (policy_rule_at(policy, i)->home_region == region)
-            return policy_rule_at(policy, i);
+            return policy_rule_at(policy, i)->name.data;
+    *what = "pool";
+    for (size_t i = 0; policy != NULL && i < policy_pool_count(policy); i++)
+        if (policy_pool_at(policy, i)->home_region == region)
+            return policy_pool_at(policy, i)->name.data;
     return NULL;
 }
 
@@ -416,18 +421,21 @@ static bool refuse_removal(const struct control *control, const char *name,
                            const struct policy *policy, bool force,
                            char sentence[CONTROL_SENTENCE_LEN])
 {
-    const struct policy_rule *rule = rule_at_home(policy, name);
+    const char *what;
+    const char *named = named_at_home(policy, name, &what);
     if (strcmp(name, control->options.region) == 0 && control->config->epoch > 0) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the region of the node that was asked: another region removes it",
                        name);
     } else if (say_answering(control, name, sentence)) {
         return true;
-    } else if (rule != NULL && !force) {
+    } else if (named != NULL && !force) {
+        const bool rule = what[0] == 'r';
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
-                       "rule %s names %s as the home of its keys: name another region there first, "
-                       "or remove it with --force; on_failure decides then",
-                       rule->name.data, name);
+                       "%s %s names %s as the home%s: name another region there first, or remove "
+                       "it with --force; %s then",
+                       what, named, name, rule ? " of its keys" : "",
+                       rule ? "on_failure decides" : "nothing is lent");
     } else if (control->disk_full) {
         control_say_disk_full(control, sentence, CONTROL_SENTENCE_LEN);
     } else if (control_settings_frozen(control) && !force) {

@@ -338,10 +338,17 @@ void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, co
     bytes_put(writer, bytes, blob->len);
 }
 
-void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_report *report,
-                          uint32_t load_ppm, uint32_t load_ms)
+void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_origin *origin,
+                          const struct elastic_report *report, uint32_t load_ppm, uint32_t load_ms)
 {
-    bytes_put_u8(writer, PEER_POOL_REPORT);
+    const bool abroad = origin != NULL && origin->home != 0;
+    bytes_put_u8(writer, abroad ? PEER_ABROAD_POOL_REPORT : PEER_POOL_REPORT);
+    if (abroad) {
+        bytes_put_u64(writer, origin->home);
+        bytes_put_u64(writer, origin->node);
+        bytes_put_u16(writer, origin->shard);
+        bytes_put_i64(writer, origin->sent_ns);
+    }
     bytes_put_u32(writer, report->pool);
     bytes_put_u64(writer, report->guaranteed);
     bytes_put_u64(writer, report->borrowed);
@@ -361,7 +368,9 @@ void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_repo
 
 void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level)
 {
-    bytes_put_u8(writer, PEER_POOL_LEVEL);
+    bytes_put_u8(writer, level->echo_ns != 0 ? PEER_ABROAD_POOL_LEVEL : PEER_POOL_LEVEL);
+    if (level->echo_ns != 0)
+        bytes_put_i64(writer, level->echo_ns);
     bytes_put_u32(writer, level->pool);
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
         bytes_put_u64(writer, level->level.level[class]);
@@ -691,9 +700,22 @@ bool peer_share_next(struct bytes_reader *shares, struct water_share *share)
     return !shares->failed;
 }
 
-static bool get_pool_report(struct bytes_reader *reader, struct peer_pool_report *report)
+static bool get_origin(struct bytes_reader *reader, struct peer_pool_origin *origin)
+{
+    origin->home = bytes_get_u64(reader);
+    origin->node = bytes_get_u64(reader);
+    origin->shard = bytes_get_u16(reader);
+    origin->sent_ns = bytes_get_i64(reader);
+    return origin->home != 0 && origin->node != 0 && origin->sent_ns > 0;
+}
+
+static bool get_pool_report(struct bytes_reader *reader, bool abroad,
+                            struct peer_pool_report *report)
 {
     size_t count = 0;
+    report->origin = (struct peer_pool_origin){.home = 0};
+    if (abroad && !get_origin(reader, &report->origin))
+        return false;
     report->pool = bytes_get_u32(reader);
     report->guaranteed = bytes_get_u64(reader);
     report->borrowed = bytes_get_u64(reader);
@@ -713,10 +735,13 @@ static bool get_pool_report(struct bytes_reader *reader, struct peer_pool_report
 }
 
 /* No rate is above what a pool may have: meters reckon with that. */
-static bool get_pool_level(struct bytes_reader *reader, struct peer_pool_level *level)
+static bool get_pool_level(struct bytes_reader *reader, bool abroad, struct peer_pool_level *level)
 {
     struct elastic_level *out = &level->level;
     uint64_t most = 0;
+    level->echo_ns = abroad ? bytes_get_i64(reader) : 0;
+    if (abroad && level->echo_ns <= 0)
+        return false;
     level->pool = bytes_get_u32(reader);
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
         out->level[class] = bytes_get_u64(reader);
@@ -769,6 +794,14 @@ static bool get_reserved(struct bytes_reader *reader, uint32_t vnodes, struct pe
            sane(&record->reserved.line) && get_reservation(reader, &record->reserved.what);
 }
 
+static void get_stream(struct bytes_reader *reader, struct peer_record *record)
+{
+    record->stream.stream = bytes_get_u64(reader);
+    record->stream.seq = bytes_get_u64(reader);
+    record->stream.boot = bytes_get_u64(reader);
+    record->stream.resync = record->stream.bulk = false; /* of an ACK alone */
+}
+
 static void get_ack(struct bytes_reader *reader, struct peer_record *record)
 {
     record->stream.stream = bytes_get_u64(reader);
@@ -807,11 +840,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->moved.term = term_get(reader);
         return record->moved.vnode < vnodes && sane(&record->moved.term);
     case PEER_STREAM:
-        record->stream.stream = bytes_get_u64(reader);
-        record->stream.seq = bytes_get_u64(reader);
-        record->stream.boot = bytes_get_u64(reader);
-        record->stream.resync = false; /* of an ACK alone, as is bulk */
-        record->stream.bulk = false;
+        get_stream(reader, record);
         return true;
     case PEER_ACK:
         get_ack(reader, record);
@@ -835,9 +864,11 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_APART:
         return get_apart(reader, vnodes, &record->apart);
     case PEER_POOL_REPORT:
-        return get_pool_report(reader, &record->pool_report);
+    case PEER_ABROAD_POOL_REPORT:
+        return get_pool_report(reader, record->type != PEER_POOL_REPORT, &record->pool_report);
     case PEER_POOL_LEVEL:
-        return get_pool_level(reader, &record->pool_level);
+    case PEER_ABROAD_POOL_LEVEL:
+        return get_pool_level(reader, record->type != PEER_POOL_LEVEL, &record->pool_level);
     case PEER_RESERVED:
         return get_reserved(reader, vnodes, record);
     case PEER_MARK:

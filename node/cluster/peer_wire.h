@@ -59,6 +59,10 @@
  *   ABROAD_PING    i64 sent_ns | i64 echo_ns        one of both is 0: it asks, or it answers
  *   ABROAD_ASK     u64 home | as FORWARD            to be decided in that region, the receiver's
  *   ABROAD_ANSWER  as ANSWER
+ *   ABROAD_POOL_REPORT  u64 home | u64 node | u16 shard | i64 sent_ns | as POOL_REPORT: of a whole
+ *             region, by that shard, for the pool's owner in the home; within that region, too: who
+ *             was told passes it on
+ *   ABROAD_POOL_LEVEL  i64 echo_ns | as POOL_LEVEL: to that shard; the time of its newest report
  *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
@@ -87,7 +91,7 @@ enum {
     PEER_WAIT_MAX_MS = 10000,
     PEER_LOAD_MAX = 1000000, /* millionths */
     PEER_SHARE_LEN = 12,
-    PEER_REPORT_MAX = 64 + ELASTIC_SHARES_MAX * PEER_SHARE_LEN, /* a POOL_REPORT */
+    PEER_REPORT_MAX = 64 + ELASTIC_SHARES_MAX * PEER_SHARE_LEN, /* of either kind */
 };
 
 enum peer_record_type {
@@ -123,6 +127,8 @@ enum peer_record_type {
     PEER_ABROAD_ASK,
     PEER_ABROAD_ANSWER,
     PEER_CHANGE,
+    PEER_ABROAD_POOL_REPORT,
+    PEER_ABROAD_POOL_LEVEL,
     PEER_TYPE_END
 };
 
@@ -309,8 +315,17 @@ struct peer_side {
     struct bytes_reader blobs;
 };
 
+/* Whose report it is that a region tells a pool's home. */
+struct peer_pool_origin {
+    uint64_t home; /* by policy_region_id; 0: none, it is a decider's */
+    uint64_t node;
+    uint16_t shard;
+    int64_t sent_ns; /* by its own clock */
+};
+
 /* What a decider tells a pool's owner. The shares are read by peer_share_next, class by class. */
 struct peer_pool_report {
+    struct peer_pool_origin origin;
     uint32_t pool;
     uint64_t guaranteed; /* a rate, as all that follows: water.h */
     uint64_t borrowed;
@@ -327,6 +342,7 @@ struct peer_pool_level {
     uint64_t guaranteed;
     uint64_t borrowed;
     uint32_t load_ppm; /* PEER_LOAD_UNKNOWN: none */
+    int64_t echo_ns;   /* when the region sent what this answers; 0: it is for a decider */
 };
 
 /* In which term what follows of a vnode was written. */
@@ -443,10 +459,12 @@ size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *t
 void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq);
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len);
-void peer_put_pool_report(struct bytes_writer *writer, const struct elastic_report *report,
-                          uint32_t load_ppm, uint32_t load_ms);
+/* As POOL_REPORT, or as ABROAD_POOL_REPORT if its origin, which may be NULL, has a home. */
+void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_origin *origin,
+                          const struct elastic_report *report, uint32_t load_ppm, uint32_t load_ms);
+/* As POOL_LEVEL, or as ABROAD_POOL_LEVEL if it is an echo. */
 void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level);
-/* The next share of a POOL_REPORT that peer_next gave; false at the end. */
+/* The next share of either report that peer_next gave; false at the end. */
 bool peer_share_next(struct bytes_reader *shares, struct water_share *share);
 /* `type` is one of those whose body is a vnode entry. */
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,

@@ -350,6 +350,8 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_ABROAD_PING:
     case PEER_ABROAD_ASK:
     case PEER_ABROAD_ANSWER:
+    case PEER_ABROAD_POOL_REPORT:
+    case PEER_ABROAD_POOL_LEVEL:
     case PEER_TYPE_END:
         return 0;
     default:
@@ -426,6 +428,9 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_POOL_LEVEL:
         pools_level(shard, at, &record->pool_level);
+        break;
+    case PEER_ABROAD_POOL_REPORT:
+        pools_reported_abroad(shard, &record->pool_report);
         break;
     default:
         take_vnode(shard, at, record, in, effects);

@@ -155,6 +155,10 @@ static void digest_pool(uint64_t *digest, const struct policy_pool *pool)
     digest_number(digest, pool->rate.window_ns);
     digest_number(digest, pool->load_max_ppm);
     digest_number(digest, pool->reserve_percent);
+    if (pool->scope == POLICY_SCOPE_GLOBAL) {
+        digest_number(digest, pool->scope);
+        digest_text(digest, &pool->home);
+    }
 }
 
 static uint64_t digest_all(const struct policy *policy)
@@ -328,6 +332,10 @@ bool policy_has_global(const struct policy *policy)
 {
     for (size_t i = 0; i < policy->rule_count; i++) {
         if (policy->rules[i]->enabled && policy->rules[i]->scope == POLICY_SCOPE_GLOBAL)
+            return true;
+    }
+    for (size_t i = 0; i < policy->pool_count; i++) {
+        if (policy->pools[i].scope == POLICY_SCOPE_GLOBAL)
             return true;
     }
     return false;

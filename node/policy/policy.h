@@ -117,13 +117,16 @@ struct policy_match {
     uint32_t value_count;
 };
 
-/* A cluster-wide rate, of which elastic limits borrow what is spare. */
+/* A rate of each region, or of all of them, of which elastic limits borrow what is spare. */
 struct policy_pool {
     struct policy_text name;
     uint32_t id; /* made of the name alone; never 0 */
     struct quantity_rate rate;
     uint32_t load_max_ppm;    /* borrowing stops at this load of what the pool protects; <= 10^6 */
     uint16_t reserve_percent; /* of the rate: what class critical alone may borrow */
+    uint8_t scope;            /* enum policy_scope */
+    struct policy_text home;  /* GLOBAL: the region that lends; len 0: by hash */
+    uint64_t home_region;     /* its policy_region_id; 0: by hash */
 };
 
 /* How far above a limit requests are allowed: hard, if all of it is 0. */
@@ -205,7 +208,7 @@ uint64_t policy_rule_digest(const struct policy_rule *rule);
 bool policy_unmatched_deny(const struct policy *policy);
 /* Whether a rule in force (enabled) asks for consistency `quorum`. */
 bool policy_has_quorum(const struct policy *policy);
-/* Whether one in force has scope `global`. */
+/* Whether one in force, or a pool, has scope `global`. */
 bool policy_has_global(const struct policy *policy);
 /* Reads a load, a decimal number from 0 to 1 with at most six places, as millionths. 0 or
  * TG_EINVALID. */

@@ -79,6 +79,16 @@ MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *
 /* Checks an attribute's name at `node`: 1..64 of a-z 0-9 _ . - */
 MUST_USE int policy_check_attribute(const struct yaml_reader *reader, uint32_t node,
                                     const char *what);
+/* Reads a scope, and the name of a region with its number; NONE leaves what there is. */
+MUST_USE int policy_read_scope(const struct yaml_reader *reader,
+                               const struct yaml_reader_field *field, const char *what,
+                               uint8_t *scope);
+MUST_USE int policy_read_home(struct chunks *chunks, const struct yaml_reader *reader,
+                              const struct yaml_reader_field *field, const char *what,
+                              struct policy_text *home, uint64_t *region);
+/* Refuses a field that has an effect with scope global only. */
+MUST_USE int policy_refuse_local(const struct yaml_reader *reader,
+                                 const struct yaml_reader_field *field, const char *what);
 /* Copies a printable text of min..max bytes from `node`. */
 MUST_USE int policy_read_text(struct chunks *chunks, const struct yaml_reader *reader,
                               uint32_t node, const char *what, size_t len_min, size_t len_max,

@@ -23,7 +23,8 @@
 enum {
     PPM = 1000000,
     NAME_LEN = 2 * POLICY_NAME_LEN_MAX + 3, /* escaped, in quotes */
-    VALUE_LEN = QUANTITY_TEXT_LEN + 64,
+    HOME_LEN = 2 * POLICY_REGION_LEN_MAX + 8,
+    VALUE_LEN = QUANTITY_TEXT_LEN + HOME_LEN + 128,
     PIECE_LEN = NAME_LEN + VALUE_LEN + 32
 };
 
@@ -52,21 +53,22 @@ static bool is_plain(const char *name)
     return strchr(letters, name[0]) != NULL && strspn(name, more) == strlen(name);
 }
 
-static void write_name(struct editor *editor, const char *name)
+/* The name of a pool or a region, as it may stand in the document. */
+static void write_name(const struct editor *editor, const char *name, char *out, size_t capacity)
 {
     size_t at = 0;
     if (!editor->quoted && is_plain(name)) {
-        (void)snprintf(editor->name, sizeof editor->name, "%s", name);
+        (void)snprintf(out, capacity, "%s", name);
         return;
     }
-    editor->name[at++] = '"';
-    for (; *name != '\0' && at + 4 < sizeof editor->name; name++) {
+    out[at++] = '"';
+    for (; *name != '\0' && at + 4 < capacity; name++) {
         if (*name == '"' || *name == '\\')
-            editor->name[at++] = '\\';
-        editor->name[at++] = *name;
+            out[at++] = '\\';
+        out[at++] = *name;
     }
-    editor->name[at++] = '"';
-    editor->name[at] = '\0';
+    out[at++] = '"';
+    out[at] = '\0';
 }
 
 /* Millionths as the shortest decimal number. */
@@ -77,26 +79,38 @@ static void format_load(uint32_t ppm, char out[16])
         out[--len] = '\0';
 }
 
+/* Appends `, NAME: VALUE`. */
+static void add_field(struct editor *editor, const char *name, const char *mark, const char *value)
+{
+    const char *quote = editor->quoted ? "\"" : "";
+    const size_t len = strlen(editor->value);
+    (void)snprintf(editor->value + len, sizeof editor->value - len, ", %s%s%s: %s%s%s", quote, name,
+                   quote, mark, value, mark);
+}
+
 static void write_value(struct editor *editor, const struct policy_pool *pool)
 {
     char rate[QUANTITY_TEXT_LEN];
+    char home[HOME_LEN];
     char load_max[16] = "";
     char reserve[16];
     const char *quote = editor->quoted ? "\"" : "";
-    const bool limited = pool->load_max_ppm < PPM;
     quantity_format_rate(&pool->rate, rate);
-    if (limited)
-        format_load(pool->load_max_ppm, load_max);
+    format_load(pool->load_max_ppm, load_max);
     (void)snprintf(reserve, sizeof reserve, "%u%%", (unsigned)pool->reserve_percent);
-    int len = snprintf(editor->value, sizeof editor->value, "{%srate%s: %s%s%s", quote, quote,
-                       quote, rate, quote);
-    if (limited)
-        len += snprintf(editor->value + len, sizeof editor->value - (size_t)len,
-                        ", %sload_max%s: %s", quote, quote, load_max);
+    write_name(editor, pool->home.data, home, sizeof home);
+    (void)snprintf(editor->value, sizeof editor->value, "{%srate%s: %s%s%s", quote, quote, quote,
+                   rate, quote);
+    if (pool->load_max_ppm < PPM)
+        add_field(editor, "load_max", "", load_max);
     if (pool->reserve_percent > 0)
-        len += snprintf(editor->value + len, sizeof editor->value - (size_t)len,
-                        ", %sreserve%s: %s%s%s", quote, quote, quote, reserve, quote);
-    (void)snprintf(editor->value + len, sizeof editor->value - (size_t)len, "}");
+        add_field(editor, "reserve", quote, reserve);
+    if (pool->scope == POLICY_SCOPE_GLOBAL)
+        add_field(editor, "scope", quote, policy_scope_name(pool->scope));
+    if (pool->home.len > 0)
+        add_field(editor, "home", "", home);
+    const size_t len = strlen(editor->value);
+    (void)snprintf(editor->value + len, sizeof editor->value - len, "}");
 }
 
 /* ---- where it is written --------------------------------------------------------------------- */
@@ -187,7 +201,7 @@ static int find_change(struct editor *editor, const struct policy_pool *pool, st
     const uint32_t root = editor->reader->root;
     const uint32_t pools = document_value(editor->reader, root, "pools");
     editor->quoted = char_at(editor, place_of(editor, root, &line)) == '{';
-    write_name(editor, pool->name.data);
+    write_name(editor, pool->name.data, editor->name, sizeof editor->name);
     write_value(editor, pool);
     if (pools == YAML_READER_NONE)
         return add_pools(editor, change);
@@ -234,7 +248,9 @@ static int apply(const char *text, size_t len, const struct policy_pool *pool,
 static bool same_pool(const struct policy_pool *a, const struct policy_pool *b)
 {
     return a != NULL && a->rate.count == b->rate.count && a->rate.window_ns == b->rate.window_ns &&
-           a->load_max_ppm == b->load_max_ppm && a->reserve_percent == b->reserve_percent;
+           a->load_max_ppm == b->load_max_ppm && a->reserve_percent == b->reserve_percent &&
+           a->scope == b->scope && a->home.len == b->home.len &&
+           memcmp(a->home.data, b->home.data, a->home.len) == 0;
 }
 
 /* Whether both have the same but for this pool, and `after` has that (I1). */
@@ -258,13 +274,13 @@ static bool is_right(const struct policy *before, const struct policy *after,
     return right;
 }
 
-/* The pool as it is to be. False: it is new, and has no rate. */
-static bool make_pool(const struct policy *policy, const struct pool_edit *edit,
-                      struct policy_pool *out)
+/* The pool as it is to be. TG_ENOTFOUND: it is new, and has no rate. */
+static int make_pool(const struct policy *policy, const struct pool_edit *edit,
+                     struct policy_pool *out)
 {
     const size_t len = strlen(edit->name);
     const struct policy_pool *now = policy_pool_find(policy, edit->name, len);
-    *out = now != NULL ? *now : (struct policy_pool){.load_max_ppm = PPM};
+    *out = now != NULL ? *now : (struct policy_pool){.load_max_ppm = PPM, .home = {"", 0}};
     out->name = (struct policy_text){edit->name, len};
     if (edit->rate.count != 0)
         out->rate = edit->rate;
@@ -272,7 +288,15 @@ static bool make_pool(const struct policy *policy, const struct pool_edit *edit,
         out->load_max_ppm = edit->load_max_ppm;
     if (edit->reserve_percent != POOL_EDIT_KEPT)
         out->reserve_percent = (uint16_t)edit->reserve_percent;
-    return out->rate.count != 0;
+    if (edit->scope != POOL_EDIT_KEPT)
+        out->scope = (uint8_t)edit->scope;
+    if (edit->home != NULL)
+        out->home = (struct policy_text){edit->home, strlen(edit->home)};
+    else if (out->scope != POLICY_SCOPE_GLOBAL)
+        out->home = (struct policy_text){"", 0};
+    if (out->scope != POLICY_SCOPE_GLOBAL && out->home.len > 0)
+        return TG_ECONFLICT;
+    return out->rate.count != 0 ? 0 : TG_ENOTFOUND;
 }
 
 int policy_set_pool(const char *text, size_t len, const struct pool_edit *edit,
@@ -287,7 +311,7 @@ int policy_set_pool(const char *text, size_t len, const struct pool_edit *edit,
     int result = policy_compile_zoned(text, len, allocator, zones, &before, &error);
     if (result != 0)
         return result;
-    result = make_pool(before, edit, &pool) ? 0 : TG_ENOTFOUND;
+    result = make_pool(before, edit, &pool);
     if (result == 0)
         result = apply(text, len, &pool, allocator, out, capacity, out_len);
     if (result == 0 &&

@@ -2,6 +2,7 @@
  *
  *   pools:
  *     api: {rate: 10000/s, load_max: 0.8, reserve: 5%}
+ *     all: {rate: 9000/s, scope: global, home: eu}       one rate for all regions
  *
  * I1  The pools are sorted by name: their order in the file means nothing.
  * I2  No two pools have one id. Ids are hashes of names, so two names that meet are refused.
@@ -82,18 +83,34 @@ static int read_rate(const struct yaml_reader *reader, uint32_t node, struct qua
     return TG_OK;
 }
 
+/* Which regions lend of it. */
+static int read_scope(struct policy *policy, const struct yaml_reader *reader,
+                      const struct yaml_reader_field *scope, const struct yaml_reader_field *home,
+                      struct policy_pool *pool)
+{
+    int result = policy_read_scope(reader, scope, "pools.scope", &pool->scope);
+    if (result == TG_OK && pool->scope != POLICY_SCOPE_GLOBAL)
+        result = policy_refuse_local(reader, home, "pools.home");
+    if (result == TG_OK)
+        result = policy_read_home(&policy->chunks, reader, home, "pools.home", &pool->home,
+                                  &pool->home_region);
+    return result;
+}
+
 static int read_pool(struct policy *policy, const struct yaml_reader *reader, uint32_t name,
                      struct policy_pool *pool)
 {
     struct yaml_reader_field fields[] = {{"rate", YAML_READER_REQUIRED, 0},
                                          {"load_max", YAML_READER_OPTIONAL, 0},
-                                         {"reserve", YAML_READER_OPTIONAL, 0}};
+                                         {"reserve", YAML_READER_OPTIONAL, 0},
+                                         {"scope", YAML_READER_OPTIONAL, 0},
+                                         {"home", YAML_READER_OPTIONAL, 0}};
 
     pool->load_max_ppm = PPM;
     int result = policy_read_text(&policy->chunks, reader, name, "pools", 1, POLICY_NAME_LEN_MAX,
                                   &pool->name);
     if (result == TG_OK)
-        result = yaml_reader_fields(reader, yaml_reader_at(reader, name)->next, "pools", fields, 3);
+        result = yaml_reader_fields(reader, yaml_reader_at(reader, name)->next, "pools", fields, 5);
     if (result == TG_OK)
         result = read_rate(reader, fields[0].node, &pool->rate);
     if (result == TG_OK && fields[1].node != YAML_READER_NONE)
@@ -101,6 +118,8 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
     if (result == TG_OK && fields[2].node != YAML_READER_NONE)
         result = policy_read_percent(reader, fields[2].node, "pools.reserve", 100,
                                      &pool->reserve_percent);
+    if (result == TG_OK)
+        result = read_scope(policy, reader, &fields[3], &fields[4], pool);
     if (result != TG_OK)
         return result;
     pool->id = id_of(&pool->name);

@@ -336,6 +336,17 @@ static int read_failure(const struct yaml_reader *reader, const struct yaml_read
     return mapping ? read_share(reader, yaml_reader_at(reader, node->first)->next, rule) : TG_OK;
 }
 
+int policy_read_scope(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                      const char *what, uint8_t *scope)
+{
+    int number = *scope;
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    const int result = yaml_reader_word(reader, field->node, what, WORDS(scope_words), &number);
+    *scope = (uint8_t)number;
+    return result;
+}
+
 static int read_words(const struct policy *policy, const struct yaml_reader *reader,
                       const struct yaml_reader_field *fields, struct policy_rule *rule)
 {
@@ -343,7 +354,6 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     int class = POLICY_CLASS_NORMAL;
     int consistency = POLICY_CONSISTENCY_ONE;
     int missing = 0;
-    int scope = POLICY_SCOPE_REGION;
 
     int result = read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act);
     if (result == TG_OK)
@@ -354,7 +364,7 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
         result =
             read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &consistency);
     if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_SCOPE], WORDS(scope_words), &scope);
+        result = policy_read_scope(reader, &fields[FIELD_SCOPE], "scope", &rule->scope);
     if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
         result = policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode);
     if (result == TG_OK)
@@ -362,7 +372,6 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->consistency = (uint8_t)consistency;
-    rule->scope = (uint8_t)scope;
     rule->missing_deny = missing != 0;
     rule->status = act == POLICY_ACT_BLOCK ? STATUS_BLOCK : STATUS_THROTTLE;
     return result;
@@ -521,34 +530,49 @@ static int check_global(const struct yaml_reader *reader, const struct yaml_read
     return TG_OK;
 }
 
+int policy_read_home(struct chunks *chunks, const struct yaml_reader *reader,
+                     const struct yaml_reader_field *field, const char *what,
+                     struct policy_text *home, uint64_t *region)
+{
+    home->data = "";
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    const int result =
+        policy_read_text(chunks, reader, field->node, what, 1, POLICY_REGION_LEN_MAX, home);
+    if (result == TG_OK)
+        *region = policy_region_id(home->data, home->len);
+    return result;
+}
+
+int policy_refuse_local(const struct yaml_reader *reader, const struct yaml_reader_field *field,
+                        const char *what)
+{
+    if (field->node == YAML_READER_NONE)
+        return TG_OK;
+    return yaml_reader_fail(reader, field->node,
+                            "%s: found without scope global, where it has no effect; expected it "
+                            "with scope global only",
+                            what);
+}
+
 /* What is said of other regions, where there are any. */
 static int read_global(struct chunks *chunks, const struct yaml_reader *reader,
                        const struct yaml_reader_field *fields, struct policy_rule *rule)
 {
-    static const uint8_t global_only[] = {FIELD_HOME, FIELD_WAN_WAIT};
     int result = TG_OK;
 
     rule->home.data = "";
     if (rule->scope == POLICY_SCOPE_GLOBAL) {
         rule->wan_wait_ns = POLICY_WAN_WAIT_NS;
-        if (fields[FIELD_HOME].node != YAML_READER_NONE)
-            result = policy_read_text(chunks, reader, fields[FIELD_HOME].node, "home", 1,
-                                      POLICY_REGION_LEN_MAX, &rule->home);
-        if (result == TG_OK && rule->home.len != 0)
-            rule->home_region = policy_region_id(rule->home.data, rule->home.len);
+        result = policy_read_home(chunks, reader, &fields[FIELD_HOME], "home", &rule->home,
+                                  &rule->home_region);
         if (result == TG_OK && fields[FIELD_WAN_WAIT].node != YAML_READER_NONE)
             result = read_wait(reader, fields[FIELD_WAN_WAIT].node, &rule->wan_wait_ns);
         return result == TG_OK ? check_global(reader, fields, rule) : result;
     }
-    for (size_t i = 0; i < sizeof(global_only); i++) {
-        const struct yaml_reader_field *field = &fields[global_only[i]];
-        if (field->node != YAML_READER_NONE)
-            return yaml_reader_fail(reader, field->node,
-                                    "%s: found without scope global, where it has no effect; "
-                                    "expected it with scope global only",
-                                    field->name);
-    }
-    return TG_OK;
+    result = policy_refuse_local(reader, &fields[FIELD_HOME], "home");
+    return result == TG_OK ? policy_refuse_local(reader, &fields[FIELD_WAN_WAIT], "wan_wait")
+                           : result;
 }
 
 int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,

@@ -41,7 +41,7 @@ static void put_pool_report(struct bytes_writer *writer, const struct peer_pool_
             ASSERT(peer_share_next(&shares, &report.shares[class][i]));
     }
     ASSERT(bytes_left(&shares) == 0);
-    peer_put_pool_report(writer, &report, told->load_ppm, told->load_ms);
+    peer_put_pool_report(writer, &told->origin, &report, told->load_ppm, told->load_ms);
 }
 
 static void put_slot(struct bytes_writer *writer, const struct peer_record *record)
@@ -133,9 +133,11 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
         put_side(writer, &record->side);
         return true;
     case PEER_POOL_REPORT:
+    case PEER_ABROAD_POOL_REPORT:
         put_pool_report(writer, &record->pool_report);
         return true;
     case PEER_POOL_LEVEL:
+    case PEER_ABROAD_POOL_LEVEL:
         peer_put_pool_level(writer, &record->pool_level);
         return true;
     case PEER_RESERVED:

@@ -5,7 +5,7 @@
  *       records  u16 length, bytes                    in a frame of a member
  *       frame    u16 length, bytes                    a peer's frame
  *       vnode    u8 from, type, vnode, role, terms    one likely record
- *       abroad   u8 operation, cost, vnode, key ...   what another region asks for
+ *       abroad   u8 operation, cost, vnode, key ...   what another region asks for, or tells
  *       check    u8 key, operation, cost, limit       a client's frame that is right; the cost
  *                                                     of release and renew says of which message
  *       load     u8 result, u16 length, bytes         what the disk holds
@@ -35,9 +35,13 @@ enum {
 };
 
 static const char *const rules =
+    "pools: {far: {rate: 9/s, scope: global, home: r1}, near: {rate: 9/s, scope: global, home: "
+    "r0}}\n"
     "rules:\n"
-    "- {name: log, match: {api: /a}, key: [user], limits: [{rate: 5/h, algorithm: sliding_log}]}\n"
-    "- {name: two, match: {api: /b*}, key: [user, ip], limits: [{rate: 3/s}, {rate: 9/m}]}\n"
+    "- {name: log, match: {api: /a}, key: [user], limits: [{rate: 5/h, algorithm: sliding_log}],"
+    " mode: {elastic: {pool: far}}}\n"
+    "- {name: two, match: {api: /b*}, key: [user, ip], limits: [{rate: 3/s}, {rate: 9/m}],"
+    " mode: {elastic: {pool: near}}}\n"
     "- {name: no, match: {api: /c}, action: block}\n"
     "- {name: jobs, match: {api: /d}, key: [user],"
     " limits: [{count: 2, algorithm: concurrency, timeout: 90ms}, {rate: 99/h}]}\n"
@@ -110,6 +114,26 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     tell_records(lab, from, bytes, writer.len);
 }
 
+/* Another region tells of a pool: the first one is at home there, the second one here. */
+static void put_pool(struct bytes_writer *writer, const struct lab *lab, const struct forward *from)
+{
+    const struct shard *shard = lab->shards[0].shard;
+    const struct policy *policy = shard->policies[shard->policy].policy;
+    struct peer_pool_level level = {.pool = policy_pool_at(policy, from->vnode % 2)->id,
+                                    .load_ppm = PEER_LOAD_UNKNOWN,
+                                    .echo_ns = lab->now_ns - (int64_t)from->cost * LAB_MS};
+    const struct peer_pool_origin origin = {.home = shard->abroad.own,
+                                            .node = lab->shards[REGION_NODES].node,
+                                            .shard = (uint16_t)(from->used == 255),
+                                            .sent_ns = level.echo_ns};
+    const struct elastic_report report = {
+        .pool = level.pool, .guaranteed = from->used << 30, .borrowed = from->cost << 30};
+    level.level.budget = level.level.spare = level.level.level[0] = from->used << 30;
+    peer_put_pool_level(writer, &level);
+    peer_put_pool_report(writer, &origin, &report, (uint32_t)from->cost * 4000,
+                         (uint32_t)from->used);
+}
+
 /* Another region asks for a key that is at home here, or not. */
 static void tell_abroad(struct lab *lab, struct fuzz_input *input)
 {
@@ -125,6 +149,12 @@ static void tell_abroad(struct lab *lab, struct fuzz_input *input)
     forward.retry = (struct retry_key){LAB_SESSION + 1, 1 + fuzz_u8(input), 0, 0};
     forward.ticket = fuzz_u8(input);
     const uint8_t flags = fuzz_u8(input);
+    bytes_writer_init(&writer, bytes, sizeof(bytes));
+    if (flags == 253) {
+        put_pool(&writer, lab, &forward);
+        tell_records(lab, FROM_ABROAD, bytes, writer.len);
+        return;
+    }
     const bool holds = forward.operation == OPERATION_LEASE ||
                        forward.operation == OPERATION_RELEASE ||
                        forward.operation == OPERATION_RENEW;
@@ -132,7 +162,6 @@ static void tell_abroad(struct lab *lab, struct fuzz_input *input)
     forward.flags = (uint8_t)((holds ? FORWARD_HOLD : 0) | (flags & 1 ? FORWARD_RETRY : 0));
     if (forward.operation == OPERATION_RELEASE || forward.operation == OPERATION_RENEW)
         forward.cost = decide_lease_of(lab->shards[0].shard, &forward.retry);
-    bytes_writer_init(&writer, bytes, sizeof(bytes));
     peer_put_abroad_ask(&writer, &forward);
     ASSERT(!writer.failed);
     tell_records(lab, FROM_ABROAD, bytes, writer.len);
@@ -214,6 +243,13 @@ static void put_reply(struct bytes_writer *writer, const struct lab *lab,
         peer_put_vnode(writer, PEER_HELD, &entry);
     } else if (record->type == PEER_ABROAD_PING && record->abroad_ping.sent_ns != 0) {
         peer_put_abroad_ping(writer, 0, record->abroad_ping.sent_ns);
+    } else if (record->type == PEER_ABROAD_POOL_REPORT) {
+        struct peer_pool_level level = {.pool = record->pool_report.pool,
+                                        .load_ppm = PEER_LOAD_UNKNOWN,
+                                        .echo_ns = record->pool_report.origin.sent_ns};
+        level.level.level[0] = level.level.level[1] = level.level.budget = level.level.budget_open =
+            level.level.spare = UINT64_C(9000000000);
+        peer_put_pool_level(writer, &level);
     } else if (record->type == PEER_ABROAD_ASK) {
         const struct answer answer = {.status = ANSWER_DECIDED,
                                       .allowed = true,

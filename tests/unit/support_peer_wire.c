@@ -16,6 +16,9 @@ const struct elastic_report peer_wire_report = {
     .shares = {{{32, 33}, {34, UINT64_MAX}}, {{0, 0}}, {{UINT32_MAX, 35}}},
 };
 
+const struct peer_pool_origin peer_wire_origin = {
+    .home = 0x1122334455667788, .node = UINT64_MAX, .shard = 0xfffe, .sent_ns = INT64_MAX};
+
 const struct peer_pool_level peer_wire_level = {
     .pool = 0xf0000002,
     .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
@@ -74,7 +77,13 @@ struct forward peer_wire_global(void)
 void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer)
 {
     const struct forward forward = peer_wire_global();
-    if (type == PEER_FORWARD_GLOBAL)
+    struct peer_pool_level level = peer_wire_level;
+    level.echo_ns = 49;
+    if (type == PEER_ABROAD_POOL_REPORT)
+        peer_put_pool_report(writer, &peer_wire_origin, &peer_wire_report, 36, 37);
+    else if (type == PEER_ABROAD_POOL_LEVEL)
+        peer_put_pool_level(writer, &level);
+    else if (type == PEER_FORWARD_GLOBAL)
         peer_put_forward(writer, &forward);
     else if (type == PEER_ABROAD_PING)
         peer_put_abroad_ping(writer, 38, 0);

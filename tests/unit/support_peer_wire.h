@@ -9,9 +9,11 @@ extern const struct peer_reservation peer_wire_reservation;
 extern const struct elastic_report peer_wire_report;
 extern const struct peer_pool_level peer_wire_level;
 
+extern const struct peer_pool_origin peer_wire_origin;
+
 /* Of a rule that another region counts. */
 struct forward peer_wire_global(void);
-/* Writes a record about that, or for that region. */
+/* Writes a record about that, or for that region; or of a pool that is lent by it. */
 void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer);
 
 /* What peer_next says to the first of `len` bytes. They lie at the end of a block of their own, so

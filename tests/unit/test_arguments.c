@@ -185,6 +185,12 @@ static void operands_and_flags_are_read(void **state)
     assert_true(out.pool_edit.load_max_ppm == POOL_EDIT_KEPT);
     accepts(&out, "pools set api --load-max 0.8 --yes");
     assert_true(out.pool_edit.rate.count == 0 && out.pool_edit.load_max_ppm == 800000 && out.yes);
+    assert_true(out.pool_edit.scope == POOL_EDIT_KEPT && out.pool_edit.home == NULL);
+    accepts(&out, "pools set api --scope global --home eu");
+    assert_int_equal(out.pool_edit.scope, POLICY_SCOPE_GLOBAL);
+    assert_string_equal(out.pool_edit.home, "eu");
+    accepts(&out, "pools set api --scope region");
+    assert_true(out.pool_edit.scope == POLICY_SCOPE_REGION && out.pool_edit.home == NULL);
     accepts(&out, "pools report api --load 1");
     assert_true(out.load > 0.999);
     accepts(&out, "peek a=b --explain");
@@ -272,7 +278,7 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"pools", "'pools' needs list, set or report"},
         {"pools add", "'pools add'; expected list, set or report"},
         {"pools set", "'pools set' needs a NAME"},
-        {"pools set api", "needs --rate, --load-max or --reserve"},
+        {"pools set api", "needs --rate, --load-max, --reserve, --scope or --home"},
         {"pools set api --load 1", "does not take --load"},
         {"pools report", "needs a NAME"},
         {"pools report --load 0.5", "needs a NAME"},
@@ -370,6 +376,9 @@ static void a_wrong_value_is_invalid_input(void **state)
         {"pools set api --load-max 1.1", "--load-max is '1.1'"},
         {"pools set api --reserve 101%", "--reserve is '101%'; expected 0% to 100%"},
         {"pools set api --reserve some", "--reserve is 'some'"},
+        {"pools set api --scope planet", "--scope is 'planet'; expected region or global"},
+        {"pools set api --home 0123456789012345678901234567890x", "--home has 32 bytes"},
+        {"pools set api --scope region --home eu", "--home is of a pool with scope global only"},
         {"pools report api --load -1", "--load is '-1'"},
         {"pools report api --load 1e-3", "--load is '1e-3'"},
         {"check --key a --rate 5/60q", "--rate"},

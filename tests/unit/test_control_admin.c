@@ -380,7 +380,8 @@ static void assert_real(struct mp_cursor map, const char *name, double expected)
 static void pools_are_listed_with_how_they_are_doing(void **state)
 {
     static const char rules[] =
-        "pools: {web: {rate: 90/m}, api: {rate: 600/s, load_max: 0.8, reserve: 5%}}\nrules: []\n";
+        "pools: {web: {rate: 90/m}, api: {rate: 600/s, load_max: 0.8, reserve: 5%, "
+        "scope: global}}\nrules: []\n";
     struct net *net = net_cluster(1);
     struct policy *policy;
     struct policy_error error;
@@ -392,7 +393,8 @@ static void pools_are_listed_with_how_they_are_doing(void **state)
                                      .guaranteed = 512345678901,
                                      .borrowed = 2000000000,
                                      .level = {3, 1500000000, 0},
-                                     .at_ns = 1}};
+                                     .at_ns = 1,
+                                     .home = "eu"}};
     ask(net, "pools.list", NULL, &answer);
     assert_int_equal(answer.reply.code, 0);
     struct mp_cursor at = value_of(&answer);
@@ -407,10 +409,18 @@ static void pools_are_listed_with_how_they_are_doing(void **state)
     assert_real(at, "level_normal", 1.5);
     assert_real(at, "level_batch", 0);
     assert_real(at, "load", 0.93);
+    tokens_assert_text(at, "scope", "global");
+    tokens_assert_text(at, "home", "eu");
+    struct mp_cursor heard = tokens_field(at, "heard");
+    assert_true(mp_get_bool(&heard));
     mp_skip(&at);
     tokens_assert_text(at, "name", "web");
     tokens_assert_text(at, "rate", "90/m");
     assert_real(at, "guaranteed", 0);
+    tokens_assert_text(at, "scope", "region");
+    tokens_assert_text(at, "home", "");
+    heard = tokens_field(at, "heard");
+    assert_false(mp_get_bool(&heard));
     struct mp_cursor load = tokens_field(at, "load");
     assert_int_equal(mp_peek_type(&load), MP_NIL);
     ask(net, "status", NULL, &answer);

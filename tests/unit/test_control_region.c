@@ -446,23 +446,30 @@ static void a_region_that_answers_is_not_removed(void **state)
     net_free(net);
 }
 
-/* A rule that names it would have no home. */
+/* A rule or a pool that names it would have no home. */
 static void a_region_that_rules_name_is_removed_by_force_alone(void **state)
 {
-    static const char text_of_rules[] =
-        "rules: [{name: pay, key: [user], scope: global, home: us, limits: [{rate: 1/h}]}]";
+    static const char *const texts[] = {
+        "rules: [{name: pay, key: [user], scope: global, home: us, limits: [{rate: 1/h}]}]",
+        "{pools: {spare: {rate: 1/s, scope: global, home: us}}, rules: []}"};
+    static const char *const said[] = {"rule pay names us as the home of its keys",
+                                       "pool spare names us as the home"};
     struct net *net = three_regions(2);
     struct control *control = net->nodes[0].control;
     struct policy *policy;
     struct policy_error place;
     char sentence[CONTROL_SENTENCE_LEN];
     (void)state;
-    assert_int_equal(
-        policy_compile(text_of_rules, strlen(text_of_rules), alloc_heap(), &policy, &place), 0);
     lose_us(net);
-    assert_int_equal(control_region_remove(control, net->now_ns, "us", policy, false, sentence),
-                     TG_ECONFLICT);
-    assert_non_null(strstr(sentence, "rule pay names us as the home of its keys"));
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = texts[1 - i];
+        assert_int_equal(policy_compile(text, strlen(text), alloc_heap(), &policy, &place), 0);
+        assert_int_equal(control_region_remove(control, net->now_ns, "us", policy, false, sentence),
+                         TG_ECONFLICT);
+        assert_non_null(strstr(sentence, said[1 - i]));
+        if (i == 0)
+            policy_free(&policy);
+    }
     assert_int_equal(control_region_remove(control, net->now_ns, "us", policy, true, sentence), 0);
     net_run(net, 3 * NET_SECOND);
     assert_true(control_region_gone(control, "us"));

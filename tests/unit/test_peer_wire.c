@@ -183,7 +183,7 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_explain(writer, 29, states, PEER_LIMITS_MAX);
         break;
     case PEER_POOL_REPORT:
-        peer_put_pool_report(writer, &peer_wire_report, 36, 37);
+        peer_put_pool_report(writer, NULL, &peer_wire_report, 36, 37);
         break;
     case PEER_POOL_LEVEL:
         peer_put_pool_level(writer, &peer_wire_level);
@@ -195,6 +195,8 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
     case PEER_ABROAD_PING:
     case PEER_ABROAD_ASK:
     case PEER_ABROAD_ANSWER:
+    case PEER_ABROAD_POOL_REPORT:
+    case PEER_ABROAD_POOL_LEVEL:
         peer_wire_put_abroad(writer, type, &answer);
         break;
     default:
@@ -648,7 +650,7 @@ static void a_vnode_out_of_range_is_refused(void **state)
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
                                type != PEER_ACK && type != PEER_ABROAD_PING &&
-                               type != PEER_ABROAD_ANSWER &&
+                               type != PEER_ABROAD_ANSWER && type < PEER_ABROAD_POOL_REPORT &&
                                (type < PEER_EXPLAIN || type >= PEER_RESERVED);
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);

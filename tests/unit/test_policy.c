@@ -127,6 +127,26 @@ static void pools_and_elastic_modes_keep_what_the_file_says(void **state)
     policy_free(&policy);
 }
 
+/* A pool is each region's, or lent by one of them for all: one that is named, or any. */
+static void a_pool_may_be_of_all_regions(void **state)
+{
+    struct policy *policy = compile("pools: {a: {rate: 1/s, scope: region}, b: {rate: 1/s, scope: "
+                                    "global}, c: {rate: 1/s, scope: global, home: eu}}\nrules: []");
+    const struct policy_pool *pools[3];
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        pools[i] = policy_pool_at(policy, i);
+    assert_true(pools[0]->scope == POLICY_SCOPE_REGION && pools[1]->scope == POLICY_SCOPE_GLOBAL);
+    assert_true(pools[0]->home.len == 0 && pools[1]->home.len == 0 && pools[1]->home_region == 0);
+    assert_string_equal(pools[2]->home.data, "eu");
+    assert_true(pools[2]->home_region == policy_region_id("eu", 2));
+    assert_true(policy_has_global(policy));
+    policy_free(&policy);
+    policy = compile("pools: {a: {rate: 1/s, scope: region}}\nrules: []");
+    assert_false(policy_has_global(policy));
+    policy_free(&policy);
+}
+
 /* A tier is a rule behind those of the file: it matches its name, counts by user, and is of the
  * group that makes it override a default. Its written form compiles to the same. */
 static void a_tier_is_a_rule_of_its_own(void **state)
@@ -431,6 +451,8 @@ static const char *const different[] = {
     "{pools: {p: {rate: 2/s}}, rules: []}",
     "{pools: {p: {rate: 1/s, load_max: 0.5}}, rules: []}",
     "{pools: {p: {rate: 1/s, reserve: 1%}}, rules: []}",
+    "{pools: {p: {rate: 1/s, scope: global}}, rules: []}",
+    "{pools: {p: {rate: 1/s, scope: global, home: eu}}, rules: []}",
     "{pools: {p: {rate: 1/s}}, rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: "
     "{elastic: {pool: p}}}]}",
     "{pools: {p: {rate: 1/s}}, rules: [{name: a, key: [u], limits: [{rate: 5/h}], mode: "
@@ -620,6 +642,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_keeps_what_the_file_says),
         cmocka_unit_test(pools_and_elastic_modes_keep_what_the_file_says),
+        cmocka_unit_test(a_pool_may_be_of_all_regions),
         cmocka_unit_test(a_tier_is_a_rule_of_its_own),
         cmocka_unit_test(loads_are_read_exactly),
         cmocka_unit_test(absent_fields_have_their_defaults),

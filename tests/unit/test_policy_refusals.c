@@ -126,7 +126,8 @@ static const struct refusal pools[] = {
     {POOL("{rate: 2000000000/s}"), 1, 19,
      "pools.rate: found \"2000000000/s\"; expected at most 1000000000 per second"},
     {POOL("{rate: 1/s, load: 0.5}"), 1, 24,
-     "pools: found unknown key \"load\"; expected rate, load_max, reserve"},
+     "pools: found unknown key \"load\"; expected rate, load_max, reserve, scope, "
+     "home"},
     {POOL("{rate: 1/s, load_max: 1.5}"), 1, 34,
      "pools.load_max: found \"1.5\"; expected a number above 0 and at most 1, such as 0.8"},
     {POOL("{rate: 1/s, load_max: 80%}"), 1, 34,
@@ -136,6 +137,16 @@ static const struct refusal pools[] = {
     {POOL("{rate: 1/s, reserve: 5}"), 1, 33, "pools.reserve: found \"5\"; expected 1% to 100%"},
     {POOL("{rate: 1/s, reserve: 101%}"), 1, 33,
      "pools.reserve: found \"101%\"; expected 1% to 100%"},
+    {POOL("{rate: 1/s, scope: planet}"), 1, 31,
+     "pools.scope: found \"planet\"; expected region, global"},
+    {POOL("{rate: 1/s, home: eu}"), 1, 30,
+     "pools.home: found without scope global, where it has no effect; expected it with scope "
+     "global only"},
+    {POOL("{rate: 1/s, home: eu, scope: region}"), 1, 30,
+     "pools.home: found without scope global, where it has no effect; expected it with scope "
+     "global only"},
+    {POOL("{rate: 1/s, scope: global, home: ''}"), 1, 45,
+     "pools.home: found \"\"; expected a text of 1 to 31 bytes"},
     {"pools: {p: {rate: 1/s}, p: {rate: 1/s}}\nrules: []\n", 1, 25,
      "pools: found key \"p\" twice; expected it once"},
 };

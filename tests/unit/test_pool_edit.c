@@ -25,11 +25,17 @@ static int set(const char *text, const struct pool_edit *edit, char *out, size_t
     return result;
 }
 
+static struct pool_edit an_edit(const char *name, struct quantity_rate rate, uint32_t load_max_ppm,
+                                uint32_t reserve_percent)
+{
+    return (struct pool_edit){name, rate, load_max_ppm, reserve_percent, POOL_EDIT_KEPT, NULL};
+}
+
 /* The document becomes `wanted` when pool `name` gets that rate. */
 static void assert_rated(const char *text, const char *name, const char *wanted)
 {
     char out[1024];
-    const struct pool_edit edit = {name, thousand, POOL_EDIT_KEPT, POOL_EDIT_KEPT};
+    const struct pool_edit edit = an_edit(name, thousand, POOL_EDIT_KEPT, POOL_EDIT_KEPT);
     assert_int_equal(set(text, &edit, out, sizeof out), 0);
     assert_string_equal(out, wanted);
 }
@@ -77,18 +83,48 @@ static void what_is_not_given_stays(void **state)
     (void)state;
     char out[1024];
     static const char text[] = "pools: {api: {rate: 9/s, load_max: 0.8, reserve: 5%}}\nrules: []\n";
-    struct pool_edit edit = {"api", none, 125000, POOL_EDIT_KEPT};
+    struct pool_edit edit = an_edit("api", none, 125000, POOL_EDIT_KEPT);
     assert_int_equal(set(text, &edit, out, sizeof out), 0);
     assert_string_equal(out,
                         "pools: {api: {rate: 9/s, load_max: 0.125, reserve: 5%}}\nrules: []\n");
-    edit = (struct pool_edit){"api", none, 1000000, 0};
+    edit = an_edit("api", none, 1000000, 0);
     assert_int_equal(set(text, &edit, out, sizeof out), 0);
     assert_string_equal(out, "pools: {api: {rate: 9/s}}\nrules: []\n");
-    edit = (struct pool_edit){"new", thousand, 500000, 10};
+    edit = an_edit("new", thousand, 500000, 10);
     assert_int_equal(set(text, &edit, out, sizeof out), 0);
     assert_non_null(strstr(out, "{new: {rate: 1000/s, load_max: 0.5, reserve: 10%}, api: {rate"));
-    edit = (struct pool_edit){"new", none, 500000, POOL_EDIT_KEPT};
+    edit = an_edit("new", none, 500000, POOL_EDIT_KEPT);
     assert_int_equal(set(text, &edit, out, sizeof out), TG_ENOTFOUND);
+}
+
+/* Scope and home stay as they are, too, or become what is asked for; a pool of each region has no
+ * home. */
+static void a_pool_is_made_global_and_one_of_each_region(void **state)
+{
+    (void)state;
+    char out[1024];
+    static const char text[] = "pools: {api: {rate: 9/s, scope: global, home: eu}}\nrules: []\n";
+    static const char json[] = "{\"pools\": {\"api\": {\"rate\": \"9/s\"}}, \"rules\": []}";
+    struct pool_edit edit = an_edit("api", thousand, POOL_EDIT_KEPT, 5);
+    assert_int_equal(set(text, &edit, out, sizeof out), 0);
+    assert_string_equal(out, "pools: {api: {rate: 1000/s, reserve: 5%, scope: global, home: eu}}\n"
+                             "rules: []\n");
+    edit = an_edit("api", none, POOL_EDIT_KEPT, POOL_EDIT_KEPT);
+    edit.home = "us \"2\"";
+    assert_int_equal(set(text, &edit, out, sizeof out), 0);
+    assert_string_equal(out, "pools: {api: {rate: 9/s, scope: global, home: \"us \\\"2\\\"\"}}\n"
+                             "rules: []\n");
+    assert_int_equal(set(json, &edit, out, sizeof out), TG_ECONFLICT);
+    edit.scope = POLICY_SCOPE_GLOBAL;
+    edit.home = "us";
+    assert_int_equal(set(json, &edit, out, sizeof out), 0);
+    assert_string_equal(out, "{\"pools\": {\"api\": {\"rate\": \"9/s\", \"scope\": \"global\", "
+                             "\"home\": \"us\"}}, \"rules\": []}");
+    edit.scope = POLICY_SCOPE_REGION;
+    assert_int_equal(set(text, &edit, out, sizeof out), TG_ECONFLICT);
+    edit.home = NULL;
+    assert_int_equal(set(text, &edit, out, sizeof out), 0);
+    assert_string_equal(out, "pools: {api: {rate: 9/s}}\nrules: []\n");
 }
 
 /* What cannot be written into is left alone. */
@@ -96,7 +132,7 @@ static void what_cannot_be_written_into_is_left_alone(void **state)
 {
     (void)state;
     char out[1024];
-    const struct pool_edit edit = {"api", thousand, POOL_EDIT_KEPT, POOL_EDIT_KEPT};
+    const struct pool_edit edit = an_edit("api", thousand, POOL_EDIT_KEPT, POOL_EDIT_KEPT);
     static const char shared[] = "pools: {b: &p {rate: 5/s}, api: *p}\nrules: []\n";
     static const char older[] = "{\"api\": {\"/v1\": [{\"caller\": \"phone\", "
                                 "\"request-count\": 2, \"time\": 6}]}}";
@@ -113,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_new_pool_is_put_before_the_others),
         cmocka_unit_test(json_stays_json),
         cmocka_unit_test(what_is_not_given_stays),
+        cmocka_unit_test(a_pool_is_made_global_and_one_of_each_region),
         cmocka_unit_test(what_cannot_be_written_into_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -486,7 +486,7 @@ static void a_report_without_room_ends_lending(void **state)
     assert_int_equal(pools->entry_count, 1);
     for (; pools->entry_count < POOLS_REPORTS_MAX; pools->entry_count++)
         pools->entries[pools->entry_count] =
-            (struct pool_entry){.peer = (uint16_t)pools->entry_count,
+            (struct pool_entry){.source = {.peer = (uint16_t)pools->entry_count},
                                 .at_ns = lab->now_ns + 2 * S,
                                 .report = {.pool = 1}};
     run(lab, S);
