@@ -545,6 +545,12 @@ bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_
     return true;
 }
 
+struct hash128 abroad_local_id(struct hash128 id)
+{
+    id.hi ^= LOCAL_ID;
+    return id;
+}
+
 bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct part *part = parts_at(shard, index);
@@ -555,7 +561,7 @@ bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effec
         return false;
     stand_in_scale(forward, part->rule->local_share);
     for (uint32_t i = 0; i < forward->limit_count; i++)
-        forward->ids[i].hi ^= LOCAL_ID;
+        forward->ids[i] = abroad_local_id(forward->ids[i]);
     forward->home = 0;
     forward->flags &= (uint8_t)~FORWARD_RETRY;
     forward->retry.part |= RETRY_LOCAL;

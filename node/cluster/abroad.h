@@ -112,6 +112,8 @@ void abroad_send(struct shard *shard, uint32_t part, struct effects *effects);
 /* That region is out of reach: the part is decided in this one, by its rule's share of the limits.
  * False: its rule does not say so. */
 bool abroad_fall_back(struct shard *shard, uint32_t part, struct effects *effects);
+/* The slot in which it does. */
+struct hash128 abroad_local_id(struct hash128 id);
 
 /* The other side: a frame of another region, and the answer to what it asked. */
 void abroad_frame(struct shard *shard, const struct peer_envelope *envelope,

@@ -68,6 +68,12 @@ void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_
     out->lease = purse->lease;
     out->left = purse->granted - purse->used;
     out->until_ns = purse->until_ns;
+    out->home = purse->forward.home;
+}
+
+struct hash128 inspect_local_id(struct hash128 id)
+{
+    return abroad_local_id(id);
 }
 
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode)

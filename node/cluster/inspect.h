@@ -50,9 +50,12 @@ struct inspect_purse {
     uint64_t lease; /* 0: it has none */
     uint64_t left;
     int64_t until_ns; /* by the shard's clock: from then on nothing is taken of it */
+    uint64_t home;    /* the region that counts them, 0: this one */
 };
 
 void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_purse *out);
+/* Of a key that another region counts: what this one counts by a share of it (A4 of abroad.c). */
+struct hash128 inspect_local_id(struct hash128 id);
 /* The region that counts keys of the vnode whose rule of scope global names none. */
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode);
 /* Whether slot `id` may be on disk though not in memory, as far as the shard knows. */

@@ -14,16 +14,16 @@
 
 #include "base/assert.h"
 #include "node/cluster/inspect.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/global.h"
 
 /* More than any set of keys can be admitted: nothing is known of what was lost. */
 #define LOST_ALL ((uint64_t)1 << 32)
 
 static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, bool decides)
 {
-    const bool abroad = node_abroad(sim, node);
-    const uint8_t bit = (uint8_t)(1u << (abroad ? node->index - sim->node_count : node->index));
-    uint8_t *deciders = abroad ? &sim->deciders_abroad[vnode] : &sim->deciders[vnode];
+    const uint32_t region = node_region(sim, node);
+    const uint8_t bit = (uint8_t)(1u << (node->index - region_first(sim, region)));
+    uint8_t *deciders = &sim->deciders[region][vnode];
     const bool before = (*deciders & bit) != 0;
     if (decides == before)
         return;
@@ -31,7 +31,7 @@ static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, boo
     /* In the plane of quorum one that was deposed may think so, but commits nothing. */
     if (decides && sim->plan.strict && vnode < sim->vnodes && (*deciders & (uint8_t)~bit) != 0)
         sim_fail(sim, "vnode %u is decided by more than one node%s without a fault: %02x", vnode,
-                 abroad ? " abroad" : "", *deciders); /* K3 */
+                 region > 0 ? " abroad" : "", *deciders); /* K3 */
 }
 
 /* Notes that the term was opened; true if it was before. */

@@ -19,7 +19,7 @@
 
 #include "node/cluster/inspect.h"
 #include "node/limit/table.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/global.h"
 
 enum { VNODE = 0, STATE_MAX = TABLE_EXPORT_MAX, ROUNDING_NS = 64, WINDOW_MIN_H = 1 };
 

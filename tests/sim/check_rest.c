@@ -27,9 +27,14 @@ struct span {
     uint32_t end;
 };
 
+static struct span span_of(const struct sim *sim, uint32_t region)
+{
+    return (struct span){region_first(sim, region), region_first(sim, region + 1)};
+}
+
 static struct span own_region(const struct sim *sim)
 {
-    return (struct span){0, sim->node_count};
+    return span_of(sim, 0);
 }
 
 static uint32_t members_of(const struct sim *sim, struct span region)
@@ -164,7 +169,10 @@ bool check_converged(struct sim *sim, char *why)
 
 bool check_abroad(struct sim *sim, char *why)
 {
-    return rests(sim, (struct span){sim->node_count, sim->all_count}, why);
+    for (uint32_t region = 1; region < sim->options.regions; region++)
+        if (!rests(sim, span_of(sim, region), why))
+            return false;
+    return true;
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */

@@ -136,10 +136,10 @@ static uint64_t digest_of(const struct ring_config *config)
     return digest;
 }
 
-static const struct ring_past *past_of(const struct sim *sim, bool abroad, uint64_t epoch)
+static const struct ring_past *past_of(const struct sim *sim, uint32_t region, uint64_t epoch)
 {
     for (uint32_t i = 0; i < sim->past_count; i++)
-        if (sim->past[i].abroad == abroad && sim->past[i].epoch == epoch)
+        if (sim->past[i].region == region && sim->past[i].epoch == epoch)
             return &sim->past[i];
     return NULL;
 }
@@ -151,21 +151,21 @@ void check_ring(struct sim *sim, struct node *node)
         return;
     node->ring_epoch = config->epoch;
     const uint64_t digest = digest_of(config);
-    const bool abroad = node_abroad(sim, node);
-    const struct ring_past *past = past_of(sim, abroad, config->epoch);
+    const uint32_t region = node_region(sim, node);
+    const struct ring_past *past = past_of(sim, region, config->epoch);
     if (past != NULL && past->digest != digest)
         sim_fail(sim, "node %u is at epoch %llu with another configuration than others were",
                  node->index, (unsigned long long)config->epoch);
     if (past != NULL)
         return;
     const bool first = (uint32_t)config->epoch == 1;
-    if (!first && sim->past_count > 0 && past_of(sim, abroad, config->epoch - 1) == NULL)
+    if (!first && sim->past_count > 0 && past_of(sim, region, config->epoch - 1) == NULL)
         sim_fail(sim, "node %u is at epoch %llu, and nobody was at the one before", node->index,
                  (unsigned long long)config->epoch);
     if (!first && !any_rewound(sim))
         check_durable(sim, node, config);
     ASSERT(sim->past_count < SIM_PAST_MAX);
-    sim->past[sim->past_count++] = (struct ring_past){abroad, config->epoch, digest};
+    sim->past[sim->past_count++] = (struct ring_past){region, config->epoch, digest};
     sim->coverage.ring_changes++;
     sim->coverage.lineages += first && config->epoch > 1;
 }

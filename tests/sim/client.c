@@ -20,7 +20,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/retry.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/phase.h"
 
 enum {
     TRIES_MAX = 12,

@@ -120,6 +120,16 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(global_lost, "global: regions lost", true)                                                   \
     X(global_takeovers, "global: new deciders with leases out", true)                              \
     X(global_kept, "global: rests of limits admitted in full", true)                               \
+    X(global_thirds, "global: with three regions", true)                                           \
+    X(global_pairs, "global: two regions of three cut apart", true)                                \
+    X(global_slow, "global: a region 200 ms away", true)                                           \
+    X(global_clocks, "global: clocks of a region off", true)                                       \
+    X(global_steps, "global: clocks stepped", true)                                                \
+    X(global_lowered, "global: limits lowered", true)                                              \
+    X(global_raised, "global: limits raised", true)                                                \
+    X(global_moved, "global: homes changed", true)                                                 \
+    X(global_strict, "global: new rules judged alone", true)                                       \
+    X(global_both, "global: two limits admitted at once", true)                                    \
     X(evicted, "spilled slots", true)                                                              \
     X(forgotten, "forgotten slots", false)                                                         \
     X(loads, "loads", true)                                                                        \

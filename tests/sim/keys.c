@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/global.h"
 
 enum {
     USER_LIMIT = 15,
@@ -24,7 +24,8 @@ enum {
     HOST_LIMIT = 60,
     TEAM_LIMIT = 200,
     GENERATION_STEP = 10,
-    KEYS_EACH = 4
+    KEYS_EACH = 4,
+    RULES_LEN = 1 << 14,
 };
 
 #define DAY_NS (24ull * 3600 * 1000000000)
@@ -89,28 +90,7 @@ static const char rules_text[] =
     "  - {name: brisk, match: {api: /brisk}, key: [guest], consistency: any,\n"
     "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n"
     "  - {name: block, match: {api: /block}, key: [guest], consistency: %s,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
-    "  - {name: log, match: {api: /log}, key: [guest], scope: global, home: r,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
-    "  - {name: day, match: {api: /day}, key: [guest], scope: global, home: q,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: fixed_window}]}\n"
-    "  - {name: slide, match: {api: /slide}, key: [guest], scope: global,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_window}]}\n"
-    "  - {name: steps, match: {api: /steps}, key: [guest], scope: global, home: q,\n"
-    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_buckets}]}\n"
-    "  - {name: share, match: {api: /share}, key: [guest], scope: global, home: r,\n"
-    "     on_failure: {local: {share: %u%%}},\n"
-    "     limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
-    "  - {name: ajar, match: {api: /ajar}, key: [guest], scope: global, home: q,\n"
-    "     on_failure: open, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n"
-    "  - {name: turn, match: {api: /turn}, key: [guest], scope: global, home: r,\n"
-    "     on_failure: closed, limits: [{rate: %u/%us, algorithm: fixed_window}]}\n"
-    "  - {name: turn-q, match: {api: /turn-q}, key: [guest], scope: global, home: q,\n"
-    "     on_failure: closed, limits: [{rate: %u/%us, algorithm: fixed_window}]}\n"
-    "  - {name: brook, match: {api: /brook}, key: [guest], scope: global, home: r,\n"
-    "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n"
-    "  - {name: brook-q, match: {api: /brook-q}, key: [guest], scope: global, home: q,\n"
-    "     on_failure: closed, limits: [{rate: %u/s, burst: %u}]}\n";
+    "     on_failure: closed, limits: [{rate: %u/24h, algorithm: sliding_log}]}\n";
 
 static void place_key(struct sim *sim, struct key *key, struct identity *identity)
 {
@@ -136,7 +116,7 @@ static void add_rule_key(struct sim *sim, enum key_kind kind, const char *text, 
     struct identity identity;
     struct key *key = add_key(sim, kind, algorithm, count);
     if (kind == KEY_RULE)
-        key->limit.count += GENERATION_STEP * (sim->policy_count - 1);
+        key->limit.count += GENERATION_STEP * sim->generation;
     snprintf(key->text, sizeof key->text, "%s", text);
     const struct identity_value value = {key->text, strlen(key->text)};
     const int error = identity_rule(&identity, rule, strlen(rule), &value, 1);
@@ -247,26 +227,25 @@ uint64_t keys_attempts(const struct sim *sim, struct key_set set)
 
 void keys_rules(struct sim *sim, uint32_t generation)
 {
-    char text[8192];
+    char text[RULES_LEN];
     struct policy_error error;
     const unsigned more = generation * GENERATION_STEP;
-    ASSERT(sim->policy_count < SIM_POLICIES_MAX && generation == sim->policy_count);
+    ASSERT(sim->policy_count < SIM_POLICIES_MAX);
     const int len = snprintf(
         text, sizeof text, rules_text, BORROW_POOL_RATE, USER_LIMIT + more, USER_LIMIT + more + 5,
         ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
         sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT,
         MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT, sim->options.quorum ? "quorum" : "one",
         TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS, HOLD_LIMIT, HOLD_RATE, HOLD_BURST,
-        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT, GLOBAL_LIMIT, GLOBAL_LIMIT,
-        GLOBAL_LIMIT, GLOBAL_LIMIT, GLOBAL_SHARE_PERCENT, GLOBAL_LIMIT, GLOBAL_LIMIT,
-        GLOBAL_WINDOW_LIMIT, GLOBAL_WINDOW_S, GLOBAL_WINDOW_LIMIT, GLOBAL_WINDOW_S, GLOBAL_RATE,
-        GLOBAL_BURST, GLOBAL_RATE, GLOBAL_BURST);
+        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
-    const int result = policy_compile(text, (size_t)len, sim->allocator,
-                                      &sim->policies[sim->policy_count++], &error);
+    const size_t all = (size_t)len + global_rules_text(sim, text + len, sizeof text - (size_t)len);
+    const int result =
+        policy_compile(text, all, sim->allocator, &sim->policies[sim->policy_count++], &error);
     ASSERT(result == 0);
-    if (generation == 0)
+    if (generation == sim->generation)
         return;
+    sim->generation = generation;
     for (uint32_t i = 0; i < sim->key_count; i++)
         if (sim->keys[i].kind == KEY_RULE)
             sim->keys[i].limit.count += GENERATION_STEP;

@@ -430,16 +430,21 @@ static void cut_one(struct sim *sim, uint8_t a, uint8_t b, bool at_once)
     }
 }
 
-void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once)
+void net_cut_between(struct sim *sim, uint32_t from, uint32_t to, bool one_way, bool at_once)
 {
     for (uint8_t a = 0; a < sim->all_count; a++) {
         for (uint8_t b = 0; b < sim->all_count; b++) {
-            const bool inside_a = (side >> a & 1) != 0;
-            const bool inside_b = (side >> b & 1) != 0;
-            if (inside_a != inside_b && (inside_a || !one_way) && !sim->net.links[a][b].cut)
+            const bool there = (from >> a & 1) != 0 && (to >> b & 1) != 0;
+            const bool back = (to >> a & 1) != 0 && (from >> b & 1) != 0;
+            if ((there || (back && !one_way)) && !sim->net.links[a][b].cut)
                 cut_one(sim, a, b, at_once);
         }
     }
+}
+
+void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once)
+{
+    net_cut_between(sim, side, ~side, one_way, at_once);
 }
 
 void net_heal(struct sim *sim)

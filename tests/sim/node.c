@@ -180,6 +180,27 @@ void node_init_abroad(struct sim *sim, uint8_t index)
     node->shard_count = 1;
 }
 
+uint32_t region_first(const struct sim *sim, uint32_t region)
+{
+    return region == 0 ? 0 : sim->node_count + (region - 1) * SIM_ABROAD;
+}
+
+uint32_t region_nodes(const struct sim *sim, uint32_t region)
+{
+    return (1u << region_first(sim, region + 1)) - (1u << region_first(sim, region));
+}
+
+uint32_t node_region(const struct sim *sim, const struct node *node)
+{
+    return node_abroad(sim, node) ? 1 + (node->index - sim->node_count) / SIM_ABROAD : 0;
+}
+
+const char *region_name(uint32_t region)
+{
+    static const char *const names[SIM_REGIONS_MAX] = {"r", "q", "s"};
+    return names[region];
+}
+
 bool node_abroad(const struct sim *sim, const struct node *node)
 {
     return node->index >= sim->node_count;
@@ -243,7 +264,7 @@ static void fill_options(struct sim *sim, const struct node *node, struct contro
     options->incarnation = disk->now.incarnation;
     options->seed = random_next(sim_stream(sim, STREAM_PLAN));
     snprintf(options->name, sizeof options->name, "n%u", node->index);
-    snprintf(options->region, sizeof options->region, node_abroad(sim, node) ? "q" : "r");
+    snprintf(options->region, sizeof options->region, "%s", region_name(node_region(sim, node)));
     zone_of(options->zone, node->index);
     snprintf(options->version, sizeof options->version, "sim");
     address_of(options->gossip, node->index, 7000);

@@ -14,6 +14,9 @@
 #include "base/random.h"
 #include "tests/sim/phase.h"
 
+/* Whether a seed has three regions; its number is such that no kept seed changes. */
+#define THIRD_SALT UINT64_C(0x7468697264)
+
 enum {
     QUORUM_PERMILLE = 400,
     EARLY_PHASES = 3,
@@ -26,6 +29,7 @@ enum {
     LEASE_ONE_IN = 7,
     HOLD_ONE_IN = 6,
     ABROAD_ONE_IN = 10,
+    THIRD_ONE_IN = 2,
     GLOBAL_ONE_IN = 8
 };
 
@@ -168,6 +172,7 @@ static void draw(uint64_t seed, struct options *out)
     out->lazy = hash_mix64(seed ^ 0x6c617a79) % 4 == 0;
     out->narrow = hash_mix64(seed ^ 0x6e6172726f77) % 4 == 0;
     out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0; /* no kept seed */
+    out->regions = OPTIONS_REGIONS_MIN + (hash_mix64(seed ^ THIRD_SALT) % THIRD_ONE_IN == 0);
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);
     draw_beside(seed, out);
@@ -198,6 +203,7 @@ static void override(const struct overrides *given, struct options *out)
     out->keepalive_ms = given->keepalive ? values->keepalive_ms : out->keepalive_ms;
     out->heartbeat_ms = given->heartbeat ? values->heartbeat_ms : out->heartbeat_ms;
     out->crowd = given->crowd ? values->crowd : out->crowd;
+    out->regions = given->regions ? values->regions : out->regions;
     out->events = given->events ? values->events : out->events;
     out->formed = given->formed ? values->formed : out->formed;
     out->far = given->far ? values->far : out->far;
@@ -243,6 +249,7 @@ static const struct number_option numbers[] = {
     NUMBER("--keepalive", 1, 1000, keepalive_ms, keepalive),
     NUMBER("--heartbeat", 1, 100000, heartbeat_ms, heartbeat),
     NUMBER("--crowd", 1, SIM_CLIENTS_MAX *SIM_CROWD_MAX, crowd, crowd),
+    NUMBER("--regions", OPTIONS_REGIONS_MIN, SIM_REGIONS_MAX, regions, regions),
     NUMBER("--events", 1, UINT32_MAX, events, events),
 };
 

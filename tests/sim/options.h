@@ -17,6 +17,7 @@ enum {
     OPTIONS_PHASES_MAX = 16,
     OPTIONS_LINE_LEN = 512,
     OPTIONS_NODES_MIN = 5,
+    OPTIONS_REGIONS_MIN = 2,
 };
 
 /* Kinds of fault; each can be left out with --no-NAME. */
@@ -53,6 +54,7 @@ struct options {
     uint32_t keepalive_ms; /* of peers; silence is ten, a lease seven of them */
     uint32_t heartbeat_ms; /* after which a connection that hears nothing breaks */
     uint32_t crowd;        /* requests of phases apart and orphan */
+    uint32_t regions;      /* in phases abroad and global */
     uint32_t events;       /* no further phase begins after so many */
     uint32_t until;        /* the run ends after so many, 0 = no; to look at a failure */
     bool formed;           /* begins with a cluster at rest instead of nodes that join */
@@ -70,7 +72,7 @@ struct options {
 /* What was given by hand. */
 struct overrides {
     bool nodes, spare, vnodes, replicas, shards, clients, items, keepalive, heartbeat, crowd,
-        events;
+        regions, events;
     bool formed, far, quorum, phases;
     struct options values;
 };

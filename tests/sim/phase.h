@@ -69,8 +69,8 @@ bool step_equal(struct sim *sim);   /* and hold the same */
 bool step_back(struct sim *sim);    /* who is down starts again, and all are at rest */
 bool step_exact(struct sim *sim);   /* judged: exactly the limits */
 bool step_kept(struct sim *sim);    /* judged: as exact, but repeated checks may be charged twice */
-bool step_found(struct sim *sim);   /* a second region is founded */
-bool step_regions(struct sim *sim); /* both regions are at rest */
+bool step_found(struct sim *sim);   /* other regions are founded */
+bool step_regions(struct sim *sim); /* all regions are at rest */
 
 /* ---- the phases -------------------------------------------------------------------------------
  */
@@ -110,5 +110,14 @@ extern const struct phase_step phase_abroad[];
 extern const struct phase_step phase_global[];
 bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
+
+/* ---- answers to what phases asked ------------------------------------------------------------ */
+
+/* What nobody in particular asked. */
+void borrow_reply(struct sim *sim, const struct event *event);
+/* What a worker asked; false: it is for somebody else. */
+bool lease_reply(struct sim *sim, const struct event *event);
+bool hold_reply(struct sim *sim, const struct event *event);
+bool global_reply(struct sim *sim, const struct event *event);
 
 #endif

@@ -1,12 +1,12 @@
-/* phase_abroad.c - a second region: it is founded, cut off, and loses nodes, beside one that
- * serves.
+/* phase_abroad.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
+ * that serves.
  *
- *   found    nodes of another region start at once; they become a ring of their own
- *   cut      nothing passes between the regions, one way or both; nodes abroad die and come back;
- *            operators go on changing settings in both of them (settings.c)
- *   heal     both are at rest: one history of settings, two rings, voters in both
+ *   found    nodes of other regions start at once; those of each become a ring of their own
+ *   cut      nothing passes to and from the others, one way or both; nodes abroad die and come
+ * back; operators go on changing settings in all of them (settings.c) heal     all are at rest: one
+ * history of settings, a ring each, voters in all
  *
- * A1  Whatever happens to the other region, limits here are kept to the token.
+ * A1  Whatever happens to other regions, limits here are kept to the token.
  * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
  *
  * Clients ask here alone, so what is judged of keys is of this region.
@@ -22,7 +22,8 @@ enum {
 
 static uint8_t some_abroad(struct sim *sim)
 {
-    return (uint8_t)(sim->node_count + random_below(phase_stream(sim), SIM_ABROAD));
+    return (uint8_t)(sim->node_count +
+                     random_below(phase_stream(sim), sim->all_count - sim->node_count));
 }
 
 bool step_regions(struct sim *sim)

@@ -174,7 +174,7 @@ static int owner_of(const struct sim *sim)
     const uint32_t vnode =
         inspect_pool_vnode(policy_pool_find(policy, "spare", 5)->id, sim->vnodes);
     for (uint32_t i = 0; i < sim->node_count; i++)
-        if (sim->deciders[vnode] == 1u << i)
+        if (sim->deciders[0][vnode] == 1u << i)
             return (int)i;
     return -1;
 }

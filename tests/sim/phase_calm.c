@@ -126,7 +126,7 @@ static bool change_rules(struct sim *sim)
     if (phase_first(sim) && sim->policy_count == SIM_POLICIES_MAX)
         return true;
     if (phase_first(sim)) {
-        keys_rules(sim, sim->policy_count);
+        keys_rules(sim, sim->generation + 1);
         sim->coverage.rule_changes++;
         plan->left = 0;
     }

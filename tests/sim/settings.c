@@ -13,8 +13,8 @@
  *     whatever became of their disks.
  * H5  A node never goes back to a lower version, unless its disk was put back.
  * H6  No record of a node is followed by an older version of it, but by a copy of all records.
- * H7  At rest two regions have as many voters each, but for one: so the loss of the one that has
- *     fewer stops no edit.
+ * H7  At rest regions have as many voters each, but for one: so the loss of one that has fewer
+ *     stops no edit, nor, where there are three, that of any.
  *
  * A disk of which an old copy was restored breaks its promises: after that H1 to H3 are not judged.
  */
@@ -301,12 +301,19 @@ bool settings_agree(struct sim *sim, char *why)
 bool settings_spread(const struct sim *sim, char *why)
 {
     const struct register_voters *voters = &settings_of(&sim->nodes[sim->node_count])->voters;
-    uint32_t abroad = 0;
+    uint32_t counts[SIM_REGIONS_MAX] = {0};
+    uint32_t most = 0;
+    uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < voters->count; i++) {
         const int at = node_by_id(sim, voters->ids[i]);
-        abroad += at >= 0 && node_abroad(sim, &sim->nodes[at]);
+        if (at >= 0)
+            counts[node_region(sim, &sim->nodes[at])]++;
     }
-    (void)snprintf(why, SIM_WHY_LEN, "%u of %u voters of the settings are abroad", abroad,
-                   voters->count);
-    return 2 * abroad + 1 >= voters->count && 2 * abroad <= voters->count + 1; /* H7 */
+    for (uint32_t region = 0; region < sim->options.regions; region++) {
+        most = counts[region] > most ? counts[region] : most;
+        least = counts[region] < least ? counts[region] : least;
+    }
+    (void)snprintf(why, SIM_WHY_LEN, "of %u voters of the settings a region has %u, another %u",
+                   voters->count, most, least);
+    return most <= least + 1; /* H7 */
 }

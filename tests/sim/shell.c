@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/control_state.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/global.h"
 
 #define BURST_NS (SIM_MS / 10)
 

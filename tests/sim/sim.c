@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "tests/sim/global.h"
 #include "tests/sim/phase.h"
 
 /* How often all invariants of all cores are looked at: they walk all tables, and those of a flooded
@@ -152,7 +153,7 @@ static void set_up(struct sim *sim, const struct options *options)
     ASSERT(error == 0);
     for (uint8_t i = 0; i < sim->node_count; i++)
         node_init(sim, i, random_next(random) | 1);
-    sim->all_count = sim->node_count + SIM_ABROAD;
+    sim->all_count = sim->node_count + (options->regions - 1) * SIM_ABROAD;
     for (uint32_t i = sim->node_count; i < sim->all_count; i++)
         node_init_abroad(sim, (uint8_t)i);
     net_init(sim);

@@ -36,8 +36,9 @@
 
 enum {
     SIM_NODES_MAX = 8, /* of the region that clients ask */
-    SIM_ABROAD = 3,    /* of another one, in phases abroad and global; their numbers follow */
-    SIM_ALL_MAX = SIM_NODES_MAX + SIM_ABROAD,
+    SIM_REGIONS_MAX = 3,
+    SIM_ABROAD = 3, /* of each other one, in phases abroad and global; their numbers follow */
+    SIM_ALL_MAX = SIM_NODES_MAX + (SIM_REGIONS_MAX - 1) * SIM_ABROAD,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
     SIM_KEYS_MAX = 8192,
@@ -53,7 +54,7 @@ enum {
     SIM_SETTINGS_NAMES = 5,                 /* records that operators change */
     SIM_EDITS_MAX = 256,
     SIM_METAS_MAX = 256,     /* named values on one disk */
-    SIM_POLICIES_MAX = 8,    /* sets of rules in one run */
+    SIM_POLICIES_MAX = 16,   /* sets of rules in one run */
     SIM_TERMS_MAX = 1 << 15, /* opened in one run */
     SIM_BASES_MAX = 16,      /* keys of a phase whose bases are kept */
     SIM_OFFSET_MAX_MS = 20,  /* by which a wall clock is off, unless it is stepped */
@@ -77,6 +78,7 @@ enum sim_stream {
     STREAM_LENT = STREAM_OLD_COUNT,
     STREAM_SETTINGS,
     STREAM_GLOBAL,
+    STREAM_WIDE, /* what was added to phase global */
     STREAM_COUNT
 };
 
@@ -349,7 +351,7 @@ struct front {
 
 /* A configuration that was in force somewhere. */
 struct ring_past {
-    bool abroad;
+    uint32_t region;
     uint64_t epoch;
     uint64_t digest;
 };
@@ -500,9 +502,13 @@ struct tokens_held {
 };
 
 /* What phase global has under way, and what is followed of its keys; phase_global.c,
- * check_global.c. */
+ * global_keys.c, global_faults.c, check_global.c. */
 enum {
-    GLOBAL_KEYS = 10,
+    GLOBAL_KEYS = 12,
+    GLOBAL_SHARE = 4, /* the key of which a region that is cut off decides a share, */
+    GLOBAL_AJAR = 5,  /* the one that is admitted then, and */
+    GLOBAL_DAYS = 6,  /* so many of a day, from 0 on; of these what is left is asked for */
+    GLOBAL_PAIR = 10, /* and two of a day that are asked for together */
     GLOBAL_WORKERS = 6 * GLOBAL_KEYS,
     GLOBAL_USES = 4096,
     GLOBAL_LIMIT = 150,        /* of a day */
@@ -515,11 +521,17 @@ enum {
     GLOBAL_STATE_LEN = 1 << 13, /* of a slot's bytes */
 };
 
+/* What rules say of a key at present. */
+struct global_rule {
+    uint32_t percent; /* of the numbers above */
+    uint32_t home;
+};
+
 struct global_worker {
     uint8_t state; /* enum of phase_global.c */
     uint8_t operation;
-    bool abroad;  /* it asks nodes of the other region */
-    uint32_t key; /* 0 .. GLOBAL_KEYS - 1 */
+    uint8_t region; /* whose nodes it asks */
+    uint32_t key;   /* 0 .. GLOBAL_KEYS - 1 */
     uint64_t seq;
     uint64_t cost;
     uint32_t tries;
@@ -537,29 +549,49 @@ struct global_use {
 struct global_purse {
     uint64_t lease;
     uint64_t left;
+    uint32_t home;    /* who counts them */
     int64_t until_ns; /* true time */
+};
+
+enum global_kind {
+    GLOBAL_NOTHING,
+    GLOBAL_HOME, /* it is the key's home, or was before rules changed */
+    GLOBAL_LOCAL /* it decides by a share while it is cut off */
+};
+
+/* What the newest decider of a region has counted of a key. */
+struct global_count {
+    uint8_t kind;
+    struct hash128 id;
+    struct limit limit;  /* of the rules that are in force, or begin to be; 0: it is no home now */
+    struct limit before; /* of those before */
+    struct term term;
+    uint64_t seq;
+    uint32_t len;
+    uint8_t state[GLOBAL_STATE_LEN];
+    uint64_t sum;                  /* spent and leased, in that state */
+    uint64_t counted[SIM_ALL_MAX]; /* what each node counted when it decided last */
+    uint64_t forgotten;            /* what newer deciders did not know of */
+    uint64_t merged;               /* what was added to that of others */
+    bool merging;                  /* in this event */
+    uint64_t settled;              /* counted when new rules had been in force for a while, */
+    uint64_t most;                 /* and the least since */
 };
 
 struct global_key {
     struct hash128 id;
     uint32_t vnode;
-    bool abroad;     /* its home is the other region */
-    bool not_here;   /* nobody asks for it in this region */
-    bool not_abroad; /* nor in the other one */
+    uint32_t home;   /* its region */
+    uint32_t silent; /* regions in which nobody asks for it, a bit each */
     struct limit limit;
-    /* as the newest decider of its home has it */
-    struct term term;
-    uint64_t seq;
-    uint32_t len;
-    uint8_t state[GLOBAL_STATE_LEN];
-    uint64_t counted[SIM_ALL_MAX]; /* what each node counted when it decided last */
-    uint64_t forgotten;            /* what newer deciders did not know of */
-    uint64_t merged;               /* what was added to that of others */
-    bool merging;                  /* in this event */
+    bool moved;        /* its home is another one than when the phase began */
+    bool strict;       /* the limit alone counts, not the one before */
+    int64_t strict_ns; /* from then on; SIM_NEVER: some nodes have not heard of it yet */
+    struct global_count counts[SIM_REGIONS_MAX];
     struct global_purse purses[SIM_ALL_MAX];
     /* what was admitted */
     uint64_t admitted; /* not marked as degraded */
-    uint64_t degraded;
+    uint64_t degraded[SIM_REGIONS_MAX];
     uint64_t unsure; /* checks that may have been charged though nobody was told */
     int64_t window;
     uint64_t in_window;
@@ -576,10 +608,13 @@ struct global {
     bool eager; /* and as often as can be */
     bool calm;  /* nothing has gone wrong, and no message was lost */
     uint32_t ask_ppm;
-    uint32_t faults;
+    uint32_t changes;              /* of rules */
+    int64_t rules_ns[SIM_ALL_MAX]; /* when the new ones reach each node */
     int64_t until_ns;
-    int64_t doom_ns;  /* a region is lost then; 0: none is to be */
-    bool doom_abroad; /* the other one */
+    int64_t doom_ns;                                 /* a region is lost then; 0: none is to be */
+    uint32_t doom_region;                            /* that one */
+    uint64_t stand_ins[SIM_ALL_MAX][SIM_SHARDS_MAX]; /* as its present process counts */
+    uint32_t stood_in[SIM_REGIONS_MAX];              /* processes that did */
     struct global_worker workers[GLOBAL_WORKERS];
     struct global_key keys[GLOBAL_KEYS];
 };
@@ -601,6 +636,7 @@ struct sim {
     struct control_identity identity;
     uint32_t policy_count;
     struct policy *policies[SIM_POLICIES_MAX];
+    uint32_t generation; /* of the newest rules */
     uint32_t client_count;
     struct client clients[SIM_CLIENTS_MAX + 1]; /* the last takes what nobody asked for */
     struct wire_checks_builder builder;
@@ -620,14 +656,15 @@ struct sim {
     struct borrow borrow;
     struct leases_held leases;
     struct tokens_held tokens;
+    struct global_rule global_rules[GLOBAL_KEYS];
     struct global global;
-    bool flooded;                       /* tables are full of keys that nobody counts */
-    bool stepped;                       /* clocks differ by more than they should */
+    int64_t clocks_ns; /* by which some wall clocks are off beyond SIM_OFFSET_MAX_MS */
+    bool flooded;      /* tables are full of keys that nobody counts */
+    bool stepped;      /* clocks differ by more than they should */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
     bool mid_step;                      /* processes may end between two effects */
     bool crash_due;                     /* the node at hand ends with this event */
-    uint8_t deciders[SIM_VNODES_MAX];   /* a bit for each node that decides */
-    uint8_t deciders_abroad[SIM_VNODES_MAX];
+    uint8_t deciders[SIM_REGIONS_MAX][SIM_VNODES_MAX]; /* a bit for each node that decides */
     struct front fronts[SIM_VNODES_MAX];
     uint8_t acting; /* the node whose event is carried out */
     struct merge_base bases[SIM_NODES_MAX][SIM_BASES_MAX];
@@ -703,6 +740,8 @@ bool net_reset(struct sim *sim);
 /* Lets nothing pass from the nodes in `side` (a bit each) to the others, nor back unless `one_way`;
  * `at_once` breaks the connections, else they end when nothing was heard for too long. */
 void net_cut(struct sim *sim, uint32_t side, bool one_way, bool at_once);
+/* The same between two sides alone. */
+void net_cut_between(struct sim *sim, uint32_t from, uint32_t to, bool one_way, bool at_once);
 /* Lets everything pass again. */
 void net_heal(struct sim *sim);
 
@@ -714,7 +753,7 @@ void settings_operate(struct sim *sim);
 void settings_check(struct sim *sim, struct node *node);
 /* Whether all nodes that run have the same settings; then also what has to be in them. */
 bool settings_agree(struct sim *sim, char *why);
-/* Whether the voters are spread over both regions, where there are two. */
+/* Whether the voters are spread over all regions. */
 bool settings_spread(const struct sim *sim, char *why);
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
@@ -769,7 +808,7 @@ void shell_control_done(struct sim *sim, struct node *node);
 /* ---- node.c ---------------------------------------------------------------------------------- */
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id);
-/* A node of the other region, which is as all of them but draws nothing. */
+/* A node of another region, which is as all of them but draws nothing. */
 void node_init_abroad(struct sim *sim, uint8_t index);
 /* Gives all first members the disks of a cluster that was stopped in order. */
 void node_form(struct sim *sim);
@@ -803,7 +842,14 @@ uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
 uint64_t nodes_repeated(const struct sim *sim);
 int node_by_id(const struct sim *sim, uint64_t id);
-/* Whether the node is of the other region. */
+/* Which region it is of, 0 .. options.regions - 1; and what nodes call that. */
+uint32_t node_region(const struct sim *sim, const struct node *node);
+const char *region_name(uint32_t region);
+/* The first node of a region; of the one behind the last, the number of all. */
+uint32_t region_first(const struct sim *sim, uint32_t region);
+/* Its nodes, a bit each. */
+uint32_t region_nodes(const struct sim *sim, uint32_t region);
+/* Whether the node is of another region than those whom clients ask. */
 bool node_abroad(const struct sim *sim, const struct node *node);
 /* Those abroad, a bit each. */
 uint32_t nodes_abroad(const struct sim *sim);
@@ -872,47 +918,6 @@ void client_crowd(struct sim *sim, struct key_set set);
 void client_audit(struct sim *sim, struct key_set set);
 bool client_idle(const struct sim *sim);
 
-/* ---- phase_borrow.c -------------------------------------------------------------------------- */
-
-/* An answer to what nobody in particular asked. */
-void borrow_reply(struct sim *sim, const struct event *event);
-
-/* ---- phase_lease.c --------------------------------------------------------------------------- */
-
-/* An answer to what a worker asked; false: it is for somebody else. */
-bool lease_reply(struct sim *sim, const struct event *event);
-
-/* ---- phase_hold.c ---------------------------------------------------------------------------- */
-
-/* The same for what a holder of tokens asked. */
-bool hold_reply(struct sim *sim, const struct event *event);
-
-/* ---- phase_global.c -------------------------------------------------------------------------- */
-
-/* And for what one of several regions asked. */
-bool global_reply(struct sim *sim, const struct event *event);
-
-/* ---- check_global.c -------------------------------------------------------------------------- */
-
-/* After an event of the node, while keys of scope global are followed. */
-void check_global(struct sim *sim, struct node *node);
-/* So many were admitted of the key between the two moments. */
-void check_global_admitted(struct sim *sim, uint32_t key, uint64_t tokens, int64_t from_ns,
-                           int64_t to_ns);
-/* What was admitted of a bucket, over each interval. */
-void check_global_bucket(struct sim *sim, uint32_t key);
-/* What nodes hold of the key. */
-uint64_t check_global_out(const struct sim *sim, uint32_t key);
-/* A frame that the node is about to send to shards of another one. */
-void check_global_asks(struct sim *sim, const struct node *from, const struct node *to,
-                       const uint8_t *bytes, size_t len);
-/* What another writer counted was added to a slot. */
-void check_global_merged(struct sim *sim, struct hash128 id);
-/* The process of the node is gone, and what it held. */
-void check_global_ended(struct sim *sim, const struct node *node);
-/* For this run. */
-void check_global_end(void);
-
 /* ---- faults.c -------------------------------------------------------------------------------- */
 
 /* Kills the node; most times the others see its connections close. */
@@ -960,7 +965,7 @@ void check_merge_opened(struct sim *sim, const struct node *node, const struct s
 
 /* Whether the cluster has come to rest; if not, `why` (SIM_WHY_LEN) says what is missing. */
 bool check_converged(struct sim *sim, char *why);
-/* The same of the region abroad. */
+/* The same of the regions abroad. */
 bool check_abroad(struct sim *sim, char *why);
 /* Whether all are members and every vnode is decided by its owner, be it under load. */
 bool check_owned(struct sim *sim, char *why);
