@@ -13,7 +13,9 @@
  *     ends with the later of its ends; what the other side was told of its uses is in its inner
  *     state, so it may count twice until the lease ends, and never not at all.
  * J2  What this side has ended since the base stays ended. What only the other side has ended stays
- *     until its time is over: this side is never lowered.
+ *     until its time is over: this side is never lowered. Where nobody has the base (M5 of merge.c:
+ *     all replicas died, and came back with disks of different ages) nobody knows what this side
+ *     has ended: what the other one still has out counts once more, and admits nothing.
  * J3  When they are too many, those that end first become one, which ends with the last of them and
  *     is nobody's: what is out stays out.
  * J4  Leases whose time is over are joined like any other: their tokens are still to be charged.

@@ -926,6 +926,28 @@ static void a_merge_is_never_below_either_side(void **state)
     table_free(&none);
 }
 
+/* A lease is out on an older copy of a disk, and charged by what went on without it. Nobody has the
+ * base: it counts twice at most, and never less than once. */
+static void without_a_base_a_lease_that_is_over_counts_twice_at_most(void **state)
+{
+    (void)state;
+    static uint8_t present[TABLE_EXPORT_MAX];
+    static uint8_t older[TABLE_EXPORT_MAX];
+    const struct limit day = {
+        .count = 100, .window_ns = 86400 * S_NS, .algorithm = ALGORITHM_SLIDING_LOG};
+    const int64_t over_ns = LIMIT_TEST_EPOCH_NS + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS;
+    struct table *table = limit_table();
+    (void)hold(table, &day, 1, OPERATION_LEASE, 8, 0, LIMIT_TEST_EPOCH_NS);
+    const size_t older_len = (size_t)export_to(table, older);
+    assert_int_equal(act(table, &day, OPERATION_CHECK, 1, 0, over_ns).used, 8 + 1);
+    const size_t len = (size_t)export_to(table, present);
+    assert_int_equal(
+        table_merge(table, VNODE, limit_key(KEY), present, len, older, older_len, over_ns), 0);
+    const uint64_t used = look(table, &day, over_ns).used;
+    assert_true(used >= 8 + 1 && used <= 8 + 1 + 8);
+    table_free(&table);
+}
+
 /* A slot of a leased key that a complete copy does not mention reads as new, and is a plain one. */
 static void a_copy_without_the_key_ends_its_leases(void **state)
 {
@@ -970,6 +992,7 @@ int main(void)
         cmocka_unit_test(damaged_bytes_change_nothing),
         cmocka_unit_test(leases_of_both_sides_are_out_after_a_merge),
         cmocka_unit_test(a_merge_is_never_below_either_side),
+        cmocka_unit_test(without_a_base_a_lease_that_is_over_counts_twice_at_most),
         cmocka_unit_test(a_copy_without_the_key_ends_its_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
