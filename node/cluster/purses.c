@@ -542,14 +542,21 @@ static struct retry_memory *memory_of(struct shard *shard, const struct forward 
     return is_several(forward) ? &shard->reserves.answers : &shard->retries;
 }
 
-/* U4: the first answer, to the attempt as well. */
+/* U4: the first answer, to the attempt as well; what was charged for it is the attempt's too (R2 of
+ * retry.h). */
 static bool recall_global(struct shard *shard, const struct purse *purse,
                           const struct forward *forward, const struct retry_key *key,
                           uint16_t attempt, struct answer *answer)
 {
+    struct retry_memory *memory = memory_of(shard, forward);
     struct retry_memory_entry entry;
-    if (!retry_recall(memory_of(shard, forward), key, attempt, shard->now_ns, &entry))
+    struct retry_memory_entry charged;
+    if (!retry_recall(memory, key, attempt, shard->now_ns, &entry))
         return false;
+    if (is_several(forward) && purse != NULL) {
+        const struct retry_key charge = charge_key(key, purse->lease);
+        (void)retry_recall(memory, &charge, attempt, shard->now_ns, &charged);
+    }
     fill_recalled(shard, purse, forward, &entry, answer);
     return true;
 }

@@ -546,6 +546,48 @@ static void a_request_of_several_rules_takes_all_or_nothing(void **state)
     }
 }
 
+/* A check is sent twice, through two nodes. The one that gets no word of another rule gives up, and
+ * undoes what it took; the tokens stay for the one that was admitted by them. */
+static void tokens_stay_for_another_attempt_that_was_told(void **state)
+{
+    char door[] = "door=0";
+    const char *const both[] = {"user=a", door, NULL};
+    struct lab *lab = begin(2, 3, "{rate: 1/h}", "");
+    uint32_t admitted = 0;
+    uint32_t holder = 3;
+    uint64_t seq = 0;
+    (void)state;
+    lab_rules(lab, "rules: [{name: calls, key: [user], scope: global, home: r0, limits: "
+                   "[{rate: 1000/h, algorithm: sliding_log}]}, "
+                   "{name: doors, key: [door], limits: [{rate: 100/h}]}]");
+    lab_run(lab, 10 * LAB_MS);
+    admitted += ask(lab, holder).allowed;
+    while (lab_stats(lab, holder).global_held == 0)
+        holder++;
+    const uint32_t asked = holder == 3 ? 4 : 3;
+    const uint32_t other = 3 + 4 + 5 - holder - asked;
+    lab->cut[asked][other] = lab->cut[other][asked] = true;
+    for (; seq == 0 || lab_answered(lab, seq); door[5]++) { /* until `other` decides the door */
+        admitted += seq != 0;
+        lab_ask_attributes(lab, 1, both);
+        seq = lab_send(lab, asked, 150);
+        lab_run(lab, 20 * LAB_MS);
+    }
+    door[5]--;
+    lab_ask_attributes(lab, 1, both);
+    lab_send_again(lab, other, seq, 150);
+    lab_run(lab, 20 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 1);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 200 * LAB_MS); /* the first one gives up */
+    assert_int_equal(lab_answers(lab, seq), 2);
+    assert_true(lab_stats(lab, asked).undone + lab_stats(lab, holder).undone > 0);
+    lab->cut[asked][other] = lab->cut[other][asked] = false;
+    lab_run(lab, 2 * LEASE_NS);
+    assert_int_equal(used(lab), admitted + 1);
+    lab_free(lab);
+}
+
 static void give_home(struct lab *lab, const char *home, const char *more)
 {
     char text[512];
@@ -875,6 +917,7 @@ int main(void)
         cmocka_unit_test(a_key_whose_home_moves_waits_for_the_end_of_its_leases),
         cmocka_unit_test(a_node_that_starts_waits_for_no_leases),
         cmocka_unit_test(a_request_of_several_rules_takes_all_or_nothing),
+        cmocka_unit_test(tokens_stay_for_another_attempt_that_was_told),
         cmocka_unit_test(tokens_of_a_home_that_was_go_back_there),
         cmocka_unit_test(a_global_rule_may_be_one_of_quorum),
         cmocka_unit_test(a_busy_limit_is_used_up_shared_out_and_never_exceeded),
