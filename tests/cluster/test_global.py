@@ -11,7 +11,9 @@ DELAY_S = 0.04
 LEASE_S = 2  # tokens last a second; what was on its way may arrive later
 RULES = """\
 unmatched: deny
+pools: {all: {rate: 1000/s, scope: global, home: eu}}
 rules:
+  - {name: lent, match: {api: /lent}, key: [user], limits: [{rate: 1/day}], mode: {elastic: {pool: all}}}
   - {name: open, match: {api: /open}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu, on_failure: open}
   - {name: closed, match: {api: /closed}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu}
   - {name: local, match: {api: /local}, key: [user], limits: [{rate: 100/day}], scope: global, home: eu,
@@ -100,6 +102,37 @@ def test_a_region_that_is_cut_off_keeps_to_its_rule(regions):
     wait_for(lambda: ask(us[0], "open", "healed", 1)["allow"] and not ask(us[0], "closed", "cut", 1)["error"] or None,
              60, "us asks its home again")
     assert exhaust(us, "closed", "cut") == 0
+
+
+# A pool of all regions is lent by its home: to another one, too, while that reaches it, and until a load is told anywhere.
+def test_a_pool_of_all_regions_is_lent_by_its_home(regions):
+    us, eu = regions.of("us"), regions.of("eu")
+
+    def borrows(node):
+        """How many checks of a key that is far above its limit were allowed."""
+        return ask(node, "lent", "ada", 5).get("elastic_borrowed", 0)
+
+    def pool(node):
+        return next(row for row in node.answer("pools", "list") if row["name"] == "all")
+
+    def told(node):
+        """A load is told, which is believed for three seconds."""
+        return node.tidegate("pools", "report", "all", "--load", "1").code == 0
+
+    wait_for(lambda: borrows(us[0]) or None, 60, "us borrows")
+    for node in (us[1], eu[1]):
+        wait_for(lambda: (borrows(us[0]) and pool(node)["borrowed"] > 0) or None, 60, f"{node} knows of it")
+        assert (pool(node)["scope"], pool(node)["home"], pool(node)["heard"]) == ("global", "eu", True)
+    wait_for(lambda: (told(eu[1]) and not borrows(us[0])) or None, 60, "us hears of a load that eu was told")
+    wait_for(lambda: (told(us[1]) and not borrows(eu[0])) or None, 60, "eu hears of a load that us was told")
+    wait_for(lambda: borrows(us[0]) or None, 60, "us borrows again")
+    regions.network.cut("us")
+    wait_for(lambda: not borrows(us[0]) or None, 60, "us borrows nothing alone")
+    assert ask(us[0], "lent", "eve", 1)["allow"] == 1
+    wait_for(lambda: not pool(us[0])["heard"] or None, 60, "us says that it does not hear of the pool")
+    wait_for(lambda: borrows(eu[0]) or None, 60, "eu borrows on")
+    regions.network.heal("us")
+    wait_for(lambda: borrows(us[0]) or None, 60, "us borrows from its home again")
 
 
 KILL_RULES = """\
