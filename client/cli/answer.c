@@ -71,6 +71,18 @@ bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer)
     return true;
 }
 
+size_t cli_answer_room(const struct cli_answer *answer)
+{
+    enum { HEAD = 9 }; /* a token's bytes beside its text */
+    size_t room = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct mp_token *token = &answer->tokens[i];
+        const bool bytes = token->type == MP_STR || token->type == MP_BIN;
+        room += HEAD + (bytes ? token->count : 0);
+    }
+    return room;
+}
+
 void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
 {
     enum { SMALL = 1, MEDIUM = 3 };
@@ -221,6 +233,13 @@ bool cli_token_is(const struct mp_token *token, const char *text)
 {
     return token->type == MP_STR && token->count == strlen(text) &&
            memcmp(token->data, text, token->count) == 0;
+}
+
+void cli_token_text(const struct mp_token *token, char *out, size_t capacity)
+{
+    const bool text = token != NULL && token->type == MP_STR;
+    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
+                   text ? (const char *)token->data : "");
 }
 
 const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,

@@ -26,6 +26,8 @@ void cli_answer_fini(struct cli_answer *answer);
 /* Makes an answer of what was written, as if a node had sent it; the bytes must outlive it. False
  * without memory, after saying so. */
 MUST_USE bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer);
+/* The room that its tokens take if they are written again, each by cli_put_token. */
+size_t cli_answer_room(const struct cli_answer *answer);
 /* Writes the answer, a map, as the beginning of one that has `more` pairs, which are to follow. The
  * writer has room for all of it. */
 void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer);
@@ -51,6 +53,8 @@ void cli_answer_text(const struct cli_answer *answer, const char *name, char *ou
 /* Where the value behind the one at token `at` begins. */
 size_t cli_token_next(const struct cli_answer *answer, size_t at);
 bool cli_token_is(const struct mp_token *token, const char *text);
+/* Copies a text, cut to fit; "" of what is none, or NULL. */
+void cli_token_text(const struct mp_token *token, char *out, size_t capacity);
 /* The value of a field of the map at token `row`; NULL if it has none. */
 const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
                                         const char *name);

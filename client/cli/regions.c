@@ -1,7 +1,7 @@
 /* regions.c - status --regions: what a node knows of each region, and what is out on lease.
  *
  * How far and how fresh regions are is the asked node's word. Tokens on lease are on many nodes, so
- * all members that are in reach are asked what they hold, one after the other:
+ * all members that are in reach are asked what they hold, all at once:
  *
  *   a member of the asked node's region    held of keys of REGION  --> REGION's `held`
  *   a member of REGION                     held of keys of ours    --> REGION's `lent`
@@ -10,42 +10,34 @@
  * lasts a second, so of a region out of reach nothing is out any more; who cannot be asked is named
  * in `not_counted`.
  */
-#include <stdio.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "client/cli/answer.h"
+#include "client/cli/members.h"
 
 enum {
     REGIONS_MAX = 64,
     COUNTERS_MAX = 16,
     MISSING_MAX = 16,
-    NAME_LEN = 128,
-    ADDED_LEN = 64, /* bytes that a row has more, and for longer numbers */
-    HEAD = 9,       /* a token's bytes beside its text */
+    ADDED_LEN = 64, /* bytes that a row or a name has more, and for longer numbers */
 };
 
 struct region {
-    char name[NAME_LEN];
+    char name[CLI_MEMBER_LEN];
     uint64_t held, held_keys, lent, lent_keys;
 };
 
 struct regions {
     const struct cli_answer *shown;
-    char own[NAME_LEN];
+    char own[CLI_MEMBER_LEN];
     struct region regions[REGIONS_MAX];
     uint32_t count;
     uint64_t leases[COUNTERS_MAX]; /* in the order of the answer that is shown */
-    char missing[MISSING_MAX][NAME_LEN];
+    const char *missing[MISSING_MAX];
     uint32_t missing_count;
+    pthread_mutex_t lock; /* of the sums, while members answer */
 };
-
-static void copy_text(const struct mp_token *token, char *out, size_t capacity)
-{
-    const bool text = token != NULL && token->type == MP_STR;
-    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
-                   text ? (const char *)token->data : "");
-}
 
 static uint64_t number_of(const struct cli_answer *answer, size_t row, const char *name)
 {
@@ -64,8 +56,8 @@ static size_t field_at(const struct cli_answer *answer, const char *name)
 
 static struct region *region_of(struct regions *regions, const struct mp_token *name)
 {
-    char text[NAME_LEN];
-    copy_text(name, text, sizeof text);
+    char text[CLI_MEMBER_LEN];
+    cli_token_text(name, text, sizeof text);
     uint32_t at = 0;
     while (at < regions->count && strcmp(regions->regions[at].name, text) != 0)
         at++;
@@ -87,8 +79,8 @@ static void add_leases(struct regions *regions, const struct cli_answer *answer)
         return;
     size_t at = shown + 1;
     for (uint32_t i = 0; i < regions->shown->tokens[shown].count && i < COUNTERS_MAX; i++) {
-        char name[NAME_LEN];
-        copy_text(&regions->shown->tokens[at], name, sizeof name);
+        char name[CLI_MEMBER_LEN];
+        cli_token_text(&regions->shown->tokens[at], name, sizeof name);
         regions->leases[i] += number_of(answer, told, name);
         at = cli_token_next(regions->shown, cli_token_next(regions->shown, at));
     }
@@ -119,42 +111,38 @@ static void add_answer(struct regions *regions, const struct cli_answer *answer)
         add_leases(regions, answer);
 }
 
-static bool ask_member(const struct cli *cli, const char *address, struct regions *regions)
+static bool ask_member(struct cli *there, const struct cli_member *member, void *argument)
 {
-    char endpoint[NAME_LEN + 8];
-    struct cli other = *cli;
+    struct regions *regions = argument;
     struct cli_answer answer;
-    tg_options_t options = tg_options();
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    options.timeout_ms = cli->timeout_ms;
-    other.client = tg_open(endpoint, &options);
-    if (other.client == NULL)
-        return false;
-    const int code = cli_answer_ask(&other, "regions", NULL, cli->timeout_ms, &answer);
-    if (code == 0 && answer.count > 0 && answer.tokens[0].type == MP_MAP)
+    (void)member;
+    const int code = cli_answer_ask(there, "regions", NULL, there->timeout_ms, &answer);
+    if (code == 0 && answer.tokens[0].type == MP_MAP) {
+        (void)pthread_mutex_lock(&regions->lock);
         add_answer(regions, &answer);
+        (void)pthread_mutex_unlock(&regions->lock);
+    }
     cli_answer_fini(&answer);
-    tg_close(&other.client);
     return code == 0;
 }
 
-static void ask_members(const struct cli *cli, const struct cli_answer *members,
-                        struct regions *regions)
+/* Adds up what all members say; of the asked node that is said already. */
+static void ask_members(const struct cli *cli, struct cli_members *members, struct regions *regions)
 {
-    const bool list = members->count > 0 && members->tokens[0].type == MP_ARRAY;
-    size_t row = 1;
-    for (uint32_t i = 0; list && i < members->tokens[0].count && row < members->count; i++) {
-        char state[NAME_LEN];
-        char address[NAME_LEN];
-        copy_text(cli_answer_value(members, row, "state"), state, sizeof state);
-        copy_text(cli_answer_value(members, row, "client"), address, sizeof address);
-        const bool lost = cli_answer_value(members, row, "unreachable_since") != NULL;
-        const bool gone = strcmp(state, "dead") == 0 || strcmp(state, "left") == 0;
-        if (!gone && !lost && !ask_member(cli, address, regions) &&
-            regions->missing_count < MISSING_MAX)
-            copy_text(cli_answer_value(members, row, "name"),
-                      regions->missing[regions->missing_count++], NAME_LEN);
-        row = cli_token_next(members, row);
+    const struct mp_token *node = cli_answer_value(regions->shown, 0, "node");
+    for (size_t i = 0; node != NULL && i < members->count; i++) {
+        struct cli_member *member = &members->list[i];
+        if (member->asked && cli_token_is(node, member->name)) {
+            add_answer(regions, regions->shown);
+            member->asked = false;
+            break;
+        }
+    }
+    cli_members_ask(cli, members, ask_member, regions);
+    for (size_t i = 0; i < members->count; i++) {
+        const struct cli_member *member = &members->list[i];
+        if (member->asked && !member->answered && regions->missing_count < MISSING_MAX)
+            regions->missing[regions->missing_count++] = member->name;
     }
 }
 
@@ -253,16 +241,12 @@ static void put_all(struct mp_writer *writer, struct regions *regions)
 
 static int show(struct cli *cli, struct regions *regions)
 {
-    size_t room = (size_t)MISSING_MAX * (NAME_LEN + HEAD) + REGIONS_MAX * 2 * ADDED_LEN;
+    const size_t room = cli_answer_room(regions->shown) + REGIONS_MAX * 2 * ADDED_LEN +
+                        (size_t)MISSING_MAX * (CLI_MEMBER_LEN + ADDED_LEN);
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
     struct cli_answer joined;
     struct mp_writer writer;
     int status = CLI_EXIT_INVALID;
-    for (size_t i = 0; i < regions->shown->count; i++)
-        room += HEAD + (regions->shown->tokens[i].type == MP_STR ||
-                                regions->shown->tokens[i].type == MP_BIN
-                            ? regions->shown->tokens[i].count
-                            : 0);
-    uint8_t *bytes = alloc_get(alloc_heap(), room);
     if (bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     mp_writer_init(&writer, bytes, room);
@@ -276,15 +260,16 @@ static int show(struct cli *cli, struct regions *regions)
 
 int cli_regions_show(struct cli *cli, const struct cli_answer *answer)
 {
-    struct regions regions = {.shown = answer};
-    struct cli_answer members;
+    struct regions regions = {.shown = answer, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct cli_members members;
     if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
         return cli_answer_show(cli, answer);
-    copy_text(cli_answer_value(answer, 0, "region"), regions.own, sizeof regions.own);
-    const int code = cli_answer_ask(cli, "members", NULL, cli->timeout_ms, &members);
-    if (code == 0)
+    cli_token_text(cli_answer_value(answer, 0, "region"), regions.own, sizeof regions.own);
+    int status = cli_members_read(cli, &members);
+    if (status == CLI_EXIT_OK) {
         ask_members(cli, &members, &regions);
-    const int status = code == 0 ? show(cli, &regions) : cli_answer_fail(cli, code, &members);
-    cli_answer_fini(&members);
+        status = show(cli, &regions);
+    }
+    cli_members_fini(&members);
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * Of fields named in `fields` numbers are added, or the latest taken together with its text; all
  * else is shown as the first node said it. A row that only others have is not shown: it has come or
- * gone just now. Members are asked one after the other, as these commands are for people.
+ * gone just now. Members are asked at once, and added in the order in which they answer: sums are
+ * the same in any, and the text of a time is made of it.
  *
  * A node gives as many rows of a list as fit into a message, and its totals are part of them: so
  * one member may give fewer rows than are shown. It is asked for those behind its last one, as long
@@ -10,21 +11,14 @@
  */
 #include "client/cli/totals.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
-#include "client/cli/document.h"
+#include "client/cli/members.h"
 
-enum {
-    MISSING_MAX = 16,
-    REGIONS_MAX = 32,
-    ADDRESS_LEN = 128,
-    TIME_LEN = 40,
-    QUESTION_TOKENS_MAX = 16,
-    QUESTION_LEN = 4096
-};
+enum { MISSING_MAX = 16, REGIONS_MAX = 32, QUESTION_TOKENS_MAX = 16, QUESTION_LEN = 4096 };
 
 static const struct {
     const char *name;
@@ -39,29 +33,36 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 
 struct sums {
     uint64_t values[FIELDS];
-    char texts[FIELDS][TIME_LEN];
-    uint32_t member; /* who was added last */
+    char texts[FIELDS][CLI_TIME_LEN];
 };
 
 struct region {
     char name[CLI_MEMBER_LEN];
-    char since[TIME_LEN]; /* it is out of reach; "": it is not */
-    struct sums sums;     /* of the one row */
+    char since[CLI_TIME_LEN]; /* it is out of reach; "": it is not */
+    struct sums sums;         /* of the one row */
     uint32_t counted;
     uint32_t missing;
 };
 
 struct totals {
     const struct cli_answer *shown;
+    const char *command; /* that every member is asked, with `question` */
+    const struct mp_writer *question;
     const char *key;
-    struct sums *rows; /* of each row that is shown */
+    pthread_mutex_t lock; /* of all sums, while members answer */
+    struct sums *rows;    /* of each row that is shown */
     size_t row_count;
     struct region regions[REGIONS_MAX + 1]; /* the last one: of no name, and of what is too many */
     uint32_t region_count;
-    struct region *region; /* whose members are asked */
-    uint32_t member;       /* who is asked, from 1 */
-    char missing[MISSING_MAX][CLI_MEMBER_LEN];
+    const char *missing[MISSING_MAX];
     uint32_t missing_count; /* also of those that there is no room for */
+};
+
+/* What one member has told so far, in one answer or several. */
+struct telling {
+    struct totals *totals;
+    struct region *region; /* the member's */
+    bool *told;            /* of each row that is shown */
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -109,7 +110,7 @@ static void add_row(struct sums *sums, const struct cli_answer *answer, size_t r
             const struct mp_token *text = cli_answer_value(answer, row, fields[i].text);
             sums->values[i] = value->uint;
             if (text != NULL && text->type == MP_STR)
-                (void)snprintf(sums->texts[i], TIME_LEN, "%.*s", (int)text->count,
+                (void)snprintf(sums->texts[i], CLI_TIME_LEN, "%.*s", (int)text->count,
                                (const char *)text->data);
         }
     }
@@ -117,9 +118,10 @@ static void add_row(struct sums *sums, const struct cli_answer *answer, size_t r
 
 /* Adds each row that the member has not told of before. How many these are, and the key of its last
  * row of all in *last. */
-static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
+static size_t add_answer(struct telling *telling, const struct cli_answer *answer,
                          const struct mp_token **last)
 {
+    struct totals *totals = telling->totals;
     size_t at;
     size_t added = 0;
     const size_t count = rows_of(answer, &at);
@@ -127,10 +129,12 @@ static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
         *last =
             answer->tokens[at].type == MP_MAP ? cli_answer_value(answer, at, totals->key) : NULL;
         const size_t row = shown_row(totals, *last);
-        if (row < totals->row_count && totals->rows[row].member != totals->member) {
-            totals->rows[row].member = totals->member;
+        if (row < totals->row_count && !telling->told[row]) {
+            (void)pthread_mutex_lock(&totals->lock);
             add_row(&totals->rows[row], answer, at);
-            add_row(&totals->region->sums, answer, at);
+            add_row(&telling->region->sums, answer, at);
+            (void)pthread_mutex_unlock(&totals->lock);
+            telling->told[row] = true;
             added++;
         }
         at = cli_token_next(answer, at);
@@ -138,23 +142,13 @@ static size_t add_answer(struct totals *totals, const struct cli_answer *answer,
     return added;
 }
 
-static void miss(struct totals *totals, const char *name)
-{
-    if (totals->missing_count < MISSING_MAX)
-        (void)snprintf(totals->missing[totals->missing_count], CLI_MEMBER_LEN, "%s", name);
-    totals->missing_count++;
-    totals->region->missing++;
-}
-
-/* Turns to the region of the member. */
-static void turn_to_region(struct totals *totals, const char *name)
+/* The region of that name, the last one of all if it is not among those that are told of. */
+static struct region *region_of(struct totals *totals, const char *name)
 {
     uint32_t at = 0;
     while (at < totals->region_count && strcmp(totals->regions[at].name, name) != 0)
         at++;
-    if (at == totals->region_count && at < REGIONS_MAX && name[0] != '\0')
-        (void)snprintf(totals->regions[totals->region_count++].name, CLI_MEMBER_LEN, "%s", name);
-    totals->region = &totals->regions[at < totals->region_count ? at : (uint32_t)REGIONS_MAX];
+    return &totals->regions[at < totals->region_count ? at : (uint32_t)REGIONS_MAX];
 }
 
 /* Makes of `asked`, which may be NULL, the question for what is behind `last`. False if there is no
@@ -180,81 +174,67 @@ static bool ask_behind(const struct mp_writer *asked, const struct mp_token *las
     return count >= 0 && !question->failed;
 }
 
-/* Adds what the node answers; *more: it has not told of the last row that is shown, and may if it
+/* Adds what the member answers; *more: it has not told of the last row that is shown, and may if it
  * is asked with `behind`. */
-static int ask_rows(struct cli *cli, const char *command, const struct mp_writer *question,
-                    struct totals *totals, struct mp_writer *behind, bool *more)
+static int ask_rows(struct cli *there, const struct mp_writer *question, struct telling *telling,
+                    struct mp_writer *behind, bool *more)
 {
+    const struct totals *totals = telling->totals;
     struct cli_answer answer;
     const struct mp_token *last = NULL;
-    const int code = cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
-    *more = code == 0 && add_answer(totals, &answer, &last) > 0 && last != NULL &&
-            totals->rows[totals->row_count - 1].member != totals->member &&
-            ask_behind(question, last, behind);
+    const int code = cli_answer_ask(there, totals->command, question, there->timeout_ms, &answer);
+    *more = code == 0 && add_answer(telling, &answer, &last) > 0 && last != NULL &&
+            !telling->told[totals->row_count - 1] && ask_behind(question, last, behind);
     cli_answer_fini(&answer);
     return code;
 }
 
-/* What one member answers; one that has no such row has counted nothing of it. False: it cannot be
- * asked. */
-static bool ask_member(struct cli *cli, const char *address, const char *command,
-                       const struct mp_writer *question, struct totals *totals)
+/* What one member answers; one that has no such row has counted nothing of it. */
+static bool ask_member(struct cli *there, const struct cli_member *member, void *argument)
 {
-    char endpoint[ADDRESS_LEN + 8];
+    struct totals *totals = argument;
+    struct telling telling = {totals, region_of(totals, member->region),
+                              alloc_array(alloc_heap(), totals->row_count, sizeof(bool))};
     uint8_t bytes[2][QUESTION_LEN];
     struct mp_writer behind[2];
-    struct cli other = *cli;
-    tg_options_t options = tg_options();
-    bool more = true;
-    int code = 0;
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    options.timeout_ms = cli->timeout_ms;
-    other.client = tg_open(endpoint, &options);
-    if (other.client == NULL)
-        return false;
-    totals->member++;
+    const struct mp_writer *question = totals->question;
+    bool more = telling.told != NULL;
+    int code = TG_ENOMEM;
     for (uint32_t turn = 0; more; turn ^= 1) { /* a question is made of the one before */
         mp_writer_init(&behind[turn], bytes[turn], QUESTION_LEN);
-        code = ask_rows(&other, command, question, totals, &behind[turn], &more);
+        code = ask_rows(there, question, &telling, &behind[turn], &more);
         question = &behind[turn];
     }
-    tg_close(&other.client);
+    alloc_put(alloc_heap(), telling.told, totals->row_count * sizeof(bool));
     return code == 0 || code == TG_ENOTFOUND;
 }
 
-static void copy_text(const struct mp_token *token, char *out, size_t capacity)
+static void list_regions(struct totals *totals, const struct cli_members *members)
 {
-    const bool text = token != NULL && token->type == MP_STR;
-    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
-                   text ? (const char *)token->data : "");
+    for (size_t i = 0; i < members->count; i++) {
+        const struct cli_member *member = &members->list[i];
+        struct region *region = region_of(totals, member->region);
+        const bool new = region == &totals->regions[REGIONS_MAX] && member->region[0] != '\0';
+        if (new && totals->region_count < REGIONS_MAX) {
+            region = &totals->regions[totals->region_count++];
+            memcpy(region->name, member->region, sizeof region->name);
+        }
+        if (member->lost[0] != '\0')
+            memcpy(region->since, member->lost, sizeof region->since);
+    }
 }
 
-static void ask_members(struct cli *cli, const char *command, const struct mp_writer *question,
-                        const struct cli_answer *members, struct totals *totals)
+static void ask_members(const struct cli *cli, struct cli_members *members, struct totals *totals)
 {
-    size_t at;
-    const size_t count = rows_of(members, &at);
-    for (size_t i = 0; i < count && at < members->count; i++, at = cli_token_next(members, at)) {
-        char name[CLI_MEMBER_LEN];
-        char address[ADDRESS_LEN];
-        char region[CLI_MEMBER_LEN];
-        char since[TIME_LEN];
-        const struct mp_token *state =
-            members->tokens[at].type == MP_MAP ? cli_answer_value(members, at, "state") : NULL;
-        if (state == NULL || cli_token_is(state, "left"))
-            continue;
-        copy_text(cli_answer_value(members, at, "name"), name, sizeof name);
-        copy_text(cli_answer_value(members, at, "client"), address, sizeof address);
-        copy_text(cli_answer_value(members, at, "region"), region, sizeof region);
-        copy_text(cli_answer_value(members, at, "unreachable_since"), since, sizeof since);
-        turn_to_region(totals, region);
-        if (since[0] != '\0')
-            memcpy(totals->region->since, since, sizeof since);
-        if (since[0] != '\0' || cli_token_is(state, "dead") ||
-            !ask_member(cli, address, command, question, totals))
-            miss(totals, name);
-        else
-            totals->region->counted++;
+    list_regions(totals, members);
+    cli_members_ask(cli, members, ask_member, totals);
+    for (size_t i = 0; i < members->count; i++) {
+        const struct cli_member *member = &members->list[i];
+        struct region *region = region_of(totals, member->region);
+        region->counted += member->answered;
+        region->missing += !member->answered;
+        if (!member->answered && totals->missing_count++ < MISSING_MAX)
+            totals->missing[totals->missing_count - 1] = member->name;
     }
 }
 
@@ -365,15 +345,9 @@ static void put_rows(struct mp_writer *writer, const struct totals *totals)
 static size_t room_for(const struct totals *totals)
 {
     enum { HEAD = 9 };
-    size_t room = (size_t)MISSING_MAX * (CLI_MEMBER_LEN + HEAD) + 64 +
-                  totals->region_count * (CLI_MEMBER_LEN + (FIELDS + 6) * (TIME_LEN + HEAD)) +
-                  totals->row_count * FIELDS * (TIME_LEN + HEAD);
-    for (size_t i = 0; i < totals->shown->count; i++) {
-        const struct mp_token *token = &totals->shown->tokens[i];
-        const bool bytes = token->type == MP_STR || token->type == MP_BIN;
-        room += HEAD + (bytes ? token->count : 0);
-    }
-    return room;
+    return cli_answer_room(totals->shown) + (size_t)MISSING_MAX * (CLI_MEMBER_LEN + HEAD) + 64 +
+           totals->region_count * (CLI_MEMBER_LEN + (FIELDS + 6) * (CLI_TIME_LEN + HEAD)) +
+           totals->row_count * FIELDS * (CLI_TIME_LEN + HEAD);
 }
 
 static int show(struct cli *cli, const struct totals *totals)
@@ -402,8 +376,12 @@ static int show(struct cli *cli, const struct totals *totals)
 int cli_totals_show(struct cli *cli, const char *command, const char *key,
                     const struct mp_writer *question, const struct cli_answer *answer)
 {
-    struct totals totals = {.shown = answer, .key = key};
-    struct cli_answer members;
+    struct totals totals = {.shown = answer,
+                            .command = command,
+                            .question = question,
+                            .key = key,
+                            .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct cli_members members;
     size_t first;
     totals.row_count = rows_of(answer, &first);
     if (totals.row_count == 0)
@@ -411,15 +389,12 @@ int cli_totals_show(struct cli *cli, const char *command, const char *key,
     totals.rows = alloc_array(alloc_heap(), totals.row_count, sizeof *totals.rows);
     if (totals.rows == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
-    const int code = cli_answer_ask(cli, "members", NULL, cli->timeout_ms, &members);
-    int status;
-    if (code != 0) {
-        status = cli_answer_fail(cli, code, &members);
-    } else {
-        ask_members(cli, command, question, &members, &totals);
+    int status = cli_members_read(cli, &members);
+    if (status == CLI_EXIT_OK) {
+        ask_members(cli, &members, &totals);
         status = show(cli, &totals);
     }
-    cli_answer_fini(&members);
+    cli_members_fini(&members);
     alloc_put(alloc_heap(), totals.rows, totals.row_count * sizeof *totals.rows);
     return status;
 }

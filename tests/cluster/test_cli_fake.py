@@ -66,14 +66,22 @@ class Node(threading.Thread):
         self.asked = []      # (command, arguments)
         self.refusal = None  # (code, text): what every CHECKS gets
         self.silent = False  # let every question wait
+        self.until = None    # a condition: what is asked of administration is answered only when it holds
 
     def run(self):
+        waiting = []
         while not self.stopping.is_set():
             if self.socket.poll(20):
                 who, frame = self.socket.recv_multipart()
                 answer = self.answer(msgpack.unpackb(frame, raw=False, strict_map_key=False, unicode_errors="replace"))
-                if answer is not None:
+                if answer is not None and answer[1] == 9:
+                    waiting.append([who, msgpack.packb(answer)])
+                elif answer is not None:
                     self.socket.send_multipart([who, msgpack.packb(answer)])
+            if waiting and (self.until is None or self.until()):
+                for parts in waiting:
+                    self.socket.send_multipart(parts)
+                waiting.clear()
         self.socket.close()
         self.context.term()
 
@@ -596,6 +604,73 @@ def test_totals_are_those_of_all_rows_that_are_shown(node):
         assert [row["total"] for row in lines(done)[0]] == sums and done.stderr == ""
         assert all(question["owner"] == "ada" for _, question in other.asked)
     other.stop()
+
+
+def several(count, at, **more):
+    """Members of one address: how many are asked at once is how many questions come before the first answer."""
+    return [{**MEMBER, "name": f"{more.get('region', 'm')}{i:02}", "client": at.endpoint[6:], **more} for i in range(count)]
+
+
+@pytest.fixture
+def others():
+    started = [Node() for _ in range(2)]
+    for other in started:
+        other.start()
+    yield started
+    for other in started:
+        other.stop()
+
+
+# Nobody answers before all are asked, also for what is on a second page; what is shown is in the order of the members.
+@pytest.mark.parametrize("count", [2, 7])
+def test_members_are_asked_at_once(node, others, count):
+    keys = [{"id": "k1", "total": 1}, {"id": "k2", "total": 3}]
+    node.replies["members"] = (0, several(count, others[0]) + several(1, node, state="dead"))
+    node.replies["apikey.list"] = (0, keys)
+    others[0].replies["apikey.list"] = (0, lambda: keys[1:] if "after" in others[0].asked[-1][1] else keys[:1])
+    others[0].until = lambda: len(others[0].asked) in (count, 2 * count)
+    done = tidegate("--timeout", "60s", "apikey", "list", "-o", "json", endpoint=node.endpoint)
+    assert [row["total"] for row in lines(done)[0]] == [count, 3 * count] and "1 of the members" in done.stderr
+    told = {"node": "n1", "region": "eu", "regions": [{"name": "us", "held": 5, "held_keys": 1}], "leases": {"taken": 2}}
+    node.replies["regions"] = others[0].replies["regions"] = (0, told)
+    others[0].asked.clear()
+    others[0].until = lambda: len(others[0].asked) == count
+    done = tidegate("--timeout", "60s", "status", "--regions", "-o", "json", endpoint=node.endpoint)
+    assert lines(done)[0]["regions"] == [{"name": "us", "held": 5 * count, "held_keys": count, "lent": 0, "lent_keys": 0}]
+    assert lines(done)[0]["leases"] == {"taken": 2 * count} and lines(done)[0]["not_counted"] == []
+
+
+# Who never answers is named, in the order of members, and does not keep the others from being asked and counted.
+def test_a_member_that_never_answers_costs_the_others_nothing(node, others):
+    answering, silent = others
+    silent.until = lambda: False
+    answering.until = lambda: len(silent.asked) == 20
+    node.replies["members"] = (0, several(1, answering, region="ap") + several(10, silent, region="eu") +
+                               several(1, answering, region="sa") + several(10, silent, region="us"))
+    node.replies["apikey.show"] = answering.replies["apikey.show"] = silent.replies["apikey.show"] = (0, {"id": "k", "total": 1})
+    done = tidegate("--timeout", "10s", "apikey", "show", "k", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and "without those of 20 of the members" in done.stderr
+    names = [f"eu{i:02}" for i in range(10)] + [f"us{i:02}" for i in range(10)]
+    assert lines(done)[0]["total"] == 2 and lines(done)[0]["not_counted"] == names[:16]
+    assert [(row["region"], row["members_counted"], row["members_not_counted"]) for row in lines(done)[0]["regions"]] == [
+        ("ap", 1, 0), ("eu", 0, 10), ("sa", 1, 0), ("us", 0, 10)]
+
+
+# However many members there are, no more than 32 are asked at a time; the next one as soon as one is done with.
+def test_so_many_members_are_asked_at_once_and_no_more(node, others):
+    at_first, quiet = [], []
+
+    def when_no_more_come():
+        quiet.append(len(others[0].asked))
+        if len(at_first) == 0 and quiet[-1] >= 32 and quiet.count(quiet[-1]) > 20:
+            at_first.append(quiet[-1])
+        return len(at_first) > 0
+    others[0].until = when_no_more_come
+    node.replies["members"] = (0, several(40, others[0]))
+    node.replies["apikey.show"] = others[0].replies["apikey.show"] = (0, {"id": "k", "total": 1})
+    done = tidegate("--timeout", "60s", "apikey", "show", "k", "-o", "json", endpoint=node.endpoint)
+    assert lines(done) == [{"id": "k", "total": 40, "not_counted": []}] and done.stderr == ""
+    assert at_first == [32] and len(others[0].asked) == 40
 
 
 # With --explain the request asks for it, and every limit is shown, below its line or in the JSON.
