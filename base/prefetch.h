@@ -7,6 +7,8 @@
 #ifndef BASE_PREFETCH_H
 #define BASE_PREFETCH_H
 
+#include <stdint.h>
+
 enum { PREFETCH_LINE = 64 }; /* bytes that come at once: of a cache line */
 
 /* Asks for the line in which `at` is; any address will do. */
@@ -21,6 +23,13 @@ static inline void prefetch_to_write(const void *at)
 {
     __builtin_prefetch(at, 1);
     __asm__ volatile("");
+}
+
+/* The first place from `at` on where a line begins. */
+static inline void *prefetch_line_of(void *at)
+{
+    const uintptr_t over = (uintptr_t)at % PREFETCH_LINE;
+    return (unsigned char *)at + (over == 0 ? 0 : PREFETCH_LINE - over);
 }
 
 #endif

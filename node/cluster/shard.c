@@ -33,12 +33,19 @@ void shard_options_default(struct shard_options *options)
     options->frames_max = CHANNEL_FRAMES_MAX;
 }
 
+/* Of all vnodes, and what it may take to begin where a line of memory does. */
+static size_t vnodes_bytes(const struct shard *shard)
+{
+    return (size_t)2 * shard->options.vnodes * sizeof *shard->vnodes + PREFETCH_LINE - 1;
+}
+
 static int take_memory(struct shard *shard)
 {
     const struct shard_options *options = &shard->options;
     const struct allocator *allocator = shard->allocator;
     const size_t vnodes = 2 * (size_t)options->vnodes; /* of both planes */
-    shard->vnodes = alloc_array(allocator, vnodes, sizeof *shard->vnodes);
+    shard->vnodes_block = alloc_get(allocator, vnodes_bytes(shard));
+    shard->vnodes = prefetch_line_of(shard->vnodes_block);
     shard->marks.list = alloc_array(allocator, vnodes, sizeof *shard->marks.list);
     shard->stirred.list = alloc_array(allocator, vnodes, sizeof *shard->stirred.list);
     shard->quorum.states = alloc_array(allocator, options->vnodes, sizeof *shard->quorum.states);
@@ -51,7 +58,7 @@ static int take_memory(struct shard *shard)
     shard->writeback.slots =
         alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->writeback.slots);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
-    if (shard->vnodes == NULL || shard->marks.list == NULL || shard->stirred.list == NULL ||
+    if (shard->vnodes_block == NULL || shard->marks.list == NULL || shard->stirred.list == NULL ||
         shard->quorum.states == NULL || shard->journaling.list == NULL ||
         shard->journaling.batch == NULL || shard->journaling.slots == NULL ||
         shard->writeback.slots == NULL || shard->copy.ids == NULL)
@@ -184,7 +191,7 @@ void shard_free(struct shard **pointer)
     alloc_put(allocator, shard->quorum.states, plane * sizeof *shard->quorum.states);
     alloc_put(allocator, shard->marks.list, 2 * plane * sizeof *shard->marks.list);
     alloc_put(allocator, shard->stirred.list, 2 * plane * sizeof *shard->stirred.list);
-    alloc_put(allocator, shard->vnodes, 2 * plane * sizeof *shard->vnodes);
+    alloc_put(allocator, shard->vnodes_block, vnodes_bytes(shard));
     alloc_put(allocator, shard, sizeof *shard);
 }
 

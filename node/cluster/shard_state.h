@@ -25,7 +25,10 @@
 #ifndef NODE_CLUSTER_SHARD_STATE_H
 #define NODE_CLUSTER_SHARD_STATE_H
 
+#include <stddef.h>
+
 #include "base/pool.h"
+#include "base/prefetch.h"
 #include "base/random.h"
 #include "client/protocol/wire.h"
 #include "node/cluster/abroad.h"
@@ -171,53 +174,56 @@ struct replica_link {
 
 struct vnode {
     /* What each decision and each record of a stream reads or writes lies side by side, up to the
-     * links: vnodes are many, and visited in no order. */
+     * cuts of the guard, and in lines of its own the links: vnodes are many, and visited in no
+     * order. */
     struct term term;  /* the newest known */
     struct term state; /* the term that wrote what is held here */
-    uint8_t role;      /* enum peer_role */
-    uint8_t rank;      /* own place in the replica set */
+    /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
+    struct term in_term;
+    uint32_t in_sync;
+    uint16_t in_from; /* peer index, PEER_NONE = none yet */
+    uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
+    uint16_t puller;  /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    bool in_late;     /* what the frame at hand brings is of an older one */
+    bool whole;       /* nothing of it was refused */
+    bool in_copy;     /* a complete copy is arriving */
+    bool leftover;    /* the last one may have left slots that its decider lacks */
+    bool beyond;      /* parts of a newer state than the claim were taken */
+    uint8_t role;     /* enum peer_role */
     uint8_t link_count;
+    uint8_t marks_due; /* links that changed since their last mark, a bit each */
+    bool mark_listed;  /* is in shard.marks */
+    bool sampled;      /* is in shard.bound.samples */
+    uint64_t granted;  /* tokens, in this term; bound.c */
+    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
+    struct merge_vnode merge;
+    uint8_t rank;     /* own place in the replica set */
     uint8_t reported; /* RECOVERING: links that have told what they hold */
     uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
     uint8_t on_line;  /* RECOVERING: links that hold it or less of the same term */
     uint8_t bound;    /* RECOVERING: links that follow the newest term's writer, and hear it */
     uint8_t yielded;  /* links that do not want to be waited for */
-    bool beyond;      /* parts of a newer state than the claim were taken */
     bool
         best_beyond; /* RECOVERING: who holds the best state holds parts of a newer one beside it */
     bool best_apart; /* RECOVERING: the best state is on another line than this node's */
     bool yields;     /* RECOVERING: nor does this node: the best state is on another line */
     bool claim_fell; /* what is stored claims more than is held; writeback.c */
     bool claim_out;  /* the claim as it is now is with the storage writer */
-    bool in_copy;    /* a complete copy is arriving */
-    bool leftover;   /* the last one may have left slots that its decider lacks */
     bool fresh;      /* RECOVERING since the start, not because of a silent decider */
     bool pulling;
     uint8_t pulls_short; /* complete copies that held less than the state that is pulled */
     bool drop_due;       /* what is stored of it is to be forgotten */
     bool header_due;     /* slots were written, the header was not */
-    bool mark_listed;    /* is in shard.marks */
     bool arrived;        /* all of the current configuration's conditions were met once */
     bool stirred;        /* is in shard.stirred */
-    uint16_t hint;       /* peer index of the decider, PEER_NONE if that is this node or unknown */
-    uint16_t best;       /* RECOVERING: who holds the best state, PEER_NONE = this node */
-    uint16_t puller;     /* whom this non-decider streams its state to, PEER_NONE = nobody */
-    uint8_t marks_due;   /* links that changed since their last mark, a bit each */
-    bool sampled;        /* is in shard.bound.samples */
-    uint64_t granted;    /* tokens, in this term; bound.c */
-    int64_t oldest_ns;   /* of the grants that no mark tells of yet, 0 = none */
-    /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
-    struct term in_term;
-    uint32_t in_sync;
-    uint16_t in_from; /* peer index, PEER_NONE = none yet */
-    bool in_late;     /* what the frame at hand brings is of an older one */
-    bool whole;       /* nothing of it was refused */
-    int64_t in_ns;    /* when something of it came */
-    struct replica_link links[SHARD_REPLICAS_OTHER]; /* the other replicas; each keeps its place */
-    uint64_t ids[VIEW_REPLICAS_MAX];                 /* the whole replica set, V2 of view.h */
+    bool marked;         /* what was held at a mark is still to be claimed; marked_state */
     uint8_t id_count;
+    uint16_t best;        /* RECOVERING: who holds the best state, PEER_NONE = this node */
     uint16_t passing_to;  /* PASSING: the peer that shall decide */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
+    int64_t in_ns;        /* RECOVERING: when something of the copy came that arrives */
+    uint32_t reserved;    /* RESERVED that came since the last PASS */
+    uint64_t ids[VIEW_REPLICAS_MAX]; /* the whole replica set, V2 of view.h */
     struct term best_state;
     uint64_t best_seq;
     int64_t since_ns; /* of the role */
@@ -229,13 +235,18 @@ struct vnode {
      * that was decided before. That is known of the state that `line_of` wrote (D6 of decide.c). */
     struct term line;
     struct term line_of;
-    uint32_t reserved; /* RESERVED that came since the last PASS */
-    struct merge_vnode merge;
     struct term marked_state; /* what was held when a round of write-back began; writeback.c */
     uint64_t marked_seq;
-    bool marked;        /* and is still to be claimed */
     int64_t learned_ns; /* no leases of tokens before (T3 of holds.c) */
+    _Alignas(PREFETCH_LINE) struct replica_link
+        links[SHARD_REPLICAS_OTHER]; /* the others; each keeps its place */
 };
+
+/* What vnodes_prefetch_copy asks memory for. */
+enum { VNODE_COPY_LEN = offsetof(struct vnode, merge.guard.cuts) };
+
+static_assert(VNODE_COPY_LEN <= 2 * PREFETCH_LINE, "what records of a stream touch is two lines");
+static_assert(sizeof(struct replica_link) == 2 * PREFETCH_LINE, "a link is two lines");
 
 /* ---- parts and requests -------------------------------------------------------------------- */
 
@@ -577,6 +588,7 @@ struct shard {
     uint64_t peers_followed; /* digest of who has which shards, as vnodes last followed it */
     uint16_t peer_index[SHARD_PEERS_MAX * 2]; /* open addressing by (node, shard) */
 
+    void *vnodes_block;   /* as allocated */
     struct vnode *vnodes; /* [2 x options.vnodes]: the plane of `one`, that of quorum */
     uint32_t vnode_end;   /* of these in use: options.vnodes, or all */
     struct quorum_plane quorum;

@@ -114,6 +114,14 @@ static enum copy_order order_of(const struct vnode *vnode, uint16_t at, const st
     return (int32_t)(sync - vnode->in_sync) > 0 ? COPY_NEXT : COPY_LATE;
 }
 
+/* Whether it is of the copy that this replica takes, in the newest term: most are, and there is
+ * nothing more to find out about it. */
+static bool goes_on(const struct vnode *vnode, uint16_t at, const struct peer_written *written)
+{
+    return vnode->role == ROLE_REPLICA && vnode->in_from == at && vnode->in_sync == written->sync &&
+           term_equal(&written->term, &vnode->in_term) && term_equal(&written->term, &vnode->term);
+}
+
 void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written *written,
                     struct effects *effects)
 {
@@ -122,6 +130,10 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written 
     struct vnode *vnode = &shard->vnodes[number];
     if (!vnodes_mine(shard, number))
         return;
+    if (goes_on(vnode, at, written)) {
+        vnode->in_late = false;
+        return;
+    }
     if (vnode->role != ROLE_ABSENT && term->writer == shard->peers[at]->node)
         (void)vnodes_adopt(shard, number, term);
     const bool followed = follows(shard, at, number);
@@ -174,7 +186,8 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
     vnode->beyond = true;
     const int result =
         table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
-    vnode->in_ns = shard->now_ns;
+    if (vnode->role == ROLE_RECOVERING)
+        vnode->in_ns = shard->now_ns;
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     if (result != 0) {

@@ -40,6 +40,11 @@ int term_compare(const struct term *a, const struct term *b);
 struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer,
                        uint64_t incarnation);
 
+static inline bool term_equal(const struct term *a, const struct term *b)
+{
+    return a->epoch == b->epoch && a->number == b->number && a->writer == b->writer;
+}
+
 static inline bool term_is_none(const struct term *term)
 {
     return term->number == 0;

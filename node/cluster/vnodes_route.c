@@ -91,11 +91,9 @@ void vnodes_prefetch(const struct shard *shard, uint32_t number)
 
 void vnodes_prefetch_copy(const struct shard *shard, uint32_t number)
 {
-    const struct vnode *vnode = &shard->vnodes[number];
-    for (const char *line = (const char *)vnode; line < (const char *)vnode->links;
-         line += PREFETCH_LINE)
-        prefetch_to_write(line);
-    prefetch(&vnode->merge.heir);
+    const char *vnode = (const char *)&shard->vnodes[number];
+    for (size_t at = 0; at < VNODE_COPY_LEN; at += PREFETCH_LINE)
+        prefetch_to_write(vnode + at);
 }
 
 enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
