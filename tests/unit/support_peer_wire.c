@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+const uint8_t peer_wire_state[5] = {9, 8, 7, 6, 5};
+const struct hash128 peer_wire_id = {.lo = 0x11, .hi = 0x2200000000000000};
+
 const struct elastic_report peer_wire_report = {
     .pool = 0xf0000001,
     .guaranteed = UINT64_MAX,
@@ -40,6 +43,18 @@ const struct peer_reservation peer_wire_reservation = {
     .count = PEER_LIMITS_MAX,
     .marks = {{57, INT64_MAX, 58, false}, {UINT64_MAX, 0, UINT32_MAX, true}},
 };
+
+size_t peer_wire_put_change(struct bytes_writer *writer)
+{
+    const struct peer_written written = {
+        .vnode = PEER_WIRE_VNODE,
+        .term = {.epoch = 3, .number = ((uint64_t)1 << 62) - 1, .writer = UINT64_MAX},
+        .sync = 39,
+        .copy = true,
+        .begins = true,
+    };
+    return peer_put_change(writer, &written, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
+}
 
 int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record)
 {

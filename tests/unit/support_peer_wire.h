@@ -5,12 +5,17 @@
 
 #include "node/cluster/peer_wire.h"
 
+enum { PEER_WIRE_VNODE = 63 };
+extern const uint8_t peer_wire_state[5];
+extern const struct hash128 peer_wire_id;
 extern const struct peer_reservation peer_wire_reservation;
 extern const struct elastic_report peer_wire_report;
 extern const struct peer_pool_level peer_wire_level;
 
 extern const struct peer_pool_origin peer_wire_origin;
 
+/* Writes a CHANGE of that slot, without a mark; where it lies. */
+size_t peer_wire_put_change(struct bytes_writer *writer);
 /* Of a rule that another region counts. */
 struct forward peer_wire_global(void);
 /* Writes a record about that, or for that region; or of a pool that is lent by it. */

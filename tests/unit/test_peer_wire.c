@@ -68,9 +68,6 @@ static const struct peer_vnode entry = {
     .asks = true,
 };
 
-static const uint8_t state_bytes[5] = {9, 8, 7, 6, 5};
-static const struct hash128 slot_id = {.lo = 0x11, .hi = 0x2200000000000000};
-
 static struct forward make_forward(uint8_t limit_count)
 {
     struct forward forward = {
@@ -117,7 +114,7 @@ static const struct peer_apart apart = {
     .guard = {.count = 1, .cuts = {{{19, 20, 21}, 22}}},
 };
 static const struct side_blob base_blob = {
-    .kind = SIDE_BASE, .term = {1, 2, 3}, .seq = 4, .len = sizeof state_bytes};
+    .kind = SIDE_BASE, .term = {1, 2, 3}, .seq = 4, .len = sizeof peer_wire_state};
 static const struct side_blob empty_blob = {
     .kind = SIDE_CONTRIBUTION, .term = {5, 6, 7}, .seq = UINT64_MAX};
 
@@ -125,13 +122,6 @@ static const struct peer_state states[PEER_LIMITS_MAX] = {
     {true, 100, 60, 40, 123456789, 0},
     {false, UINT64_MAX, 1, 2, INT64_MAX, -1},
 };
-
-static size_t put_change(struct bytes_writer *writer)
-{
-    const struct peer_written written = {
-        .vnode = VNODE, .term = NEWEST, .sync = 39, .copy = true, .begins = true};
-    return peer_put_change(writer, &written, slot_id, state_bytes, sizeof state_bytes);
-}
 
 static void put_record(struct bytes_writer *writer, uint8_t type)
 {
@@ -160,13 +150,13 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_term(writer, VNODE, &newest, 28, true, true);
         break;
     case PEER_SLOT:
-        peer_put_slot(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+        peer_put_slot(writer, VNODE, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
         break;
     case PEER_CHANGE:
-        peer_mark_change(writer, put_change(writer), 38);
+        peer_mark_change(writer, peer_wire_put_change(writer), 38);
         break;
     case PEER_DIVERGED:
-        peer_put_diverged(writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
+        peer_put_diverged(writer, VNODE, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
         break;
     case PEER_GUARD:
         peer_put_guard(writer, VNODE, &guard);
@@ -175,8 +165,8 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_apart(writer, &apart);
         break;
     case PEER_SIDE:
-        peer_put_side(writer, VNODE, slot_id, 2);
-        peer_put_blob(writer, &base_blob, state_bytes);
+        peer_put_side(writer, VNODE, peer_wire_id, 2);
+        peer_put_blob(writer, &base_blob, peer_wire_state);
         peer_put_blob(writer, &empty_blob, NULL);
         break;
     case PEER_EXPLAIN:
@@ -443,8 +433,8 @@ static void guard_apart_and_diverged_read_back_as_written(void **state)
     peer_wire_assert_guards_equal(&record.apart.guard, &apart.guard);
     assert_int_equal(next_of(data, record_bytes(PEER_DIVERGED, data), &record), 1);
     assert_int_equal(record.type, PEER_DIVERGED);
-    assert_true(hash128_equal(record.slot.id, slot_id));
-    assert_int_equal(record.slot.len, sizeof state_bytes);
+    assert_true(hash128_equal(record.slot.id, peer_wire_id));
+    assert_int_equal(record.slot.len, sizeof peer_wire_state);
 }
 
 /* What is remembered of a slot is read blob by blob, in place. */
@@ -461,14 +451,14 @@ static void a_side_record_gives_its_blobs_one_by_one(void **state)
     assert_int_equal(peer_next(&reader, VNODES, &record), 1);
     assert_int_equal(record.type, PEER_SIDE);
     assert_int_equal(record.side.vnode, VNODE);
-    assert_true(hash128_equal(record.side.id, slot_id));
+    assert_true(hash128_equal(record.side.id, peer_wire_id));
     assert_int_equal(record.side.count, 2);
     assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
     assert_int_equal(blob.kind, SIDE_BASE);
     assert_term_equal(blob.term, base_blob.term);
     assert_int_equal(blob.seq, 4);
-    assert_int_equal(blob.len, sizeof state_bytes);
-    assert_memory_equal(bytes, state_bytes, sizeof state_bytes);
+    assert_int_equal(blob.len, sizeof peer_wire_state);
+    assert_memory_equal(bytes, peer_wire_state, sizeof peer_wire_state);
     assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
     assert_int_equal(blob.kind, SIDE_CONTRIBUTION);
     assert_true(blob.seq == UINT64_MAX);
@@ -493,72 +483,6 @@ static void more_cuts_blobs_or_kinds_than_there_are_is_refused(void **state)
     len = record_bytes(PEER_SIDE, data);
     data[22] = SIDE_KIND_END;
     assert_int_equal(next_of(data, len, &record), TG_EPROTOCOL);
-}
-
-/* A slot's state lies in place in the frame: nothing is copied, and an empty one is fine. */
-static void a_slot_is_a_view_into_the_frame(void **state)
-{
-    uint8_t data[BUFFER_LEN];
-    struct bytes_writer writer;
-    struct bytes_reader reader;
-    struct peer_record record;
-
-    (void)state;
-    bytes_writer_init(&writer, data, sizeof data);
-    peer_put_slot(&writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
-    peer_put_slot(&writer, 0, slot_id, state_bytes, 0);
-    bytes_reader_init(&reader, data, writer.len);
-    assert_int_equal(peer_next(&reader, VNODES, &record), 1);
-    assert_int_equal(record.type, PEER_SLOT);
-    assert_int_equal(record.slot.vnode, VNODE);
-    assert_true(hash128_equal(record.slot.id, slot_id));
-    assert_int_equal(record.slot.len, sizeof state_bytes);
-    assert_memory_equal(record.slot.state, state_bytes, sizeof state_bytes);
-    assert_in_range((uintptr_t)record.slot.state, (uintptr_t)data, (uintptr_t)data + writer.len);
-    assert_int_equal(peer_next(&reader, VNODES, &record), 1);
-    assert_int_equal(record.slot.len, 0);
-    assert_int_equal(peer_next(&reader, VNODES, &record), 0);
-}
-
-/* A CHANGE is three records in one; which term it is of is told but for its writer, and it is no
- * MARK before it is made one. */
-static void a_change_reads_back_as_what_term_slot_and_mark_say(void **state)
-{
-    uint8_t data[BUFFER_LEN];
-    struct bytes_writer writer;
-    struct peer_record record;
-
-    (void)state;
-    bytes_writer_init(&writer, data, sizeof data);
-    peer_put_slot(&writer, VNODE, slot_id, state_bytes, sizeof state_bytes);
-    const size_t before = writer.len;
-    const size_t at = put_change(&writer);
-    for (uint32_t marked = 0; marked < 2; marked++) {
-        assert_int_equal(next_of(data + before, writer.len - before, &record), 1);
-        assert_int_equal(record.type, PEER_CHANGE);
-        const struct peer_change *change = &record.change;
-        assert_int_equal(change->term.vnode, VNODE);
-        assert_true(change->term.term.epoch == newest.epoch);
-        assert_true(change->term.term.number == newest.number);
-        assert_int_equal(change->term.term.writer, 0);
-        assert_int_equal(change->term.sync, 39);
-        assert_true(change->term.copy && change->term.begins);
-        assert_int_equal(change->slot.vnode, VNODE);
-        assert_true(hash128_equal(change->slot.id, slot_id));
-        assert_int_equal(change->slot.len, sizeof state_bytes);
-        assert_int_equal(change->marks, marked);
-        assert_true(change->seq == (marked ? UINT64_MAX : 0));
-        assert_true(peer_says(&record, PEER_TERM) && peer_says(&record, PEER_SLOT));
-        assert_int_equal(peer_says(&record, PEER_MARK), marked);
-        assert_false(peer_says(&record, PEER_HELD));
-        peer_mark_change(&writer, at, UINT64_MAX);
-    }
-    bytes_writer_init(&writer, data, sizeof data);
-    const struct peer_written plain = {.vnode = VNODE};
-    assert_int_equal(peer_put_change(&writer, &plain, slot_id, NULL, 0), 0);
-    assert_int_equal(next_of(data, writer.len, &record), 1);
-    assert_false(record.change.term.copy || record.change.term.begins);
-    assert_int_equal(record.change.slot.len, 0);
 }
 
 /* Eleven types share one body; the type alone tells what is meant. */
@@ -591,7 +515,8 @@ static void no_record_is_longer_than_its_bound(void **state)
 
     (void)state;
     for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
-        const size_t own_len = type == PEER_SLOT || type == PEER_CHANGE ? sizeof state_bytes : 0;
+        const size_t own_len =
+            type == PEER_SLOT || type == PEER_CHANGE ? sizeof peer_wire_state : 0;
         assert_in_range(record_bytes(type, data) - own_len, 1, PEER_RECORD_MAX);
     }
 }
@@ -635,7 +560,7 @@ static void a_glance_passes_over_a_whole_record_of_replication_or_over_nothing(v
         assert_false(glances(data, len, VNODE, &glance)); /* out of range */
         assert_int_equal(glances(data, len, VNODES, &glance), replicates);
         assert_true(!replicates || glance.vnode == VNODE);
-        assert_true(!slot || (glance.slot && hash128_equal(glance.id, slot_id)));
+        assert_true(!slot || (glance.slot && hash128_equal(glance.id, peer_wire_id)));
     }
 }
 
@@ -676,7 +601,8 @@ static int next_of_term(const struct term *term)
             peer_put_term(&writer, VNODE, term, 1, false, false);
         } else if (i == 2) {
             const struct peer_written written = {.vnode = VNODE, .term = *term};
-            (void)peer_put_change(&writer, &written, slot_id, state_bytes, sizeof state_bytes);
+            (void)peer_put_change(&writer, &written, peer_wire_id, peer_wire_state,
+                                  sizeof peer_wire_state);
         } else {
             *(i == 3 ? &vnode.term : &vnode.state) = *term;
             peer_put_vnode(&writer, PEER_OPENED, &vnode);
@@ -817,7 +743,7 @@ static void every_cost_passes(void **state)
 /* The length of a slot's state comes from outside and must be compared with what is there. */
 static void a_slot_longer_than_its_frame_is_refused(void **state)
 {
-    static const uint32_t lens[] = {sizeof state_bytes + 1, 0x7fffffff, 0x80000000, UINT32_MAX};
+    static const uint32_t lens[] = {sizeof peer_wire_state + 1, 0x7fffffff, 0x80000000, UINT32_MAX};
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
     const size_t len = record_bytes(PEER_SLOT, data);
@@ -877,7 +803,8 @@ static void a_frame_gives_its_sender_and_its_records_in_order(void **state)
 static void a_frame_tells_its_channel(void **state)
 {
     uint8_t frame[BUFFER_LEN];
-    struct peer_envelope envelope = {.node = 5, .records = state_bytes, .len = sizeof state_bytes};
+    struct peer_envelope envelope = {
+        .node = 5, .records = peer_wire_state, .len = sizeof peer_wire_state};
     struct peer_envelope read;
 
     (void)state;
@@ -888,7 +815,7 @@ static void a_frame_tells_its_channel(void **state)
     len = peer_encode(&envelope, frame, sizeof frame);
     assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
     assert_true(read.bulk);
-    assert_int_equal(read.len, sizeof state_bytes);
+    assert_int_equal(read.len, sizeof peer_wire_state);
     frame[len - 1] = 2;
     assert_int_equal(peer_decode(frame, (size_t)len, &read), TG_EPROTOCOL);
 }
@@ -898,8 +825,11 @@ static void a_frame_that_does_not_fit_is_refused_by_the_writer(void **state)
 {
     uint8_t frame[BUFFER_LEN];
     uint8_t out[128];
-    const struct peer_envelope envelope = {
-        .node = 5, .shard = 1, .boot = 2, .records = state_bytes, .len = sizeof state_bytes};
+    const struct peer_envelope envelope = {.node = 5,
+                                           .shard = 1,
+                                           .boot = 2,
+                                           .records = peer_wire_state,
+                                           .len = sizeof peer_wire_state};
     const int len = peer_encode(&envelope, frame, sizeof frame);
 
     (void)state;
@@ -1040,8 +970,6 @@ int main(void)
         cmocka_unit_test(guard_apart_and_diverged_read_back_as_written),
         cmocka_unit_test(a_side_record_gives_its_blobs_one_by_one),
         cmocka_unit_test(more_cuts_blobs_or_kinds_than_there_are_is_refused),
-        cmocka_unit_test(a_slot_is_a_view_into_the_frame),
-        cmocka_unit_test(a_change_reads_back_as_what_term_slot_and_mark_say),
         cmocka_unit_test(every_record_about_a_vnode_reads_back_as_written),
         cmocka_unit_test(no_record_is_longer_than_its_bound),
         cmocka_unit_test(every_prefix_of_every_record_is_refused),
