@@ -24,7 +24,6 @@ rules:
   - {name: loaded, match: {plan: loaded}, key: [user], limits: [{rate: 10/s}], mode: {elastic: {pool: loaded}}}
 """
 
-pytestmark = pytest.mark.patient
 ATTEMPTS = 4
 TURN_S = 0.02
 LATE_S = 0.1      # a turn that comes so much later than the one before is one of a machine that is not there
