@@ -755,6 +755,7 @@ static void a_refund_that_is_not_answered_counts_too(void **state)
     struct server *server = server_that_denies(60000, true);
     tg_client_t *client = open_with(server, 0, 0); /* a call has ten seconds */
     tg_request_t refund = tg_request_inline("another", &limit);
+    const int64_t end = now_ms() + PATIENCE_MS;
     tg_decision_t refunded;
     tg_decision_t decision;
     _Atomic int code;
@@ -773,7 +774,9 @@ static void a_refund_that_is_not_answered_counts_too(void **state)
         (void)until_denied_here(client, 1);
     } while (code != 1);
     atomic_fetch_add(&suspended_ms, 600); /* less than a denial is remembered for */
-    assert_int_equal(tg_peek(client, &refund, &decision), 0);
+    do { /* the refund may be given up behind an answer of the same turn */
+        assert_int_equal(tg_peek(client, &refund, &decision), 0);
+    } while (code == 1 && now_ms() < end);
     assert_int_equal(code, TG_ETIMEOUT);
     assert_int_equal(check(client, 1).local, 0);
     tg_close(&client);
