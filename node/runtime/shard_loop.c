@@ -12,8 +12,9 @@
  * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
  * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
  *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
- * L5  Replies are held for REPLIES_HELD_US at most, while there are more messages to decide, and
- *     none beyond the reading of clients in its turn: who asks alone is answered at once.
+ * L5  Replies are held while there are more messages to decide, until one is decided when they are
+ *     REPLIES_HELD_US old, and none beyond the reading of clients in its turn: who asks alone is
+ *     answered at once.
  */
 #include "node/runtime/shard_loop.h"
 
