@@ -13,101 +13,17 @@
 #include "base/random.h"
 #include "node/cluster/pools.h"
 #include "node/cluster/shard_state.h"
+#include "tests/unit/support_flows.h"
 #include "tests/unit/support_shard.h"
 
 #define S (1000 * LAB_MS)
 
-enum { FLOWS_MAX = 18, ITEMS_MAX = 1 << 16, SECONDS_MAX = 64 };
-
-/* A key that is asked for at an even rate, through node `entry`. */
-struct flow {
-    char attribute[LAB_KEY_LEN];
-    const char *kind; /* which rule: attribute `kind` */
-    uint32_t entry;
-    uint64_t rate;
-    uint64_t due;                      /* thousandths of a request */
-    uint64_t counts[OUTCOME_COUNT];    /* since `count_from` */
-    uint32_t borrowed_at[SECONDS_MAX]; /* of each second of the run */
-    uint32_t allowed_at[SECONDS_MAX];
-};
-
-static struct flow flows[FLOWS_MAX];
-static uint32_t flow_count;
-static int64_t begun_ns;
-static uint8_t flow_of[ITEMS_MAX]; /* by seq */
-
-static void begin(struct lab *lab)
-{
-    memset(flows, 0, sizeof flows);
-    flow_count = 0;
-    lab->large = true;
-    begun_ns = lab->now_ns;
-}
-
 /* A flow of requests to the rule of that kind, whose key is decided by shard `decider`. */
 static struct flow *add_flow(struct lab *lab, const char *kind, uint32_t decider, uint64_t rate)
 {
-    struct flow *flow = &flows[flow_count];
-    lab_attribute(lab, kind, "user", decider, flow->attribute);
-    flow->kind = kind;
-    flow->rate = rate;
-    flow->entry = flow_count++ % 3;
+    struct flow *flow = flow_add(kind, flow_count % 3, rate);
+    lab_attribute(lab, kind, "user", decider, flow->user);
     return flow;
-}
-
-static void take_replies(struct lab *lab)
-{
-    for (size_t i = 0; i < lab->reply_count; i++) {
-        char error[WIRE_ERROR_LEN];
-        struct wire_decision decision;
-        const struct lab_reply *reply = &lab->replies[i];
-        assert_int_equal(
-            wire_decode_decisions(reply->bytes, reply->len, &lab->space, &lab->decisions, error),
-            0);
-        wire_decision_at(&lab->decisions, 0, &decision);
-        struct flow *flow = &flows[flow_of[lab->decisions.head.seq % ITEMS_MAX]];
-        const int64_t second = (lab->now_ns - begun_ns) / S;
-        flow->counts[decision.outcome]++;
-        assert_in_range(second, 0, SECONDS_MAX - 1);
-        flow->borrowed_at[second] += decision.outcome == OUTCOME_ELASTIC_BORROWED;
-        flow->allowed_at[second] += decision.outcome == OUTCOME_ALLOW;
-        free(reply->bytes);
-    }
-    lab->reply_count = 0;
-}
-
-/* Lets all flows run; what they get is counted anew. */
-static void run(struct lab *lab, int64_t span_ns)
-{
-    for (uint32_t i = 0; i < flow_count; i++)
-        memset(flows[i].counts, 0, sizeof flows[i].counts);
-    for (int64_t at = 0; at < span_ns; at += LAB_MS) {
-        for (uint32_t i = 0; i < flow_count; i++) {
-            struct flow *flow = &flows[i];
-            char kind[LAB_KEY_LEN];
-            (void)snprintf(kind, sizeof kind, "kind=%s", flow->kind);
-            const char *attributes[] = {flow->attribute, kind, NULL};
-            for (flow->due += flow->rate; flow->due >= 1000; flow->due -= 1000) {
-                lab_ask_attributes(lab, 1, attributes);
-                flow_of[lab_send(lab, flow->entry, 5000) % ITEMS_MAX] = (uint8_t)i;
-            }
-        }
-        lab_run(lab, LAB_MS);
-        take_replies(lab);
-        lab_forget(lab);
-    }
-}
-
-static uint64_t borrowed(const struct flow *flow)
-{
-    return flow->counts[OUTCOME_ELASTIC_BORROWED];
-}
-
-/* Each within 2% of what is fair, and a token or two. */
-static void assert_share(const struct flow *flow, uint64_t expected)
-{
-    const uint64_t spread = expected / 50 + 2;
-    assert_in_range(borrowed(flow), expected > spread ? expected - spread : 0, expected + spread);
 }
 
 #define RULE(name, more)                                                                           \
@@ -120,23 +36,23 @@ static void the_spare_is_shared_by_max_min_fairness(void **state)
     struct lab *lab = *state;
     (void)lab_rules(lab,
                     "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
-    begin(lab);
+    flows_begin(lab);
     const struct flow *a = add_flow(lab, "n", 0, 1010);
     struct flow *b = add_flow(lab, "n", 1, 70);
     const struct flow *c = add_flow(lab, "n", 2, 20);
-    run(lab, 3 * S);
-    run(lab, 10 * S);
-    assert_share(a, 550);
-    assert_share(b, 550);
-    assert_share(c, 100);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 10 * S);
+    flow_assert_share(a, 550);
+    flow_assert_share(b, 550);
+    flow_assert_share(c, 100);
     for (uint32_t i = 0; i < flow_count; i++)
         assert_in_range(flows[i].counts[OUTCOME_ALLOW], 99, 102);
     b->rate = 60;
-    run(lab, 2 * S);
-    run(lab, 10 * S);
-    assert_share(a, 600);
-    assert_share(b, 500);
-    assert_share(c, 100);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 10 * S);
+    flow_assert_share(a, 600);
+    flow_assert_share(b, 500);
+    flow_assert_share(c, 100);
     struct shard_pool known;
     for (uint32_t at = 0; at < 3; at++) { /* whoever is asked knows how the pool is doing */
         struct shard_stats stats = lab_stats(lab, at);
@@ -154,9 +70,7 @@ static void the_spare_is_shared_by_max_min_fairness(void **state)
 static void assert_explained(struct lab *lab, const struct flow *flow, uint32_t entry,
                              uint64_t level, uint64_t guaranteed, uint64_t lent)
 {
-    char kind[LAB_KEY_LEN];
-    (void)snprintf(kind, sizeof kind, "kind=%s", flow->kind);
-    const char *attributes[] = {flow->attribute, kind, NULL};
+    const char *attributes[] = {flow->user, flow->kind, NULL};
     lab_ask_attributes(lab, 1, attributes);
     (void)lab_answer(lab, lab_send_explained(lab, entry, 1000), 0);
     const struct wire_explain_row *row = &lab->decisions.explain->rows[0];
@@ -176,15 +90,15 @@ static void weights_and_ceilings_hold_across_nodes(void **state)
         "pools: {p: {rate: 150/s}}\nrules:\n" RULE("heavy", "mode: {elastic: {pool: p, weight: 2}}")
             RULE("light", "mode: {elastic: {pool: p}}")
                 RULE("low", "mode: {elastic: {pool: p, ceiling: 2x, weight: 10}}"));
-    begin(lab);
+    flows_begin(lab);
     const struct flow *heavy = add_flow(lab, "heavy", 0, 300);
     const struct flow *light = add_flow(lab, "light", 1, 300);
     const struct flow *low = add_flow(lab, "low", 2, 300);
-    run(lab, 3 * S);
-    run(lab, 10 * S);
-    assert_share(low, 100);
-    assert_share(heavy, 733);
-    assert_share(light, 367);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 10 * S);
+    flow_assert_share(low, 100);
+    flow_assert_share(heavy, 733);
+    flow_assert_share(light, 367);
     for (uint32_t entry = 0; entry < 3; entry++)
         assert_explained(lab, heavy, entry, 36650, 30000, 120000);
 }
@@ -197,25 +111,26 @@ static void classes_lose_their_borrowing_in_order(void **state)
                              "c", "class: critical, mode: {elastic: {pool: p}}")
                              RULE("n", "mode: {elastic: {pool: p}}")
                                  RULE("b", "class: batch, mode: {elastic: {pool: p}}"));
-    begin(lab);
+    flows_begin(lab);
     struct flow *critical = add_flow(lab, "c", 0, 10);
     struct flow *normal = add_flow(lab, "n", 1, 60);
     const struct flow *batch = add_flow(lab, "b", 2, 500);
-    run(lab, 3 * S);
-    run(lab, 5 * S); /* 170 spare, of which 20 are reserved: normal has its 50, batch the rest */
-    assert_share(normal, 250);
-    assert_share(batch, 500);
+    flows_run(lab, 3 * S);
+    flows_run(lab,
+              5 * S); /* 170 spare, of which 20 are reserved: normal has its 50, batch the rest */
+    flow_assert_share(normal, 250);
+    flow_assert_share(batch, 500);
     normal->rate = 500;
-    run(lab, 2 * S);
-    run(lab, 5 * S);
-    assert_share(normal, 750);
-    assert_share(batch, 0);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 5 * S);
+    flow_assert_share(normal, 750);
+    flow_assert_share(batch, 0);
     critical->rate = 110;
-    run(lab, 2 * S);
-    run(lab, 5 * S); /* the first 20 of its 100 come out of the reserve */
-    assert_share(critical, 500);
-    assert_share(normal, 350);
-    assert_share(batch, 0);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 5 * S); /* the first 20 of its 100 come out of the reserve */
+    flow_assert_share(critical, 500);
+    flow_assert_share(normal, 350);
+    flow_assert_share(batch, 0);
 }
 
 /* Guaranteed traffic is never denied for the borrowers' sake, whatever they ask for; and when it
@@ -228,24 +143,24 @@ static void borrowing_ends_when_guaranteed_traffic_is_back(void **state)
                         "n", "mode: {elastic: {pool: p}}") "- {name: big, match: {kind: big}, key: "
                                                            "[user], limits: [{rate: 200/s}], mode: "
                                                            "{elastic: {pool: p}}}\n");
-    begin(lab);
+    flows_begin(lab);
     const struct flow *borrower = add_flow(lab, "n", 0, 500);
     struct flow *owner = add_flow(lab, "big", 1, 0);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     assert_true(borrower->borrowed_at[3] > 130);
     owner->rate = 190; /* inside its limit, and more than the pool has */
-    run(lab, S);
-    const uint64_t within = borrowed(borrower);
-    run(lab, 4 * S);
+    flows_run(lab, S);
+    const uint64_t within = flow_borrowed(borrower);
+    flows_run(lab, 4 * S);
     assert_in_range(within, 1, 140);
-    assert_int_equal(borrowed(borrower), 0);
+    assert_int_equal(flow_borrowed(borrower), 0);
     assert_int_equal(owner->counts[OUTCOME_DENY], 0);
     assert_in_range(owner->counts[OUTCOME_ALLOW], 755, 765);
     assert_in_range(borrower->counts[OUTCOME_ALLOW], 39, 41);
     owner->rate = 0;
-    run(lab, S);
-    run(lab, 2 * S);
-    assert_share(borrower, 280);
+    flows_run(lab, S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(borrower, 280);
 }
 
 /* A load that the protected service reports stops borrowing at load_max, wherever it is told, and
@@ -257,23 +172,23 @@ static void a_reported_load_stops_borrowing(void **state)
         lab_rules(lab, "pools: {p: {rate: 150/s, load_max: 0.8}}\nrules:\n" RULE(
                            "n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
-    begin(lab);
+    flows_begin(lab);
     const struct flow *flow = add_flow(lab, "n", 0, 500);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     for (uint32_t at = 0; at < 3; at++) {
         assert_true(flow->borrowed_at[3] > 130);
         assert_int_equal(shard_report_load(lab->shards[at].shard, lab->now_ns, pool, 790000), 0);
-        run(lab, S);
-        assert_in_range(borrowed(flow), 130, 150);
+        flows_run(lab, S);
+        assert_in_range(flow_borrowed(flow), 130, 150);
         assert_int_equal(shard_report_load(lab->shards[at].shard, lab->now_ns, pool, 800000), 0);
-        run(lab, S);
-        assert_in_range(borrowed(flow), 0, 60);
+        flows_run(lab, S);
+        assert_in_range(flow_borrowed(flow), 0, 60);
         assert_int_equal(lab_stats(lab, (at + 1) % 3).pools[0].load_ppm, 800000);
-        run(lab, 1800 * LAB_MS);
-        assert_int_equal(borrowed(flow), 0);
-        run(lab, 700 * LAB_MS);
-        run(lab, S);
-        assert_in_range(borrowed(flow), 130, 150);
+        flows_run(lab, 1800 * LAB_MS);
+        assert_int_equal(flow_borrowed(flow), 0);
+        flows_run(lab, 700 * LAB_MS);
+        flows_run(lab, S);
+        assert_in_range(flow_borrowed(flow), 130, 150);
     }
 }
 
@@ -286,20 +201,20 @@ static void a_load_outlives_the_node_that_was_told(void **state)
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
     const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
     const uint32_t told = (owner + 1) % 3;
-    begin(lab);
+    flows_begin(lab);
     struct flow *flow = add_flow(lab, "n", owner, 500);
     flow->entry = owner;
-    run(lab, 2 * S);
-    assert_true(borrowed(flow) > 100);
+    flows_run(lab, 2 * S);
+    assert_true(flow_borrowed(flow) > 100);
     assert_int_equal(shard_report_load(lab->shards[told].shard, lab->now_ns, pool, 1000000), 0);
-    run(lab, 200 * LAB_MS);
+    flows_run(lab, 200 * LAB_MS);
     lab_stop(lab, told);
-    run(lab, 500 * LAB_MS);
-    run(lab, 2 * S);
-    assert_int_equal(borrowed(flow), 0);
-    run(lab, S);
-    run(lab, S);
-    assert_true(borrowed(flow) > 100);
+    flows_run(lab, 500 * LAB_MS);
+    flows_run(lab, 2 * S);
+    assert_int_equal(flow_borrowed(flow), 0);
+    flows_run(lab, S);
+    flows_run(lab, S);
+    assert_true(flow_borrowed(flow) > 100);
 }
 
 /* A load is told to the owner at once, but whoever tells one all the time keeps nobody busy. */
@@ -330,15 +245,15 @@ static void a_new_owner_lends_nothing_for_half_a_second(void **state)
     struct lab *lab = *state;
     (void)lab_rules(lab,
                     "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
-    begin(lab);
+    flows_begin(lab);
     for (uint32_t at = 0; at < 3; at++)
         (void)add_flow(lab, "n", at, 200);
-    run(lab, 500 * LAB_MS);
+    flows_run(lab, 500 * LAB_MS);
     for (uint32_t at = 0; at < 3; at++)
-        assert_int_equal(borrowed(&flows[at]), 0);
-    run(lab, 500 * LAB_MS);
+        assert_int_equal(flow_borrowed(&flows[at]), 0);
+    flows_run(lab, 500 * LAB_MS);
     for (uint32_t at = 0; at < 3; at++)
-        assert_in_range(borrowed(&flows[at]), 5, 30);
+        assert_in_range(flow_borrowed(&flows[at]), 5, 30);
 }
 
 /* Eighteen keys that asked for little begin to ask for much at the same moment, on three nodes: all
@@ -353,16 +268,16 @@ static void a_surge_everywhere_stays_within_the_spare(void **state)
             RULE("n1", "mode: {elastic: {pool: p}}") RULE("n2", "mode: {elastic: {pool: p}}")
                 RULE("n3", "mode: {elastic: {pool: p}}") RULE("n4", "mode: {elastic: {pool: p}}")
                     RULE("n5", "mode: {elastic: {pool: p}}"));
-    begin(lab);
+    flows_begin(lab);
     for (uint32_t i = 0; i < 18; i++)
         (void)add_flow(lab, kinds[i / 3], i % 3, 11);
-    run(lab, 3 * S);
+    flows_run(lab, 3 * S);
     for (uint32_t i = 0; i < 18; i++)
         flows[i].rate = 200;
-    run(lab, S);
+    flows_run(lab, S);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < 18; i++)
-        sum += borrowed(&flows[i]);
+        sum += flow_borrowed(&flows[i]);
     assert_in_range(sum, 100, 120 + 3 * 5);
 }
 
@@ -383,23 +298,23 @@ static void a_new_owner_learns_and_goes_on(void **state)
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
     const uint32_t vnode = (uint32_t)hash_mix64(pool) & (LAB_VNODES - 1);
     uint32_t owner[] = {vnode, lab_decider(lab, vnode)};
-    begin(lab);
+    flows_begin(lab);
     for (uint32_t at = 0; at < 3; at++)
         if (at != owner[1])
             add_flow(lab, "n", at, 500)->entry = at;
-    run(lab, 3 * S);
-    run(lab, 2 * S);
-    assert_share(&flows[0], 130);
-    assert_share(&flows[1], 130);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(&flows[0], 130);
+    flow_assert_share(&flows[1], 130);
     lab_stop(lab, owner[1]);
     lab->dead[owner[1]] = true;
-    run(lab, 600 * LAB_MS);
+    flows_run(lab, 600 * LAB_MS);
     lab_until(lab, nobody_decides_it_there, owner, 5 * S);
     lab_view_all(lab);
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(&flows[0], 130);
-    assert_share(&flows[1], 130);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(&flows[0], 130);
+    flow_assert_share(&flows[1], 130);
     for (uint32_t second = 0; second < 9; second++) { /* 500 ms of the spare may be saved up */
         const uint32_t sum = flows[0].borrowed_at[second] + flows[1].borrowed_at[second];
         assert_true(sum <= 130 + 65 + 2 * 5);
@@ -416,25 +331,25 @@ static void without_a_level_nothing_is_lent(void **state)
     const uint32_t vnode =
         (uint32_t)hash_mix64(policy_pool_find(policy, "p", 1)->id) & (LAB_VNODES - 1);
     const uint32_t owner = lab_decider(lab, vnode);
-    begin(lab);
+    flows_begin(lab);
     struct flow *flow = add_flow(lab, "n", (owner + 1) % 3, 500);
     flow->entry = (owner + 1) % 3;
-    run(lab, 2 * S);
+    flows_run(lab, 2 * S);
     lab->drop_type = PEER_POOL_LEVEL;
-    run(lab, 500 * LAB_MS);
-    run(lab, S);
-    assert_int_equal(borrowed(flow), 0);
+    flows_run(lab, 500 * LAB_MS);
+    flows_run(lab, S);
+    assert_int_equal(flow_borrowed(flow), 0);
     lab->drop_type = PEER_POOL_REPORT;
-    run(lab, S);
-    run(lab, S);
-    assert_int_equal(borrowed(flow), 0);
+    flows_run(lab, S);
+    flows_run(lab, S);
+    assert_int_equal(flow_borrowed(flow), 0);
     lab->drop_type = 0;
-    run(lab, 2 * S);
-    assert_true(borrowed(flow) > 100);
+    flows_run(lab, 2 * S);
+    assert_true(flow_borrowed(flow) > 100);
     shard_policy(lab->shards[owner].shard, policy_empty());
-    run(lab, S);
-    run(lab, S);
-    assert_int_equal(borrowed(flow), 0);
+    flows_run(lab, S);
+    flows_run(lab, S);
+    assert_int_equal(flow_borrowed(flow), 0);
     assert_int_equal(flow->counts[OUTCOME_ALLOW], 10);
 }
 
@@ -450,20 +365,20 @@ static void a_level_of_another_node_lends_nothing(void **state)
     const struct peer_pool_level told = {
         .pool = pool,
         .level = {.level = {rate, rate, rate}, .budget = rate, .budget_open = rate, .spare = rate}};
-    begin(lab);
+    flows_begin(lab);
     struct flow *flow = add_flow(lab, "n", (owner + 1) % 3, 500);
     flow->entry = (owner + 1) % 3;
     lab->drop_type = PEER_POOL_LEVEL;
     for (uint32_t i = 0; i < 10; i++) {
-        run(lab, 100 * LAB_MS);
-        assert_int_equal(borrowed(flow), 0);
+        flows_run(lab, 100 * LAB_MS);
+        assert_int_equal(flow_borrowed(flow), 0);
         peer_put_pool_level(&lab->records, &told);
         lab_speak(lab, (owner + 2) % 3, (owner + 1) % 3);
     }
     peer_put_pool_level(&lab->records, &told);
     lab_speak(lab, owner, (owner + 1) % 3);
-    run(lab, 100 * LAB_MS);
-    assert_true(borrowed(flow) > 5);
+    flows_run(lab, 100 * LAB_MS);
+    assert_true(flow_borrowed(flow) > 5);
 }
 
 /* L3: when the owner has no room for somebody's report nothing is lent, for that may have said that
@@ -475,13 +390,13 @@ static void a_report_without_room_ends_lending(void **state)
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
     const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
-    begin(lab);
+    flows_begin(lab);
     struct flow *first = add_flow(lab, "n", (owner + 1) % 3, 500);
     struct flow *second = add_flow(lab, "n", (owner + 2) % 3, 0);
     first->entry = (owner + 1) % 3;
     second->entry = (owner + 2) % 3;
-    run(lab, 2 * S);
-    assert_true(borrowed(first) > 100);
+    flows_run(lab, 2 * S);
+    assert_true(flow_borrowed(first) > 100);
     struct pools *pools = &lab->shards[owner].shard->pools;
     assert_int_equal(pools->entry_count, 1);
     for (; pools->entry_count < POOLS_REPORTS_MAX; pools->entry_count++)
@@ -489,16 +404,16 @@ static void a_report_without_room_ends_lending(void **state)
             (struct pool_entry){.source = {.peer = (uint16_t)pools->entry_count},
                                 .at_ns = lab->now_ns + 2 * S,
                                 .report = {.pool = 1}};
-    run(lab, S);
-    assert_true(borrowed(first) > 100);
+    flows_run(lab, S);
+    assert_true(flow_borrowed(first) > 100);
     second->rate = 500;
-    run(lab, 500 * LAB_MS);
-    run(lab, S);
-    assert_int_equal(borrowed(first) + borrowed(second), 0);
+    flows_run(lab, 500 * LAB_MS);
+    flows_run(lab, S);
+    assert_int_equal(flow_borrowed(first) + flow_borrowed(second), 0);
     assert_true(pools->reports_dropped > 0);
-    run(lab, S);
-    run(lab, 2 * S);
-    assert_true(borrowed(first) > 50 && borrowed(second) > 50);
+    flows_run(lab, S);
+    flows_run(lab, 2 * S);
+    assert_true(flow_borrowed(first) > 50 && flow_borrowed(second) > 50);
 }
 
 /* Over random demand that comes and goes on three nodes, no second sees more than the pool's rate,
@@ -514,7 +429,7 @@ static void the_pool_is_never_overfilled_by_borrowers(void **state)
                  RULE("n", "mode: {elastic: {pool: p}}") "- {name: big, match: {kind: big}, key: "
                                                          "[user], limits: [{rate: 90/s}], class: "
                                                          "batch, mode: {elastic: {pool: p}}}\n");
-    begin(lab);
+    flows_begin(lab);
     const char *kinds[] = {"c", "n", "big", "n", "big", "c"};
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         (void)add_flow(lab, kinds[i], i % 3, 0);
@@ -523,7 +438,7 @@ static void the_pool_is_never_overfilled_by_borrowers(void **state)
         for (uint32_t i = 0; i < FLOWS_MAX; i++)
             if (random_below(&random, 3) == 0)
                 flows[i].rate = random_below(&random, 4) == 0 ? 0 : random_below(&random, 200);
-        run(lab, S);
+        flows_run(lab, S);
         uint32_t borrowed_now = 0, allowed = 0, allowed_before = 0;
         for (uint32_t i = 0; i < FLOWS_MAX; i++) {
             borrowed_now += flows[i].borrowed_at[second];

@@ -14,28 +14,12 @@
 
 #include "base/random.h"
 #include "node/cluster/shard_state.h"
+#include "tests/unit/support_flows.h"
 #include "tests/unit/support_shard.h"
 
 #define S (1000 * LAB_MS)
 
-enum { FLOWS_MAX = 12, ITEMS_MAX = 1 << 16, SECONDS_MAX = 64, WAN_MS = 60, NANO = 1000000000 };
-
-/* A key that is asked for at an even rate, through node `entry`. */
-struct flow {
-    char user[LAB_KEY_LEN];
-    char kind[LAB_KEY_LEN]; /* which rule: attribute `kind` */
-    uint32_t entry;
-    uint64_t rate;
-    uint64_t due;                      /* thousandths of a request */
-    uint64_t counts[OUTCOME_COUNT];    /* since the last `run` began */
-    uint32_t borrowed_at[SECONDS_MAX]; /* of each second since `begin` */
-    uint32_t allowed_at[SECONDS_MAX];
-};
-
-static struct flow flows[FLOWS_MAX];
-static uint32_t flow_count;
-static int64_t begun_ns;
-static uint8_t flow_of[ITEMS_MAX]; /* by seq */
+enum { WAN_MS = 60, NANO = 1000000000 };
 
 #define RULE(name, more)                                                                           \
     "- {name: " name ", match: {kind: " name "}, key: [user], limits: [{rate: 10/s}], " more "}\n"
@@ -56,9 +40,7 @@ static struct lab *begin(uint32_t regions, uint32_t nodes, int64_t wan_ms, const
     (void)lab_rules(lab, rules);
     lab_run(lab, S);
     lab_forget(lab);
-    memset(flows, 0, sizeof flows);
-    flow_count = 0;
-    begun_ns = lab->now_ns;
+    flows_begin(lab);
     return lab;
 }
 
@@ -72,65 +54,9 @@ static void end(struct lab *lab)
 
 static struct flow *add_flow(const char *kind, uint32_t entry, uint64_t rate)
 {
-    struct flow *flow = &flows[flow_count];
-    (void)snprintf(flow->user, sizeof flow->user, "user=u%u", flow_count++);
-    (void)snprintf(flow->kind, sizeof flow->kind, "kind=%s", kind);
-    flow->entry = entry;
-    flow->rate = rate;
+    struct flow *flow = flow_add(kind, entry, rate);
+    (void)snprintf(flow->user, sizeof flow->user, "user=u%u", flow_count - 1);
     return flow;
-}
-
-static void take_replies(struct lab *lab)
-{
-    const int64_t second = (lab->now_ns - begun_ns) / S;
-    assert_in_range(second, 0, SECONDS_MAX - 1);
-    for (size_t i = 0; i < lab->reply_count; i++) {
-        char error[WIRE_ERROR_LEN];
-        struct wire_decision decision;
-        const struct lab_reply *reply = &lab->replies[i];
-        assert_int_equal(
-            wire_decode_decisions(reply->bytes, reply->len, &lab->space, &lab->decisions, error),
-            0);
-        wire_decision_at(&lab->decisions, 0, &decision);
-        struct flow *flow = &flows[flow_of[lab->decisions.head.seq % ITEMS_MAX]];
-        flow->counts[decision.outcome]++;
-        flow->borrowed_at[second] += decision.outcome == OUTCOME_ELASTIC_BORROWED;
-        flow->allowed_at[second] += decision.outcome == OUTCOME_ALLOW;
-        free(reply->bytes);
-    }
-    lab->reply_count = 0;
-}
-
-/* Lets all flows run; what they get is counted anew. */
-static void run(struct lab *lab, int64_t span_ns)
-{
-    for (uint32_t i = 0; i < flow_count; i++)
-        memset(flows[i].counts, 0, sizeof flows[i].counts);
-    for (int64_t at = 0; at < span_ns; at += LAB_MS) {
-        for (uint32_t i = 0; i < flow_count; i++) {
-            struct flow *flow = &flows[i];
-            const char *attributes[] = {flow->user, flow->kind, NULL};
-            for (flow->due += flow->rate; flow->due >= 1000; flow->due -= 1000) {
-                lab_ask_attributes(lab, 1, attributes);
-                flow_of[lab_send(lab, flow->entry, 5000) % ITEMS_MAX] = (uint8_t)i;
-            }
-        }
-        lab_run(lab, LAB_MS);
-        take_replies(lab);
-        lab_forget(lab);
-    }
-}
-
-static uint64_t borrowed(const struct flow *flow)
-{
-    return flow->counts[OUTCOME_ELASTIC_BORROWED];
-}
-
-/* Each within 2% of what is fair, and a token or two. */
-static void assert_share(const struct flow *flow, uint64_t expected)
-{
-    const uint64_t spread = expected / 50 + 2;
-    assert_in_range(borrowed(flow), expected > spread ? expected - spread : 0, expected + spread);
 }
 
 static void cut_off(struct lab *lab, uint32_t at, bool cut)
@@ -165,11 +91,11 @@ static void the_spare_is_shared_by_max_min_fairness_over_regions(void **state)
     struct flow *a = add_flow("n", 0, 1010);
     struct flow *b = add_flow("n", 1, 70);
     struct flow *c = add_flow("n", 2, 20);
-    run(lab, 3 * S);
-    run(lab, 5 * S);
-    assert_share(a, 275);
-    assert_share(b, 275);
-    assert_share(c, 50);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 5 * S);
+    flow_assert_share(a, 275);
+    flow_assert_share(b, 275);
+    flow_assert_share(c, 50);
     for (uint32_t at = 0; at < 3; at++) {
         const struct shard_pool known = lab_stats(lab, at).pools[0];
         assert_in_range(flows[at].counts[OUTCOME_ALLOW], 49, 52);
@@ -180,11 +106,11 @@ static void the_spare_is_shared_by_max_min_fairness_over_regions(void **state)
     }
     a->rate = b->rate = 300;
     (void)snprintf(b->kind, sizeof b->kind, "kind=heavy");
-    run(lab, 3 * S);
-    run(lab, 5 * S);
-    assert_share(a, 183);
-    assert_share(b, 367);
-    assert_share(c, 50);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 5 * S);
+    flow_assert_share(a, 183);
+    flow_assert_share(b, 367);
+    flow_assert_share(c, 50);
     end(lab);
 }
 
@@ -196,10 +122,10 @@ static void the_nodes_of_a_region_share_what_it_is_given(void **state)
     (void)state;
     for (uint32_t at = 0; at < 6; at++)
         (void)add_flow("n", at, 200);
-    run(lab, 3 * S);
-    run(lab, 5 * S);
+    flows_run(lab, 3 * S);
+    flows_run(lab, 5 * S);
     for (uint32_t i = 0; i < 6; i++)
-        assert_share(&flows[i], 75);
+        flow_assert_share(&flows[i], 75);
     end(lab);
 }
 
@@ -209,7 +135,7 @@ static void an_idle_region_knows_how_the_pool_is_doing(void **state)
     struct lab *lab = begin(2, 3, WAN_MS, RULES);
     (void)state;
     (void)add_flow("n", 0, 500);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     for (uint32_t at = 0; at < 6; at++) {
         const struct shard_pool known = lab_stats(lab, at).pools[0];
         assert_true(known.at_ns > 0);
@@ -227,21 +153,21 @@ static void a_surge_everywhere_stays_within_the_spare(void **state)
     (void)state;
     for (uint32_t i = 0; i < 9; i++)
         (void)add_flow("n", i % 3, 11);
-    run(lab, 3 * S);
+    flows_run(lab, 3 * S);
     for (uint32_t i = 0; i < 9; i++)
         flows[i].rate = 200;
-    run(lab, S);
+    flows_run(lab, S);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < 9; i++)
-        sum += borrowed(&flows[i]);
+        sum += flow_borrowed(&flows[i]);
     assert_in_range(sum, 40, 60 + 30 + 3 * 5);  /* 60 are spare */
     for (uint32_t turn = 0; turn < 6; turn++) { /* each region in turn wants all there is */
         for (uint32_t i = 0; i < 9; i++)
             flows[i].rate = i % 3 == turn % 3 ? 200 : 10;
-        run(lab, S);
+        flows_run(lab, S);
         sum = 0;
         for (uint32_t i = 0; i < 9; i++)
-            sum += borrowed(&flows[i]);
+            sum += flow_borrowed(&flows[i]);
         assert_true(sum <= 60 + 30 + 3 * 5);
     }
     end(lab);
@@ -266,7 +192,7 @@ static void the_pool_is_never_overfilled_by_regions(void **state)
         for (uint32_t i = 0; i < 6; i++)
             if (random_below(&random, 3) == 0)
                 flows[i].rate = random_below(&random, 4) == 0 ? 0 : random_below(&random, 200);
-        run(lab, S);
+        flows_run(lab, S);
         uint32_t now = 0, allowed = 0, before = 0;
         for (uint32_t i = 0; i < 6; i++) {
             now += flows[i].borrowed_at[second];
@@ -295,26 +221,26 @@ static void a_region_that_is_cut_off_borrows_nothing(void **state)
     const struct flow *near = add_flow("n", 0, 500);
     const struct flow *far = add_flow("n", 1, 500);
     const struct flow *inside = add_flow("big", 1, 60);
-    run(lab, 4 * S);
-    run(lab, 2 * S); /* 70 are spare */
-    assert_share(near, 70);
-    assert_share(far, 70);
+    flows_run(lab, 4 * S);
+    flows_run(lab, 2 * S); /* 70 are spare */
+    flow_assert_share(near, 70);
+    flow_assert_share(far, 70);
     cut_off(lab, 1, true);
-    run(lab, (500 + WAN_MS + 10) * LAB_MS);
-    run(lab, 2 * S);
-    assert_int_equal(borrowed(far), 0);
+    flows_run(lab, (500 + WAN_MS + 10) * LAB_MS);
+    flows_run(lab, 2 * S);
+    assert_int_equal(flow_borrowed(far), 0);
     assert_in_range(inside->counts[OUTCOME_ALLOW], 118, 122);
-    run(lab, 5 * S);
-    assert_int_equal(borrowed(far), 0);
-    assert_share(near, 350); /* of 150: 10 its own, 70 in the region that is silent */
-    run(lab, 3 * S);
-    run(lab, 2 * S);
-    assert_share(near, 280);
+    flows_run(lab, 5 * S);
+    assert_int_equal(flow_borrowed(far), 0);
+    flow_assert_share(near, 350); /* of 150: 10 its own, 70 in the region that is silent */
+    flows_run(lab, 3 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 280);
     cut_off(lab, 1, false);
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(near, 70);
-    assert_share(far, 70);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 70);
+    flow_assert_share(far, 70);
     end(lab);
 }
 
@@ -325,17 +251,18 @@ static void what_a_silent_region_may_lend_is_not_lent_twice(void **state)
     (void)state;
     struct flow *near = add_flow("n", 0, 10);
     const struct flow *far = add_flow("n", 1, 500);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     assert_true(far->borrowed_at[3] > 100);
     const struct shard_pool before = lab_stats(lab, 0).pools[0];
     assert_in_range(before.borrowed / NANO, 120, 140);
     near->rate = 500;
     lab->drop_type = PEER_ABROAD_POOL_REPORT;
-    run(lab, 800 * LAB_MS); /* it is silent by now, and its last level may still be in force */
+    flows_run(lab,
+              800 * LAB_MS); /* it is silent by now, and its last level may still be in force */
     assert_in_range(lab_stats(lab, 0).pools[0].level[1] / NANO, 55, 80);
-    run(lab, S);
-    run(lab, S);
-    assert_true(borrowed(near) > 100);
+    flows_run(lab, S);
+    flows_run(lab, S);
+    assert_true(flow_borrowed(near) > 100);
     end(lab);
 }
 
@@ -346,20 +273,20 @@ static void a_load_that_one_region_reports_stops_all(void **state)
     (void)state;
     for (uint32_t at = 0; at < 3; at++)
         (void)add_flow("n", at, 500);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     for (uint32_t told = 0; told < 3; told++) {
         for (uint32_t at = 0; at < 3; at++)
-            assert_true(borrowed(&flows[at]) > 20);
+            assert_true(flow_borrowed(&flows[at]) > 20);
         assert_int_equal(
             shard_report_load(lab->shards[told].shard, lab->now_ns, pool_id(lab), 1000000), 0);
-        run(lab, 500 * LAB_MS);
-        run(lab, 2300 * LAB_MS);
+        flows_run(lab, 500 * LAB_MS);
+        flows_run(lab, 2300 * LAB_MS);
         for (uint32_t at = 0; at < 3; at++) {
-            assert_int_equal(borrowed(&flows[at]), 0);
+            assert_int_equal(flow_borrowed(&flows[at]), 0);
             assert_int_equal(lab_stats(lab, at).pools[0].load_ppm, 1000000);
         }
-        run(lab, 700 * LAB_MS);
-        run(lab, S);
+        flows_run(lab, 700 * LAB_MS);
+        flows_run(lab, S);
     }
     end(lab);
 }
@@ -373,21 +300,21 @@ static void a_new_owner_at_home_waits_for_the_other_regions(void **state)
     const uint32_t owner = owner_in(lab, 0);
     struct flow *near = add_flow("n", (owner + 1) % 3, 500);
     (void)add_flow("big", 3, 100);
-    run(lab, 4 * S);
-    run(lab, 2 * S);
-    assert_share(near, 80);
+    flows_run(lab, 4 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 80);
     lab_stop(lab, owner);
     lab->dead[owner] = true;
     lab->drop_type = PEER_ABROAD_POOL_REPORT;
-    run(lab, 600 * LAB_MS);
+    flows_run(lab, 600 * LAB_MS);
     lab_view_all(lab);
     assert_true(owner_in(lab, 0) != LAB_NONE);
-    run(lab, 6 * S); /* much longer than anything else is learnt in */
-    assert_int_equal(borrowed(near), 0);
+    flows_run(lab, 6 * S); /* much longer than anything else is learnt in */
+    assert_int_equal(flow_borrowed(near), 0);
     lab->drop_type = 0;
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(near, 80);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 80);
     end(lab);
 }
 
@@ -401,11 +328,11 @@ static void a_new_owner_at_home_does_not_wait_for_ever(void **state)
     lab_stop(lab, 0);
     lab_start(lab, 0);
     shard_policy(lab->shards[0].shard, lab->policies[0]);
-    run(lab, 9 * S);
-    assert_int_equal(borrowed(near), 0);
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(near, 280);
+    flows_run(lab, 9 * S);
+    assert_int_equal(flow_borrowed(near), 0);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 280);
     end(lab);
 }
 
@@ -419,26 +346,26 @@ static void a_new_owner_in_a_region_learns_before_it_speaks(void **state)
     const struct flow *near = add_flow("n", 0, 500);
     for (uint32_t i = 0; i < 3; i++)
         (void)add_flow("big", 3 + (owner - 3 + 1) % 3, 40);
-    run(lab, 4 * S);
-    run(lab, 2 * S);
-    assert_share(near, 40);
+    flows_run(lab, 4 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 40);
     lab_stop(lab, owner);
     lab->dead[owner] = true;
     while (owner_in(lab, 3) == LAB_NONE)
-        run(lab, 10 * LAB_MS);
+        flows_run(lab, 10 * LAB_MS);
     const uint32_t next = owner_in(lab, 3);
     uint32_t said = 0;
     lab_view_all(lab);
     for (uint32_t i = 0; i < 45; i++) {
-        run(lab, 9 * LAB_MS);
+        flows_run(lab, 9 * LAB_MS);
         lab_run(lab, LAB_MS);
         said += lab_said(lab, next, LAB_NONE, PEER_ABROAD_POOL_REPORT, NULL);
-        assert_true(borrowed(near) <= 5);
+        assert_true(flow_borrowed(near) <= 5);
     }
     assert_int_equal(said, 0);
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(near, 40);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 40);
     end(lab);
 }
 
@@ -457,7 +384,7 @@ static void only_a_fresh_level_of_the_home_lends(void **state)
     (void)state;
     assert_true(owned->id == told.pool && since_ns < lab->now_ns - 500 * LAB_MS);
     lab->drop_type = PEER_ABROAD_POOL_LEVEL;
-    run(lab, 2 * S);
+    flows_run(lab, 2 * S);
     for (uint32_t i = 0; i < 10; i++) {
         owned->since_ns = lab->now_ns - 199 * LAB_MS; /* as if it owned it anew since */
         const struct {
@@ -472,15 +399,15 @@ static void only_a_fresh_level_of_the_home_lends(void **state)
             peer_put_pool_level(&lab->records, &told);
             lab_speak(lab, wrong[k].from, 1);
         }
-        run(lab, 100 * LAB_MS);
-        assert_int_equal(borrowed(far), 0);
+        flows_run(lab, 100 * LAB_MS);
+        assert_int_equal(flow_borrowed(far), 0);
     }
     owned->since_ns = since_ns;
     told.echo_ns = lab->now_ns - 499 * LAB_MS;
     peer_put_pool_level(&lab->records, &told);
     lab_speak(lab, 0, 1);
-    run(lab, 100 * LAB_MS);
-    assert_true(borrowed(far) > 5);
+    flows_run(lab, 100 * LAB_MS);
+    assert_true(flow_borrowed(far) > 5);
     end(lab);
 }
 
@@ -494,9 +421,9 @@ static void a_region_hands_out_what_it_was_given(void **state)
     (void)state;
     for (uint32_t i = 0; i < 9; i++)
         (void)add_flow("n", 3 + i % 3, 200);
-    run(lab, 2 * S);
+    flows_run(lab, 2 * S);
     lab->drop_type = PEER_ABROAD_POOL_LEVEL;
-    run(lab, S);
+    flows_run(lab, S);
     for (uint64_t budget = 60; budget <= 6000; budget *= 10) {
         uint32_t deciders = 0;
         uint64_t sum = 0;
@@ -576,29 +503,29 @@ static void rules_on_their_way_lend_no_more_than_either(void **state)
     const struct flow *far = add_flow("n", 1, 500);
     struct policy *policy;
     struct policy_error error;
-    run(lab, 3 * S);
-    run(lab, S);
-    assert_share(near, 140);
-    assert_share(far, 140);
+    flows_run(lab, 3 * S);
+    flows_run(lab, S);
+    flow_assert_share(near, 140);
+    flow_assert_share(far, 140);
     assert_int_equal(policy_compile(RULES, strlen(RULES), alloc_heap(), &policy, &error), 0);
     lab_policy(lab, policy);
     shard_policy(lab->shards[0].shard, lab->policies[0]); /* the home has the older rules yet */
-    run(lab, 600 * LAB_MS);
-    run(lab, S);
-    assert_share(near, 140);
-    assert_int_equal(borrowed(far), 0);
+    flows_run(lab, 600 * LAB_MS);
+    flows_run(lab, S);
+    flow_assert_share(near, 140);
+    assert_int_equal(flow_borrowed(far), 0);
     shard_policy(lab->shards[0].shard, policy);
-    run(lab, 900 * LAB_MS); /* it learns anew */
-    assert_true(borrowed(near) <= 75);
-    run(lab, 2 * S);
-    run(lab, 2 * S);
-    assert_share(near, 130);
-    assert_share(far, 130);
+    flows_run(lab, 900 * LAB_MS); /* it learns anew */
+    assert_true(flow_borrowed(near) <= 75);
+    flows_run(lab, 2 * S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(near, 130);
+    flow_assert_share(far, 130);
     shard_policy(lab->shards[1].shard, lab->policies[0]); /* and back */
-    run(lab, S);
-    run(lab, 2 * S);
-    assert_share(far, 280);
-    assert_share(near, 260); /* 20 a second are still held for a region that fell silent */
+    flows_run(lab, S);
+    flows_run(lab, 2 * S);
+    flow_assert_share(far, 280);
+    flow_assert_share(near, 260); /* 20 a second are still held for a region that fell silent */
     end(lab);
 }
 
@@ -610,10 +537,10 @@ static void a_home_that_does_not_exist_lends_nothing(void **state)
     (void)state;
     for (uint32_t at = 0; at < 2; at++)
         (void)add_flow("n", at, 500);
-    run(lab, 4 * S);
+    flows_run(lab, 4 * S);
     for (uint32_t at = 0; at < 2; at++) {
         const struct shard_pool known = lab_stats(lab, at).pools[0];
-        assert_int_equal(borrowed(&flows[at]), 0);
+        assert_int_equal(flow_borrowed(&flows[at]), 0);
         assert_in_range(flows[at].counts[OUTCOME_ALLOW], 39, 52);
         assert_int_equal(known.at_ns, 0);
         assert_string_equal(known.home, "nowhere");
@@ -629,13 +556,13 @@ static void a_home_is_chosen_by_hash(void **state)
     (void)state;
     for (uint32_t at = 0; at < 3; at++)
         (void)add_flow("n", at, 500);
-    run(lab, 4 * S);
-    run(lab, 2 * S);
+    flows_run(lab, 4 * S);
+    flows_run(lab, 2 * S);
     memcpy(home, lab_stats(lab, 0).pools[0].home, sizeof home);
     assert_true(home[0] == 'r');
     for (uint32_t at = 0; at < 3; at++) {
         assert_string_equal(lab_stats(lab, at).pools[0].home, home);
-        assert_share(&flows[at], 80);
+        flow_assert_share(&flows[at], 80);
     }
     end(lab);
 }
@@ -649,13 +576,13 @@ static void a_home_that_is_too_far_away_lends_nothing(void **state)
         struct lab *lab = begin(2, 1, too_far ? 260 : 160, RULES);
         const struct flow *near = add_flow("n", 0, 500);
         const struct flow *far = add_flow("n", 1, 500);
-        run(lab, 4 * S);
-        run(lab, 2 * S);
+        flows_run(lab, 4 * S);
+        flows_run(lab, 2 * S);
         if (too_far)
-            assert_int_equal(borrowed(far), 0);
+            assert_int_equal(flow_borrowed(far), 0);
         else
-            assert_share(far, 130);
-        assert_share(near, 130);
+            flow_assert_share(far, 130);
+        flow_assert_share(near, 130);
         end(lab);
     }
 }
