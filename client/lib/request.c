@@ -99,7 +99,7 @@ static int check_inline(const tg_request_t *request, tg_limit_t *valid_limit, ch
                        "key: expected at most %d bytes and not NULL, or attributes", TG_VALUE_MAX);
         return TG_EINVALID;
     }
-    if (limit_equal(&request->limit, valid_limit))
+    if (valid_limit->count != 0 && limit_equal(&request->limit, valid_limit))
         return 0;
     if ((unsigned)request->limit.algorithm >= ALGORITHM_COUNT) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
@@ -121,12 +121,14 @@ static int check_inline(const tg_request_t *request, tg_limit_t *valid_limit, ch
     return 0;
 }
 
-int client_request_check(const tg_request_t *request, tg_limit_t *valid_limit,
+int client_request_check(const tg_request_t *request, int operation, tg_limit_t *valid_limit,
                          char error[CLIENT_REQUEST_ERROR_LEN])
 {
-    if ((unsigned)request->operation >= OPERATION_COUNT) {
+    const int number = operation >= 0 ? operation : (int)request->operation;
+
+    if ((unsigned)number >= OPERATION_COUNT) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN, "operation: found %d, expected 0 to %d",
-                       (int)request->operation, OPERATION_COUNT - 1);
+                       number, OPERATION_COUNT - 1);
         return TG_EINVALID;
     }
     if (request->cost > TG_COST_MAX) {
@@ -135,7 +137,7 @@ int client_request_check(const tg_request_t *request, tg_limit_t *valid_limit,
                        TG_COST_MAX);
         return TG_EINVALID;
     }
-    if (wire_names_lease((unsigned)request->operation) && request->lease_id == 0) {
+    if (wire_names_lease((unsigned)number) && request->lease_id == 0) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
                        "lease_id: found 0, expected that of the decision which gave the lease");
         return TG_EINVALID;

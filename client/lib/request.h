@@ -11,10 +11,11 @@
 
 enum { CLIENT_REQUEST_ERROR_LEN = 256 };
 
-/* 0, or TG_EINVALID with a sentence in `error`. `valid_limit` remembers the limit that was found
- * valid last (zero it first), since batches repeat one. */
-MUST_USE int client_request_check(const tg_request_t *request, tg_limit_t *valid_limit,
-                                  char error[CLIENT_REQUEST_ERROR_LEN]);
+/* 0, or TG_EINVALID with a sentence in `error`. `operation` replaces the request's own unless
+ * negative. `valid_limit` remembers the limit that was found valid last (zero it first), since
+ * batches repeat one. */
+MUST_USE int client_request_check(const tg_request_t *request, int operation,
+                                  tg_limit_t *valid_limit, char error[CLIENT_REQUEST_ERROR_LEN]);
 
 /* Bytes of an inline request's key. */
 size_t client_request_key_len(const tg_request_t *request);
@@ -25,8 +26,7 @@ struct client_template_cache {
     uint32_t index;
 };
 
-/* Appends a checked request; `operation` replaces its own unless negative. The builder's results.
- */
+/* Appends a request that was checked with the same `operation`. The builder's results. */
 MUST_USE int client_request_append(const tg_request_t *request, int operation,
                                    struct client_template_cache *cache,
                                    struct wire_checks_builder *builder);

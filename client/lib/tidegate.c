@@ -402,7 +402,7 @@ static bool inside(const struct tg_client *client)
 }
 
 static int check_requests(struct tg_client *client, const tg_request_t *requests, size_t count,
-                          const tg_decision_t *decisions)
+                          int operation, const tg_decision_t *decisions)
 {
     char error[CLIENT_REQUEST_ERROR_LEN] = "requests: found none, or no decisions";
     tg_limit_t valid_limit = {.count = 0};
@@ -411,7 +411,7 @@ static int check_requests(struct tg_client *client, const tg_request_t *requests
     if (requests != NULL && decisions != NULL && count != 0 && count <= UINT32_MAX)
         status = 0;
     for (size_t i = 0; status == 0 && i < count; i++)
-        status = client_request_check(&requests[i], &valid_limit, error);
+        status = client_request_check(&requests[i], operation, &valid_limit, error);
     if (status != 0)
         client_detail(client, "%s", error);
     return status;
@@ -439,11 +439,11 @@ static int ask(struct tg_client *client, const tg_request_t *requests, size_t co
     return callback == NULL ? await(call, NULL) : 0;
 }
 
-/* Fills every decision by `code`, for calls that are wrong. */
+/* Fills every decision by `code`, for calls that are wrong, if only in having none. */
 static int fail_all(const struct tg_client *client, tg_decision_t *decisions, size_t count,
                     int code)
 {
-    int result = 0;
+    int result = code;
 
     for (size_t i = 0; i < count; i++)
         result = client_decision_fail(&decisions[i], code, client->on_failure);
@@ -483,7 +483,7 @@ static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, 
             decided = client_local_decide(client, requests, count, operation, decisions);
         status = decided != 0 && decided == count
                      ? 0
-                     : check_requests(client, requests, count, decisions);
+                     : check_requests(client, requests, count, operation, decisions);
         if (decided != 0)
             client_local_end(client, requests, count, decisions, status == 0);
     }
@@ -567,7 +567,7 @@ int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t cou
         return TG_EINVALID;
     if (!client_call_room(client, count))
         return TG_EBUSY; /* a flood costs no more than this look */
-    status = check_requests(client, requests, count, decisions);
+    status = check_requests(client, requests, count, -1, decisions);
     if (status != 0)
         return status;
     if (!client_call_reserve(client, count))
@@ -591,8 +591,13 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
     *reply = (tg_reply_t){0};
     if (inside(client) || command == NULL || command[0] == '\0' ||
         strlen(command) > WIRE_NAME_MAX || timeout_ms < 0 || timeout_ms > TG_TIMEOUT_MS_MAX ||
-        arguments_len > WIRE_MESSAGE_MAX - 256)
+        arguments_len > WIRE_MESSAGE_MAX - 256) {
+        client_detail(client,
+                      "command: expected a name of 1 to %d bytes, at most %d bytes of arguments, "
+                      "at most %d ms, and no callback around it",
+                      WIRE_NAME_MAX, WIRE_MESSAGE_MAX - 256, TG_TIMEOUT_MS_MAX);
         return TG_EINVALID;
+    }
     if (!client_call_reserve(client, 1))
         return TG_EBUSY;
     call = call_new(client, timeout_ms);
@@ -616,8 +621,12 @@ int tg_report_load(tg_client_t *client, const char *pool, double load)
     struct mp_writer question;
     tg_reply_t reply;
 
-    if (pool == NULL || pool[0] == '\0' || strlen(pool) > POOL_LEN_MAX || !(load >= 0 && load <= 1))
+    if (pool == NULL || pool[0] == '\0' || strlen(pool) > POOL_LEN_MAX ||
+        !(load >= 0 && load <= 1)) {
+        client_detail(client, "load: found %g, expected 0 to 1, of a pool's name of 1 to %d bytes",
+                      load, POOL_LEN_MAX);
         return TG_EINVALID;
+    }
     mp_writer_init(&question, bytes, sizeof bytes);
     mp_put_map(&question, 2);
     mp_put_str(&question, "pool");

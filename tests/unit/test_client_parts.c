@@ -206,28 +206,59 @@ static void bad_requests_have_their_sentence(void **state)
     tg_request_t request = tg_request_inline("k", &limit);
 
     (void)state;
-    assert_int_equal(client_request_check(&request, &valid, error), 0);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), 0);
     request.operation = (tg_operation_t)8;
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     assert_string_equal(error, "operation: found 8, expected 0 to 7");
+    assert_int_equal(client_request_check(&request, TG_CHECK, &valid, error), 0);
     request = tg_request_inline("k", &limit);
     request.explain_max = 3;
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     request = tg_request_inline("k", &bad_limit);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     assert_non_null(strstr(error, "limit: "));
     request.limit.algorithm = (tg_algorithm_t)77;
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     assert_non_null(strstr(error, "limit.algorithm: found 77, expected 0 to "));
     request = tg_request_inline(NULL, &limit);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     request = tg_request(nameless, 1);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     assert_string_equal(error, "attributes[0].name: found 0 bytes, expected 1 to 64");
     request = tg_request(valueless, 1);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     request = tg_request(NULL, 1);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
+}
+
+/* A limit that was never filled in is as wrong as any, also before there was a valid one. */
+static void an_empty_limit_is_refused_by_its_sentence(void **state)
+{
+    const tg_limit_t empty = {.count = 0};
+    const tg_request_t request = tg_request_inline("k", &empty);
+    char error[CLIENT_REQUEST_ERROR_LEN] = "";
+    tg_limit_t valid = {.count = 0};
+
+    (void)state;
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
+    assert_non_null(strstr(error, "limit: count 0"));
+}
+
+/* tg_release and tg_renew name the operation, whatever the request says; so its lease counts. */
+static void a_request_is_judged_by_the_operation_it_will_have(void **state)
+{
+    char error[CLIENT_REQUEST_ERROR_LEN] = "";
+    tg_limit_t valid = {.count = 0};
+    tg_request_t request = tg_request_inline("k", &limit);
+
+    (void)state;
+    assert_int_equal(client_request_check(&request, TG_RELEASE, &valid, error), TG_EINVALID);
+    assert_non_null(strstr(error, "lease_id: found 0, expected "));
+    assert_int_equal(client_request_check(&request, TG_RENEW, &valid, error), TG_EINVALID);
+    request.operation = TG_RELEASE;
+    assert_int_equal(client_request_check(&request, TG_CHECK, &valid, error), 0);
+    request.lease_id = 9;
+    assert_int_equal(client_request_check(&request, -1, &valid, error), 0);
 }
 
 struct build {
@@ -285,7 +316,7 @@ static void a_release_says_what_was_used(void **state)
     assert_int_equal(client_request_append(&request, TG_RELEASE, &cache, &build->builder), 1);
     assert_true(build->builder.states_uses && build->builder.uses[8] == 40);
     request.used = TG_COST_MAX + UINT64_C(1);
-    assert_int_equal(client_request_check(&request, &valid, error), TG_EINVALID);
+    assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
     free(build);
 }
 
@@ -376,6 +407,8 @@ int main(void)
         cmocka_unit_test(routes_follow_the_ring),
         cmocka_unit_test(attribute_hashes_tell_attributes_apart),
         cmocka_unit_test(bad_requests_have_their_sentence),
+        cmocka_unit_test(an_empty_limit_is_refused_by_its_sentence),
+        cmocka_unit_test(a_request_is_judged_by_the_operation_it_will_have),
         cmocka_unit_test(requests_share_equal_templates_only),
         cmocka_unit_test(a_release_says_what_was_used),
         cmocka_unit_test(on_failure_decides_only_for_failures_of_the_moment),

@@ -878,6 +878,16 @@ static void mistakes_are_named_before_anything_is_sent(void **state)
     assert_int_equal(tg_check(client, &request, &decision), TG_EINVALID);
     tg_error_detail(client, error, sizeof error);
     assert_string_equal(error, "attributes[1].name: found \"ip\" again, expected distinct names");
+    request = tg_request_inline("k", &limit);
+    assert_int_equal(tg_check_many(client, &request, 0, &decision), TG_EINVALID);
+    tg_error_detail(client, error, sizeof error);
+    assert_non_null(strstr(error, "requests: found none"));
+    assert_int_equal(tg_release(client, &request, &decision), TG_EINVALID);
+    tg_error_detail(client, error, sizeof error);
+    assert_non_null(strstr(error, "lease_id: found 0"));
+    assert_int_equal(tg_report_load(client, "api", 2), TG_EINVALID);
+    tg_error_detail(client, error, sizeof error);
+    assert_non_null(strstr(error, "load: found 2, expected 0 to 1"));
     tg_close(&client);
     tg_close(&client); /* twice is harmless */
 }
