@@ -124,7 +124,14 @@ static bool read_event(void *monitor, uint16_t *event)
     return true;
 }
 
-static const char *reason_of(uint16_t event)
+static bool has_name(const char *endpoint)
+{
+    const char *host = strstr(endpoint, "//") + 2;
+
+    return host[0] != '[' && host[strspn(host, "0123456789.:")] != '\0';
+}
+
+static const char *reason_of(uint16_t event, const char *endpoint)
 {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
@@ -135,7 +142,8 @@ static const char *reason_of(uint16_t event)
     case ZMQ_EVENT_DISCONNECTED:
         return "disconnected";
     default:
-        return "connection refused or timed out";
+        return has_name(endpoint) ? "no such host, connection refused or timed out"
+                                  : "connection refused or timed out";
     }
 }
 
@@ -154,7 +162,8 @@ enum client_link_event client_link_watch(struct client_link *link)
             fell |= link->up;
             link->up = false;
             link->welcomed = false;
-            (void)snprintf(link->reason, sizeof link->reason, "%s", reason_of(event));
+            (void)snprintf(link->reason, sizeof link->reason, "%s",
+                           reason_of(event, link->endpoint));
         }
     }
     if ((was_up || fell) && !link->up)
