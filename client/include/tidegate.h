@@ -22,8 +22,9 @@
  *   for a second at most. See tg_check.
  * - When no decision can be had in time, options.on_failure may turn the error into a
  *   decision (allowed or denied) with `degraded` set and `error` saying why.
- * - fork: a child must not use, nor close, a handle of its parent; it opens its own. No signal is
- *   blocked, handled or sent; the inner thread blocks all signals.
+ * - fork: a handle is of the process that opened it; a child opens its own. Calls on a parent's
+ *   handle are TG_EINVALID there, and tg_close only forgets it. No signal is blocked, handled or
+ *   sent; the inner thread blocks all signals.
  *
  * Strings in decisions live until tg_close. All other memory is the caller's.
  */

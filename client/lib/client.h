@@ -149,6 +149,7 @@ struct tg_client {
     atomic_size_t asynchronous; /* calls with a callback, queued or live */
 
     int timeout_ms; /* constant from here ... */
+    unsigned forks; /* of this process when the handle was opened */
     int try_timeout_ms;
     size_t in_flight_max;
     tg_on_failure_t on_failure;

@@ -5,6 +5,8 @@
  *
  * I1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
  * I2  A handle that tg_open returned is complete; whatever fails in between is undone in reverse.
+ * I3  Nothing of a handle is touched after a fork but by the process that opened it: the child has
+ *     a copy of its tokens, connections and locks, but none of its threads.
  */
 #include <errno.h>
 #include <signal.h>
@@ -98,6 +100,27 @@ tg_request_t tg_request_inline(const char *key, const tg_limit_t *limit)
     return (tg_request_t){.key = key, .key_len = TG_STRLEN, .limit = *limit, .cost = 1};
 }
 
+/* ---- fork (I3) -------------------------------------------------------------------------- */
+
+static _Atomic unsigned forks; /* between this process and the first that opened a handle */
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+static int watch_failed;
+
+static void count_fork(void)
+{
+    (void)atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    watch_failed = pthread_atfork(NULL, NULL, count_fork);
+}
+
+static inline bool is_inherited(const struct tg_client *client)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed) != client->forks;
+}
+
 /* ---- detail ---------------------------------------------------------------------------- */
 
 void client_detail(struct tg_client *client, const char *format, ...)
@@ -115,6 +138,12 @@ void tg_error_detail(tg_client_t *client, char *out, size_t size)
 {
     if (size == 0)
         return;
+    if (is_inherited(client)) {
+        (void)snprintf(
+            out, size,
+            "the handle was opened before a fork; expected one that this process opened");
+        return;
+    }
     (void)pthread_mutex_lock(&client->lock);
     (void)snprintf(out, size, "%s", client->detail);
     (void)pthread_mutex_unlock(&client->lock);
@@ -257,7 +286,9 @@ static int start(struct tg_client *client, const char *endpoints, const tg_optio
     if (status != 0)
         return status;
     (void)snprintf(error, error_size, "out of memory, descriptors or threads");
-    if (take_memory(client) != 0)
+    (void)pthread_once(&watched, watch_forks);
+    client->forks = atomic_load_explicit(&forks, memory_order_relaxed);
+    if (watch_failed != 0 || take_memory(client) != 0)
         return TG_ENOMEM;
     client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     while (client->session == 0) {
@@ -325,6 +356,10 @@ void tg_close(tg_client_t **client)
 {
     if (client == NULL || *client == NULL)
         return;
+    if (is_inherited(*client)) {
+        *client = NULL; /* its thread, which would have to end first, is not here */
+        return;
+    }
     (void)pthread_mutex_lock(&(*client)->lock);
     (*client)->closing = true;
     if ((*client)->driver == CLIENT_DRIVER_NONE)
@@ -478,7 +513,7 @@ static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, 
     size_t decided = 0;
     int status = TG_EINVALID;
 
-    if (!inside(client)) {
+    if (!is_inherited(client) && !inside(client)) {
         if (requests != NULL && decisions != NULL)
             decided = client_local_decide(client, requests, count, operation, decisions);
         status = decided != 0 && decided == count
@@ -511,7 +546,7 @@ int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *dec
 
 int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
 {
-    if (request != NULL && decision != NULL && !inside(client) &&
+    if (request != NULL && decision != NULL && !is_inherited(client) && !inside(client) &&
         client_local_check(client, request, TG_CHECK, decision))
         return 0;
     return ask_and_wait(client, request, 1, TG_CHECK, decision);
@@ -563,7 +598,7 @@ int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t cou
 {
     int status;
 
-    if (callback == NULL)
+    if (callback == NULL || is_inherited(client))
         return TG_EINVALID;
     if (!client_call_room(client, count))
         return TG_EBUSY; /* a flood costs no more than this look */
@@ -589,6 +624,8 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
     struct client_call *call;
 
     *reply = (tg_reply_t){0};
+    if (is_inherited(client))
+        return TG_EINVALID;
     if (inside(client) || command == NULL || command[0] == '\0' ||
         strlen(command) > WIRE_NAME_MAX || timeout_ms < 0 || timeout_ms > TG_TIMEOUT_MS_MAX ||
         arguments_len > WIRE_MESSAGE_MAX - 256) {
@@ -621,6 +658,8 @@ int tg_report_load(tg_client_t *client, const char *pool, double load)
     struct mp_writer question;
     tg_reply_t reply;
 
+    if (is_inherited(client))
+        return TG_EINVALID;
     if (pool == NULL || pool[0] == '\0' || strlen(pool) > POOL_LEN_MAX ||
         !(load >= 0 && load <= 1)) {
         client_detail(client, "load: found %g, expected 0 to 1, of a pool's name of 1 to %d bytes",

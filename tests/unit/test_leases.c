@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -581,6 +582,65 @@ static void a_place_in_flight_is_given_back(void **state)
     server_free(&server);
 }
 
+static void count_answer(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    (void)code;
+    (void)decisions;
+    *(size_t *)argument += count;
+}
+
+/* What a child gets of its parent's handle: an error from each call. 0, or what was wrong. */
+static int use_inherited(tg_client_t *client, const tg_request_t *request)
+{
+    size_t answers = 0;
+    tg_decision_t decision;
+    tg_reply_t reply;
+    char detail[256];
+
+    if (tg_check(client, request, &decision) != TG_EINVALID || decision.allowed)
+        return 1;
+    if (tg_check_many(client, request, 1, &decision) != TG_EINVALID || decision.allowed)
+        return 2;
+    if (tg_check_async(client, request, 1, &decision, count_answer, &answers) != TG_EINVALID)
+        return 3;
+    if (tg_admin(client, "status", NULL, 0, 0, &reply) != TG_EINVALID ||
+        tg_report_load(client, "api", 0.5) != TG_EINVALID)
+        return 4;
+    tg_error_detail(client, detail, sizeof detail);
+    if (strstr(detail, "fork") == NULL)
+        return 5;
+    tg_close(&client);
+    return client == NULL && answers == 0 ? 0 : 6;
+}
+
+/* A child has a copy of what is held, and may not spend it once more; nor does it wait for threads
+ * that it has not. */
+static void what_is_held_is_not_spent_by_a_child_too(void **state)
+{
+    enum { HUNG_S = 60 };
+    struct server *server = server_with(1000, 60000);
+    tg_client_t *client = open_with(server, 0, 0);
+    const tg_request_t request = tg_request_inline("hot", &limit);
+    tg_decision_t decision;
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    assert_true(until_local(client, "hot", &decision));
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(HUNG_S);
+        _exit(use_inherited(client, &request));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(tg_check(client, &request, &decision), 0);
+    tg_close(&client);
+    assert_int_equal(server_tally(server).used, 2);
+    server_free(&server);
+}
+
 /* With no_leases every check is asked for. */
 static void leases_can_be_turned_off(void **state)
 {
@@ -821,6 +881,7 @@ int main(void)
         cmocka_unit_test(the_end_of_a_lease_waits_for_nobody),
         cmocka_unit_test(a_suspended_machine_has_spent_its_leases),
         cmocka_unit_test(a_place_in_flight_is_given_back),
+        cmocka_unit_test(what_is_held_is_not_spent_by_a_child_too),
         cmocka_unit_test(leases_can_be_turned_off),
         cmocka_unit_test(closing_does_not_wait_for_a_node_that_is_gone),
         cmocka_unit_test(a_denial_is_remembered),
