@@ -37,6 +37,10 @@
  * A6  When regions come or go, each node takes the keys whose home changes from the old one at
  *     once, and gives them to the new one when leases of the old one have ended wherever that hears
  *     of the change in time. In between they have no home, as if it were out of reach.
+ * A7  What waits here for a peer is one part, however often that one sends it, and ends once:
+ *     copies join it, and those that come when it was told that the home is out of reach are told
+ *     the same. So tokens that come later are charged for none that was decided by A4 meanwhile.
+ *     What waits and what was told is remembered beside first answers (retry.h), and no longer.
  */
 #include "node/cluster/abroad.h"
 
@@ -50,6 +54,7 @@ static_assert((int)VIEW_REGIONS_MAX <= (int)ABROAD_REGIONS_MAX,
               "all homes that a view tells have room");
 
 #define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of A4's slots different */
+#define WAIT     UINT8_MAX                    /* in the place of a part, of what waits (A7) */
 
 int abroad_init(struct shard *shard)
 {
@@ -411,10 +416,56 @@ static void await(struct shard *shard, struct abroad_region *region)
         region->unanswered_ns = shard->now_ns;
 }
 
+/* Under which key it is remembered what waits here under a peer's ticket (A7). */
+static struct retry_key wait_key(const struct shard *shard, uint16_t peer, uint64_t ticket)
+{
+    const struct peer *asker = shard->peers[peer];
+    return (struct retry_key){asker->node, ticket & ~RETRY_TICKET_STANDS, asker->shard, WAIT};
+}
+
 static void fail(struct shard *shard, uint32_t index, uint8_t status, struct effects *effects)
 {
     const struct answer answer = {.status = status};
     parts_answer(shard, index, &answer, shard->options.node_id, effects);
+}
+
+/* Notes that the peer's part waits, or was told that the home is out of reach (A7). */
+static void note_wait(struct shard *shard, uint32_t index, bool waits)
+{
+    const struct part *part = parts_at(shard, index);
+    const struct retry_key key = wait_key(shard, part->origin_peer, part->origin_ticket);
+    (void)retry_remember(&shard->retries, &key, 0, waits, 0, parts_ticket(shard, index),
+                         shard->now_ns);
+}
+
+void abroad_unavailable(struct shard *shard, uint32_t index)
+{
+    note_wait(shard, index, false);
+}
+
+/* Whether another copy of what the peer has sent under the ticket waits here, in a part that is not
+ * `own`, or did: then it waits on as one with that, or is told the same (A7). */
+static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t own,
+                  struct effects *effects)
+{
+    const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+    const struct retry_key key = wait_key(shard, peer, ticket);
+    struct retry_memory_entry memory;
+    if (!retry_look(&shard->retries, &key, shard->now_ns, &memory))
+        return false;
+    if (!memory.allowed) {
+        peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), ticket, &unavailable);
+        return true;
+    }
+    const uint32_t index = parts_find(shard, memory.granted);
+    if (index == POOL_NONE || index == own)
+        return false; /* its key has moved meanwhile, or it is the one */
+    struct part *part = parts_at(shard, index);
+    part->origin_peer = peer;
+    part->origin_ticket = ticket;
+    part->forward.flags |= FORWARD_RETRY;
+    note_wait(shard, index, true); /* it is remembered for as long as copies come */
+    return true;
 }
 
 void abroad_send(struct shard *shard, uint32_t index, struct effects *effects)
@@ -425,8 +476,10 @@ void abroad_send(struct shard *shard, uint32_t index, struct effects *effects)
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
-    if (part->status != PART_ABROAD && part->from_peer)
+    if (part->status != PART_ABROAD && part->from_peer) {
         part->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
+        note_wait(shard, index, true);
+    }
     part->status = PART_ABROAD;
     part->sent_ns = shard->now_ns;
     part->retry_ns = shard->now_ns + patience_ns(region);
@@ -484,6 +537,12 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         parts_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
     }
+    const bool waited = part->wan_ns != 0;
+    if (part->from_peer && !waited &&
+        joins(shard, part->origin_peer, part->origin_ticket, index, effects)) {
+        parts_free(shard, index);
+        return;
+    }
     if (!is_for_purse(&part->forward)) {
         abroad_send(shard, index, effects);
         return;
@@ -492,7 +551,6 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         parts_free(shard, index);
         return;
     }
-    const bool waited = part->wan_ns != 0;
     switch (purses_decide_global(shard, &part->forward, parts_attempt(shard, index), waited,
                                  &answer, effects)) {
     case PURSES_DECIDED:
@@ -507,8 +565,10 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
     if (!waited) {
         shard->stats.global_waited++;
         part->wan_ns = shard->now_ns + part->forward.wait_ms * MS;
-        if (part->from_peer)
+        if (part->from_peer) {
             part->deadline_ns = part->wan_ns + SHARD_FORWARD_NS;
+            note_wait(shard, index, true);
+        }
     }
     if (shard->now_ns >= part->wan_ns)
         end_wait(shard, index, effects);
@@ -520,7 +580,12 @@ bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forw
                            struct effects *effects)
 {
     struct answer answer;
-    if (!is_for_purse(forward) || (forward->retry.part & RETRY_UNDO) != 0)
+    if ((forward->retry.part & RETRY_UNDO) != 0)
+        return false;
+    if ((forward->flags & FORWARD_RETRY) != 0 &&
+        joins(shard, peer, forward->ticket, POOL_NONE, effects))
+        return true;
+    if (!is_for_purse(forward))
         return false;
     const uint16_t attempt = retry_attempt(shard->peers[peer]->node, forward->ticket);
     if (purses_decide_global(shard, forward, attempt, false, &answer, effects) != PURSES_DECIDED)

@@ -101,9 +101,11 @@ bool abroad_heard_since(const struct shard *shard, uint64_t region, int64_t sinc
 
 /* A part of a rule that another region counts, at who decides its key in this one. */
 void abroad_decide(struct shard *shard, uint32_t part, struct effects *effects);
-/* The same for a peer's forward that may not need a part: true if it was answered. */
+/* The same for a peer's forward that may not need a part: true if it was answered, or has one. */
 bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                            struct effects *effects);
+/* A peer's part is told that the home is out of reach: so is each copy of it. */
+void abroad_unavailable(struct shard *shard, uint32_t part);
 /* And for item `item` of the message at hand. */
 bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_rule *rule,
                         const struct forward *forward, struct effects *effects);

@@ -25,7 +25,8 @@
  *     the vnode has moved. So no forward can go round in circles.
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
  *     part here, or two for a moment, however often it is repeated. While it commits, each
- *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up.
+ *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up. While it
+ *     waits for another region, each one joins it (A7 of abroad.c).
  * P5  That the disk has no record of a key is known only for the moment at which it said so: a part
  *     that waits for anything else asks the disk anew.
  * P6  What the disk gave is in memory, and if it leaves again before the part is decided, the disk
@@ -91,14 +92,19 @@ uint16_t parts_attempt(const struct shard *shard, uint32_t index)
     return retry_attempt(shard->options.node_id, parts_ticket(shard, index));
 }
 
-/* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
-static uint32_t part_in(const struct shard *shard, uint64_t ticket, enum part_status status)
+uint32_t parts_find(const struct shard *shard, uint64_t ticket)
 {
     const uint32_t index = (uint16_t)ticket;
     if (index >= SHARD_PARTS_MAX || !pool_in_use(&shard->parts, index))
         return POOL_NONE;
-    const bool waits = parts_at(shard, index)->status == status;
-    return waits && parts_ticket(shard, index) == ticket ? index : POOL_NONE;
+    return parts_ticket(shard, index) == ticket ? index : POOL_NONE;
+}
+
+/* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
+static uint32_t part_in(const struct shard *shard, uint64_t ticket, enum part_status status)
+{
+    const uint32_t index = parts_find(shard, ticket);
+    return index != POOL_NONE && parts_at(shard, index)->status == status ? index : POOL_NONE;
 }
 
 static uint32_t part_of(const struct shard *shard, uint64_t ticket)
@@ -292,6 +298,8 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
         shard->stats.undo_lost += !decided;
         parts_free(shard, index);
     } else if (part->from_peer) {
+        if (part->forward.home != 0 && answer->status == ANSWER_UNAVAILABLE)
+            abroad_unavailable(shard, index);
         peer_put_answer(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
                         part->origin_ticket, answer);
         parts_free(shard, index);

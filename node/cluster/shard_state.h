@@ -776,8 +776,9 @@ uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
 struct part *parts_at(const struct shard *shard, uint32_t index);
 /* The name of the attempt that the part belongs to, for the retry memory. */
 uint16_t parts_attempt(const struct shard *shard, uint32_t index);
-/* Its ticket; the part of one that still waits for that region, or POOL_NONE. */
+/* Its ticket; the part of one, and of one that still waits for that region, or POOL_NONE. */
 uint64_t parts_ticket(const struct shard *shard, uint32_t index);
+uint32_t parts_find(const struct shard *shard, uint64_t ticket);
 uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
 /* Lets it wait for a moment, and be dispatched again. */
 void parts_park(struct shard *shard, uint32_t index);

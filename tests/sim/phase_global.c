@@ -17,9 +17,10 @@
  * G1 - G4, G7 and G8 of check_global.c; and
  *
  * G5  When all leases are over nobody holds anything, and what was admitted is charged. If nothing
- *     has gone wrong, no more than that is: what was not used has come back.
+ *     has gone wrong, no more than that is: what was not used has come back, and what a share
+ *     decided was charged to nothing else (A7 of abroad.c).
  * G6  What is left of a limit then is admitted, 95 % of it and more, in whichever region it is
- *     asked for; what a share decided may have been charged at home besides, and is not left.
+ *     asked for: by its home, for what a share decides is not taken from it.
  *
  * A worker is a session of its own with one message under way, as in phase_hold.c.
  */
@@ -169,8 +170,8 @@ static void answered(struct sim *sim, struct global_worker *worker,
         sim->global.keys[worker->key].told = decision->used;
     else if (decision->allowed)
         admit(sim, worker, decision);
-    if (worker->state == ASKING && is_guess(worker, decision))
-        note_unsure(sim, worker); /* tokens that came late may have been charged all the same */
+    if (worker->state == ASKING && is_guess(worker, decision) && worker->tries > 1)
+        note_unsure(sim, worker); /* the other attempt may have been charged */
     worker->state = IDLE;
 }
 
@@ -188,13 +189,11 @@ bool global_reply(struct sim *sim, const struct event *event)
 
 /* ---- what workers do ------------------------------------------------------------------------- */
 
-/* What was admitted of the key, and what may have been charged beside. */
+/* What was admitted of the key, and what may have been charged beside. What was admitted by a share
+ * is not among it. */
 static uint64_t used_of(const struct global_key *key)
 {
-    uint64_t used = key->admitted + key->unsure;
-    for (uint32_t region = 0; region < SIM_REGIONS_MAX; region++)
-        used += key->degraded[region];
-    return used;
+    return key->admitted + key->unsure;
 }
 
 static bool asks(const struct sim *sim, const struct global_worker *worker)
