@@ -283,6 +283,14 @@ static void building_flush(struct tg_client *client, uint16_t number)
     send_message(client, message, number);
 }
 
+/* How many checks a message to the link may hold. */
+static uint32_t checks_max(const struct client_link *link, bool explain)
+{
+    if (explain)
+        return WIRE_EXPLAIN_ITEMS_MAX;
+    return link->checks_max < CLIENT_CHECKS_MAX ? link->checks_max : (uint32_t)CLIENT_CHECKS_MAX;
+}
+
 static void build_item(struct tg_client *client, uint16_t number, struct client_item item)
 {
     const struct client_link *link = &client->links[number];
@@ -296,9 +304,8 @@ static void build_item(struct tg_client *client, uint16_t number, struct client_
     }
     request = &item.call->requests[item.index];
     explain = request->explain_max != 0;
-    if (client->building_count != 0 &&
-        (explain != client->building_explain ||
-         client->building_count == (explain ? (uint32_t)WIRE_EXPLAIN_ITEMS_MAX : link->checks_max)))
+    if (client->building_count != 0 && (explain != client->building_explain ||
+                                        client->building_count == checks_max(link, explain)))
         building_flush(client, number);
     status = client_request_append(request, item.call->operation, &client->template_cache,
                                    &client->builder);

@@ -75,7 +75,7 @@ def batches(bench):
         "batches of 64": native("closed", 64, 128),
         "batches of 256": native("closed", 256, 32),
         "batches of 1000": native("closed", 1000, 8),
-        "libtidegate, calls of 64": native("client", 64, 64),
+        "libtidegate, calls of 64": native("client", 64, 128),
         "libtidegate, calls of 1000": native("client", 1000, 8),
         "lua": lambda: peers.redis_benchmark(port, requests, 64, bench.keys, "EVALSHA", script, "1", peers.RANDOM_KEY,
                                              *peers.THROTTLE),
