@@ -61,11 +61,24 @@ static const char *lower_of(const struct resp_command *command, char out[32])
     return out;
 }
 
+/* What some clients put around a pipeline unless they are told not to. */
+static bool is_transaction(struct wire_text name)
+{
+    return resp_is_word(name, "MULTI") || resp_is_word(name, "EXEC") ||
+           resp_is_word(name, "DISCARD") || resp_is_word(name, "WATCH");
+}
+
 void resp_command_unknown(const struct resp_request *request, struct resp_writer *out)
 {
     enum { SHOWN = 64, TEXT_LEN = 256 };
     char text[TEXT_LEN];
     const struct wire_text name = request->arguments[0];
+    if (is_transaction(name)) {
+        resp_put_error(out, "ERR there are no transactions: each command is decided by itself; "
+                            "expected a pipeline without MULTI and EXEC (redis-py: "
+                            "transaction=False)");
+        return;
+    }
     size_t used = (size_t)snprintf(text, sizeof text,
                                    "ERR unknown command '%.*s', with args beginning with: ",
                                    name.len < SHOWN ? (int)name.len : SHOWN, name.data);

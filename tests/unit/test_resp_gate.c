@@ -527,6 +527,18 @@ static void clients_shake_hands(void **state)
               "-ERR wrong number of arguments for 'ping' command\r\n");
 }
 
+/* Who sends a transaction, as redis-py does unless told not to, learns that there are none. */
+static void a_transaction_is_refused_with_the_way_out(void **state)
+{
+    static const char *const words[] = {"MULTI\r\n", "exec\r\n", "DISCARD\r\n", "WATCH k\r\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        say(0, words[i]);
+        expect(0, "-ERR there are no transactions: each command is decided by itself; expected a "
+                  "pipeline without MULTI and EXEC (redis-py: transaction=False)\r\n");
+    }
+}
+
 /* INFO has what clients wait for; COMMAND tells where keys are. */
 static void the_node_tells_of_itself(void **state)
 {
@@ -674,6 +686,7 @@ int main(void)
         WITH_GATE(an_error_of_the_shard_reaches_all),
         WITH_GATE(a_load_is_a_message_of_its_own),
         WITH_GATE(clients_shake_hands),
+        WITH_GATE(a_transaction_is_refused_with_the_way_out),
         WITH_GATE(the_node_tells_of_itself),
         WITH_GATE(a_connection_ends_in_order),
         WITH_GATE(too_long_an_answer_is_an_error),
