@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "client/protocol/wire.h"
 #include "node/runtime/daemon_state.h"
+#include "node/runtime/member_log.h"
 
 enum { BURST_FRAMES = 256, WAITING_MS = 5000, TIMER_REPEAT_MS = 1 };
 
@@ -232,15 +233,28 @@ static uint32_t read_gossip(struct daemon *daemon)
 
 /* ---- consequences ---------------------------------------------------------------------------- */
 
+/* Out of memory the next change is told along with this one. */
+static void tell_members(struct daemon *daemon)
+{
+    struct view *now = control_view(daemon->control);
+    if (now == NULL)
+        return;
+    member_log_tell(daemon->log, daemon->view_told, now);
+    view_free(&daemon->view_told);
+    daemon->view_told = now;
+}
+
 static void spread_view(struct daemon *daemon)
 {
     if (daemon->shard_count == 0 || daemon->done || rules_awaited(daemon) ||
         control_settings_awaited(daemon->control, now_of(daemon)))
         return;
-    if (control_view_due(daemon->control))
+    if (control_view_due(daemon->control)) {
         daemon->views_owed = daemon_all_shards(daemon);
-    else if (daemon->views_owed == 0)
+        tell_members(daemon);
+    } else if (daemon->views_owed == 0) {
         return;
+    }
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;

@@ -559,6 +559,16 @@ static int read_failpoint(struct daemon *daemon)
     return 0;
 }
 
+static void tell_begin(const struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    log_printf(daemon->log, LOG_LEVEL_INFO,
+               "tidegated " DAEMON_VERSION " starts: node %s, region %s, data %s, %" PRIu64
+               " MiB for keys, shards %" PRIu32,
+               config->name, config->region, daemon->store != NULL ? config->data : "-",
+               config->memory_bytes >> 20, config->shards);
+}
+
 static int start(struct daemon *daemon)
 {
     char error[CONFIG_ERROR_LEN * 16];
@@ -580,6 +590,8 @@ static int start(struct daemon *daemon)
         code = bind_sockets(daemon);
     if (code == 0)
         code = open_store(daemon);
+    if (code == 0)
+        tell_begin(daemon);
     daemon->boot = make_boot(daemon->incarnation);
     if (code == 0)
         code = start_control(daemon);
@@ -615,6 +627,7 @@ static void stop(struct daemon *daemon)
     socket_close(&daemon->gossip);
     socket_context_free(&daemon->context);
     store_close(&daemon->store);
+    view_free(&daemon->view_told);
     policy_free(&daemon->rules);
     policy_free(&daemon->policy);
     people_free(&daemon->people);

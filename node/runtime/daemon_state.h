@@ -81,6 +81,7 @@ struct daemon {
     struct rules_wish rules_wish;
     uint32_t policies_owed;    /* bits of shards that are to be given the rules in force */
     uint32_t views_owed;       /* likewise the newest view; there may have been no memory for it */
+    struct view *view_told;    /* what the log knows of members, or NULL */
     bool records_owed;         /* the newest API keys or quotas found no memory; records.c */
     int64_t rules_missed_ns;   /* when the newest rules found no memory; or 0 */
     int64_t rules_refused_ns;  /* when rules were refused first, before any were in force; or 0 */

@@ -1,0 +1,69 @@
+/* member_log.c - the log's account of a cluster: who came, died, came back, left, was forgotten.
+ *
+ * Somebody who is suspected either refutes it or is dead some seconds later, and only then is a
+ * line at `info` worth it. A node that has just begun takes members of its ring for dead until it
+ * has heard of them: these are told when they turn out to be alive.
+ */
+#include "node/runtime/member_log.h"
+
+#include <inttypes.h>
+
+struct teller {
+    const struct log *log;
+    uint32_t lines;
+    uint32_t untold;
+};
+
+static bool lives(const struct view_member *member)
+{
+    return member != NULL && (member->state == VIEW_ALIVE || member->state == VIEW_SUSPECT);
+}
+
+static void tell(struct teller *teller, enum log_level level, const struct view_member *member,
+                 const char *what)
+{
+    if (!log_enabled(teller->log, level))
+        return;
+    if (teller->lines == MEMBER_LOG_LINES_MAX) {
+        teller->untold++;
+        return;
+    }
+    teller->lines++;
+    log_printf(teller->log, level, "member %s (%016" PRIx64 ", region %s, peer %s) %s",
+               member->name, member->id, member->region,
+               member->peer[0] != '\0' ? member->peer : "-", what);
+}
+
+static void tell_member(struct teller *teller, const struct view_member *before,
+                        const struct view_member *now)
+{
+    if (lives(now) && !lives(before))
+        tell(teller, LOG_LEVEL_INFO, now, "is alive");
+    else if (now->state == VIEW_DEAD && lives(before))
+        tell(teller, LOG_LEVEL_WARN, now, "is dead: it did not answer");
+    else if (now->state == VIEW_LEFT && before != NULL && before->state != VIEW_LEFT)
+        tell(teller, LOG_LEVEL_INFO, now, "has left");
+    else if (now->state == VIEW_SUSPECT && before->state != VIEW_SUSPECT)
+        tell(teller, LOG_LEVEL_DEBUG, now, "is suspected: it does not answer");
+}
+
+void member_log_tell(const struct log *log, const struct view *before, const struct view *now)
+{
+    struct teller teller = {.log = log};
+    for (uint32_t i = 0; i < now->member_count; i++) {
+        const struct view_member *member = &now->members[i];
+        if (i != now->self)
+            tell_member(&teller, before != NULL ? view_find(before, member->id) : NULL, member);
+    }
+    for (uint32_t i = 0; before != NULL && i < before->member_count; i++) {
+        if (view_find(now, before->members[i].id) == NULL)
+            tell(&teller, LOG_LEVEL_INFO, &before->members[i], "is forgotten");
+    }
+    if (teller.untold > 0)
+        log_printf(log, LOG_LEVEL_INFO,
+                   "and so for %" PRIu32 " members more (`tidegate members` lists all)",
+                   teller.untold);
+    if (before == NULL || before->epoch != now->epoch)
+        log_printf(log, LOG_LEVEL_INFO, "ring of epoch %" PRIu64 ": %s", now->epoch,
+                   now->stable ? "settled" : "vnodes are moving");
+}
