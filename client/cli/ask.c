@@ -22,10 +22,11 @@ enum {
     LEASE_LEN = 17,       /* as text */
     EXPLAIN_FIELDS = 8,
     POOL_FIELDS = 4, /* more of an elastic limit */
-    DECISION_TOKENS =
-        2 * (DECISION_FIELDS + 3) + 1 + TG_EXPLAIN_MAX * (2 * (EXPLAIN_FIELDS + POOL_FIELDS) + 1),
+    HOME_FIELDS = 2, /* and if its pool is of all regions */
+    ROW_FIELDS = EXPLAIN_FIELDS + POOL_FIELDS + HOME_FIELDS,
+    DECISION_TOKENS = 2 * (DECISION_FIELDS + 3) + 1 + TG_EXPLAIN_MAX * (2 * ROW_FIELDS + 1),
     /* names and numbers need less than two thirds of it */
-    EXPLAIN_LEN = 320 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX,
+    EXPLAIN_LEN = 384 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_NAME_MAX,
     DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
                    TG_EXPLAIN_MAX * EXPLAIN_LEN
 };
@@ -68,6 +69,18 @@ static bool is_elastic(const tg_explain_t *row)
     return row->pool != NULL && row->pool[0] != '\0';
 }
 
+/* Whether that, and its pool is one for all regions. */
+static bool is_global(const tg_explain_t *row)
+{
+    return is_elastic(row) && row->pool_global != 0;
+}
+
+/* What is told of a row, or of rows of which one is so. */
+static size_t fields_of(bool elastic, bool global)
+{
+    return global ? ROW_FIELDS : elastic ? EXPLAIN_FIELDS + POOL_FIELDS : EXPLAIN_FIELDS;
+}
+
 /* A rate in thousandths, as a number of tokens a second. */
 static void put_rate(struct mp_writer *writer, const char *name, uint64_t rate)
 {
@@ -81,7 +94,8 @@ static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size
     mp_put_array(writer, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const bool elastic = is_elastic(&rows[i]);
-        mp_put_map(writer, EXPLAIN_FIELDS + (elastic ? POOL_FIELDS : 0));
+        const bool global = is_global(&rows[i]);
+        mp_put_map(writer, fields_of(elastic, global));
         put_text(writer, "rule", rows[i].rule);
         put_text(writer, "window", rows[i].window);
         put_uint(writer, "limit", rows[i].limit);
@@ -96,6 +110,10 @@ static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size
         put_rate(writer, "level", rows[i].level);
         put_rate(writer, "guaranteed", rows[i].guaranteed);
         put_rate(writer, "borrowed", rows[i].borrowed);
+        if (!global)
+            continue;
+        put_text(writer, "pool_scope", "global");
+        put_text(writer, "pool_home", rows[i].pool_home);
     }
 }
 
@@ -219,12 +237,12 @@ static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *deci
     }
 }
 
-static const char *const explain_headers[] = {"  RULE",    "WINDOW",  "LIMIT",      "USED",
-                                              "REMAINING", "ALLOWED", "RETRY",      "RESET",
-                                              "POOL",      "LEVEL",   "GUARANTEED", "BORROWED"};
+static const char *const explain_headers[] = {
+    "  RULE", "WINDOW", "LIMIT", "USED",       "REMAINING", "ALLOWED",    "RETRY",
+    "RESET",  "POOL",   "LEVEL", "GUARANTEED", "BORROWED",  "POOL-SCOPE", "POOL-HOME"};
 
 enum { EXPLAIN_COLUMNS = sizeof explain_headers / sizeof *explain_headers };
-static_assert((int)EXPLAIN_COLUMNS == EXPLAIN_FIELDS + POOL_FIELDS, "every field has its column");
+static_assert((int)EXPLAIN_COLUMNS == (int)ROW_FIELDS, "every field has its column");
 
 static void add_rate_cell(struct cli_grid *grid, uint64_t rate)
 {
@@ -248,6 +266,13 @@ static void add_pool(struct cli_grid *grid, const tg_explain_t *row)
         add_text_cell(grid, "");
 }
 
+/* Where the pool lends; empty cells if each region does. */
+static void add_home(struct cli_grid *grid, const tg_explain_t *row)
+{
+    add_text_cell(grid, is_global(row) ? "global" : "");
+    add_text_cell(grid, is_global(row) ? row->pool_home : "");
+}
+
 /* The limits that a request met, indented below its line. */
 static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg_explain_t *rows)
 {
@@ -257,9 +282,12 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
         return;
     }
     bool elastic = false;
-    for (size_t i = 0; i < decision->explain_count; i++)
+    bool global = false;
+    for (size_t i = 0; i < decision->explain_count; i++) {
         elastic = elastic || is_elastic(&rows[i]);
-    cli_grid_init(&grid, explain_headers, elastic ? EXPLAIN_COLUMNS : EXPLAIN_FIELDS, cli->colour);
+        global = global || is_global(&rows[i]);
+    }
+    cli_grid_init(&grid, explain_headers, fields_of(elastic, global), cli->colour);
     for (size_t i = 0; i < decision->explain_count; i++) {
         struct cli_text name;
         cli_text_init(&name);
@@ -277,6 +305,8 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
         add_span_cell(&grid, rows[i].reset_after_ms);
         if (elastic)
             add_pool(&grid, &rows[i]);
+        if (global)
+            add_home(&grid, &rows[i]);
     }
     cli_grid_write(&grid, &cli->text);
     cli_grid_fini(&grid);

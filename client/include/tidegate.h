@@ -195,11 +195,13 @@ typedef struct tg_explain {
     int allowed;
     int64_t reset_after_ms;
     int64_t retry_after_ms; /* -1 never */
-    const char *pool;    /* of an elastic limit, else ""; how that pool is doing, all 0 if nothing
-                            was heard of it lately, in thousandths of a token a second: */
-    uint64_t level;      /* what a key of weight 1 may borrow, in the rule's class */
-    uint64_t guaranteed; /* what the whole cluster admits inside limits */
-    uint64_t borrowed;   /* and above them */
+    const char *pool;      /* of an elastic limit, else ""; how that pool is doing, all 0 if nothing
+                              was heard of it lately, in thousandths of a token a second: */
+    uint64_t level;        /* what a key of weight 1 may borrow, in the rule's class */
+    uint64_t guaranteed;   /* what the whole cluster admits inside limits */
+    uint64_t borrowed;     /* and above them */
+    int pool_global;       /* 1: the pool's rate is one for all regions (scope global), and */
+    const char *pool_home; /* this is the one that lends; else "", or if it is not known */
 } tg_explain_t;
 
 /* Either attributes, which the cluster's rules turn into limits, or `key` and an inline limit.

@@ -276,6 +276,8 @@ void client_decision_explain(tg_decision_t *out, const tg_request_t *request,
             .level = from->level,
             .guaranteed = from->guaranteed,
             .borrowed = from->borrowed,
+            .pool_global = from->pool_global,
+            .pool_home = client_intern_get(intern, from->pool_home),
         };
     }
 }

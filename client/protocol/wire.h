@@ -375,6 +375,8 @@ struct wire_explain_row {
     uint64_t level;        /* thousandths of a token a second, as is what follows */
     uint64_t guaranteed;
     uint64_t borrowed;
+    bool pool_global;           /* its rate is one for all regions, of which */
+    struct wire_text pool_home; /* this one lends, <= WIRE_NAME_MAX; "": none, or not known */
 };
 
 /* Columns that a node fills, in native byte order, one element per item. */
@@ -456,7 +458,7 @@ struct wire_decisions {
 
 enum {
     WIRE_DECISIONS_TOKENS_MAX = 32 + WIRE_SOURCES_MAX * 6 +
-                                WIRE_EXPLAIN_ITEMS_MAX * (1 + WIRE_EXPLAIN_ROWS_MAX * 13) +
+                                WIRE_EXPLAIN_ITEMS_MAX * (1 + WIRE_EXPLAIN_ROWS_MAX * 14) +
                                 WIRE_EXTRA_TOKENS
 };
 

@@ -26,7 +26,7 @@ enum {
     POOL_FIELDS = 4, /* more of an elastic limit's row */
     ITEM_LEN = 1 + 1 + 7 * 8 + 2 + 4,
     SOURCE_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX + 4 * 2 + 3,
-    EXPLAIN_ROW_LEN = 1 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + 3 * 2 + 8 * 9 + 1,
+    EXPLAIN_ROW_LEN = 1 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_NAME_MAX + 4 * 2 + 8 * 9 + 1,
     EXPLAIN_ITEM_LEN = ITEM_LEN + SOURCE_LEN + 3 + WIRE_EXPLAIN_ROWS_MAX * EXPLAIN_ROW_LEN
 };
 
@@ -178,8 +178,10 @@ static void put_columns(struct mp_writer *writer, const struct wire_decision_col
 static void put_explain_row(struct mp_writer *writer, const struct wire_explain_row *row)
 {
     const bool elastic = row->pool.len > 0;
+    const bool global = elastic && row->pool_global;
+    const uint32_t more = global ? POOL_FIELDS + 1 : elastic ? POOL_FIELDS : 0;
 
-    mp_put_array(writer, EXPLAIN_FIELDS + (elastic ? POOL_FIELDS : 0));
+    mp_put_array(writer, EXPLAIN_FIELDS + more);
     wire_put_text(writer, cut(row->rule, WIRE_RULE_MAX));
     wire_put_text(writer, cut(row->window, WIRE_WINDOW_MAX));
     mp_put_uint(writer, row->limit);
@@ -194,6 +196,8 @@ static void put_explain_row(struct mp_writer *writer, const struct wire_explain_
     mp_put_uint(writer, row->level);
     mp_put_uint(writer, row->guaranteed);
     mp_put_uint(writer, row->borrowed);
+    if (global)
+        wire_put_text(writer, cut(row->pool_home, WIRE_NAME_MAX));
 }
 
 static void put_explain(struct mp_writer *writer, const struct wire_explain *explain,
@@ -293,17 +297,26 @@ static void read_sources(struct wire_reader *reader, struct wire_decisions_space
     }
 }
 
-/* What a row of an elastic limit says more; of another one it is left out. */
-static void read_pool(struct wire_reader *reader, bool elastic, struct wire_explain_row *row)
+/* What a row of `fields` elements says more of an elastic limit; of another one it is left out, and
+ * so is the home of a pool that each region has for itself. Returns how many it has read. */
+static uint32_t read_pool(struct wire_reader *reader, uint32_t fields, struct wire_explain_row *row)
 {
-    row->pool = wire_text_of("");
+    row->pool = row->pool_home = wire_text_of("");
     row->level = row->guaranteed = row->borrowed = 0;
-    if (!elastic || mp_peek_type(&reader->cursor) == MP_NIL)
-        return;
+    row->pool_global = false;
+    if (reader->status != 0 || fields < EXPLAIN_FIELDS + POOL_FIELDS ||
+        mp_peek_type(&reader->cursor) == MP_NIL)
+        return 0;
     row->pool = wire_read_text(reader, "explain.pool", 1, WIRE_RULE_MAX);
     row->level = wire_read_uint(reader, "explain.level", 0, UINT64_MAX);
     row->guaranteed = wire_read_uint(reader, "explain.guaranteed", 0, UINT64_MAX);
     row->borrowed = wire_read_uint(reader, "explain.borrowed", 0, UINT64_MAX);
+    if (reader->status != 0 || fields == EXPLAIN_FIELDS + POOL_FIELDS ||
+        mp_peek_type(&reader->cursor) == MP_NIL)
+        return POOL_FIELDS;
+    row->pool_global = true;
+    row->pool_home = wire_read_text(reader, "explain.pool_home", 0, WIRE_NAME_MAX);
+    return POOL_FIELDS + 1;
 }
 
 static void read_explain_row(struct wire_reader *reader, struct wire_explain_row *row)
@@ -318,9 +331,9 @@ static void read_explain_row(struct wire_reader *reader, struct wire_explain_row
     row->allowed = wire_read_bool(reader, "explain.allowed");
     row->reset_after_ms = wire_read_int(reader, "explain.reset_after_ms", WIRE_NEVER_MS, INT64_MAX);
     row->retry_after_ms = wire_read_int(reader, "explain.retry_after_ms", WIRE_NEVER_MS, INT64_MAX);
-    read_pool(reader, reader->status == 0 && fields >= EXPLAIN_FIELDS + POOL_FIELDS, row);
+    const uint32_t more = read_pool(reader, fields, row);
     if (reader->status == 0)
-        wire_read_extra(reader, fields - EXPLAIN_FIELDS - (row->pool.len > 0 ? POOL_FIELDS : 0));
+        wire_read_extra(reader, fields - EXPLAIN_FIELDS - more);
 }
 
 static void read_explain(struct wire_reader *reader, struct wire_explain *explain,

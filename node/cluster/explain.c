@@ -153,6 +153,8 @@ static void tell_pool(const struct shard *shard, const struct policy_rule *rule,
     row->level = thousandths(now.level[rule->class]);
     row->guaranteed = thousandths(now.guaranteed);
     row->borrowed = thousandths(now.borrowed);
+    row->pool_global = pool->scope == POLICY_SCOPE_GLOBAL;
+    row->pool_home = wire_text_of(abroad_pool_home_name(shard, pool));
 }
 
 const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained, uint32_t count)
@@ -183,6 +185,7 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
                 .reset_after_ms = ms_up(state->reset_after_ns),
                 .retry_after_ms = state->allowed ? 0 : ms_up(state->retry_after_ns),
                 .pool = wire_text_of(""),
+                .pool_home = wire_text_of(""),
             };
             tell_pool(shard, rule, limit, row);
         }

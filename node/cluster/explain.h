@@ -11,7 +11,8 @@
  * X2  A limit has one place, so what is decided again (a term ended, a part moved) replaces what
  *     was told first, and rows come in the order of the rules, whoever answers first.
  * X3  How the pool of an elastic limit is doing is told by the node that was asked, as it heard
- *     from the pool's owner: it is the same for all who decide, and needs no word of theirs.
+ *     from the pool's owner: it is the same for all who decide, and needs no word of theirs. So is
+ *     which region lends, of a pool of scope global.
  */
 #ifndef NODE_CLUSTER_EXPLAIN_H
 #define NODE_CLUSTER_EXPLAIN_H

@@ -692,6 +692,10 @@ def test_every_limit_is_shown_when_asked_for(node):
     inner, *rest = tidegate(*words, endpoint=node.endpoint).stdout.splitlines()[2:]
     assert inner.split()[-4:] == ["POOL", "LEVEL", "GUARANTEED", "BORROWED"]
     assert rest[0].split()[-4:] == ["api", "37.5", "812", "0.001"] and rest[1].split()[-4:] == ["-"] * 4
+    node.explain[1] = ["s", "9/d", 9, 1, 8, True, 50, 0, "all", 0, 0, 0, "eu"]
+    inner, *rest = tidegate(*words, endpoint=node.endpoint).stdout.splitlines()[2:]
+    assert inner.split()[-2:] == ["POOL-SCOPE", "POOL-HOME"]
+    assert rest[0].split()[-3:] == ["0.001", "-", "-"] and rest[1].split()[-3:] == ["0", "global", "eu"]
     told = lines(tidegate(*words[:-1], "-o", "json", endpoint=node.endpoint))[0]
     assert "explain" not in told and not node.flags & 2
 

@@ -56,7 +56,8 @@ static void a_lease_of_tokens_tells_how_long_it_lasts(void **state)
     cli_text_fini(&text);
 }
 
-/* Of an elastic limit the pool is told, in tokens a second; of another one it is left out. */
+/* Of an elastic limit the pool is told, in tokens a second, and where it lends if it is one for all
+ * regions; of another one it is left out. */
 static void an_explained_limit_tells_of_its_pool(void **state)
 {
     static const tg_explain_t rows[] = {{.rule = "surge",
@@ -68,6 +69,12 @@ static void an_explained_limit_tells_of_its_pool(void **state)
                                          .level = 37500,
                                          .guaranteed = 812000,
                                          .borrowed = 1},
+                                        {.rule = "wide",
+                                         .window = "1/s",
+                                         .limit = 1,
+                                         .pool = "all",
+                                         .pool_global = 1,
+                                         .pool_home = "eu"},
                                         {.rule = "hard",
                                          .window = "9/h",
                                          .limit = 9,
@@ -78,13 +85,17 @@ static void an_explained_limit_tells_of_its_pool(void **state)
     tg_decision_t decision = allowed;
     struct cli_text text;
     (void)state;
-    decision.explain_count = 2;
+    decision.explain_count = 3;
     cli_text_init(&text);
     cli_decision_json(&text, &decision, rows);
     assert_non_null(strstr(
         text.data, "\"explain\":[{\"rule\":\"surge\",\"window\":\"1/s\",\"limit\":1,\"used\":2,"
                    "\"remaining\":0,\"allowed\":true,\"reset_after_ms\":0,\"retry_after_ms\":0,"
                    "\"pool\":\"api\",\"level\":37.5,\"guaranteed\":812,\"borrowed\":0.001},"
+                   "{\"rule\":\"wide\",\"window\":\"1/s\",\"limit\":1,\"used\":0,\"remaining\":0,"
+                   "\"allowed\":false,\"reset_after_ms\":0,\"retry_after_ms\":0,\"pool\":\"all\","
+                   "\"level\":0,\"guaranteed\":0,\"borrowed\":0,\"pool_scope\":\"global\","
+                   "\"pool_home\":\"eu\"},"
                    "{\"rule\":\"hard\",\"window\":\"9/h\",\"limit\":9,\"used\":1,\"remaining\":8,"
                    "\"allowed\":true,\"reset_after_ms\":0,\"retry_after_ms\":0}]}"));
     cli_text_fini(&text);

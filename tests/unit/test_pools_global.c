@@ -145,6 +145,41 @@ static void an_idle_region_knows_how_the_pool_is_doing(void **state)
     end(lab);
 }
 
+/* What a node tells of the pool to who wants a request explained. */
+static const struct wire_explain_row *explained_by(struct lab *lab, uint32_t entry,
+                                                   const char *kind)
+{
+    const char *const attributes[] = {"user=u", kind, NULL};
+    lab_ask_attributes(lab, 1, attributes);
+    (void)lab_answer(lab, lab_send_explained(lab, entry, 1000), 0);
+    return &lab->decisions.explain->rows[0];
+}
+
+/* In whichever region it is asked for; by hash each says the same. A pool that each region has for
+ * itself has no home. */
+static void an_explained_limit_tells_which_region_lends(void **state)
+{
+    struct lab *lab = begin(
+        2, 1, WAN_MS,
+        "pools: {p: {rate: 150/s, scope: global, home: r0}, h: {rate: 150/s, scope: global}, "
+        "own: {rate: 150/s}}\nrules:\n" RULE("n", ELASTIC)
+            RULE("hash", "mode: {elastic: {pool: h}}") RULE("own", "mode: {elastic: {pool: own}}"));
+    const struct policy_pool *by_hash = policy_pool_find(lab->policies[0], "h", 1);
+    (void)state;
+    for (uint32_t at = 0; at < 2; at++) {
+        const struct wire_explain_row *row = explained_by(lab, at, "kind=n");
+        assert_true(row->pool_global && lab_text_is(row->pool_home, "r0"));
+        row = explained_by(lab, at, "kind=hash");
+        const uint64_t home = policy_region_id(row->pool_home.data, row->pool_home.len);
+        assert_true(row->pool_global);
+        assert_true(home == abroad_pool_home(lab->shards[at].shard, by_hash));
+        row = explained_by(lab, at, "kind=own");
+        assert_true(lab_text_is(row->pool, "own"));
+        assert_true(!row->pool_global && row->pool_home.len == 0);
+    }
+    end(lab);
+}
+
 /* Keys that asked for little begin to ask for much at the same moment in all regions, or in one
  * after the other: all together they borrow what is spare, and what half a second may save up. */
 static void a_surge_everywhere_stays_within_the_spare(void **state)
@@ -593,6 +628,7 @@ int main(void)
         cmocka_unit_test(the_spare_is_shared_by_max_min_fairness_over_regions),
         cmocka_unit_test(the_nodes_of_a_region_share_what_it_is_given),
         cmocka_unit_test(an_idle_region_knows_how_the_pool_is_doing),
+        cmocka_unit_test(an_explained_limit_tells_which_region_lends),
         cmocka_unit_test(a_surge_everywhere_stays_within_the_spare),
         cmocka_unit_test(the_pool_is_never_overfilled_by_regions),
         cmocka_unit_test(a_region_that_is_cut_off_borrows_nothing),

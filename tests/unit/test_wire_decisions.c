@@ -205,7 +205,9 @@ static void the_largest_decisions_fit_in_one_message(void **state)
                                                        wire_text_of(b->texts[i]),
                                                        UINT64_MAX,
                                                        UINT64_MAX,
-                                                       UINT64_MAX};
+                                                       UINT64_MAX,
+                                                       true,
+                                                       wire_text_of(b->texts[i])};
     for (uint32_t i = 0; i < WIRE_EXPLAIN_ITEMS_MAX; i++)
         b->explain.end[i] = (i + 1) * WIRE_EXPLAIN_ROWS_MAX;
     b->sources.count = WIRE_EXPLAIN_ITEMS_MAX;
@@ -218,6 +220,7 @@ static void the_largest_decisions_fit_in_one_message(void **state)
     assert_true(decisions.explain->rows[1023].retry_after_ms == WIRE_NEVER_MS);
     assert_int_equal(decisions.explain->rows[1023].pool.len, WIRE_RULE_MAX); /* cut */
     assert_true(decisions.explain->rows[1023].borrowed == UINT64_MAX);
+    assert_int_equal(decisions.explain->rows[1023].pool_home.len, WIRE_NAME_MAX); /* cut */
 }
 
 /* A text that must be cut is cut between two characters. */
