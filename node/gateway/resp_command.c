@@ -11,12 +11,14 @@
 #include "base/assert.h"
 #include "node/gateway/resp_check.h"
 
+/* What is behind the colon of a summary is what the command expects. */
 static const struct resp_command commands[RESP_COMMANDS] = {
     {"CL.THROTTLE", RESP_CL_THROTTLE, -1, true,
      "Takes tokens from a bucket: key max_burst count period_s [quantity]"},
     {"TG.CHECK", RESP_TG_CHECK, -3, false,
      "Decides by the rules: attribute value ... [COST n] [PEEK]"},
-    {"TG.PEEK", RESP_TG_PEEK, -3, false, "The same, and takes nothing"},
+    {"TG.PEEK", RESP_TG_PEEK, -3, false,
+     "Decides likewise, and takes nothing: attribute value ... [COST n]"},
     {"TG.HIT", RESP_TG_HIT, -3, false, "Takes without asking: attribute value ... [COST n]"},
     {"TG.REFUND", RESP_TG_REFUND, -3, false, "Gives back: attribute value ... [COST n]"},
     {"TG.RESET", RESP_TG_RESET, -3, false, "Makes new: attribute value ..."},
@@ -92,10 +94,12 @@ void resp_command_unknown(const struct resp_request *request, struct resp_writer
 
 void resp_command_unfit(const struct resp_command *command, struct resp_writer *out)
 {
-    char text[128];
+    char text[160];
     char name[32];
-    (void)snprintf(text, sizeof text, "ERR wrong number of arguments for '%s' command",
-                   lower_of(command, name));
+    const char *colon = strchr(command->summary, ':');
+    (void)snprintf(text, sizeof text, "ERR wrong number of arguments for '%s' command%s%s",
+                   lower_of(command, name), colon != NULL ? "; expected" : "",
+                   colon != NULL ? colon + 1 : "");
     resp_put_error(out, text);
 }
 

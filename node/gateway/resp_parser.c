@@ -22,6 +22,10 @@
 #include <string.h>
 
 enum { TAKEN = 1, INCOMPLETE = 0, WRONG = -1 };
+enum { TLS_HANDSHAKE = 0x16 }; /* with which a client that wants TLS begins */
+
+/* As the sentences say. */
+static_assert(RESP_ARGUMENTS_MAX == 128 && RESP_COMMAND_LEN_MAX == 65536, "bounds");
 
 /* Reads "NUMBER\r\n" at *at, and moves *at behind it. No sign but '-', no leading zero, few
  * digits. */
@@ -71,7 +75,9 @@ static int read_bulk(const char *data, size_t len, size_t *at, struct wire_text 
     if (taken == INCOMPLETE)
         return INCOMPLETE;
     if (taken == WRONG || bytes < 0 || i + (size_t)bytes + 2 > RESP_COMMAND_LEN_MAX) /* I3 */
-        return refuse("Protocol error: invalid bulk length", error);
+        return refuse("Protocol error: invalid bulk length; expected at most 65536 bytes in a "
+                      "request",
+                      error);
     if (len - i < (size_t)bytes + 2)
         return INCOMPLETE;
     if (data[i + (size_t)bytes] != '\r' || data[i + (size_t)bytes + 1] != '\n')
@@ -89,7 +95,8 @@ static int parse_array(const char *data, size_t len, struct resp_request *out, c
     if (taken == INCOMPLETE)
         return 0;
     if (taken == WRONG || count > RESP_ARGUMENTS_MAX)
-        return refuse("Protocol error: invalid multibulk length", error);
+        return refuse("Protocol error: invalid multibulk length; expected at most 128 arguments",
+                      error);
     for (uint32_t i = 0; (int64_t)i < count; i++) {
         const int result = read_bulk(data, len, &at, &out->arguments[i], error);
         if (result != TAKEN)
@@ -193,6 +200,8 @@ static bool is_http(const char *data, size_t len)
 
 static int parse_line(const char *data, size_t len, struct resp_request *out, const char **error)
 {
+    if (data[0] == TLS_HANDSHAKE) /* there may never be a newline */
+        return refuse("Protocol error: TLS is not spoken here", error);
     const size_t searched = len < RESP_INLINE_MAX ? len : RESP_INLINE_MAX;
     const char *newline = memchr(data, '\n', searched);
     if (newline == NULL)

@@ -139,7 +139,8 @@ def test_rules_are_asked_and_pools_are_told(ruled):
         assert client.ask("TG.RESET", *words)[2] == 5
         assert client.ask("TG.CHECK", "api", "/other")[5] == "no_rule"
         assert client.ask("TG.CHECK", "api") == \
-            RespError("ERR wrong number of arguments for 'tg.check' command")
+            RespError("ERR wrong number of arguments for 'tg.check' command; "
+                      "expected attribute value ... [COST n] [PEEK]")
         assert "found it twice" in str(client.ask("TG.CHECK", "a", 1, "a", 2))
         assert client.ask("TG.LOAD", "shared", "0.5") == "OK"
         assert "no pool" in str(client.ask("TG.LOAD", "other", "0.5"))

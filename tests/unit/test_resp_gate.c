@@ -461,7 +461,7 @@ static void a_load_is_a_message_of_its_own(void **state)
     say(0, "TG.LOAD api 2\r\nTG.LOAD api x\r\nTG.LOAD api\r\n");
     expect(0, "-ERR expected TG.LOAD pool load, with a load from 0 to 1\r\n"
               "-ERR expected TG.LOAD pool load, with a load from 0 to 1\r\n"
-              "-ERR wrong number of arguments for 'tg.load' command\r\n");
+              "-ERR wrong number of arguments for 'tg.load' command; expected pool 0..1\r\n");
     say(1, "CL.THROTTLE a 15 30 60 1\r\n");
     say(0, "TG.LOAD api 0.25\r\nPING\r\n");
     assert_int_equal(bench.frame_count, 1);

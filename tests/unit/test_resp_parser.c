@@ -123,6 +123,7 @@ static void what_is_not_the_protocol_is_refused(void **state)
     expect_refused("\"a\"b\n", "unbalanced quotes");
     expect_refused("POST / HTTP/1.1\r\n", "HTTP is not spoken here");
     expect_refused("Host: localhost\r\n", "HTTP is not spoken here");
+    expect_refused("\x16\x03\x01", "TLS is not spoken here");
 }
 
 /* The bounds hold to the one, and before the bytes have come. */
@@ -135,14 +136,15 @@ static void bounds_are_kept(void **state)
         len += (size_t)snprintf(text + len, sizeof text - len, "$1\r\nx\r\n");
     assert_int_equal(parse(text, len), len);
     assert_int_equal(request.count, RESP_ARGUMENTS_MAX);
-    expect_refused("*129\r\n", "invalid multibulk length");
+    expect_refused("*129\r\n", "invalid multibulk length; expected at most 128 arguments");
     len = (size_t)snprintf(text, sizeof text, "*1\r\n$%d\r\n", RESP_COMMAND_LEN_MAX - 14);
     memset(text + len, 'x', RESP_COMMAND_LEN_MAX - 14);
     memcpy(text + RESP_COMMAND_LEN_MAX - 2, "\r\n", 2);
     assert_int_equal(len, 12);
     assert_int_equal(parse(text, RESP_COMMAND_LEN_MAX - 1), 0);
     assert_int_equal(parse(text, RESP_COMMAND_LEN_MAX), RESP_COMMAND_LEN_MAX);
-    expect_refused("*1\r\n$65523\r\n", "invalid bulk length");
+    expect_refused("*1\r\n$65523\r\n",
+                   "invalid bulk length; expected at most 65536 bytes in a request");
     memset(text, 'x', sizeof text);
     assert_int_equal(parse(text, RESP_INLINE_MAX - 1), 0);
     assert_int_equal(parse(text, RESP_INLINE_MAX), TG_EPROTOCOL);
