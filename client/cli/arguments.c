@@ -376,6 +376,13 @@ static size_t find_group(const char *word)
     return at;
 }
 
+/* What help on words that name no command is about. */
+static enum cli_command topic_of_group(const char *const *words, size_t count)
+{
+    const size_t group = count == 1 ? find_group(words[0]) : (size_t)GROUPS;
+    return group < GROUPS ? groups[group].first : CLI_COMMAND_NONE;
+}
+
 /* Says why the words name no command. */
 static int refuse_command(const struct raw *raw, const char *const *words, size_t count)
 {
@@ -584,13 +591,11 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
     out->topic = CLI_COMMAND_NONE;
     if (count == 0)
         return CLI_EXIT_OK;
-    size_t used = match_command(words, count, &out->topic);
-    if (used == 0 && count == 1 && find_group(words[0]) < GROUPS) {
-        out->topic = groups[find_group(words[0])].first;
-        used = 1;
+    const size_t used = match_command(words, count, &out->topic);
+    if (used == 0) {
+        out->topic = topic_of_group(words, count);
+        return out->topic != CLI_COMMAND_NONE ? CLI_EXIT_OK : refuse_command(raw, words, count);
     }
-    if (used == 0)
-        return refuse_command(raw, words, count);
     if (used < count)
         return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind 'help %s'", words[used],
                       command_names[out->topic]);
@@ -962,7 +967,9 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
     if (status != CLI_EXIT_OK)
         return status;
     if (raw.values[FLAG_HELP] != NULL) {
-        out->topic = out->command == CLI_HELP ? CLI_COMMAND_NONE : out->command;
+        out->topic = used == 0                  ? topic_of_group(raw.words, raw.word_count)
+                     : out->command == CLI_HELP ? CLI_COMMAND_NONE
+                                                : out->command;
         out->command = CLI_HELP;
         return CLI_EXIT_OK;
     }

@@ -411,20 +411,28 @@ void cli_hint(struct cli_text *text, enum cli_command topic)
     cli_text_str(text, "\n");
 }
 
-static void add_overview(struct cli_text *text)
+/* The commands whose names begin with these bytes, and what they do. */
+static void add_commands(struct cli_text *text, const char *prefix, size_t prefix_len)
 {
     enum { NAME_WIDTH = 16 };
-    cli_text_str(text, "tidegate - asks a Tidegate cluster, and looks at it\n\n");
-    add_usage(text, CLI_COMMAND_NONE);
-    cli_text_str(text, "\nCommands:\n");
     for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
         const char *name = cli_command_name(i);
+        if (strncmp(name, prefix, prefix_len) != 0)
+            continue;
         cli_text_str(text, "  ");
         cli_text_str(text, name);
         cli_text_fill(text, ' ', NAME_WIDTH - strlen(name));
         cli_text_str(text, topics[i].summary);
         cli_text_str(text, "\n");
     }
+}
+
+static void add_overview(struct cli_text *text)
+{
+    cli_text_str(text, "tidegate - asks a Tidegate cluster, and looks at it\n\n");
+    add_usage(text, CLI_COMMAND_NONE);
+    cli_text_str(text, "\nCommands:\n");
+    add_commands(text, "", 0);
     cli_text_str(text, "\n");
     cli_text_str(text, flags_of_all);
     cli_text_str(text, "\nExamples:\n");
@@ -481,6 +489,12 @@ void cli_help(struct cli_text *text, enum cli_command topic)
     if (topics[topic].notes[0] != '\0') {
         cli_text_str(text, "\n");
         cli_text_str(text, topics[topic].notes);
+    }
+    const char *blank = strchr(cli_command_name(topic), ' ');
+    if (blank != NULL) { /* one of several: help on the first word alone shows them, too */
+        const char *name = cli_command_name(topic);
+        cli_text_str(text, "\nAll of its kind:\n");
+        add_commands(text, name, (size_t)(blank - name) + 1);
     }
     cli_text_str(text, "\n");
     cli_text_str(text, flags_of_all);

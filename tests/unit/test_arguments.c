@@ -219,10 +219,29 @@ static void help_knows_its_topic(void **state)
     assert_int_equal(out.topic, CLI_RULES_VALIDATE);
     accepts(&out, "help rules");
     assert_int_equal(out.topic, CLI_RULES_LIST);
+    accepts(&out, "quota --help");
+    assert_int_equal(out.command, CLI_HELP);
+    assert_int_equal(out.topic, CLI_QUOTA_SET);
+    accepts(&out, "nonsense --help");
+    assert_int_equal(out.topic, CLI_COMMAND_NONE);
     accepts(&out, "help");
     assert_int_equal(out.topic, CLI_COMMAND_NONE);
     refuses("help nonsense", CLI_EXIT_USAGE, "nonsense");
     refuses("help check more", CLI_EXIT_USAGE, "more");
+}
+
+/* Help on one of several commands that begin with the same word names all of them. */
+static void help_on_a_group_names_its_commands(void **state)
+{
+    static const char *const names[] = {"\n  quota set ", "\n  quota show ", "\n  quota reset "};
+    struct cli_text text;
+    (void)state;
+    cli_text_init(&text);
+    cli_help(&text, CLI_QUOTA_SET);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_non_null(strstr(text.data, names[i]));
+    assert_null(strstr(text.data, "\n  rules list "));
+    cli_text_fini(&text);
 }
 
 /* A wrong shape is a usage error (64): scripts tell it from bad data. */
@@ -539,6 +558,7 @@ int main(void)
         cmocka_unit_test(every_command_is_known),
         cmocka_unit_test(operands_and_flags_are_read),
         cmocka_unit_test(help_knows_its_topic),
+        cmocka_unit_test(help_on_a_group_names_its_commands),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
         cmocka_unit_test(quotas_are_set_by_user),
         cmocka_unit_test(the_user_to_list_behind_is_bounded),
