@@ -6,15 +6,13 @@
  */
 #include "node/limit/index.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/prefetch.h"
 #include "node/limit/table_private.h"
 
-enum { INDEX_STRIDE = 8 };
-static_assert((int)INDEX_STRIDE == 8, "index_next looks at four pairs");
+enum { INDEX_STRIDE = 256 };
 
 void index_init(struct index *index, const struct slot *slots, uint32_t *words, uint32_t *scratch,
                 uint32_t size_max, uint32_t slots_max)
@@ -135,16 +133,14 @@ size_t index_bytes(const struct index *index)
 }
 
 /* The first position from `at` on, below `end`, that is taken; `end` if there is none. Most are
- * free, so several are looked at together. */
+ * free, so many are looked at together: all are, if the first is and each equals the next. */
 static uint32_t index_next(const struct index *index, uint32_t at, uint32_t end)
 {
-    for (; at + INDEX_STRIDE <= end; at += INDEX_STRIDE) {
-        uint64_t pairs[INDEX_STRIDE / 2];
-        memcpy(pairs, &index->words[at], sizeof pairs);
-        if ((pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0)
-            break;
-    }
-    while (at < end && index->words[at] == 0)
+    const uint32_t *words = index->words;
+    while (at + INDEX_STRIDE <= end && words[at] == 0 &&
+           memcmp(&words[at], &words[at + 1], (INDEX_STRIDE - 1) * sizeof *words) == 0)
+        at += INDEX_STRIDE;
+    while (at < end && words[at] == 0)
         at++;
     return at;
 }
