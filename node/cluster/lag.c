@@ -41,10 +41,19 @@ void lag_add(struct lag *lag, int64_t ns)
 
 void lag_age(struct lag *lag)
 {
-    for (unsigned i = 0; i < LAG_BUCKETS; i++)
+    const int64_t longest_ns = lag_max_ns(lag);
+    unsigned top = 0;
+    for (unsigned i = 0; i < LAG_BUCKETS; i++) {
         lag->counts[i] /= 2;
+        if (lag->counts[i] > 0)
+            top = i;
+    }
     lag->max_before_ns = lag->max_ns;
     lag->max_ns = 0;
+    if (lag->counts[top] == 0 || bucket_of((uint64_t)lag->max_before_ns / NS_PER_US) > top)
+        return;
+    const int64_t end_ns = (int64_t)bucket_end(top) * NS_PER_US;
+    lag->max_before_ns = longest_ns < end_ns ? longest_ns : end_ns;
 }
 
 void lag_join(struct lag *lag, const struct lag *other)

@@ -4,8 +4,8 @@
  *
  *     us     0 1 2 3 4 5 6 7 | 8 10 12 14 | 16 20 24 28 | 32 ...        up to half an hour
  *
- * Old times fade: lag_age halves the counts, and drops the maximum that is older than one aging.
- * Pure; the caller's memory, zeroed to begin with.
+ * Old times fade: lag_age halves the counts, and drops the maximum that is older than one aging,
+ * but never below a time that is still counted. Pure; the caller's memory, zeroed to begin with.
  */
 #ifndef NODE_CLUSTER_LAG_H
 #define NODE_CLUSTER_LAG_H
@@ -17,7 +17,7 @@ enum { LAG_BUCKETS = 120 };
 struct lag {
     uint32_t counts[LAG_BUCKETS];
     int64_t max_ns;        /* since the last aging */
-    int64_t max_before_ns; /* between the last two */
+    int64_t max_before_ns; /* between the last two, or of the older times that are left */
 };
 
 void lag_add(struct lag *lag, int64_t ns);

@@ -66,7 +66,29 @@ static void the_edges_are_kept(void **state)
     assert_int_equal(twice.counts[0], UINT32_MAX);
 }
 
-/* Two agings later nothing is left of a maximum, and counts have faded. */
+/* What is still counted is told as long as it was, however quiet or quick it has become since. */
+static void times_that_are_left_are_not_told_shorter(void **state)
+{
+    enum { LONG_NS = 10000000, SHORT_NS = 1000000 };
+    struct lag lag = {.max_ns = 0};
+    unsigned agings = 0;
+    (void)state;
+    for (unsigned i = 0; i < 400; i++)
+        lag_add(&lag, LONG_NS);
+    for (; lag_count(&lag) > 0; agings++) {
+        assert_true(lag_quantile_ns(&lag, 500) >= LONG_NS);
+        assert_true(lag_max_ns(&lag) >= lag_quantile_ns(&lag, 990));
+        if (agings == 1)
+            lag_add(&lag, SHORT_NS);
+        lag_age(&lag);
+    }
+    assert_int_equal(agings, 9); /* 400 halved until none is left */
+    lag_age(&lag);
+    lag_age(&lag);
+    assert_int_equal(lag_max_ns(&lag), 0);
+}
+
+/* Two agings after the last of its times has faded nothing is left of a maximum. */
 static void old_times_fade(void **state)
 {
     (void)state;
@@ -78,10 +100,13 @@ static void old_times_fade(void **state)
     assert_int_equal(lag_max_ns(&lag), 7000000);
     lag_add(&lag, 1000);
     lag_age(&lag);
-    assert_int_equal(lag_max_ns(&lag), 1000);
-    for (unsigned i = 0; i < 3; i++)
+    assert_int_equal(lag_max_ns(&lag), 7000000); /* two of them are left */
+    for (unsigned i = 0; i < 2; i++)
         lag_age(&lag);
     assert_int_equal(lag_count(&lag), 0);
+    lag_add(&lag, 1000);
+    lag_age(&lag);
+    assert_int_equal(lag_max_ns(&lag), 1000);
 }
 
 /* Joined, two histograms say what one of all times would. */
@@ -106,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_are_close_and_never_too_short),
         cmocka_unit_test(the_edges_are_kept),
+        cmocka_unit_test(times_that_are_left_are_not_told_shorter),
         cmocka_unit_test(old_times_fade),
         cmocka_unit_test(joined_histograms_are_that_of_all_times),
     };
