@@ -302,9 +302,9 @@ TG_API int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decisio
 /* The same with request->operation. */
 TG_API int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 
-/* Asks `count` requests, each with its own operation, in messages of at most 256, and waits for
- * all. The fastest way: 64 to 1,000 at a time. Equal keys are decided in the given order as
- * long as no node fails in between. 0 if every decision is filled; else the first error, and each
+/* Asks `count` requests, each with its own operation, in few messages, and waits for all. The
+ * fastest way: 64 to 1,000 at a time. Equal keys are decided in the given order as long as no node
+ * fails in between. 0 if every decision is filled; else the first error, and each
  * decisions[i].error says which have none. With one bad request the whole call is TG_EINVALID, and
  * nothing is charged. count 1 .. in_flight_max. */
 TG_API int tg_check_many(tg_client_t *client, const tg_request_t *requests, size_t count,

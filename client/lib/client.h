@@ -57,7 +57,8 @@ enum {
     CLIENT_DETAIL_LEN = 512,
     CLIENT_AGENT_MAX = 100,
     CLIENT_RECEIVE_MAX = 256,   /* messages read from one link before the others get a turn */
-    CLIENT_CHECKS_MAX = 256,    /* in a message: one is decided while the next is built */
+    CLIENT_CHECKS_LEAST = 512,  /* before what is asked at once is split into messages, */
+    CLIENT_CHECKS_SHARE = 4,    /* each with one of so many checks: I4 of messages.c */
     CLIENT_STALL_MS = 1000,     /* how long a link that let a message time out is avoided */
     CLIENT_RING_PAUSE_MS = 100, /* between two questions for the ring */
     CLIENT_BACKOFF_MS = 20,     /* before a node that cannot decide now is asked again */
@@ -201,8 +202,9 @@ struct tg_client {
 
     struct wire_checks_builder builder; /* scratch of the I/O thread from here on */
     struct client_template_cache template_cache;
-    struct client_item building[CLIENT_CHECKS_MAX];
+    struct client_item building[WIRE_CHECKS_MAX];
     uint32_t building_count;
+    uint32_t building_max;
     bool building_explain;
     uint8_t values[WIRE_MESSAGE_MAX];
     uint8_t frame[WIRE_MESSAGE_MAX];

@@ -8,6 +8,9 @@
  * I1  An item is in exactly one place: the waiting list, one link's list, or one message.
  * I2  A message never changes its items, nor its seq: a retry is the same message with RETRY.
  * I3  Items for one link keep the order in which they were asked.
+ * I4  Of what is asked of a link and not answered a message takes a quarter at most: the node
+ *     decides one while the next is built and the answer to another is read. With few under way,
+ *     in one message, node and client would work in turns; with many, large messages cost least.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,17 +286,16 @@ static void building_flush(struct tg_client *client, uint16_t number)
     send_message(client, message, number);
 }
 
-/* How many checks a message to the link may hold. */
-static uint32_t checks_max(const struct client_link *link, bool explain)
+/* How many checks the next messages to the link may hold (I4). */
+static uint32_t checks_max(const struct client_link *link)
 {
-    if (explain)
-        return WIRE_EXPLAIN_ITEMS_MAX;
-    return link->checks_max < CLIENT_CHECKS_MAX ? link->checks_max : (uint32_t)CLIENT_CHECKS_MAX;
+    const size_t share = (link->window.out + link->waiting) / CLIENT_CHECKS_SHARE;
+    const size_t max = share > CLIENT_CHECKS_LEAST ? share : (size_t)CLIENT_CHECKS_LEAST;
+    return max < link->checks_max ? (uint32_t)max : link->checks_max;
 }
 
 static void build_item(struct tg_client *client, uint16_t number, struct client_item item)
 {
-    const struct client_link *link = &client->links[number];
     const tg_request_t *request;
     bool explain;
     int status;
@@ -304,8 +306,10 @@ static void build_item(struct tg_client *client, uint16_t number, struct client_
     }
     request = &item.call->requests[item.index];
     explain = request->explain_max != 0;
-    if (client->building_count != 0 && (explain != client->building_explain ||
-                                        client->building_count == checks_max(link, explain)))
+    if (client->building_count != 0 &&
+        (explain != client->building_explain ||
+         client->building_count ==
+             (explain ? (uint32_t)WIRE_EXPLAIN_ITEMS_MAX : client->building_max)))
         building_flush(client, number);
     status = client_request_append(request, item.call->operation, &client->template_cache,
                                    &client->builder);
@@ -331,6 +335,7 @@ static void build_link(struct tg_client *client, uint16_t number)
         return;
     building_reset(client);
     client->builder.len_max = link->message_max;
+    client->building_max = checks_max(link);
     for (size_t room = client_window_room(&link->window);
          room > 0 && slot_pop(client, &link->first, &item); room--) {
         link->waiting--;
