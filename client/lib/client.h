@@ -136,6 +136,24 @@ enum client_driver {
     CLIENT_DRIVER_NONE /* nothing is live: the thread is parked, whoever comes may drive */
 };
 
+/* What the driver waits for: the eventfd, then monitor and socket of each link that is open. */
+struct client_polls {
+    zmq_pollitem_t items[CLIENT_POLL_FIRST + 2 * CLIENT_LINKS_MAX];
+    uint16_t links[CLIENT_LINKS_MAX]; /* whose items[1 + 2 * i] and the next one are */
+    uint16_t count;                   /* of links */
+    bool stale;                       /* one was opened or closed */
+};
+
+/* The message that is built. */
+struct client_building {
+    struct wire_checks_builder builder;
+    struct client_template_cache cache;
+    struct client_item items[WIRE_CHECKS_MAX];
+    uint32_t count;
+    uint32_t max; /* I4 of messages.c */
+    bool explain;
+};
+
 struct tg_client {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -151,7 +169,6 @@ struct tg_client {
     atomic_size_t asynchronous; /* calls with a callback, queued or live */
 
     int timeout_ms; /* constant from here ... */
-    unsigned forks; /* of this process when the handle was opened */
     int try_timeout_ms;
     size_t in_flight_max;
     tg_on_failure_t on_failure;
@@ -161,6 +178,7 @@ struct tg_client {
     struct client_keys keys;
     char agent[CLIENT_AGENT_MAX + 1];
     uint64_t session;
+    unsigned forks;                    /* of this process when the handle was opened */
     struct client_endpoints endpoints; /* ... to here */
 
     _Atomic int64_t tick_ns;  /* any thread: of the coarse clock, when last looked at */
@@ -174,10 +192,7 @@ struct tg_client {
     uint16_t link_count; /* highest number in use + 1 */
     uint16_t preferred;  /* the link that answered last */
     uint64_t monitor_names;
-    zmq_pollitem_t polls[1 + 2 * CLIENT_LINKS_MAX];
-    uint16_t poll_links[CLIENT_LINKS_MAX]; /* whose polls[1 + 2 * i] and the next one are */
-    uint16_t poll_count;
-    bool polls_stale; /* a link was opened or closed */
+    struct client_polls polls;
 
     int64_t now_ns;           /* of this turn */
     int64_t wake_ns;          /* no deadline or try ends before it */
@@ -200,12 +215,7 @@ struct tg_client {
     int64_t ring_asked_ns;
     uint64_t ring_seq; /* of the last GET_RING */
 
-    struct wire_checks_builder builder; /* scratch of the I/O thread from here on */
-    struct client_template_cache template_cache;
-    struct client_item building[WIRE_CHECKS_MAX];
-    uint32_t building_count;
-    uint32_t building_max;
-    bool building_explain;
+    struct client_building building; /* scratch of the I/O thread from here on */
     uint8_t values[WIRE_MESSAGE_MAX];
     uint8_t frame[WIRE_MESSAGE_MAX];
     struct client_source sources[WIRE_SOURCES_MAX];

@@ -65,7 +65,7 @@ void client_link_want(struct tg_client *client, uint16_t link)
         client->links[link].refused = TG_EIO;
         client_detail(client, "%s: %s", client->links[link].endpoint, client->links[link].reason);
     }
-    client->polls_stale = true;
+    client->polls.stale = true;
 }
 
 void client_link_drop(struct tg_client *client, uint16_t number)
@@ -75,7 +75,7 @@ void client_link_drop(struct tg_client *client, uint16_t number)
     if (link->endpoint[0] == '\0')
         return;
     client_link_close(link);
-    client->polls_stale = true;
+    client->polls.stale = true;
     client_messages_move(client, number);
     link->endpoint[0] = '\0';
 }
@@ -84,18 +84,18 @@ static void build_polls(struct tg_client *client)
 {
     int at = CLIENT_POLL_FIRST;
 
-    client->polls[0] = (zmq_pollitem_t){.fd = client->wake_fd, .events = ZMQ_POLLIN};
-    client->poll_count = 0;
+    client->polls.items[0] = (zmq_pollitem_t){.fd = client->wake_fd, .events = ZMQ_POLLIN};
+    client->polls.count = 0;
     for (uint16_t i = 0; i < client->link_count; i++) {
         if (client->links[i].socket == NULL)
             continue;
-        client->polls[at++] =
+        client->polls.items[at++] =
             (zmq_pollitem_t){.socket = client->links[i].monitor, .events = ZMQ_POLLIN};
-        client->polls[at++] =
+        client->polls.items[at++] =
             (zmq_pollitem_t){.socket = client->links[i].socket, .events = ZMQ_POLLIN};
-        client->poll_links[client->poll_count++] = i;
+        client->polls.links[client->polls.count++] = i;
     }
-    client->polls_stale = false;
+    client->polls.stale = false;
 }
 
 static long poll_ms(const struct tg_client *client)
@@ -110,11 +110,11 @@ static long poll_ms(const struct tg_client *client)
 
 static void watch_links(struct tg_client *client)
 {
-    for (uint16_t i = 0; i < client->poll_count; i++) {
-        const uint16_t number = client->poll_links[i];
+    for (uint16_t i = 0; i < client->polls.count; i++) {
+        const uint16_t number = client->polls.links[i];
         enum client_link_event event;
 
-        if ((client->polls[CLIENT_POLL_FIRST + 2 * i].revents & ZMQ_POLLIN) == 0)
+        if ((client->polls.items[CLIENT_POLL_FIRST + 2 * i].revents & ZMQ_POLLIN) == 0)
             continue;
         event = client_link_watch(&client->links[number]);
         if (event == CLIENT_LINK_ROSE) {
@@ -152,9 +152,9 @@ static void receive(struct tg_client *client, uint16_t number)
 
 static void receive_links(struct tg_client *client)
 {
-    for (uint16_t i = 0; i < client->poll_count; i++) {
-        if ((client->polls[CLIENT_POLL_FIRST + 2 * i + 1].revents & ZMQ_POLLIN) != 0)
-            receive(client, client->poll_links[i]);
+    for (uint16_t i = 0; i < client->polls.count; i++) {
+        if ((client->polls.items[CLIENT_POLL_FIRST + 2 * i + 1].revents & ZMQ_POLLIN) != 0)
+            receive(client, client->polls.links[i]);
     }
 }
 
@@ -164,7 +164,7 @@ static struct client_call *take_queue(struct tg_client *client, bool *closing)
     struct client_call *queue = NULL;
     uint64_t wakes;
 
-    if ((client->polls[0].revents & ZMQ_POLLIN) != 0)
+    if ((client->polls.items[0].revents & ZMQ_POLLIN) != 0)
         (void)!read(client->wake_fd, &wakes, sizeof wakes);
     (void)pthread_mutex_lock(&client->lock);
     if (client->driver == CLIENT_DRIVER_THREAD || atomic_load(&client->asynchronous) == 0) {
@@ -183,10 +183,10 @@ static bool turn(struct tg_client *client, long timeout_ms)
     struct client_call *queue;
     bool closing;
 
-    if (client->polls_stale)
+    if (client->polls.stale)
         build_polls(client);
-    if (zmq_poll(client->polls, CLIENT_POLL_FIRST + 2 * client->poll_count, timeout_ms) < 0)
-        client->polls[0].revents = 0; /* interrupted: nothing is ready, time has passed */
+    if (zmq_poll(client->polls.items, CLIENT_POLL_FIRST + 2 * client->polls.count, timeout_ms) < 0)
+        client->polls.items[0].revents = 0; /* interrupted: nothing is ready, time has passed */
     client->now_ns = client_now_ns();
     watch_links(client);
     receive_links(client);

@@ -236,9 +236,9 @@ void client_message_free(struct tg_client *client, struct client_message *messag
 
 static void building_reset(struct tg_client *client)
 {
-    wire_checks_builder_reset(&client->builder);
-    client->template_cache = (struct client_template_cache){0};
-    client->building_count = 0;
+    wire_checks_builder_reset(&client->building.builder);
+    client->building.cache = (struct client_template_cache){0};
+    client->building.count = 0;
 }
 
 static void fail_item(struct tg_client *client, struct client_item item, int code)
@@ -257,29 +257,29 @@ static void building_flush(struct tg_client *client, uint16_t number)
     int len;
     int status;
 
-    if (client->building_count == 0)
+    if (client->building.count == 0)
         return;
-    for (uint32_t i = 0; i < client->building_count; i++) {
-        if (client->building[i].call->deadline_ns > deadline_ns)
-            deadline_ns = client->building[i].call->deadline_ns;
+    for (uint32_t i = 0; i < client->building.count; i++) {
+        if (client->building.items[i].call->deadline_ns > deadline_ns)
+            deadline_ns = client->building.items[i].call->deadline_ns;
     }
     status = client_pending_next(&client->pending, &seq);
     len = status != 0 ? status
-                      : wire_checks_builder_encode(&client->builder, client->session, seq,
-                                                   client->building_explain ? WIRE_FLAG_EXPLAIN : 0,
+                      : wire_checks_builder_encode(&client->building.builder, client->session, seq,
+                                                   client->building.explain ? WIRE_FLAG_EXPLAIN : 0,
                                                    left_ms(client, deadline_ns), client->frame,
                                                    sizeof client->frame);
     if (len > 0)
-        message = message_new(client, client->frame, (size_t)len, seq, client->building_count);
+        message = message_new(client, client->frame, (size_t)len, seq, client->building.count);
     if (message == NULL) {
-        for (uint32_t i = 0; i < client->building_count; i++)
-            fail_item(client, client->building[i], len < 0 ? len : TG_ENOMEM);
+        for (uint32_t i = 0; i < client->building.count; i++)
+            fail_item(client, client->building.items[i], len < 0 ? len : TG_ENOMEM);
         building_reset(client);
         return;
     }
     client_pending_put(&client->pending, seq, message);
-    memcpy(message->items, client->building, client->building_count * sizeof *message->items);
-    message->explain = client->building_explain;
+    memcpy(message->items, client->building.items, client->building.count * sizeof *message->items);
+    message->explain = client->building.explain;
     message->asked_ns = client->now_ns;
     message->deadline_ns = deadline_ns;
     building_reset(client);
@@ -306,24 +306,24 @@ static void build_item(struct tg_client *client, uint16_t number, struct client_
     }
     request = &item.call->requests[item.index];
     explain = request->explain_max != 0;
-    if (client->building_count != 0 &&
-        (explain != client->building_explain ||
-         client->building_count ==
-             (explain ? (uint32_t)WIRE_EXPLAIN_ITEMS_MAX : client->building_max)))
+    if (client->building.count != 0 &&
+        (explain != client->building.explain ||
+         client->building.count ==
+             (explain ? (uint32_t)WIRE_EXPLAIN_ITEMS_MAX : client->building.max)))
         building_flush(client, number);
-    status = client_request_append(request, item.call->operation, &client->template_cache,
-                                   &client->builder);
-    if (status == TG_EFULL && client->building_count != 0) {
+    status = client_request_append(request, item.call->operation, &client->building.cache,
+                                   &client->building.builder);
+    if (status == TG_EFULL && client->building.count != 0) {
         building_flush(client, number);
-        status = client_request_append(request, item.call->operation, &client->template_cache,
-                                       &client->builder);
+        status = client_request_append(request, item.call->operation, &client->building.cache,
+                                       &client->building.builder);
     }
     if (status < 0) {
         fail_item(client, item, status == TG_EFULL ? TG_ETOOBIG : status);
         return;
     }
-    client->building_explain = explain;
-    client->building[client->building_count++] = item;
+    client->building.explain = explain;
+    client->building.items[client->building.count++] = item;
 }
 
 static void build_link(struct tg_client *client, uint16_t number)
@@ -334,8 +334,8 @@ static void build_link(struct tg_client *client, uint16_t number)
     if (link->first == CLIENT_SLOT_NONE)
         return;
     building_reset(client);
-    client->builder.len_max = link->message_max;
-    client->building_max = checks_max(link);
+    client->building.builder.len_max = link->message_max;
+    client->building.max = checks_max(link);
     for (size_t room = client_window_room(&link->window);
          room > 0 && slot_pop(client, &link->first, &item); room--) {
         link->waiting--;

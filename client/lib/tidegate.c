@@ -217,8 +217,8 @@ static int take_memory(struct tg_client *client)
     client->wake_ns = INT64_MAX;
     client->holds_next_ns = INT64_MAX;
     client->ring_asked_ns = INT64_MIN / 2;
-    client->polls_stale = true;
-    wire_checks_builder_init(&client->builder, client->values, sizeof client->values);
+    client->polls.stale = true;
+    wire_checks_builder_init(&client->building.builder, client->values, sizeof client->values);
     return 0;
 }
 

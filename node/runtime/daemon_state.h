@@ -76,8 +76,7 @@ struct daemon {
     char *rules_text;          /* what the rules file held when it was read last, as it is kept
                                   (packed.h), or NULL */
     size_t rules_len;
-    uint64_t
-        rules_judged; /* version of the settings' rules that were put in force or refused last */
+    uint64_t rules_judged; /* version of the rules that were put in force or refused last */
     struct rules_wish rules_wish;
     uint32_t policies_owed;    /* bits of shards that are to be given the rules in force */
     uint32_t views_owed;       /* likewise the newest view; there may have been no memory for it */
