@@ -109,6 +109,7 @@ enum flag {
     FLAG_VERSION,
     FLAG_WATCH,
     FLAG_WAIT,
+    FLAG_MEMBERS,
     FLAG_REGIONS,
     FLAG_KEY,
     FLAG_RATE,
@@ -172,6 +173,7 @@ static const struct {
     [FLAG_VERSION] = {"version", 0, false, EVERY},
     [FLAG_WATCH] = {"watch", 0, false, WATCHED},
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
+    [FLAG_MEMBERS] = {"members", 0, true, BIT(CLI_STATUS)},
     [FLAG_REGIONS] = {"regions", 0, false, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
@@ -408,6 +410,8 @@ static int check_flags(const struct raw *raw, enum cli_command command)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --watch exclude each other");
     if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_REGIONS] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --regions exclude each other");
+    if (raw->values[FLAG_MEMBERS] != NULL && raw->values[FLAG_WAIT] == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "--members needs --wait healthy");
     return CLI_EXIT_OK;
 }
 
@@ -936,6 +940,8 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
         strcmp(raw->values[FLAG_WAIT], "healthy") != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--wait is '%.64s'; expected healthy",
                       raw->values[FLAG_WAIT]);
+    if (status == CLI_EXIT_OK)
+        status = take_number(raw, FLAG_MEMBERS, 1, UINT16_MAX, &out->members);
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
     out->regions = raw->values[FLAG_REGIONS] != NULL;

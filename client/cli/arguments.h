@@ -103,6 +103,7 @@ struct cli_arguments {
     bool watch;
     bool regions; /* status: of each region */
     bool wait_healthy;
+    uint64_t members; /* the same: so many at least; 0: not given */
     tg_attribute_t attributes[TG_ATTRIBUTES_MAX];
     size_t attribute_count;
     const char *key;  /* NULL: by attributes */

@@ -111,16 +111,18 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "Denied, with exit status 1, when the lease is over.\n",
                    "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
-        {"[--wait healthy [--timeout DURATION] | --regions] [--watch]",
+        {"[--wait healthy [--members N] [--timeout DURATION] | --regions] [--watch]",
          "how the node that is asked, and its cluster, are doing",
          "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
-         "default). Exit status 1 if it is not by then, 2 if no node answered.\n"
+         "default). Exit status 1 if it is not by then, 2 if no node answered. A first node\n"
+         "is a healthy cluster of one until the others have joined it: a script that starts\n"
+         "several says how many. With --members N, at least so many live, of all regions.\n"
          "--regions tells what the node knows of each region: its members, how old that is,\n"
          "when one of them last spoke to it, and the round trip there; since when it is out\n"
          "of reach; and, added up over the members in reach, the tokens of its keys that\n"
          "this region HELD on lease just now, and those of this one that were LENT to it.\n",
          "  tidegate status\n"
-         "  tidegate status --wait healthy --timeout 1m\n"
+         "  tidegate status --wait healthy --members 3 --timeout 1m\n"
          "  tidegate status --regions\n"
          "  tidegate status --watch\n"},
     [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them",

@@ -1,7 +1,7 @@
 /* inspect.c - status, members, ring, owner, rules list: asks a node and prints what it says.
  *
- * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy` and
- * `reasons` of a status.
+ * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy`,
+ * `reasons` and the living of `members` of a status.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 enum {
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     WAIT_MS_DEFAULT = 30000,
+    WORDS_LEN = 48,
     PAUSE_MIN_MS = 50,
     PAUSE_MAX_MS = 200,
     WATCH_PAUSE_MS = 1000
@@ -49,27 +50,6 @@ static int watch(struct cli *cli, const char *command)
 
 /* ---- status --wait --------------------------------------------------------------------------- */
 
-static void complain_unhealthy(const struct cli_answer *answer, int waited_ms)
-{
-    struct mp_cursor cursor;
-    struct cli_text text;
-    const char *joint = "";
-    cli_text_init(&text);
-    const uint32_t reasons =
-        cli_answer_find(answer, "reasons", &cursor) ? mp_get_array(&cursor) : 0;
-    for (uint32_t i = 0; i < reasons && !cursor.failed; i++) {
-        size_t len;
-        const char *reason = mp_get_str(&cursor, &len);
-        cli_text_str(&text, joint);
-        if (!cursor.failed)
-            cli_text_add(&text, reason, len);
-        joint = "; ";
-    }
-    cli_complain("the cluster is not healthy after %d ms: %s", waited_ms,
-                 text.len > 0 ? text.data : "the node gives no reason");
-    cli_text_fini(&text);
-}
-
 /* What the rounds of waiting have found out so far. */
 struct waiting {
     int64_t deadline_ms;
@@ -95,17 +75,82 @@ static int wait_round(struct cli *cli, struct waiting *waiting)
     return code;
 }
 
+/* How many members the node sees alive, of all regions. */
+static uint64_t alive_of(const struct cli_answer *answer)
+{
+    struct mp_cursor cursor;
+    if (!cli_answer_find(answer, "members", &cursor) || mp_peek_type(&cursor) != MP_MAP)
+        return 0;
+    const struct mp_token *alive = cli_answer_value(answer, cursor.at, "alive");
+    return alive != NULL && alive->type == MP_UINT ? alive->uint : 0;
+}
+
+/* Whether the node says what is waited for. A first node is healthy by itself, before any other has
+ * heard of it: how many are meant, only the user knows. */
+static bool is_awaited(const struct cli *cli, const struct cli_answer *answer)
+{
+    return cli_answer_true(answer, "healthy") && alive_of(answer) >= cli->arguments->members;
+}
+
+static void add_found(struct cli_text *found, const char *words, size_t len)
+{
+    cli_text_str(found, found->len > 0 ? "; " : "");
+    cli_text_add(found, words, len);
+}
+
+/* What the node said instead of what is waited for. */
+static void add_reasons(struct cli_text *found, const struct cli *cli,
+                        const struct cli_answer *answer)
+{
+    struct mp_cursor cursor;
+    const unsigned long long alive = alive_of(answer);
+    if (alive < cli->arguments->members) {
+        char words[WORDS_LEN];
+        (void)snprintf(words, sizeof words, "%llu alive", alive);
+        add_found(found, words, strlen(words));
+    }
+    const uint32_t reasons =
+        cli_answer_find(answer, "reasons", &cursor) ? mp_get_array(&cursor) : 0;
+    for (uint32_t i = 0; i < reasons && !cursor.failed; i++) {
+        size_t len;
+        const char *reason = mp_get_str(&cursor, &len);
+        if (!cursor.failed)
+            add_found(found, reason, len);
+    }
+}
+
+/* Says what was waited for, and what was found; `answer`: NULL if there was none. */
+static void complain_in_vain(const struct cli *cli, const struct cli_answer *answer, int waited_ms)
+{
+    const unsigned long long members = cli->arguments->members;
+    char wanted[WORDS_LEN] = "";
+    struct cli_text found;
+    cli_text_init(&found);
+    if (members > 0)
+        (void)snprintf(wanted, sizeof wanted, " with %llu members", members);
+    if (answer != NULL)
+        add_reasons(&found, cli, answer);
+    const char *nothing = answer != NULL ? "the node gives no reason" : "no node told its status";
+    cli_complain("the cluster is not healthy%s after %d ms: %s", wanted, waited_ms,
+                 found.len > 0 ? found.data : nothing);
+    cli_text_fini(&found);
+}
+
 /* Prints how the waiting ended; `code` is that of the last round. */
 static int end_waiting(struct cli *cli, const struct waiting *waiting, int code)
 {
     const struct cli_answer *last = &waiting->last;
     const bool answered = code == 0 || (last->count > 0 && last->tokens[0].type == MP_MAP);
-    if (!answered)
-        return cli_answer_fail(cli, code, last);
+    if (!answered) {
+        const int failed = cli_answer_fail(cli, code, last);
+        if (failed == CLI_EXIT_UNREACHABLE)
+            complain_in_vain(cli, NULL, waiting->span_ms);
+        return failed;
+    }
     const int status = cli_answer_show(cli, last);
-    if (cli_answer_true(last, "healthy"))
+    if (is_awaited(cli, last))
         return status;
-    complain_unhealthy(last, waiting->span_ms);
+    complain_in_vain(cli, last, waiting->span_ms);
     return CLI_EXIT_DENIED;
 }
 
@@ -120,7 +165,7 @@ static int wait_healthy(struct cli *cli)
         code = wait_round(cli, &waiting);
         const bool hopeless = code != 0 && cli_exit_of(code) != CLI_EXIT_UNREACHABLE;
         const int64_t left_ms = waiting.deadline_ms - cli_now_ms();
-        if (hopeless || left_ms <= 0 || (code == 0 && cli_answer_true(&waiting.last, "healthy")))
+        if (hopeless || left_ms <= 0 || (code == 0 && is_awaited(cli, &waiting.last)))
             break;
         cli_pause_ms(left_ms < next_ms ? left_ms : next_ms);
         next_ms = next_ms * 2 < PAUSE_MAX_MS ? next_ms * 2 : PAUSE_MAX_MS;

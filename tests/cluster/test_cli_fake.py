@@ -303,6 +303,29 @@ def test_wait_ends_with_the_reasons_when_time_is_up(node):
 def test_wait_for_nobody_is_unreachable():
     done = tidegate("status", "--wait", "healthy", "--timeout", "300ms", endpoint="tcp://127.0.0.1:1")
     assert (done.returncode, done.stdout) == (UNREACHABLE, "")
+    assert "the cluster is not healthy after 300 ms: no node told its status" in done.stderr
+
+
+def alive(members, **more):
+    return {**STATUS, "members": {**STATUS["members"], "alive": members}, **more}
+
+
+# The first node of a cluster is well by itself before the others have joined it.
+def test_wait_for_members_goes_on_while_a_healthy_cluster_has_fewer(node):
+    answers = iter([{**STATUS, "members": None}, alive(1), alive(3, healthy=False, reasons=["n3 is not in the ring yet"]),
+                    alive(2), alive(4)])
+    node.replies["status"] = (0, lambda: next(answers))
+    done = tidegate("status", "--wait", "healthy", "--members", "3", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == ALLOWED and done.stderr == ""
+    assert [row["members"]["alive"] for row in lines(done)] == [4] and len(node.asked) == 5
+
+
+def test_wait_for_members_ends_with_how_many_there_are(node):
+    node.replies["status"] = (0, alive(2, healthy=False, reasons=["n2 is not in the ring yet"]))
+    done = tidegate("status", "--wait", "healthy", "--members", "3", "--timeout", "3s", "-o", "json", endpoint=node.endpoint)
+    assert done.returncode == DENIED and lines(done)[0]["members"]["alive"] == 2
+    assert done.stderr == ("tidegate: the cluster is not healthy with 3 members after 3000 ms: "
+                           "2 alive; n2 is not in the ring yet\n")
 
 
 def departing(state, left, done):

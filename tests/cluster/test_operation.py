@@ -120,7 +120,7 @@ def test_a_client_without_a_living_endpoint_fails_within_its_deadline(ports):
 # What the commands for people tell about a cluster.
 @pytest.mark.smoke
 def test_the_commands_show_the_cluster(trio):
-    done = Command("status", "--wait", "healthy", endpoints=trio.endpoints)
+    done = Command("status", "--wait", "healthy", "--members", "3", endpoints=trio.endpoints)
     assert done.code == 0, done
     members = Command("-o", "json", "members", endpoints=trio.endpoints)
     rows = json.loads(members.output)

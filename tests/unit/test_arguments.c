@@ -317,6 +317,21 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
 }
 
+/* How many members are waited for is said to who waits. */
+static void members_are_waited_for(void **state)
+{
+    struct cli_arguments out;
+    (void)state;
+    accepts(&out, "status --members 3 --wait healthy");
+    assert_true(out.wait_healthy && out.members == 3);
+    accepts(&out, "status --wait healthy");
+    assert_int_equal(out.members, 0);
+    refuses("status --members 3", CLI_EXIT_USAGE, "--members needs --wait");
+    refuses("members --members 3", CLI_EXIT_USAGE, "'members' does not take --members");
+    refuses("status --wait healthy --members 0", CLI_EXIT_INVALID, "--members is 0; expected 1");
+    refuses("status --wait healthy --members all", CLI_EXIT_INVALID, "--members");
+}
+
 /* What is set for a user is named by flags, the user by his name. */
 static void quotas_are_set_by_user(void **state)
 {
@@ -560,6 +575,7 @@ int main(void)
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(help_on_a_group_names_its_commands),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(members_are_waited_for),
         cmocka_unit_test(quotas_are_set_by_user),
         cmocka_unit_test(the_user_to_list_behind_is_bounded),
         cmocka_unit_test(a_wrong_value_is_invalid_input),
