@@ -23,6 +23,13 @@
  *                         |   +--answer---+                  |
  *                         +-------------writable-------------+
  *
+ * A node that stops leaves its clients (resp_loop_leave): nothing more is read; what was is
+ * answered, by a shard that has resigned with an error; then the client is told that no more will
+ * come (FIN). To close with bytes unread would reset the connection, and the client could not know
+ * what became of all that it had asked. So what still comes is thrown away, until the client
+ * closes, or for LEAVE_NS: what has no answer by then was not taken. Who does not read what he
+ * asked for loses it after LEAVE_MAX_NS.
+ *
  * L1  A connection in `dirty` is there once. One that can go on, or has something to be sent, is in
  *     it, or waits for its socket.
  * L2  A token names one connection of one moment: its place, and how often that was used.
@@ -31,6 +38,7 @@
  * L5  All sockets that were found ready have their turn before it is asked again which are: the
  *     kernel names them in the same order each time, so that those in front, if they always have
  *     more, would be all that is ever read.
+ * L6  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard do.
  */
 #include "node/runtime/resp_loop.h"
 
@@ -57,6 +65,7 @@ enum {
     KEPT_TOTAL_MAX = 256 << 20, /* of all connections; who would need more is closed, and counted */
     SOCKET_LEN = 64 << 10,      /* the kernel doubles it */
     BLOCKS_KEPT = 256,          /* free ones; more go back to the heap */
+    LAST_ACCEPTS = 16,          /* times ACCEPTS_MAX: as many as may wait at the listener */
     NONE = UINT32_MAX,
 };
 
@@ -66,6 +75,10 @@ enum {
 #define LOOK_NS   INT64_C(200000000)   /* from one look for what is late or slow to the next */
 #define LOG_NS    INT64_C(10000000000) /* from one complaint to the next */
 #define LISTENER  UINT64_MAX
+/* Leaving: how long all is there to be read by who has not closed, and how long before that may be
+ * waited for answers and slow readers. The gate gives up what is not answered sooner. */
+#define LEAVE_NS     INT64_C(250000000)
+#define LEAVE_MAX_NS INT64_C(3000000000)
 
 struct connection {
     int fd;              /* -1: the place is free */
@@ -76,6 +89,7 @@ struct connection {
     bool muted;
     bool blocked;     /* its socket takes no more */
     bool ended;       /* the client sends no more */
+    bool shut;        /* it was told that no more will come */
     bool broken;      /* its socket is of no use any more */
     int64_t moved_ns; /* blocked: when its socket took something last */
     size_t sent;      /* of out */
@@ -99,6 +113,8 @@ struct resp_loop {
     int64_t now_ns;
     int64_t looked_ns;
     int64_t accept_ns; /* the listener rests until then; 0: it does not */
+    int64_t leave_ns;  /* when it began to leave; 0: it does not */
+    int64_t busy_ns;   /* leaving: when there was something to do last */
     int64_t logged_ns;
     size_t kept_total;
     uint32_t block_count;
@@ -466,10 +482,22 @@ static void feed(struct resp_loop *loop, struct connection *connection, size_t l
     mark_dirty(loop, connection);
 }
 
+/* What comes from a client that was told that no more will come. */
+static void discard(struct resp_loop *loop, struct connection *connection)
+{
+    const ssize_t got = recv(connection->fd, loop->input, sizeof loop->input, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+        break_connection(loop, connection);
+}
+
 static void read_from(struct resp_loop *loop, struct connection *connection)
 {
+    if (connection->shut) {
+        discard(loop, connection);
+        return;
+    }
     if (connection->stalled || connection->blocked || connection->peer.closing ||
-        connection->ended) {
+        connection->ended || loop->leave_ns != 0) {
         set_muted(loop, connection, true); /* L3 */
         return;
     }
@@ -493,13 +521,27 @@ static void read_from(struct resp_loop *loop, struct connection *connection)
 
 /* Whether the connection has come to its end, and all is done: what was kept has been gone on with,
  * so if some of it is left, something is waited for, or to be sent. */
-static bool finished(const struct connection *connection)
+static bool finished(const struct resp_loop *loop, const struct connection *connection)
 {
     if (connection->broken)
         return true;
     if (connection->peer.waiting > 0 || connection->peer.out.len > 0)
         return false;
-    return connection->peer.closing || connection->ended;
+    return connection->peer.closing || connection->ended || loop->leave_ns != 0;
+}
+
+/* Ends a connection that is finished: one whose client may still send, when the node stops, as the
+ * head of this file says. */
+static void finish(struct resp_loop *loop, struct connection *connection)
+{
+    if (loop->leave_ns == 0 || connection->broken || connection->ended ||
+        (!connection->shut && shutdown(connection->fd, SHUT_WR) != 0)) {
+        close_connection(loop, connection);
+        return;
+    }
+    connection->shut = true;
+    drop_kept(loop, connection);
+    set_muted(loop, connection, false);
 }
 
 /* Goes on with a connection after something has happened to it. */
@@ -514,9 +556,9 @@ static void go_on_with(struct resp_loop *loop, struct connection *connection)
     }
     if (!connection->broken && !connection->blocked)
         flush(loop, connection);
-    if (finished(connection)) {
+    if (finished(loop, connection)) {
         if (!connection->dirty)
-            close_connection(loop, connection);
+            finish(loop, connection);
         return; /* else it comes again */
     }
     if (!connection->stalled && !connection->blocked && !connection->ended &&
@@ -562,7 +604,8 @@ static void look(struct resp_loop *loop)
 static void take_event(struct resp_loop *loop, const struct epoll_event *event)
 {
     if (event->data.u64 == LISTENER) {
-        accept_some(loop);
+        if (loop->leave_ns == 0)
+            accept_some(loop);
         return;
     }
     struct connection *connection = connection_of(loop, event->data.u64);
@@ -595,6 +638,32 @@ static void take_events(struct resp_loop *loop, int64_t until_ns)
     }
 }
 
+static void close_all(struct resp_loop *loop)
+{
+    loop->dirty_first = NONE;
+    for (uint32_t i = 0; i < loop->used_max; i++) {
+        struct connection *connection = &loop->connections[i];
+        if (connection->fd < 0)
+            continue;
+        if (!connection->broken && !connection->blocked)
+            flush(loop, connection);
+        connection->dirty = false;
+        close_connection(loop, connection);
+    }
+    loop->dirty_first = NONE;
+}
+
+/* L6 */
+static void look_at_leaving(struct resp_loop *loop)
+{
+    const bool busy =
+        loop->dirty_first != NONE || loop->blocked > 0 || resp_gate_waiting(loop->gate) > 0;
+    if (busy && loop->now_ns - loop->leave_ns < LEAVE_MAX_NS)
+        loop->busy_ns = loop->now_ns;
+    if (loop->stats->connections > 0 && loop->now_ns - loop->busy_ns >= LEAVE_NS)
+        close_all(loop);
+}
+
 void resp_loop_turn(struct resp_loop *loop)
 {
     loop->now_ns = clock_now_ns(loop->options.clock);
@@ -604,6 +673,32 @@ void resp_loop_turn(struct resp_loop *loop)
     if (loop->now_ns - loop->looked_ns >= LOOK_NS)
         look(loop);
     settle(loop, until_ns);
+    if (loop->leave_ns != 0)
+        look_at_leaving(loop);
+}
+
+void resp_loop_leave(struct resp_loop *loop)
+{
+    if (loop->leave_ns != 0)
+        return;
+    for (uint32_t i = 0; i < LAST_ACCEPTS; i++)
+        accept_some(loop); /* the kernel would reset them */
+    listener_close(&loop->options.listener);
+    loop->accept_ns = 0;
+    loop->leave_ns = loop->busy_ns = loop->now_ns = clock_now_ns(loop->options.clock);
+    for (uint32_t i = 0; i < loop->used_max; i++)
+        if (loop->connections[i].fd >= 0)
+            mark_dirty(loop, &loop->connections[i]);
+}
+
+bool resp_loop_waits(const struct resp_loop *loop)
+{
+    return resp_gate_waiting(loop->gate) > 0;
+}
+
+bool resp_loop_left(const struct resp_loop *loop)
+{
+    return loop->leave_ns != 0 && loop->stats->connections == 0;
 }
 
 bool resp_loop_pending(const struct resp_loop *loop)
@@ -613,7 +708,7 @@ bool resp_loop_pending(const struct resp_loop *loop)
 
 bool resp_loop_due(const struct resp_loop *loop, int64_t now_ns)
 {
-    return now_ns - loop->looked_ns >= LOOK_NS;
+    return loop->leave_ns != 0 || now_ns - loop->looked_ns >= LOOK_NS;
 }
 
 int resp_loop_fd(const struct resp_loop *loop)
@@ -658,22 +753,6 @@ int resp_loop_new(const struct resp_loop_options *options, struct resp_loop **ou
     return 0;
 }
 
-void resp_loop_close(struct resp_loop *loop)
-{
-    listener_close(&loop->options.listener);
-    loop->dirty_first = NONE;
-    for (uint32_t i = 0; i < loop->used_max; i++) {
-        struct connection *connection = &loop->connections[i];
-        if (connection->fd < 0)
-            continue;
-        if (!connection->broken && !connection->blocked)
-            flush(loop, connection);
-        connection->dirty = false;
-        close_connection(loop, connection);
-    }
-    loop->dirty_first = NONE;
-}
-
 void resp_loop_free(struct resp_loop **pointer)
 {
     struct resp_loop *loop = *pointer;
@@ -681,7 +760,7 @@ void resp_loop_free(struct resp_loop **pointer)
     if (loop == NULL)
         return;
     if (loop->gate != NULL)
-        resp_loop_close(loop);
+        close_all(loop);
     listener_close(&loop->options.listener);
     while (loop->block_count > 0)
         free(loop->blocks[--loop->block_count]);

@@ -49,8 +49,13 @@ bool resp_loop_pending(const struct resp_loop *loop);
 bool resp_loop_due(const struct resp_loop *loop, int64_t now_ns);
 /* What the shard sent. Its replies leave with the next turn. */
 void resp_loop_answer(struct resp_loop *loop, const void *frame, size_t len);
-/* For good: sends what is answered, closes all. */
-void resp_loop_close(struct resp_loop *loop);
+/* For good: nothing is accepted or read any more, and turns end what there is, in order. The shard
+ * takes no checks any more (shard_resign), but answers. Once is enough. */
+void resp_loop_leave(struct resp_loop *loop);
+/* Whether something submitted has no answer yet: it may come of another node. */
+bool resp_loop_waits(const struct resp_loop *loop);
+/* Whether all connections have ended after resp_loop_leave, within some seconds. */
+bool resp_loop_left(const struct resp_loop *loop);
 void resp_loop_stats(const struct resp_loop *loop, struct resp_stats *out);
 
 #endif

@@ -9,7 +9,8 @@
  *
  * L1  Only this thread touches the shard core, its sockets and its links.
  * L2  After a turn either no socket is due or the idle handle is active, or they are closed.
- * L3  Nothing is decided after the last write: the sockets are closed before it is asked for.
+ * L3  Nothing is decided after the last write: the shard has resigned, and the sockets are closed
+ *     before it is asked for. Those of Redis clients are left in order meanwhile.
  * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
  *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
  * L5  Replies are held while there are more messages to decide, until one is decided when they are
@@ -429,16 +430,15 @@ static void resign(struct shard_loop *loop)
 {
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
-    if (passed && !loop->closed) { /* L3 */
-        loop->closed = true;
+    if (passed && loop->redis != NULL)
+        resp_loop_leave(loop->redis);
+    if (passed && !loop->closed && (loop->redis == NULL || !resp_loop_waits(loop->redis))) {
+        loop->closed = true; /* L3 */
         (void)uv_poll_stop(&loop->poll_clients);
         (void)uv_poll_stop(&loop->poll_peers);
-        if (loop->redis != NULL) {
-            (void)uv_poll_stop(&loop->poll_redis);
-            resp_loop_close(loop->redis);
-        }
     }
-    if (!passed || loop->idle_told || !shard_flushed(loop->options.shard))
+    const bool left = loop->redis == NULL || resp_loop_left(loop->redis);
+    if (!passed || !loop->closed || !left || loop->idle_told || !shard_flushed(loop->options.shard))
         return;
     const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
     loop->idle_told = mailbox_put(loop->options.control, &letter);
@@ -483,7 +483,7 @@ static void poll_links(struct shard_loop *loop)
 static void set_timer(struct shard_loop *loop)
 {
     const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
-    const bool due = !loop->closed && (loop->peers_due || loop->clients_due || redis);
+    const bool due = redis || (!loop->closed && (loop->peers_due || loop->clients_due));
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
     else
@@ -511,7 +511,7 @@ static void turn(struct shard_loop *loop)
     if (!loop->closed && loop->clients_due)
         loop->clients_due = clients_turn(loop->clients);
     carry_out(loop); /* L5 */
-    if (!loop->closed && loop->redis != NULL)
+    if (loop->redis != NULL)
         read_redis(loop);
     const int64_t began_ns = now_of(loop);
     if (loop->resigning)

@@ -5,6 +5,7 @@ import itertools
 import random
 import re
 import resource
+import signal
 import socket
 import subprocess
 import threading
@@ -180,6 +181,32 @@ def test_shards_share_their_limits(new_cluster):
     assert sum(reply[0] == 0 for reply in replies) == 50 * 10
 
 
+# A node that stops in order answers what it has read, and resets nobody, though much that was sent is
+# unread: each request that counted has an answer, and the last ones of a connection have none.
+def test_a_node_that_stops_resets_no_client(new_cluster):
+    requests = [("CL.THROTTLE", "stopped", 10**6, 1, 2000)] * 500
+    node = new_cluster(1).start()[0]
+    allowed = 0
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Resp(node.resp)) for _ in range(200)]
+        assert [client.ask("PING") for client in clients] == ["PONG"] * len(clients)
+        node.signal(signal.SIGSTOP)  # so that it has more to read than it can before it stops
+        for client in clients:
+            client.send(*requests)
+        node.signal(signal.SIGTERM)
+        node.signal(signal.SIGCONT)
+        for client in clients:
+            while client.input.peek(1):
+                reply = client.read()
+                assert isinstance(reply, list) or \
+                    reply == RespError("UNAVAILABLE this node is about to stop; ask another")
+                allowed += isinstance(reply, list) and reply[0] == 0
+        assert node.wait_exit() == 0
+    node.start()
+    with Resp(node.resp) as client:
+        assert client.ask(*requests[0], 0)[2] == 10**6 + 1 - allowed
+
+
 def numbered(first, count):
     """Requests whose replies show their numbers, on keys of all nodes, with a PING now and then."""
     return [("PING", at) if at % 7 == 0 else ("CL.THROTTLE", f"order-{at}", at, 1, 60)
@@ -281,5 +308,7 @@ def test_ten_thousand_connections_are_served(new_cluster, measured):
             assert held < CONNECTIONS * 4096
             with Resp(node.resp) as late:
                 assert late.read() == RespError("ERR max number of clients reached")
+            assert node.stop() == 0
+            assert {client.recv(1) for client in clients} == {b""}
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

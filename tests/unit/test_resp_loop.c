@@ -428,6 +428,92 @@ static void without_descriptors_the_listener_rests(void **state)
     (void)close(fd);
 }
 
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+/* Turns until the client was sent `wanted`, and told that no more comes: by an end, not a reset. */
+static void expect_last(int fd, const char *wanted)
+{
+    char found[256];
+    size_t len = 0;
+    ssize_t got;
+    do {
+        TURN_UNTIL((got = recv(fd, found + len, sizeof found - len, MSG_DONTWAIT)) >= 0 ||
+                   errno != EAGAIN);
+        len += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    assert_int_equal(got, 0);
+    assert_int_equal(len, strlen(wanted));
+    assert_memory_equal(found, wanted, len);
+}
+
+/* Who stops answers what it has read, whoever is to answer it, and reads no more. What is unread,
+ * or comes later, resets no client: all that has no answer was not taken. */
+static void who_stops_answers_what_it_has_read_and_resets_nobody(void **state)
+{
+    (void)state;
+    const int asking = dial();
+    const int idle = dial();
+    TURN_UNTIL(stats().connections == 2);
+    bench.holds = true;
+    say(asking, "CL.THROTTLE k 1 1 1 1\r\nPING\r\nPI");
+    TURN_UNTIL(bench.frame_count == 1);
+    say(asking, "NG\r\nCL.THROTTLE k 1 1 1 2\r\n");
+    const int unread = dial();
+    say(unread, "CL.THROTTLE k 1 1 1 3\r\n");
+    resp_loop_leave(bench.loop);
+    expect_last(idle, "");
+    expect_last(unread, "");
+    assert_true(resp_loop_waits(bench.loop) && !resp_loop_left(bench.loop));
+    assert_false(closed(asking));
+    release_all();
+    expect_last(asking, THROTTLED("1") "+PONG\r\n");
+    assert_int_equal(stats().checks, 1);
+    say(asking, "CL.THROTTLE k 1 1 1 4\r\n");
+    for (int i = 0; i < 10; i++)
+        turn();
+    expect_last(asking, "");
+    assert_int_equal(stats().checks, 1);
+    (void)close(asking);
+    (void)close(idle);
+    (void)close(unread);
+    TURN_UNTIL(resp_loop_left(bench.loop));
+}
+
+/* Neither a client that stays, nor one that asks and does not read, nor an answer that does not
+ * come, keeps a node from stopping. */
+static void nobody_keeps_a_node_from_stopping(void **state)
+{
+    enum { TEXT = 8000 };
+    static char text[TEXT + 64];
+    (void)state;
+    const int staying = dial();
+    const int waiting = dial();
+    const int slow = dial();
+    const int small = 1 << 14;
+    (void)setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    TURN_UNTIL(stats().connections == 3);
+    bench.holds = true;
+    say(waiting, "CL.THROTTLE k 1 1 1 1\r\n");
+    TURN_UNTIL(bench.frame_count == 1);
+    const int head = snprintf(text, sizeof text, "*2\r\n$4\r\nECHO\r\n$%d\r\n", TEXT);
+    memset(text + head, 'x', TEXT);
+    memcpy(text + head + TEXT, "\r\n", 2);
+    for (uint32_t refused = 0; refused < 5;) {
+        const ssize_t some = send(slow, text, (size_t)head + TEXT + 2, MSG_DONTWAIT | MSG_NOSIGNAL);
+        refused = some < 0 ? refused + 1 : 0;
+        turn();
+    }
+    resp_loop_leave(bench.loop);
+    expect_last(staying, "");
+    TURN_UNTIL(resp_loop_left(bench.loop));
+    assert_false(resp_loop_waits(bench.loop)); /* it was given up, and the client told so */
+    assert_int_equal(recv(waiting, text, 6, 0), 6);
+    assert_memory_equal(text, "-BUSY ", 6);
+    (void)close(staying);
+    (void)close(waiting);
+    (void)close(slow);
+}
+
 #define WITH_LOOP(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -443,6 +529,8 @@ int main(void)
         WITH_LOOP(what_is_no_protocol_is_closed),
         WITH_LOOP(more_clients_than_the_bound_are_refused),
         WITH_LOOP(without_descriptors_the_listener_rests),
+        WITH_LOOP(who_stops_answers_what_it_has_read_and_resets_nobody),
+        WITH_LOOP(nobody_keeps_a_node_from_stopping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
