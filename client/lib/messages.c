@@ -385,6 +385,31 @@ static void start_admin(struct tg_client *client, struct client_call *call)
 
 /* ---- the turns of the loop --------------------------------------------------------------- */
 
+/* Whether the item would wait so long for its turn that to ask is of no use. Who waits for the
+ * answer is left to wait: it asks no more meanwhile. */
+static bool is_too_much(const struct tg_client *client, const struct client_link *link,
+                        const struct client_call *call)
+{
+    return call->callback != NULL && client_window_wait_ns(&link->window, link->waiting) >
+                                         (call->deadline_ns - client->now_ns) / CLIENT_WAIT_SHARE;
+}
+
+/* Whether that is so wherever it may be asked: then it is refused as a whole, which takes this
+ * thread less time than to ask for it. A flood leaves it the time for what can be had. */
+static bool is_crowded(const struct tg_client *client, const struct client_call *call)
+{
+    bool any = false;
+
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (!link_usable(client, i))
+            continue;
+        if (!is_too_much(client, &client->links[i], call))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 void client_call_start(struct tg_client *client, struct client_call *call)
 {
     call->prev = NULL;
@@ -401,8 +426,8 @@ void client_call_start(struct tg_client *client, struct client_call *call)
         call->undecided -= client_local_decide(client, call->requests, call->count, call->operation,
                                                call->decisions);
         client_local_end(client, call->requests, call->count, call->decisions, true);
-        if (call->undecided == 0) {
-            client_call_end(client, call, 0);
+        if (call->undecided == 0 || is_crowded(client, call)) {
+            client_call_end(client, call, TG_EBUSY);
             return;
         }
     }
@@ -423,19 +448,13 @@ void client_call_start(struct tg_client *client, struct client_call *call)
     }
 }
 
-/* Whether the item would wait so long for its turn that to ask is of no use. Who waits for the
- * answer is left to wait: it asks no more meanwhile. */
-static bool is_too_much(const struct tg_client *client, const struct client_link *link,
-                        const struct client_call *call)
-{
-    return call->callback != NULL && client_window_wait_ns(&link->window, link->waiting) >
-                                         (call->deadline_ns - client->now_ns) / CLIENT_WAIT_SHARE;
-}
-
 static void place_waiting(struct tg_client *client)
 {
     struct client_item item;
 
+    if (client->waiting_first == CLIENT_SLOT_NONE ||
+        link_any(client, CLIENT_LINK_NONE) == CLIENT_LINK_NONE)
+        return;
     while (slot_pop(client, &client->waiting_first, &item)) {
         struct client_link *link;
 
@@ -455,15 +474,14 @@ static void place_waiting(struct tg_client *client)
 
 void client_dispatch(struct tg_client *client, struct client_call *queue)
 {
+    place_waiting(client);
     while (queue != NULL) {
         struct client_call *call = queue;
 
         queue = call->next;
         client_call_start(client, call);
-    }
-    if (client->waiting_first != CLIENT_SLOT_NONE &&
-        link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE)
         place_waiting(client);
+    }
     for (uint16_t i = 0; i < client->link_count; i++)
         build_link(client, i);
 }

@@ -671,6 +671,88 @@ static void what_waits_for_a_silent_node_goes_elsewhere(void **state)
     crowd_end(&crowd);
 }
 
+/* Calls of PORTION requests, and one of a single request that is made as each of them is answered.
+ */
+enum { PORTION = 1000, PORTIONS = BIG / PORTION, SLOW_S = 10 };
+
+struct flood {
+    struct crowd *crowd;
+    sem_t done;
+    size_t answered;
+    size_t late_refused;
+    tg_decision_t late[PORTIONS];
+};
+
+static void late_done(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    struct flood *flood = argument;
+
+    assert_int_equal(count, 1);
+    assert_int_equal(decisions[0].error, code);
+    if (code != 0)
+        assert_int_equal(code, TG_EBUSY);
+    flood->late_refused += code != 0;
+    (void)sem_post(&flood->done);
+}
+
+/* The first answer takes long; then time stands still again. */
+static void flood_done(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    struct flood *flood = argument;
+
+    assert_int_equal(code, 0);
+    for (size_t i = 0; i < count; i++)
+        assert_true(decisions[i].allowed);
+    if (flood->answered == 0)
+        still_ns += SLOW_S * INT64_C(1000000000);
+    assert_int_equal(tg_check_async(flood->crowd->client, flood->crowd->requests, 1,
+                                    &flood->late[flood->answered++], late_done, flood),
+                     0);
+    (void)sem_post(&flood->done);
+}
+
+/* All at once: what the library's own thread asks is looked at when it is done with that. */
+static void flood_begin(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    struct flood *flood = argument;
+    struct crowd *crowd = flood->crowd;
+
+    (void)decisions;
+    (void)count;
+    assert_int_equal(code, 0);
+    for (size_t i = 0; i < PORTIONS; i++)
+        assert_int_equal(tg_check_async(crowd->client, &crowd->requests[i * PORTION], PORTION,
+                                        &crowd->decisions[i * PORTION], flood_done, flood),
+                         0);
+}
+
+/* Who asks without waiting is refused while so much waits already that no node would answer in a
+ * quarter of the deadline; what was asked before is answered all the same. */
+static void what_would_wait_for_too_long_is_refused_when_it_is_asked(void **state)
+{
+    static struct flood flood;
+    struct crowd crowd;
+    struct timespec now;
+    tg_decision_t first;
+
+    (void)state;
+    crowd_begin(&crowd, PATIENT_MS);
+    flood = (struct flood){.crowd = &crowd};
+    (void)sem_init(&flood.done, 0, 0);
+    server_stop(crowd.b);
+    server_set_mode(crowd.a, SERVER_ANSWER);
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    still_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    assert_int_equal(tg_check_async(crowd.client, crowd.requests, 1, &first, flood_begin, &flood),
+                     0);
+    for (size_t i = 0; i < 2 * (size_t)PORTIONS; i++)
+        assert_int_equal(sem_wait(&flood.done), 0);
+    assert_int_equal(flood.answered, PORTIONS);
+    assert_in_range(flood.late_refused, 1, PORTIONS - 1);
+    (void)sem_destroy(&flood.done);
+    crowd_end(&crowd);
+}
+
 /* The vnode of each key is computed here once more; each key must arrive at its decider. */
 static void inline_keys_go_to_their_deciders(void **state)
 {
@@ -934,6 +1016,8 @@ int main(void)
         cmocka_unit_test(a_full_handle_does_not_look_at_what_it_refuses),
         cmocka_unit_test(what_a_node_has_no_time_for_waits_here_and_moves_when_it_is_lost),
         cmocka_unit_test_teardown(what_waits_for_a_silent_node_goes_elsewhere, let_time_pass),
+        cmocka_unit_test_teardown(what_would_wait_for_too_long_is_refused_when_it_is_asked,
+                                  let_time_pass),
         cmocka_unit_test(inline_keys_go_to_their_deciders),
         cmocka_unit_test(attributes_go_where_they_were_decided_before),
         cmocka_unit_test(a_changed_ring_is_learned),
