@@ -36,7 +36,9 @@ enum {
     INTAKE_MESSAGES_MAX = 16384,
     INTAKE_CONNECTIONS_MAX = 4096, /* that have something waiting */
     INTAKE_BYTES_MAX = 64 << 20,
-    INTAKE_WAIT_NS = 40 * 1000 * 1000,
+    /* More than the quarter of a try (62 ms) for which libtidegate lets messages be under way: what
+     * it holds back in time is not refused. */
+    INTAKE_WAIT_NS = 80 * 1000 * 1000,
     INTAKE_NONE = UINT16_MAX
 };
 
