@@ -181,7 +181,7 @@ struct forward {
     uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states; of one
                        * that another region asks for: how many a second its callers want */
     uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
-    uint32_t wait_ms; /* with a home: how long it may wait for that region */
+    uint32_t wait_ms; /* with a home: how long it may wait for that region, and its client does */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];
 };

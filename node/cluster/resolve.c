@@ -89,6 +89,14 @@ static bool gives_leases(const struct policy_rule *rule)
     return false;
 }
 
+/* How long the part may wait for another region: as the rule says, and as its client waits. */
+static uint32_t wait_ms_of(const struct shard *shard, const struct policy_rule *rule)
+{
+    const uint64_t wait_ms = rule->wan_wait_ns / MS;
+    const uint32_t timeout_ms = shard->message.checks.timeout_ms;
+    return wait_ms < timeout_ms ? (uint32_t)wait_ms : timeout_ms;
+}
+
 /* Parts of a request that is denied because rules on trial alone match it are each for themselves,
  * and take no leases: nobody would give them back. */
 static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
@@ -120,7 +128,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
         out->parts[i].home = abroad_home(shard, rule, out->parts[i].vnode);
-        out->parts[i].wait_ms = (uint32_t)(rule->wan_wait_ns / MS);
+        out->parts[i].wait_ms = wait_ms_of(shard, rule);
     }
 }
 

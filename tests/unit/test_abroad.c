@@ -871,89 +871,6 @@ static void a_window_is_used_up_to_its_last_token(void **state)
     lab_free(lab);
 }
 
-/* Who asked the key's decider for another node asks again while the check waits. When the first one
- * is denied, as the tokens come too late, none of them is for the second. */
-static void a_check_that_was_denied_takes_no_tokens_later(void **state)
-{
-    struct lab *lab = begin(2, 2, "{rate: 100/h, algorithm: sliding_log}", "");
-    (void)state;
-    lab->wan_ns = 90 * LAB_MS; /* there and back it is more than wan_wait */
-    for (uint32_t at = 2; at < 4; at++) {
-        lab_ask_attributes_as(lab, OPERATION_PEEK, 0, attributes);
-        (void)lab_send(lab, at, 2000); /* so that the home is heard of meanwhile */
-        lab_run(lab, 100 * LAB_MS);
-        const struct wire_decision got = ask(lab, at);
-        assert_true(!got.allowed && got.outcome == OUTCOME_DENY);
-        lab_run(lab, 2 * LEASE_NS);
-    }
-    assert_int_equal(used(lab), 0);
-    lab_free(lab);
-}
-
-/* What the home says does not come, or does again. */
-static void silence_home(struct lab *lab, bool silent)
-{
-    for (uint32_t from = 0; from < 2; from++)
-        for (uint32_t to = 2; to < 4; to++)
-            lab->cut[from][to] = silent;
-}
-
-static uint32_t parts_at_all(const struct lab *lab)
-{
-    return lab->shards[2].shard->parts.used + lab->shards[3].shard->parts.used;
-}
-
-/* When the first one is told that the home is out of reach its rule falls back. Then tokens that
- * come later are charged to neither: not to the copy that waits, nor to one that is sent because
- * the answer was lost. That one is told the same, at once. */
-static void a_check_that_fell_back_takes_no_tokens_later(void **state)
-{
-    (void)state;
-    for (uint32_t lost = 0; lost < 2; lost++) {
-        struct lab *lab = begin(2, 2, "{rate: 100/h, algorithm: sliding_log}",
-                                ", on_failure: {local: {share: 5%}}");
-        lab->wan_ns = 5 * LAB_MS;
-        for (uint32_t at = 2; at < 4; at++) {
-            silence_home(lab, true);
-            lab_ask_attributes(lab, 1, attributes);
-            const uint64_t seq = lab_send(lab, at, 2000);
-            lab->drop_type = lost != 0 ? PEER_ANSWER : 0;
-            lab_run(lab, 155 * LAB_MS); /* longer than wan_wait */
-            lab->drop_type = 0;
-            silence_home(lab, false);
-            lab_run(lab, 60 * LAB_MS); /* less than the copy has waited for as long */
-            assert_true(lab_answered(lab, seq));
-            const struct wire_decision got = lab_answer(lab, seq, 0);
-            assert_true(got.allowed && got.degraded && got.limit == 5);
-            lab_run(lab, 2 * LEASE_NS);
-            assert_int_equal(lab_stats(lab, 2).global_leases + lab_stats(lab, 3).global_leases,
-                             at - 1);
-        }
-        assert_int_equal(used(lab), 0);
-        lab_free(lab);
-    }
-}
-
-/* However often it is sent again, it takes one place at the key's decider. */
-static void a_check_that_waits_is_one_part_however_often_it_is_sent(void **state)
-{
-    struct lab *lab =
-        begin(2, 2, "{rate: 100/h, algorithm: sliding_log}", ", wan_wait: 1s, on_failure: closed");
-    (void)state;
-    lab->wan_ns = 190 * LAB_MS; /* three copies come meanwhile */
-    for (uint32_t at = 2; at < 4; at++) {
-        lab_ask_attributes(lab, 1, attributes);
-        const uint64_t seq = lab_send(lab, at, 2000);
-        lab_run(lab, 350 * LAB_MS);
-        assert_false(lab_answered(lab, seq));
-        assert_in_range(parts_at_all(lab), 2, 3); /* with what asks the home, and what was asked */
-        assert_true(lab_answer(lab, seq, 0).allowed);
-        lab_run(lab, 2 * LEASE_NS);
-    }
-    assert_int_equal(used(lab), 2);
-    lab_free(lab);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -970,9 +887,6 @@ int main(void)
         cmocka_unit_test(a_region_that_is_cut_off_may_be_open),
         cmocka_unit_test(nobody_waits_for_a_home_that_is_lost),
         cmocka_unit_test(a_check_waits_no_longer_than_its_rule_says),
-        cmocka_unit_test(a_check_that_was_denied_takes_no_tokens_later),
-        cmocka_unit_test(a_check_that_fell_back_takes_no_tokens_later),
-        cmocka_unit_test(a_check_that_waits_is_one_part_however_often_it_is_sent),
         cmocka_unit_test(hits_refunds_and_resets_go_home),
         cmocka_unit_test(a_lost_answer_costs_no_tokens),
         cmocka_unit_test(a_client_holds_tokens_of_another_region),
