@@ -112,31 +112,28 @@ static void keep_claims(const struct retry_memory_entry *older, struct retry_mem
         entry->claims = UINT8_MAX;
 }
 
-/* place_for where there is one set only: every check comes here. */
+/* Where the tag is in its set, else the oldest place. */
 static struct retry_memory_entry *place_in(struct retry_memory_entry *set, uint64_t tag,
                                            uint32_t now_ms)
 {
-    struct retry_memory_entry *free_place = NULL;
     uint32_t oldest = 0;
+    uint32_t oldest_ms = 0;
     for (uint32_t i = 0; i < RETRY_WAYS; i++) {
+        const uint32_t age_ms = set[i].tag == 0 ? UINT32_MAX : now_ms - set[i].at_ms;
         if (set[i].tag == tag)
             return &set[i];
-        if (set[i].tag == 0)
-            free_place = &set[i];
-        if (now_ms - set[i].at_ms > now_ms - set[oldest].at_ms)
-            oldest = i;
+        oldest = age_ms > oldest_ms ? i : oldest;
+        oldest_ms = age_ms > oldest_ms ? age_ms : oldest_ms;
     }
-    return free_place != NULL ? free_place : &set[oldest];
+    return &set[oldest];
 }
 
 /* Where the tag is, else a free place in the set that has more of them, else the oldest. */
-static struct retry_memory_entry *place_for(const struct retry_memory *memory, uint64_t tag,
-                                            uint32_t now_ms)
+static struct retry_memory_entry *place_among(const struct retry_memory *memory, uint64_t tag,
+                                              uint32_t now_ms)
 {
     struct retry_memory_entry *best = set_of(memory, tag, 0);
     uint32_t most = 0;
-    if (memory->choices == 1)
-        return place_in(best, tag, now_ms);
     for (uint32_t choice = 0; choice < memory->choices; choice++) {
         struct retry_memory_entry *set = set_of(memory, tag, choice);
         struct retry_memory_entry *free_place = NULL;
@@ -160,6 +157,14 @@ static struct retry_memory_entry *place_for(const struct retry_memory *memory, u
     return best;
 }
 
+/* Every check comes here, and mostly has one set. */
+static inline struct retry_memory_entry *place_for(const struct retry_memory *memory, uint64_t tag,
+                                                   uint32_t now_ms)
+{
+    return memory->choices == 1 ? place_in(set_of(memory, tag, 0), tag, now_ms)
+                                : place_among(memory, tag, now_ms);
+}
+
 uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                         bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {
@@ -174,7 +179,9 @@ uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t 
     struct retry_memory_entry *place = place_for(memory, tag, now_ms);
     const bool fresh = young(memory, place, now_ms);
     const bool again = fresh && place->tag == tag;
-    const struct retry_memory_entry older = again ? *place : (struct retry_memory_entry){0};
+    struct retry_memory_entry older;
+    if (__builtin_expect(again, 0))
+        older = *place;
     memory->dropped += fresh && !again;
     place->tag = tag;
     place->at_ms = now_ms;
@@ -185,7 +192,7 @@ uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t 
     place->granted = granted;
     memset(place->names, 0, sizeof place->names);
     place->names[0] = attempt;
-    if (again)
+    if (__builtin_expect(again, 0))
         keep_claims(&older, place);
     return (uint32_t)(place - memory->entries);
 }
