@@ -427,7 +427,7 @@ void client_call_start(struct tg_client *client, struct client_call *call)
                                                call->decisions);
         client_local_end(client, call->requests, call->count, call->decisions, true);
         if (call->undecided == 0 || is_crowded(client, call)) {
-            client_call_end(client, call, TG_EBUSY);
+            client_call_end(client, call, TG_EBUSY); /* of what is undecided, if anything is */
             return;
         }
     }
