@@ -271,6 +271,23 @@ static void post_frame(struct lab *lab, uint32_t at, const struct effect *effect
     };
 }
 
+/* Shard `at` answers a client. */
+static void take_reply(struct lab *lab, uint32_t at, const struct effect *effect)
+{
+    char error[WIRE_ERROR_LEN];
+    struct wire_envelope envelope;
+    assert_true(lab->reply_count < REPLIES_MAX);
+    assert_int_equal(effect->target, LAB_CONNECTION + at);
+    assert_int_equal(wire_peek(effect->bytes, effect->len, &envelope, error), 0);
+    lab->replies[lab->reply_count++] = (struct lab_reply){
+        .at = at,
+        .seq = envelope.seq,
+        .type = envelope.type,
+        .len = effect->len,
+        .bytes = copy_of(effect->bytes, effect->len),
+    };
+}
+
 static void take_effect(struct lab *lab, uint32_t at, const struct effect *effect)
 {
     switch (effect->kind) {
@@ -278,10 +295,7 @@ static void take_effect(struct lab *lab, uint32_t at, const struct effect *effec
         post_frame(lab, at, effect);
         break;
     case EFFECT_SEND_CLIENT:
-        assert_true(lab->reply_count < REPLIES_MAX);
-        assert_int_equal(effect->target, LAB_CONNECTION + at);
-        lab->replies[lab->reply_count++] =
-            (struct lab_reply){at, effect->len, copy_of(effect->bytes, effect->len)};
+        take_reply(lab, at, effect);
         break;
     case EFFECT_LOAD:
         if (lab->disks != NULL) {
@@ -865,9 +879,7 @@ uint32_t lab_answers(struct lab *lab, uint64_t seq)
     uint32_t found = 0;
     for (size_t i = 0; i < lab->reply_count; i++) {
         const struct lab_reply *reply = &lab->replies[i];
-        struct wire_envelope envelope;
-        assert_int_equal(wire_peek(reply->bytes, reply->len, &envelope, error), 0);
-        if (envelope.seq != seq || envelope.type != WIRE_DECISIONS)
+        if (reply->seq != seq || reply->type != WIRE_DECISIONS)
             continue;
         assert_int_equal(
             wire_decode_decisions(reply->bytes, reply->len, &lab->space, &lab->decisions, error),

@@ -54,6 +54,8 @@ struct lab_frame {
 
 struct lab_reply {
     uint32_t at;
+    uint64_t seq;
+    unsigned type; /* of its envelope */
     size_t len;
     uint8_t *bytes;
 };
