@@ -1,5 +1,5 @@
-# Test programs. Each tests/unit/test_*.c is one executable, linked with everything that is
-# not a main; support_*.c are helpers linked into each of them, and so is the judge of histories.
+# Test programs. Each tests/unit/test_*.c is one executable, which takes what it calls of everything that is
+# not a main, and of the helpers in support_*.c and the judge of histories.
 sources.unit    := $(wildcard tests/unit/test_*.c)
 sources.support := $(wildcard tests/unit/support_*.c) tests/sim/linear.c
 sources.bench   := $(wildcard tests/bench/bench_*.c)
