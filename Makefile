@@ -62,9 +62,7 @@ flags.asan     := $(sanitized) -fsanitize=address,undefined $(no_recover)
 flags.ubsan    := $(sanitized) -fsanitize=undefined $(no_recover)
 flags.tsan     := $(sanitized) -fsanitize=thread
 flags.coverage := -O1 -g --coverage
-# Clang takes a fifth of its time for two checks of what the address sanitizer finds as well: an access where
-# nothing is (null), and one beyond its object (object-size). The variant asan has them too.
-flags.fuzz     := $(sanitized) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=null,object-size $(no_recover)
+flags.fuzz     := $(sanitized) -fsanitize=fuzzer-no-link,address,undefined $(no_recover)
 
 # Unit tests are compiled once and run for a second: what they test keeps its flags, they do not.
 # At -O0 the sanitizer still knows the memory that a test gives to what it tests.
