@@ -25,11 +25,11 @@ static inline void prefetch_to_write(const void *at)
     __asm__ volatile("");
 }
 
-/* The first place from `at` on where a line begins. */
+/* The first place from `at` on where a line begins; of NULL, NULL. */
 static inline void *prefetch_line_of(void *at)
 {
     const uintptr_t over = (uintptr_t)at % PREFETCH_LINE;
-    return (unsigned char *)at + (over == 0 ? 0 : PREFETCH_LINE - over);
+    return over == 0 ? at : (unsigned char *)at + (PREFETCH_LINE - over);
 }
 
 #endif
