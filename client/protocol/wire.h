@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limit.h"
@@ -288,12 +289,26 @@ static inline bool wire_names_lease(unsigned operation)
 {
     return operation == OPERATION_RELEASE || operation == OPERATION_RENEW;
 }
-uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i);
+static inline uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
+{
+    return bytes_u64_at(checks->costs, i);
+}
 /* Of release and renew: how many tokens of the lease were used so far. */
-uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i);
-const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i);
+static inline uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i)
+{
+    return checks->uses == NULL ? 0 : bytes_u64_at(checks->uses, i);
+}
+static inline const struct wire_template *wire_checks_template(const struct wire_checks *checks,
+                                                               uint32_t i)
+{
+    return &checks->templates[bytes_u16_at(checks->template_index, i)];
+}
 /* The first value of item `i`: the key of an inline check. */
-struct wire_text wire_checks_key(const struct wire_checks *checks, uint32_t i);
+static inline struct wire_text wire_checks_key(const struct wire_checks *checks, uint32_t i)
+{
+    const uint8_t *value = checks->values + checks->value_offset[i];
+    return (struct wire_text){.data = (const char *)value + 2, .len = bytes_u16_at(value, 0)};
+}
 /* All values of item `i` into `values` (WIRE_ATTRIBUTES_MAX entries); returns their number. */
 uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct wire_text *values);
 

@@ -290,28 +290,6 @@ uint32_t wire_checks_count(const void *frame, size_t len, struct wire_checks_spa
     return (uint32_t)wire_read_uint(&reader, "n", 0, WIRE_CHECKS_MAX);
 }
 
-uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
-{
-    return bytes_u64_at(checks->costs, i);
-}
-
-uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i)
-{
-    return checks->uses == NULL ? 0 : bytes_u64_at(checks->uses, i);
-}
-
-const struct wire_template *wire_checks_template(const struct wire_checks *checks, uint32_t i)
-{
-    return &checks->templates[bytes_u16_at(checks->template_index, i)];
-}
-
-struct wire_text wire_checks_key(const struct wire_checks *checks, uint32_t i)
-{
-    const uint8_t *value = checks->values + checks->value_offset[i];
-
-    return (struct wire_text){.data = (const char *)value + 2, .len = bytes_u16_at(value, 0)};
-}
-
 uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct wire_text *values)
 {
     const uint32_t count = wire_checks_template(checks, i)->value_count;

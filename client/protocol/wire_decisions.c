@@ -129,35 +129,38 @@ static bool decisions_valid(const struct wire_decisions_head *head,
     return true;
 }
 
-static void put_u64_column(struct mp_writer *writer, const uint64_t *column, uint32_t count)
+static void put_u16_column(struct mp_writer *writer, const uint16_t *column, uint32_t count)
 {
-    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
+    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 2);
 
-    for (uint32_t i = 0; out != NULL && i < count; i++)
-        wire_set_u64(out, i, column[i]);
+    if (out != NULL)
+        wire_set_u16s(out, column, count);
 }
 
 static void put_u32_column(struct mp_writer *writer, const uint32_t *column, uint32_t count)
 {
     uint8_t *out = mp_reserve_bin(writer, (size_t)count * 4);
 
-    for (uint32_t i = 0; out != NULL && i < count; i++)
-        wire_set_u32(out, i, column[i]);
+    if (out != NULL)
+        wire_set_u32s(out, column, count);
+}
+
+static void put_u64_column(struct mp_writer *writer, const uint64_t *column, uint32_t count)
+{
+    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
+
+    if (out != NULL)
+        wire_set_u64s(out, column, count);
 }
 
 static void put_i64_column(struct mp_writer *writer, const int64_t *column, uint32_t count)
 {
-    uint8_t *out = mp_reserve_bin(writer, (size_t)count * 8);
-
-    for (uint32_t i = 0; out != NULL && i < count; i++)
-        wire_set_u64(out, i, (uint64_t)column[i]);
+    put_u64_column(writer, (const uint64_t *)column, count);
 }
 
 static void put_columns(struct mp_writer *writer, const struct wire_decision_columns *columns,
                         uint32_t count)
 {
-    uint8_t *out;
-
     mp_put_bin(writer, columns->outcomes, count);
     mp_put_bin(writer, columns->flags, count);
     put_u64_column(writer, columns->limit, count);
@@ -167,12 +170,8 @@ static void put_columns(struct mp_writer *writer, const struct wire_decision_col
     put_i64_column(writer, columns->reset_after_ms, count);
     put_i64_column(writer, columns->retry_after_ms, count);
     put_i64_column(writer, columns->delay_ms, count);
-    out = mp_reserve_bin(writer, (size_t)count * 2);
-    for (uint32_t i = 0; out != NULL && i < count; i++)
-        wire_set_u16(out, i, columns->source_index[i]);
-    out = mp_reserve_bin(writer, (size_t)count * 4);
-    for (uint32_t i = 0; out != NULL && i < count; i++)
-        wire_set_u32(out, i, columns->vnode[i]);
+    put_u16_column(writer, columns->source_index, count);
+    put_u32_column(writer, columns->vnode, count);
 }
 
 static void put_explain_row(struct mp_writer *writer, const struct wire_explain_row *row)

@@ -296,3 +296,23 @@ size_t wire_span(const uint8_t *data, size_t len)
     }
     return at;
 }
+
+/* Functions of their own, with pointers that do not overlap: of such a loop compilers make a copy.
+ */
+void wire_set_u16s(uint8_t *restrict column, const uint16_t *restrict values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        wire_set_u16(column, i, values[i]);
+}
+
+void wire_set_u32s(uint8_t *restrict column, const uint32_t *restrict values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        wire_set_u32(column, i, values[i]);
+}
+
+void wire_set_u64s(uint8_t *restrict column, const uint64_t *restrict values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        wire_set_u64(column, i, values[i]);
+}

@@ -9,6 +9,9 @@
 #ifndef CLIENT_PROTOCOL_WIRE_FIELD_H
 #define CLIENT_PROTOCOL_WIRE_FIELD_H
 
+#include <endian.h>
+#include <string.h>
+
 #include "client/protocol/wire.h"
 
 struct wire_reader {
@@ -52,31 +55,26 @@ bool wire_text_valid(struct wire_text text, size_t min, size_t max);
 /* Bytes of the one msgpack value at `data`, or 0 if it is cut short or ill-formed. */
 size_t wire_span(const uint8_t *data, size_t len);
 
-/* Columns are little-endian whatever the machine; compilers make one move of each. */
+/* Columns are little-endian whatever the machine. */
 static inline void wire_set_u16(uint8_t *column, size_t index, uint16_t value)
 {
-    column[index * 2] = (uint8_t)value;
-    column[index * 2 + 1] = (uint8_t)(value >> 8);
+    const uint16_t little = htole16(value);
+    memcpy(column + index * sizeof little, &little, sizeof little);
 }
 static inline void wire_set_u32(uint8_t *column, size_t index, uint32_t value)
 {
-    uint8_t *p = column + index * 4;
-    p[0] = (uint8_t)value;
-    p[1] = (uint8_t)(value >> 8);
-    p[2] = (uint8_t)(value >> 16);
-    p[3] = (uint8_t)(value >> 24);
+    const uint32_t little = htole32(value);
+    memcpy(column + index * sizeof little, &little, sizeof little);
 }
 static inline void wire_set_u64(uint8_t *column, size_t index, uint64_t value)
 {
-    uint8_t *p = column + index * 8;
-    p[0] = (uint8_t)value;
-    p[1] = (uint8_t)(value >> 8);
-    p[2] = (uint8_t)(value >> 16);
-    p[3] = (uint8_t)(value >> 24);
-    p[4] = (uint8_t)(value >> 32);
-    p[5] = (uint8_t)(value >> 40);
-    p[6] = (uint8_t)(value >> 48);
-    p[7] = (uint8_t)(value >> 56);
+    const uint64_t little = htole64(value);
+    memcpy(column + index * sizeof little, &little, sizeof little);
 }
+
+/* Whole columns of `count` elements, each in one copy where the machine is little-endian. */
+void wire_set_u16s(uint8_t *restrict column, const uint16_t *restrict values, size_t count);
+void wire_set_u32s(uint8_t *restrict column, const uint32_t *restrict values, size_t count);
+void wire_set_u64s(uint8_t *restrict column, const uint64_t *restrict values, size_t count);
 
 #endif
