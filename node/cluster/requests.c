@@ -790,6 +790,9 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
     shard->message.connection = connection;
     shard->message.request = POOL_NONE;
     explain_begin(shard);
+    shard->message.flags = (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0 ? FORWARD_RETRY : 0;
+    if (shard->message.explained != POOL_NONE)
+        shard->message.flags |= FORWARD_EXPLAIN;
     for (uint32_t item = 0; item < shard->message.checks.count; item += RESOLVED_MAX) {
         const uint32_t left = shard->message.checks.count - item;
         take_items(shard, item, left < RESOLVED_MAX ? left : RESOLVED_MAX, effects);

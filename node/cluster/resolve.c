@@ -25,17 +25,15 @@ static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
-static void start_forward(const struct shard *shard, uint32_t item, uint32_t part,
-                          struct forward *forward)
+static inline void start_forward(const struct shard *shard, uint32_t item, uint32_t part,
+                                 struct forward *forward)
 {
     const struct wire_checks *checks = &shard->message.checks;
     forward->retry =
         (struct retry_key){checks->session, checks->seq, (uint16_t)item, (uint8_t)part};
-    forward->flags = wire_checks_at_most(checks, item) ? FORWARD_AT_MOST : 0;
-    if ((checks->flags & WIRE_FLAG_RETRY) != 0)
-        forward->flags |= FORWARD_RETRY;
-    if (shard->message.explained != POOL_NONE)
-        forward->flags |= FORWARD_EXPLAIN;
+    forward->flags = shard->message.flags;
+    if (wire_checks_at_most(checks, item))
+        forward->flags |= FORWARD_AT_MOST;
     forward->operation = (uint8_t)wire_checks_operation(checks, item);
     if (forward->operation == OPERATION_LEASE)
         forward->operation = OPERATION_CHECK; /* of a concurrency limit; else note_hold knows */
@@ -55,29 +53,32 @@ static void place_in_quorum(const struct shard *shard, struct forward *forward)
         forward->ids[i].hi ^= QUORUM_ID;
 }
 
-/* Names vnode and slots from the identity in shard->identity. */
-static void place(struct shard *shard, const struct limit *limits, uint32_t count,
-                  struct forward *forward)
+/* Names vnode and slots of the part from the identity in shard->identity. */
+static inline void place(struct shard *shard, const struct limit *limits, uint32_t count,
+                         struct resolved *out, uint32_t part)
 {
+    struct forward *forward = &out->parts[part];
     forward->vnode =
         identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
     vnodes_prefetch(shard, forward->vnode);
     forward->limit_count = (uint8_t)count;
     for (uint32_t i = 0; i < count; i++) {
         forward->limits[i] = limits[i];
+        out->leases |= limits[i].algorithm == ALGORITHM_CONCURRENCY;
         forward->ids[i] = identity_slot(&shard->options.secret, &shard->identity,
                                         limits[i].algorithm, limits[i].ordinal);
     }
 }
 
 /* The same for the limits of a rule, with own ones on top where the part has any. */
-static void place_part(struct shard *shard, const struct policy_part *part, struct forward *forward)
+static void place_part(struct shard *shard, const struct policy_part *found, struct resolved *out,
+                       uint32_t part)
 {
     struct limit merged[OWN_MERGED_MAX];
-    if (part->own == NULL)
-        place(shard, part->rule->limits, part->rule->limit_count, forward);
+    if (found->own == NULL)
+        place(shard, found->rule->limits, found->rule->limit_count, out, part);
     else
-        place(shard, merged, own_limits_of(part, merged), forward);
+        place(shard, merged, own_limits_of(found, merged), out, part);
 }
 
 /* Whether the rule has a limit of leases. */
@@ -121,7 +122,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         if (result->part_count > 1 && result->allowed)
             out->parts[i].flags |= FORWARD_SEVERAL;
-        place_part(shard, found, &out->parts[i]);
+        place_part(shard, found, out, i);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
         for (uint32_t j = 0; rule->shadow && j < rule->limit_count; j++)
             out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
@@ -182,7 +183,8 @@ static void note_usage(struct shard *shard, uint32_t item, const struct person *
 
 /* An item with attributes, on its way to its rules. */
 struct asking {
-    bool asks; /* nothing has fixed its row yet */
+    uint32_t item;
+    struct resolved *out;
     size_t count;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct person person;
@@ -190,96 +192,7 @@ struct asking {
     struct policy_result result;
 };
 
-/* Begins to look for the rules that the attributes of the item meet, unless something denies it
- * without them. */
-static void ask_rules(struct shard *shard, uint32_t item, struct asking *asking)
-{
-    const struct wire_template *template = wire_checks_template(&shard->message.checks, item);
-    struct wire_text values[WIRE_ATTRIBUTES_MAX];
-    struct policy_attribute *attributes = asking->attributes;
-    const struct policy_slot *slot = &shard->policies[shard->policy];
-    struct row *row = &shard->rows[item];
-    size_t count = wire_checks_values(&shard->message.checks, item, values);
-    for (size_t i = 0; i < count; i++)
-        attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
-                                                  values[i].data, values[i].len};
-    const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &asking->person);
-    if ((asking->person.user_hash | asking->person.key_hash) != 0)
-        note_usage(shard, item, &asking->person);
-    asking->count = count;
-    if (refusal != NULL)
-        fix_row(row, OUTCOME_BLOCKED, false, refusal);
-    else if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) !=
-             0)
-        fix_row(row, OUTCOME_ERROR, false, NULL);
-    else
-        asking->asks = true;
-}
-
-/* Applies the rules that the item meets. What needs no limit fixes the row at once. */
-static void apply_rules(struct shard *shard, uint32_t item, struct asking *asking,
-                        struct resolved *out)
-{
-    struct policy_result *result = &asking->result;
-    struct row *row = &shard->rows[item];
-    policy_search_run(&asking->search);
-    if (asking->person.own != NULL || asking->person.key_own != NULL)
-        people_apply(&asking->person, asking->attributes, asking->count, result);
-    row->shadow_denied = result->shadow != NULL;
-    switch (result->action) {
-    case POLICY_LIMITS:
-        resolve_rules(shard, item, result, out);
-        break;
-    case POLICY_UNMATCHED:
-        fix_row(row, OUTCOME_NO_RULE, result->allowed, NULL);
-        resolve_rules(shard, item, result, out); /* those on trial */
-        break;
-    case POLICY_ALLOW:
-        fix_row(row, OUTCOME_ALLOW, true, result->rule);
-        break;
-    case POLICY_BLOCK:
-        fix_row(row, OUTCOME_BLOCKED, false, result->rule);
-        break;
-    case POLICY_MISSING:
-        fix_row(row, OUTCOME_DENY, false, result->rule);
-        break;
-    case POLICY_OVERFLOW:
-        fix_row(row, OUTCOME_ERROR, false, NULL);
-        break;
-    }
-}
-
-static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
-                           struct resolved *out)
-{
-    const struct wire_text key = wire_checks_key(&shard->message.checks, item);
-    const struct policy_rule *block = blocks_find_key(
-        shard->policies[shard->policy].denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
-    if (block != NULL) {
-        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
-        return;
-    }
-    if (identity_inline(&shard->identity, key.data, key.len) != 0) {
-        fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
-        return;
-    }
-    out->count = 1;
-    out->rules[0] = NULL;
-    start_forward(shard, item, 0, &out->parts[0]);
-    place(shard, &template->limit, 1, &out->parts[0]);
-}
-
 /* ---- leases ---------------------------------------------------------------------------------- */
-
-/* Whether some limit that the item meets has leases. */
-static bool has_leases(const struct resolved *resolved)
-{
-    for (uint32_t i = 0; i < resolved->count; i++)
-        for (uint32_t k = 0; k < resolved->parts[i].limit_count; k++)
-            if (resolved->parts[i].limits[k].algorithm == ALGORITHM_CONCURRENCY)
-                return true;
-    return false;
-}
 
 /* What is said of an operation on leases where none is given; NULL: it is about none. */
 static const char *lease_refusal(enum operation operation)
@@ -326,56 +239,141 @@ static void note_hold(struct shard *shard, uint32_t item, struct forward *forwar
                                                 : 0;
 }
 
-/* Notes whether the item takes a lease. False if it is about one that nobody gives: then nothing of
- * it is charged, and it is told. */
-static bool note_lease(struct shard *shard, uint32_t item, struct resolved *resolved)
+/* The item is about a lease, and no limit that it meets has any. If tokens of the limit can be held
+ * it is about those. Else nothing of it is charged, and that is told. */
+static void want_hold(struct shard *shard, uint32_t item, struct resolved *resolved)
 {
     const enum operation operation = wire_checks_operation(&shard->message.checks, item);
-    const bool leases = has_leases(resolved);
     struct row *row = &shard->rows[item];
-    row->leased = leases && (operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
-                             operation == OPERATION_HIT);
-    if (leases || lease_refusal(operation) == NULL)
-        return true;
-    if (row->outcome != OUTCOME_COUNT)
-        return false; /* denied already, and on trial it is not about these rules */
-    if (resolve_gives_holds(resolved)) {
+    if (row->outcome != OUTCOME_COUNT) {
+        resolved->count = 0; /* denied already, and on trial it is not about these rules */
+    } else if (resolve_gives_holds(resolved)) {
         note_hold(shard, item, &resolved->parts[0]);
-        return true;
+    } else {
+        fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
+        row->refusal = lease_refusal(operation);
+        resolved->count = 0;
     }
-    fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
-    row->refusal = lease_refusal(operation);
-    return false;
+}
+
+/* The item has been placed: notes whether it takes a lease. */
+static inline void note_lease(struct shard *shard, uint32_t item, struct resolved *resolved)
+{
+    const enum operation operation = wire_checks_operation(&shard->message.checks, item);
+    if (resolved->leases)
+        shard->rows[item].leased = operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
+                                   operation == OPERATION_HIT;
+    else if (lease_refusal(operation) != NULL && resolved->count > 0)
+        want_hold(shard, item, resolved);
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Finds the limits that the item meets, and is to be decided by. */
-static void resolve_item(struct shard *shard, uint32_t item, struct asking *asking,
-                         struct resolved *out)
+/* Begins to look for the rules that the attributes of the item meet. False if its row is fixed
+ * without them. */
+static bool ask_rules(struct shard *shard, const struct wire_template *template, uint32_t item,
+                      struct resolved *out, struct asking *asking)
 {
-    const struct wire_template *template = wire_checks_template(&shard->message.checks, item);
-    out->count = 0;
-    if (template->kind == WIRE_TEMPLATE_INLINE)
-        resolve_inline(shard, item, template, out);
-    else if (asking->asks)
-        apply_rules(shard, item, asking, out);
-    if (out->count > 0 && !note_lease(shard, item, out))
-        out->count = 0;
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    struct policy_attribute *attributes = asking->attributes;
+    const struct policy_slot *slot = &shard->policies[shard->policy];
+    struct row *row = &shard->rows[item];
+    size_t count = wire_checks_values(&shard->message.checks, item, values);
+    for (size_t i = 0; i < count; i++)
+        attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
+                                                  values[i].data, values[i].len};
+    const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &asking->person);
+    if ((asking->person.user_hash | asking->person.key_hash) != 0)
+        note_usage(shard, item, &asking->person);
+    asking->item = item;
+    asking->out = out;
+    asking->count = count;
+    if (refusal != NULL) {
+        fix_row(row, OUTCOME_BLOCKED, false, refusal);
+        return false;
+    }
+    if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) != 0) {
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        return false;
+    }
+    return true;
+}
+
+/* Applies the rules that the item meets. What needs no limit fixes the row at once. */
+static void apply_rules(struct shard *shard, struct asking *asking)
+{
+    const uint32_t item = asking->item;
+    struct resolved *out = asking->out;
+    struct policy_result *result = &asking->result;
+    struct row *row = &shard->rows[item];
+    policy_search_run(&asking->search);
+    if (asking->person.own != NULL || asking->person.key_own != NULL)
+        people_apply(&asking->person, asking->attributes, asking->count, result);
+    row->shadow_denied = result->shadow != NULL;
+    switch (result->action) {
+    case POLICY_LIMITS:
+        resolve_rules(shard, item, result, out);
+        break;
+    case POLICY_UNMATCHED:
+        fix_row(row, OUTCOME_NO_RULE, result->allowed, NULL);
+        resolve_rules(shard, item, result, out); /* those on trial */
+        break;
+    case POLICY_ALLOW:
+        fix_row(row, OUTCOME_ALLOW, true, result->rule);
+        break;
+    case POLICY_BLOCK:
+        fix_row(row, OUTCOME_BLOCKED, false, result->rule);
+        break;
+    case POLICY_MISSING:
+        fix_row(row, OUTCOME_DENY, false, result->rule);
+        break;
+    case POLICY_OVERFLOW:
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        break;
+    }
+    note_lease(shard, item, out);
+}
+
+static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
+                           struct resolved *out)
+{
+    const struct wire_text key = wire_checks_key(&shard->message.checks, item);
+    const struct blocks *denied = shard->policies[shard->policy].denied;
+    const struct policy_rule *block =
+        denied == NULL ? NULL
+                       : blocks_find_key(denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
+    if (block != NULL) {
+        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
+        return;
+    }
+    if (identity_inline(&shard->identity, key.data, key.len) != 0) {
+        fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+        return;
+    }
+    out->count = 1;
+    out->rules[0] = NULL;
+    start_forward(shard, item, 0, &out->parts[0]);
+    place(shard, &template->limit, 1, out, 0);
+    note_lease(shard, item, out);
 }
 
 void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out)
 {
     struct asking asking[RESOLVED_MAX];
+    uint32_t asked = 0;
     ASSERT(count <= RESOLVED_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        asking[i].asks = false;
-        if (wire_checks_template(&shard->message.checks, first + i)->kind != WIRE_TEMPLATE_INLINE)
-            ask_rules(shard, first + i, &asking[i]);
+        const struct wire_template *template =
+            wire_checks_template(&shard->message.checks, first + i);
+        out[i].count = 0;
+        out[i].leases = false;
+        if (template->kind == WIRE_TEMPLATE_INLINE)
+            resolve_inline(shard, first + i, template, &out[i]);
+        else if (ask_rules(shard, template, first + i, &out[i], &asking[asked]))
+            asked++;
     }
-    for (uint32_t i = 0; i < count; i++)
-        if (asking[i].asks)
-            policy_search_look(&asking[i].search);
-    for (uint32_t i = 0; i < count; i++)
-        resolve_item(shard, first + i, &asking[i], &out[i]);
+    for (uint32_t i = 0; i < asked; i++)
+        policy_search_look(&asking[i].search);
+    for (uint32_t i = 0; i < asked; i++)
+        apply_rules(shard, &asking[i]);
 }

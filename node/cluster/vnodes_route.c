@@ -78,17 +78,6 @@ static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *p
     return quorum_failing(shard, number) ? ROUTE_NONE : route;
 }
 
-void vnodes_prefetch(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    prefetch(&vnode->role);
-    prefetch_to_write(&vnode->granted);
-    if (shard->peer_count == 0)
-        return; /* then it has no links */
-    prefetch(&vnode->links[0].peer);
-    prefetch(&vnode->links[1].peer);
-}
-
 void vnodes_prefetch_copy(const struct shard *shard, uint32_t number)
 {
     const char *vnode = (const char *)&shard->vnodes[number];
