@@ -659,8 +659,11 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
         memory = &shard->reserves.answers;
     }
     group->once = (shard->message.checks.flags & WIRE_FLAG_ONCE) != 0;
-    if (!group->once)
-        group->tag = retry_prefetch(memory, &group->key);
+    if (!group->once) {
+        group->tag = group->several ? retry_tag(memory, &group->key)
+                                    : retry_item_tag(shard->message.retries, (uint16_t)item, 0);
+        retry_prefetch(memory, group->tag);
+    }
     if (repeated && first->operation != OPERATION_PEEK)
         group->recalled =
             retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
@@ -793,6 +796,8 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
     shard->message.flags = (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0 ? FORWARD_RETRY : 0;
     if (shard->message.explained != POOL_NONE)
         shard->message.flags |= FORWARD_EXPLAIN;
+    shard->message.retries =
+        retry_message(&shard->retries, shard->message.checks.session, shard->message.checks.seq);
     for (uint32_t item = 0; item < shard->message.checks.count; item += RESOLVED_MAX) {
         const uint32_t left = shard->message.checks.count - item;
         take_items(shard, item, left < RESOLVED_MAX ? left : RESOLVED_MAX, effects);

@@ -13,24 +13,24 @@
  */
 #include "node/cluster/retry.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/prefetch.h"
 
-enum { RUN_BITS = 20 };
-#define PART_STEP UINT64_C(0x3779b9) /* odd: the parts of an item are far from one another */
+static_assert(RETRY_WAYS == 4, "place_in compares four");
 
-static uint64_t tag_of(const struct retry_memory *memory, const struct retry_key *key)
+uint64_t retry_message(const struct retry_memory *memory, uint64_t session, uint64_t seq)
 {
-    const uint64_t run = (UINT64_C(1) << RUN_BITS) - 1;
     uint64_t fold;
     memcpy(&fold, memory->key.bytes, sizeof fold);
-    const uint64_t message = hash_mix64(hash_mix64(key->session ^ fold) ^ key->seq);
-    const uint64_t mixed = hash_mix64(message ^ ((uint64_t)key->item << 8 | key->part));
-    const uint64_t place = message + key->item + key->part * PART_STEP;
-    const uint64_t tag = (mixed & ~run) | (place & run);
-    return tag == 0 ? 1 : tag;
+    return hash_mix64(hash_mix64(session ^ fold) ^ seq);
+}
+
+uint64_t retry_tag(const struct retry_memory *memory, const struct retry_key *key)
+{
+    return retry_item_tag(retry_message(memory, key->session, key->seq), key->item, key->part);
 }
 
 /* The set of the tag, or the second one where there are two. */
@@ -74,13 +74,11 @@ void retry_fini(struct retry_memory *memory)
     memory->entries = NULL;
 }
 
-uint64_t retry_prefetch(const struct retry_memory *memory, const struct retry_key *key)
+void retry_prefetch(const struct retry_memory *memory, uint64_t tag)
 {
-    const uint64_t tag = tag_of(memory, key);
     const struct retry_memory_entry *set = set_of(memory, tag, 0);
     prefetch_to_write(set);
     prefetch_to_write((const char *)set + PREFETCH_LINE);
-    return tag;
 }
 
 uint16_t retry_attempt(uint64_t node, uint64_t ticket)
@@ -112,25 +110,40 @@ static void keep_claims(const struct retry_memory_entry *older, struct retry_mem
         entry->claims = UINT8_MAX;
 }
 
-/* Where the tag is in its set, else the oldest place. */
-static struct retry_memory_entry *place_in(struct retry_memory_entry *set, uint64_t tag,
-                                           uint32_t now_ms)
+/* The higher, the sooner the place is given to another answer: by its age, and free ones first. */
+static inline uint64_t rank_of(const struct retry_memory_entry *set, uint32_t i, uint32_t now_ms)
 {
-    uint32_t oldest = 0;
-    uint32_t oldest_ms = 0;
-    for (uint32_t i = 0; i < RETRY_WAYS; i++) {
-        const uint32_t age_ms = set[i].tag == 0 ? UINT32_MAX : now_ms - set[i].at_ms;
-        if (set[i].tag == tag)
-            return &set[i];
-        oldest = age_ms > oldest_ms ? i : oldest;
-        oldest_ms = age_ms > oldest_ms ? age_ms : oldest_ms;
-    }
-    return &set[oldest];
+    const uint32_t free_place = -(uint32_t)(set[i].tag == 0);
+    return (uint64_t)((now_ms - set[i].at_ms) | free_place) << 8 | (RETRY_WAYS - i);
+}
+
+static inline uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The oldest place of a set; without a branch, for there is no telling which it will be. */
+static inline struct retry_memory_entry *oldest_in(struct retry_memory_entry *set, uint32_t now_ms)
+{
+    const uint64_t rank = higher(higher(rank_of(set, 0, now_ms), rank_of(set, 1, now_ms)),
+                                 higher(rank_of(set, 2, now_ms), rank_of(set, 3, now_ms)));
+    return &set[RETRY_WAYS - (rank & 0xff)];
+}
+
+/* Where the tag is in its set, else the oldest place. */
+static inline struct retry_memory_entry *place_in(struct retry_memory_entry *set, uint64_t tag,
+                                                  uint32_t now_ms)
+{
+    return set[0].tag == tag   ? &set[0]
+           : set[1].tag == tag ? &set[1]
+           : set[2].tag == tag ? &set[2]
+           : set[3].tag == tag ? &set[3]
+                               : oldest_in(set, now_ms);
 }
 
 /* Where the tag is, else a free place in the set that has more of them, else the oldest. */
-static struct retry_memory_entry *place_among(const struct retry_memory *memory, uint64_t tag,
-                                              uint32_t now_ms)
+static __attribute__((noinline)) struct retry_memory_entry *
+place_among(const struct retry_memory *memory, uint64_t tag, uint32_t now_ms)
 {
     struct retry_memory_entry *best = set_of(memory, tag, 0);
     uint32_t most = 0;
@@ -168,8 +181,32 @@ static inline struct retry_memory_entry *place_for(const struct retry_memory *me
 uint32_t retry_remember(struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                         bool allowed, uint8_t limit_index, uint64_t granted, int64_t now_ns)
 {
-    return retry_remember_tag(memory, tag_of(memory, key), attempt, allowed, limit_index, granted,
-                              now_ns);
+    return retry_remember_tag(memory, retry_tag(memory, key), attempt, allowed, limit_index,
+                              granted, now_ns);
+}
+
+static inline void note(struct retry_memory_entry *place, uint64_t tag, uint32_t at_ms,
+                        uint16_t attempt, bool allowed, uint8_t limit_index, uint64_t granted)
+{
+    place->tag = tag;
+    place->at_ms = at_ms;
+    place->allowed = allowed;
+    place->limit_index = limit_index;
+    place->claims = 0;
+    place->attempts = 1;
+    place->granted = granted;
+    memset(place->names, 0, sizeof place->names);
+    place->names[0] = attempt;
+}
+
+/* In place of an answer that is still known. */
+static __attribute__((noinline)) void note_again(struct retry_memory_entry *place, uint32_t at_ms,
+                                                 uint16_t attempt, bool allowed,
+                                                 uint8_t limit_index, uint64_t granted)
+{
+    const struct retry_memory_entry older = *place;
+    note(place, older.tag, at_ms, attempt, allowed, limit_index, granted);
+    keep_claims(&older, place);
 }
 
 uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t attempt,
@@ -178,29 +215,19 @@ uint32_t retry_remember_tag(struct retry_memory *memory, uint64_t tag, uint16_t 
     const uint32_t now_ms = ms_of(now_ns);
     struct retry_memory_entry *place = place_for(memory, tag, now_ms);
     const bool fresh = young(memory, place, now_ms);
-    const bool again = fresh && place->tag == tag;
-    struct retry_memory_entry older;
-    if (__builtin_expect(again, 0))
-        older = *place;
-    memory->dropped += fresh && !again;
-    place->tag = tag;
-    place->at_ms = now_ms;
-    place->allowed = allowed;
-    place->limit_index = limit_index;
-    place->claims = 0;
-    place->attempts = 1;
-    place->granted = granted;
-    memset(place->names, 0, sizeof place->names);
-    place->names[0] = attempt;
-    if (__builtin_expect(again, 0))
-        keep_claims(&older, place);
+    if (__builtin_expect(fresh && place->tag == tag, 0)) {
+        note_again(place, now_ms, attempt, allowed, limit_index, granted);
+    } else {
+        memory->dropped += fresh;
+        note(place, tag, now_ms, attempt, allowed, limit_index, granted);
+    }
     return (uint32_t)(place - memory->entries);
 }
 
 static struct retry_memory_entry *find(const struct retry_memory *memory,
                                        const struct retry_key *key, int64_t now_ns)
 {
-    const uint64_t tag = tag_of(memory, key);
+    const uint64_t tag = retry_tag(memory, key);
     for (uint32_t choice = 0; choice < memory->choices; choice++) {
         struct retry_memory_entry *set = set_of(memory, tag, choice);
         for (uint32_t i = 0; i < RETRY_WAYS; i++)

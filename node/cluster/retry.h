@@ -38,7 +38,10 @@ enum {
     RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (lend.c) */
     RETRY_WAYS = 4,
     RETRY_SETS = 1 << 15, /* unless told otherwise */
+    RETRY_RUN_BITS = 20,  /* of a tag: in which set it is */
 };
+#define RETRY_PART_STEP UINT64_C(0x3779b9) /* odd: the parts of an item are far from one another   \
+                                            */
 
 struct retry_memory_entry {
     uint64_t tag; /* 0 = empty */
@@ -66,9 +69,20 @@ struct retry_memory {
 MUST_USE int retry_init(struct retry_memory *memory, const struct allocator *allocator,
                         const struct hash_key *key, uint32_t sets);
 void retry_fini(struct retry_memory *memory);
-/* Asks memory for the place of `key`, so that remembering it soon costs no wait. Returns its tag,
- * which is not 0, for retry_remember_tag. */
-uint64_t retry_prefetch(const struct retry_memory *memory, const struct retry_key *key);
+/* The tag by which the answer to `key` is remembered; not 0. */
+uint64_t retry_tag(const struct retry_memory *memory, const struct retry_key *key);
+/* The same in two steps: what all keys of a session and sequence have in common, and the tag. */
+uint64_t retry_message(const struct retry_memory *memory, uint64_t session, uint64_t seq);
+static inline uint64_t retry_item_tag(uint64_t message, uint16_t item, uint8_t part)
+{
+    const uint64_t run = (UINT64_C(1) << RETRY_RUN_BITS) - 1;
+    const uint64_t mixed = hash_mix64(message ^ ((uint64_t)item << 8 | part));
+    const uint64_t place = message + item + part * RETRY_PART_STEP;
+    const uint64_t tag = (mixed & ~run) | (place & run);
+    return tag == 0 ? 1 : tag;
+}
+/* Asks memory for the place of the tag, so that remembering its answer soon costs no wait. */
+void retry_prefetch(const struct retry_memory *memory, uint64_t tag);
 /* The name of the attempt that node `node` sends under `ticket`, however often, and to whomever:
  * the bits of RETRY_TICKET_STANDS say how often it has changed between its decider and one that
  * stands in (parts.c), and name no other attempt. */

@@ -494,6 +494,7 @@ struct message {
     uint32_t request;   /* POOL_NONE if it needed none yet */
     uint32_t explained; /* its block, or POOL_NONE */
     uint8_t flags;      /* of the forwards of each item */
+    uint64_t retries;   /* what the tags of its answers have in common (retry.h) */
 };
 
 /* ---- the shard ------------------------------------------------------------------------------- */

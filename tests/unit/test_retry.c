@@ -35,10 +35,10 @@ static void an_answer_is_recalled_with_its_verdict(void **state)
     struct retry_memory *memory = *state;
     struct retry_memory_entry entry;
 
-    retry_prefetch(memory, &first);
+    retry_prefetch(memory, retry_tag(memory, &first));
     assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
     retry_remember(memory, &first, 1, true, 3, 42, NOW_NS);
-    retry_prefetch(memory, &first);
+    retry_prefetch(memory, retry_tag(memory, &first));
     assert_true(retry_recall(memory, &first, 1, NOW_NS, &entry));
     assert_true(entry.allowed);
     assert_int_equal(entry.limit_index, 3);
