@@ -39,31 +39,6 @@
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 
-struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effects *effects)
-{
-    struct batch *batch = &shard->batch;
-    ASSERT(rows <= LIMIT_GROUP_MAX);
-    if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
-        decide_run(shard, effects);
-    struct batch_item *item = &batch->items[batch->item_count++];
-    item->part = POOL_NONE;
-    item->from_peer = false;
-    item->again = 0;
-    item->attempt = 0;
-    item->recalled = false;
-    item->explains = false;
-    item->several = false;
-    item->once = false;
-    item->undo = false;
-    item->takes = SHARES_ALL;
-    item->withholds = 0;
-    item->parts = 0;
-    item->tag = 0;
-    item->first = batch->count;
-    item->count = 0;
-    return item;
-}
-
 /* D11 */
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)
 {
@@ -132,41 +107,59 @@ static void share_row(struct batch *batch, const struct batch_item *item, uint32
         batch->flags[row] &= (uint8_t)~LIMIT_AT_MOST; /* all of it: others have theirs */
 }
 
-void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
-                 uint8_t loaded)
+/* A row that is not decided as it was asked for, or is more than that. */
+static __attribute__((noinline)) void special_row(struct shard *shard,
+                                                  const struct batch_item *item,
+                                                  const struct forward *forward, uint32_t limit,
+                                                  uint32_t row)
 {
     struct batch *batch = &shard->batch;
-    struct batch_item *item = &batch->items[batch->item_count - 1];
-    for (uint32_t i = 0; i < forward->limit_count; i++) {
-        const uint32_t row = batch->count++;
+    if (forward->limits[limit].algorithm == ALGORITHM_CONCURRENCY)
+        batch->leases[row] = decide_lease(shard, forward);
+    if (item->several)
+        reserve_row(batch, item, row, limit);
+    if ((forward->flags & FORWARD_HOLD) != 0)
+        hold_row(shard, item, forward, row);
+    if (item->takes != SHARES_ALL)
+        share_row(batch, item, row);
+}
+
+void decide_rows(struct shard *shard, struct batch_item *item, const struct policy_rule *rule,
+                 const struct forward *forward, uint8_t loaded)
+{
+    struct batch *batch = &shard->batch;
+    const uint32_t first = batch->count;
+    const uint32_t count = forward->limit_count;
+    const uint8_t flags = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
+    const uint8_t operation = item->recalled ? OPERATION_PEEK : forward->operation;
+    const uint64_t cost = item->recalled && item->memory.allowed ? 0 : forward->cost;
+    const bool special =
+        item->several || (forward->flags & FORWARD_HOLD) != 0 || item->takes != SHARES_ALL;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t row = first + i;
+        struct limit *limit = &batch->limits[row];
+        *limit = forward->limits[i];
+        batch->limit_of[row] = limit;
+        batch->elastic |= limit->pool != 0;
         batch->ids[row] = forward->ids[i];
         batch->vnodes[row] = forward->vnode;
-        batch->limits[row] = forward->limits[i];
-        batch->limit_of[row] = &batch->limits[row];
-        batch->elastic = batch->elastic || forward->limits[i].pool != 0;
-        batch->costs[row] = item->recalled && item->memory.allowed ? 0 : forward->cost;
-        if (__builtin_expect(forward->limits[i].algorithm == ALGORITHM_CONCURRENCY, 0))
-            batch->leases[row] = decide_lease(shard, forward);
-        batch->operations[row] = item->recalled ? OPERATION_PEEK : forward->operation;
-        batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
-        if ((loaded & 1u << i) != 0)
-            batch->flags[row] |= LIMIT_LOADED;
-        if (item->several)
-            reserve_row(batch, item, row, i);
-        if (__builtin_expect((forward->flags & FORWARD_HOLD) != 0, 0))
-            hold_row(shard, item, forward, row);
-        if (__builtin_expect(item->takes != SHARES_ALL, 0))
-            share_row(batch, item, row);
         batch->groups[row] = batch->item_count;
+        batch->costs[row] = cost;
+        batch->operations[row] = operation;
+        batch->flags[row] = flags | ((loaded >> i & 1) != 0 ? LIMIT_LOADED : 0);
+        if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
+            special_row(shard, item, forward, i, row);
     }
+    const uint32_t part = item->parts++;
+    batch->count = first + count;
     item->operation = forward->operation;
     item->cost = forward->cost;
     item->used = forward->used;
-    item->explains = item->explains || (forward->flags & FORWARD_EXPLAIN) != 0;
-    item->rules[item->parts] = rule;
-    item->vnodes[item->parts] = forward->vnode;
-    item->count += forward->limit_count;
-    item->ends[item->parts++] = item->count;
+    item->explains |= (forward->flags & FORWARD_EXPLAIN) != 0;
+    item->rules[part] = rule;
+    item->vnodes[part] = forward->vnode;
+    item->count += count;
+    item->ends[part] = item->count;
 }
 
 static bool undoes(const struct forward *forward)
@@ -332,7 +325,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
     item->part = index;
     item->takes = takes;
     recall(shard, item, &part->forward);
-    decide_rows(shard, part->rule, &part->forward, part->loaded);
+    decide_rows(shard, item, part->rule, &part->forward, part->loaded);
     part->status = PART_DECIDING;
 }
 
@@ -347,7 +340,7 @@ void decide_forward(struct shard *shard, uint16_t at, const struct forward *forw
     item->peer = at;
     item->ticket = forward->ticket;
     recall(shard, item, forward);
-    decide_rows(shard, NULL, forward, 0);
+    decide_rows(shard, item, NULL, forward, 0);
 }
 
 /* ---- from rows to answers -------------------------------------------------------------------- */

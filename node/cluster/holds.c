@@ -32,11 +32,6 @@
 #include "base/assert.h"
 #include "node/cluster/vnodes_state.h"
 
-bool holds_asks(const struct forward *forward)
-{
-    return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
-}
-
 /* How many replicas the vnode has, this node included. */
 static uint32_t replicas_of(const struct vnode *vnode)
 {

@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "node/cluster/peer_wire.h"
 #include "node/cluster/term.h"
 
 struct answer;
 struct effects;
-struct forward;
 struct shard;
 
 enum { HOLDS_MAX = 256 }; /* leases that wait at a time until replicas know them */
@@ -30,7 +30,10 @@ struct holds {
 };
 
 /* Whether the forward asks for a lease of tokens, or for more time of one. */
-bool holds_asks(const struct forward *forward);
+static inline bool holds_asks(const struct forward *forward)
+{
+    return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
+}
 /* Whether none is granted of this vnode now (T2 - T4 of holds.c). */
 bool holds_refuses(const struct shard *shard, uint32_t vnode);
 /* A lease was granted, or renewed, to the part: its answer waits for the replicas (T1). */

@@ -614,62 +614,78 @@ void requests_item_done(struct shard *shard, uint16_t item, const struct policy_
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Whether all parts can be decided here, as one group of the engine. A shadow rule among several
- * may not: its denial would keep the engine from charging the enforced ones. In the plane of quorum
- * every part has to wait, each for its vnode. */
-static bool all_here(struct shard *shard, const struct resolved *resolved)
+/* Whether all parts can be decided here, as one group of the engine of `rows` rows. A shadow rule
+ * among several may not: its denial would keep the engine from charging the enforced ones. In the
+ * plane of quorum every part has to wait, each for its vnode. */
+static bool all_here(const struct shard *shard, const struct resolved *resolved, uint32_t *rows)
 {
-    uint32_t rows = 0;
+    *rows = 0;
     for (uint32_t i = 0; i < resolved->count; i++) {
-        uint16_t at;
-        rows += resolved->parts[i].limit_count;
-        if (vnodes_quorum(shard, resolved->parts[i].vnode) || resolved->parts[i].home != 0 ||
-            vnodes_route(shard, resolved->parts[i].vnode, &at) != ROUTE_HERE ||
-            (resolved->count > 1 && resolved->rules[i]->shadow))
+        const struct forward *part = &resolved->parts[i];
+        if (vnodes_quorum(shard, part->vnode) || part->home != 0 ||
+            !vnodes_here(shard, part->vnode) || (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
+        *rows += part->limit_count;
     }
-    return rows <= LIMIT_GROUP_MAX;
+    return *rows <= LIMIT_GROUP_MAX;
+}
+
+/* How much each limit of the item may take, and if that is nothing, for the sake of which part. */
+static __attribute__((noinline)) uint64_t take_shares(struct shard *shard,
+                                                      const struct resolved *resolved,
+                                                      uint8_t *withholds, struct effects *effects)
+{
+    uint64_t takes = SHARES_ALL;
+    for (uint32_t i = 0; i < resolved->count && takes != 0; i++) {
+        const uint64_t part = shares_take(shard, &resolved->parts[i], effects);
+        takes = part < takes ? part : takes;
+        *withholds = (uint8_t)i;
+    }
+    return takes;
+}
+
+/* D9 of decide.c: it may have been decided before. */
+static __attribute__((noinline)) void recall_item(struct shard *shard, struct retry_memory *memory,
+                                                  struct batch_item *group)
+{
+    group->recalled =
+        retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
+    shard->stats.retries_recalled += group->recalled;
 }
 
 static void decide_together(struct shard *shard, uint32_t item, const struct resolved *resolved,
-                            struct effects *effects)
+                            uint32_t rows, struct effects *effects)
 {
-    uint32_t rows = 0;
-    uint64_t takes = SHARES_ALL;
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < resolved->count; i++)
-        rows += resolved->parts[i].limit_count;
-    for (; asked < resolved->count && takes != 0; asked++) {
-        const uint64_t part = shares_take(shard, &resolved->parts[asked], effects);
-        takes = part < takes ? part : takes;
-    }
     const struct forward *first = &resolved->parts[0];
+    const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first);
+    struct retry_memory *memory = &shard->retries;
+    uint64_t takes = SHARES_ALL;
+    uint8_t withholds = 0;
+    if (shares_matter(shard, first))
+        takes = take_shares(shard, resolved, &withholds, effects);
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;
     group->retry = first->retry;
     group->key = first->retry;
     group->again = first->flags & FORWARD_RETRY;
     group->takes = takes;
-    group->withholds = (uint8_t)(asked - 1);
-    const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first); /* D9 */
-    struct retry_memory *memory = &shard->retries;
+    group->withholds = withholds;
+    group->once = (shard->message.checks.flags & WIRE_FLAG_ONCE) != 0;
     if (resolved->count > 1) {
         group->several = true;
         group->key = reserve_key(&first->retry, first->ids[0]);
         memory = &shard->reserves.answers;
     }
-    group->once = (shard->message.checks.flags & WIRE_FLAG_ONCE) != 0;
     if (!group->once) {
-        group->tag = group->several ? retry_tag(memory, &group->key)
-                                    : retry_item_tag(shard->message.retries, (uint16_t)item, 0);
+        group->tag = resolved->count > 1
+                         ? retry_tag(memory, &group->key)
+                         : retry_item_tag(shard->message.retries, (uint16_t)item, 0);
         retry_prefetch(memory, group->tag);
     }
     if (repeated && first->operation != OPERATION_PEEK)
-        group->recalled =
-            retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
-    shard->stats.retries_recalled += group->recalled;
+        recall_item(shard, memory, group);
     for (uint32_t i = 0; i < resolved->count; i++)
-        decide_rows(shard, resolved->rules[i], &resolved->parts[i], 0);
+        decide_rows(shard, group, resolved->rules[i], &resolved->parts[i], 0);
 }
 
 static void decide_apart(struct shard *shard, uint32_t item, const struct resolved *resolved,
@@ -721,8 +737,9 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
     const bool repeated =
         resolved->count > 1 && (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0;
     const bool waits = holds_asks(&resolved->parts[0]); /* T1 of holds.c */
-    if (!repeated && !waits && all_here(shard, resolved))
-        decide_together(shard, item, resolved, effects);
+    uint32_t rows;
+    if (!repeated && !waits && all_here(shard, resolved, &rows))
+        decide_together(shard, item, resolved, rows, effects);
     else
         decide_apart(shard, item, resolved, effects);
 }

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/prefetch.h"
 
 static_assert(RETRY_WAYS == 4, "place_in compares four");
 
@@ -72,13 +71,6 @@ void retry_fini(struct retry_memory *memory)
         alloc_put(memory->allocator, memory->entries,
                   (size_t)memory->sets * RETRY_WAYS * sizeof *memory->entries);
     memory->entries = NULL;
-}
-
-void retry_prefetch(const struct retry_memory *memory, uint64_t tag)
-{
-    const struct retry_memory_entry *set = set_of(memory, tag, 0);
-    prefetch_to_write(set);
-    prefetch_to_write((const char *)set + PREFETCH_LINE);
 }
 
 uint16_t retry_attempt(uint64_t node, uint64_t ticket)

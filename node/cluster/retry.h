@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/prefetch.h"
 #include "node/cluster/peer_wire.h"
 
 #define RETRY_KEEP_NS       INT64_C(2000000000)
@@ -40,8 +41,9 @@ enum {
     RETRY_SETS = 1 << 15, /* unless told otherwise */
     RETRY_RUN_BITS = 20,  /* of a tag: in which set it is */
 };
-#define RETRY_PART_STEP UINT64_C(0x3779b9) /* odd: the parts of an item are far from one another   \
-                                            */
+#define RETRY_PART_STEP                                                                            \
+    UINT64_C(0x3779b9) /* odd: the parts of an item are far from one another                       \
+                        */
 
 struct retry_memory_entry {
     uint64_t tag; /* 0 = empty */
@@ -82,7 +84,13 @@ static inline uint64_t retry_item_tag(uint64_t message, uint16_t item, uint8_t p
     return tag == 0 ? 1 : tag;
 }
 /* Asks memory for the place of the tag, so that remembering its answer soon costs no wait. */
-void retry_prefetch(const struct retry_memory *memory, uint64_t tag);
+static inline void retry_prefetch(const struct retry_memory *memory, uint64_t tag)
+{
+    const struct retry_memory_entry *set =
+        &memory->entries[(tag & (memory->sets - 1)) * RETRY_WAYS];
+    prefetch_to_write(set);
+    prefetch_to_write((const char *)set + PREFETCH_LINE);
+}
 /* The name of the attempt that node `node` sends under `ticket`, however often, and to whomever:
  * the bits of RETRY_TICKET_STANDS say how often it has changed between its decider and one that
  * stands in (parts.c), and name no other attempt. */

@@ -697,6 +697,18 @@ bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
 
 /* NONE: nobody can decide it, and waiting would not help soon. */
 enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
+/* Whether a check of `vnode` is decided here now, in the first plane (S1; P3 of peers.c for every
+ * other replica). */
+static inline bool vnodes_here(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role != ROLE_DECIDING) /* S1 */
+        return false;
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
+            return false;
+    return true;
+}
 /* Where a check of `vnode` is to go now; `*peer` is set for ROUTE_PEER. */
 enum route vnodes_route(struct shard *shard, uint32_t vnode, uint16_t *peer);
 /* Asks memory for what routing and deciding a check of `vnode` will read and write of it. */
@@ -843,21 +855,50 @@ bool writeback_clean(const struct shard *shard);
 
 /* ---- decide.c -------------------------------------------------------------------------------- */
 
+/* Whether what the forward asks for may have to be shared with others. */
+static inline bool shares_matter(const struct shard *shard, const struct forward *forward)
+{
+    return __builtin_expect(shard->shares.busy != 0 || forward->operation == OPERATION_LEASE, 0);
+}
 /* How much of what it asks for the check or lease may take now: SHARES_ALL, so much of it at most,
  * or 0. It counts as taken. To be called ahead of decide_group. */
 static inline uint64_t shares_take(struct shard *shard, const struct forward *forward,
                                    struct effects *effects)
 {
-    if (__builtin_expect(shard->shares.busy == 0 && forward->operation != OPERATION_LEASE, 1))
-        return SHARES_ALL;
-    return shares_ask(shard, forward, effects);
+    return shares_matter(shard, forward) ? shares_ask(shard, forward, effects) : SHARES_ALL;
 }
 
+/* Decides all that is in the batch and delivers the decisions. */
+void decide_run(struct shard *shard, struct effects *effects);
+
 /* Adds an empty group for `rows` rows, first deciding what is in the batch if it is full. */
-struct batch_item *decide_group(struct shard *shard, uint32_t rows, struct effects *effects);
-/* Adds one part (rule or inline limit) to the group added last. */
-void decide_rows(struct shard *shard, const struct policy_rule *rule, const struct forward *forward,
-                 uint8_t loaded);
+static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows,
+                                              struct effects *effects)
+{
+    struct batch *batch = &shard->batch;
+    if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
+        decide_run(shard, effects);
+    struct batch_item *item = &batch->items[batch->item_count++];
+    item->part = POOL_NONE;
+    item->from_peer = false;
+    item->again = 0;
+    item->attempt = 0;
+    item->recalled = false;
+    item->explains = false;
+    item->several = false;
+    item->once = false;
+    item->undo = false;
+    item->takes = SHARES_ALL;
+    item->withholds = 0;
+    item->parts = 0;
+    item->tag = 0;
+    item->first = batch->count;
+    item->count = 0;
+    return item;
+}
+/* Adds one part (rule or inline limit) to the group, which was added last. */
+void decide_rows(struct shard *shard, struct batch_item *item, const struct policy_rule *rule,
+                 const struct forward *forward, uint8_t loaded);
 /* Whether doing it twice would let more pass than doing it once. */
 static inline bool decide_gives_back(const struct forward *forward)
 {
@@ -877,8 +918,6 @@ void decide_forward(struct shard *shard, uint16_t peer, const struct forward *fo
                     struct effects *effects);
 /* Has the engine decide rows of the batch. */
 void decide_step(struct shard *shard, uint32_t first, uint32_t count);
-/* Decides all that is in the batch and delivers the decisions. */
-void decide_run(struct shard *shard, struct effects *effects);
 
 /* ---- lend.c -----------------------------------------------------------------------------------
  */

@@ -46,15 +46,6 @@ static enum route route_to_replica(struct shard *shard, uint32_t number, uint16_
     return ROUTE_WAIT;
 }
 
-/* P3 of peers.c for every other replica. */
-static bool leases_hold(const struct shard *shard, const struct vnode *vnode)
-{
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
-            return false;
-    return true;
-}
-
 /* In the plane of quorum what cannot go anywhere soon is not kept waiting, and what is decided here
  * needs no leases: it is confirmed by a majority afterwards. */
 static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *peer)
@@ -90,12 +81,12 @@ enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
         return route_quorum(shard, number, peer);
-    if (vnodes_mine(shard, number)) {
-        if (vnode->role == ROLE_DECIDING) /* S1 */
-            return leases_hold(shard, vnode) ? ROUTE_HERE : ROUTE_WAIT;
-        if (vnode->role == ROLE_RECOVERING || vnode->role == ROLE_PASSING)
-            return ROUTE_WAIT;
-    }
+    if (vnodes_here(shard, number))
+        return ROUTE_HERE;
+    if (vnodes_mine(shard, number) &&
+        (vnode->role == ROLE_DECIDING || vnode->role == ROLE_RECOVERING ||
+         vnode->role == ROLE_PASSING))
+        return ROUTE_WAIT;
     if (!term_is_none(&vnode->term)) {
         *peer = vnode->hint;
         if (*peer != PEER_NONE && !peers_silent(shard, *peer))
