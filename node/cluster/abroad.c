@@ -48,6 +48,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 
 static_assert((int)VIEW_REGIONS_MAX <= (int)ABROAD_REGIONS_MAX,
@@ -605,8 +606,8 @@ bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_
     if (purses_decide_global(shard, forward, 0, false, &answer, effects) != PURSES_DECIDED ||
         answer.status != ANSWER_DECIDED)
         return false;
-    requests_item_done(shard, (uint16_t)item, rule, &forward->limits[answer.limit_index],
-                       forward->vnode, &answer, effects);
+    requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],
+                      forward->vnode, &answer, effects);
     return true;
 }
 

@@ -37,7 +37,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/shard_state.h"
+#include "node/cluster/decide.h"
 
 /* D11 */
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)
@@ -107,15 +107,21 @@ static void share_row(struct batch *batch, const struct batch_item *item, uint32
         batch->flags[row] &= (uint8_t)~LIMIT_AT_MOST; /* all of it: others have theirs */
 }
 
-/* A row that is not decided as it was asked for, or is more than that. */
+/* A row that is not decided just as it was asked for, or is more than that. */
 static __attribute__((noinline)) void special_row(struct shard *shard,
                                                   const struct batch_item *item,
-                                                  const struct forward *forward, uint32_t limit,
-                                                  uint32_t row)
+                                                  const struct forward *forward, uint8_t loaded,
+                                                  uint32_t limit, uint32_t row)
 {
     struct batch *batch = &shard->batch;
     if (forward->limits[limit].algorithm == ALGORITHM_CONCURRENCY)
         batch->leases[row] = decide_lease(shard, forward);
+    if (item->recalled) {
+        batch->operations[row] = OPERATION_PEEK; /* D1 */
+        batch->costs[row] = item->memory.allowed ? 0 : forward->cost;
+    }
+    if ((loaded & 1u << limit) != 0)
+        batch->flags[row] |= LIMIT_LOADED;
     if (item->several)
         reserve_row(batch, item, row, limit);
     if ((forward->flags & FORWARD_HOLD) != 0)
@@ -128,37 +134,31 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
                  const struct forward *forward, uint8_t loaded)
 {
     struct batch *batch = &shard->batch;
-    const uint32_t first = batch->count;
-    const uint32_t count = forward->limit_count;
-    const uint8_t flags = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
-    const uint8_t operation = item->recalled ? OPERATION_PEEK : forward->operation;
-    const uint64_t cost = item->recalled && item->memory.allowed ? 0 : forward->cost;
-    const bool special =
-        item->several || (forward->flags & FORWARD_HOLD) != 0 || item->takes != SHARES_ALL;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t row = first + i;
-        struct limit *limit = &batch->limits[row];
-        *limit = forward->limits[i];
-        batch->limit_of[row] = limit;
-        batch->elastic |= limit->pool != 0;
+    const bool special = item->recalled || item->several || item->takes != SHARES_ALL ||
+                         (forward->flags & FORWARD_HOLD) != 0 || loaded != 0;
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        const uint32_t row = batch->count++;
+        const struct limit *limit = &forward->limits[i];
         batch->ids[row] = forward->ids[i];
         batch->vnodes[row] = forward->vnode;
+        batch->limits[row] = *limit;
+        batch->limit_of[row] = &batch->limits[row];
+        batch->elastic |= limit->pool != 0;
+        batch->costs[row] = forward->cost;
+        batch->operations[row] = forward->operation;
+        batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
         batch->groups[row] = batch->item_count;
-        batch->costs[row] = cost;
-        batch->operations[row] = operation;
-        batch->flags[row] = flags | ((loaded >> i & 1) != 0 ? LIMIT_LOADED : 0);
         if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
-            special_row(shard, item, forward, i, row);
+            special_row(shard, item, forward, loaded, i, row);
     }
     const uint32_t part = item->parts++;
-    batch->count = first + count;
     item->operation = forward->operation;
     item->cost = forward->cost;
     item->used = forward->used;
     item->explains |= (forward->flags & FORWARD_EXPLAIN) != 0;
     item->rules[part] = rule;
     item->vnodes[part] = forward->vnode;
-    item->count += count;
+    item->count += forward->limit_count;
     item->ends[part] = item->count;
 }
 
@@ -384,34 +384,38 @@ static uint32_t deciding_row(const struct batch *batch, uint32_t first, uint32_t
 
 /* A request that joins several queues waits for the longest; a lease ends with the first of several
  * limits. */
-static int64_t longest_delay(const struct batch *batch, uint32_t first, uint32_t end)
+static int64_t delay_of(const struct batch *batch, uint32_t first, uint32_t end)
 {
-    int64_t delay_ns = 0;
-    if ((batch->flags[first] & LIMIT_HOLD) != 0) {
-        delay_ns = batch->delay_ns[first];
-        for (uint32_t row = first + 1; row < end; row++)
-            if (batch->delay_ns[row] < delay_ns)
-                delay_ns = batch->delay_ns[row];
-        return delay_ns;
-    }
-    for (uint32_t row = first; row < end; row++)
-        if (batch->delay_ns[row] > delay_ns)
+    const bool holds = (batch->flags[first] & LIMIT_HOLD) != 0;
+    int64_t delay_ns = batch->delay_ns[first];
+    for (uint32_t row = first + 1; row < end; row++)
+        if (holds ? batch->delay_ns[row] < delay_ns : batch->delay_ns[row] > delay_ns)
             delay_ns = batch->delay_ns[row];
     return delay_ns;
 }
 
-static void make_answer(const struct shard *shard, const struct batch_item *item, uint32_t first,
-                        uint32_t end, struct answer *answer)
+/* In place of what the rows say of a request that was decided before. */
+static void recall_answer(const struct batch_item *item, struct answer *answer)
+{
+    answer->allowed = item->memory.allowed;
+    answer->granted = item->memory.granted;
+    if (answer->allowed)
+        answer->retry_after_ns = 0;
+    answer->borrowed = answer->allowed && (item->memory.limit_index & RETRY_BORROWED) != 0;
+}
+
+static inline void make_answer(const struct shard *shard, const struct batch_item *item,
+                               uint32_t first, uint32_t end, struct answer *answer)
 {
     const struct batch *batch = &shard->batch;
     const uint32_t row = deciding_row(batch, first, end);
-    memset(answer, 0, sizeof *answer);
     if (batch->status[first] == LIMIT_NO_ROOM) {
-        answer->status = ANSWER_BUSY;
+        *answer = (struct answer){.status = ANSWER_BUSY};
         return;
     }
     answer->status = ANSWER_DECIDED;
     answer->allowed = batch->allowed[row] != 0;
+    answer->borrowed = answer->allowed && batch->elastic && batch->borrowed[row] != 0;
     answer->degraded = vnodes_degraded(shard, batch->vnodes[row]);
     answer->limit_index = (uint8_t)(row - first);
     answer->limit = batch->limit[row];
@@ -420,18 +424,11 @@ static void make_answer(const struct shard *shard, const struct batch_item *item
     answer->granted = batch->granted[row];
     answer->reset_after_ns = batch->reset_after_ns[row];
     answer->retry_after_ns = batch->retry_after_ns[row];
-    answer->delay_ns = longest_delay(batch, first, end);
-    if (item->recalled) {
-        answer->allowed = item->memory.allowed;
-        answer->granted = item->memory.granted;
-        if (answer->allowed)
-            answer->retry_after_ns = 0;
-    }
+    answer->delay_ns = delay_of(batch, first, end);
+    if (__builtin_expect(item->recalled, 0))
+        recall_answer(item, answer);
     answer->soft = answer->allowed && (batch->notes[row] & LIMIT_SOFT) != 0;
     answer->held = (batch->notes[row] & LIMIT_HELD) != 0;
-    answer->borrowed =
-        answer->allowed && (item->recalled ? (item->memory.limit_index & RETRY_BORROWED) != 0
-                                           : batch->elastic && batch->borrowed[row] != 0);
 }
 
 /* D14: what is left is for others. When there is more nobody knows. */
@@ -565,8 +562,8 @@ static void answer_busy(struct shard *shard, const struct batch_item *item, uint
         peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
                         &busy);
     else
-        requests_item_done(shard, item->item, item->rules[part], &forward->limits[0],
-                           forward->vnode, &busy, effects);
+        requests_row_done(shard, &shard->rows[item->item], item->rules[part], &forward->limits[0],
+                          forward->vnode, &busy, effects);
 }
 
 /* Slots of the group are on disk: each of its parts waits for its own. */
@@ -596,10 +593,12 @@ static void wait_for_disk(struct shard *shard, const struct batch_item *item,
     }
 }
 
-/* Whether what the rows first .. end - 1 say was the verdict on the group. One that allowed in a
- * group that was denied took nothing, and decides afresh next time (D5). */
+/* Whether what a part's rows say was the verdict on the group. One that allowed in a group that was
+ * denied took nothing, and decides afresh next time (D5). */
 static bool stands(const struct batch *batch, const struct batch_item *item, bool allowed)
 {
+    if (item->parts == 1)
+        return true;
     for (uint32_t row = item->first; allowed && row < item->first + item->count; row++)
         if (!batch->allowed[row])
             return false;
@@ -644,7 +643,8 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         count_decision(shard, &answer);
         if ((batch->flags[first] & LIMIT_HOLD) != 0 && !item->recalled)
             count_tokens(shard, item, &answer);
-        explain_rows(shard, item, i, first, end, effects);
+        if (__builtin_expect(item->explains, 0))
+            explain_rows(shard, item, i, first, end, effects);
         if (vnodes_quorum(shard, item->vnodes[i]) && answer.status == ANSWER_DECIDED) {
             quorum_wait(shard, item->part, &answer); /* D6 */
             quorum_advance(shard, item->vnodes[i], effects);
@@ -657,9 +657,9 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
             peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
                             &answer);
         else
-            requests_item_done(shard, item->item, item->rules[i],
-                               &batch->limits[first + answer.limit_index], item->vnodes[i], &answer,
-                               effects);
+            requests_row_done(shard, &shard->rows[item->item], item->rules[i],
+                              &batch->limits[first + answer.limit_index], item->vnodes[i], &answer,
+                              effects);
         first = end;
     }
 }
@@ -705,7 +705,8 @@ void decide_run(struct shard *shard, struct effects *effects)
     if (batch->item_count == 0)
         return;
     const uint32_t items = batch->item_count;
-    revoke(shard);
+    if (shard->vnode_end > shard->options.vnodes)
+        revoke(shard);
     if (shard->merge.guarded > 0)
         merge_before(shard); /* M1 of merge.c */
     decide_step(shard, 0, batch->count);

@@ -102,7 +102,7 @@ void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t p
     const struct batch *batch = &shard->batch;
     struct peer_state states[PEER_LIMITS_MAX];
     const uint32_t count = end - first;
-    if (!item->explains || batch->status[first] != LIMIT_DECIDED)
+    if (batch->status[first] != LIMIT_DECIDED)
         return;
     ASSERT(count <= PEER_LIMITS_MAX);
     for (uint32_t row = first; row < end; row++)

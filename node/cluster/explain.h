@@ -52,7 +52,7 @@ struct limit_decision;
 void explain_begin(struct shard *shard);
 /* Gives a block back; POOL_NONE is nothing. */
 void explain_end(struct shard *shard, uint32_t explained);
-/* Part number `part` of the group was decided: tells its rows first .. end - 1. */
+/* Part number `part` of a group that explains was decided: tells its rows first .. end - 1. */
 void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t part, uint32_t first,
                   uint32_t end, struct effects *effects);
 /* A part that waits was decided elsewhere, by a stand-in or a peer. */

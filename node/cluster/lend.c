@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 
 /* What an item has borrowed, row by row. */

@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 
 struct part *parts_at(const struct shard *shard, uint32_t index)

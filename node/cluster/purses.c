@@ -56,6 +56,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 
 int purses_init(struct shard *shard)

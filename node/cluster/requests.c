@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 
 /* Clients remember a denial for so long at most. */
@@ -123,10 +124,8 @@ static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
 
 /* Whether `answer` says more about the item than what the row shows: a denial the longest wait;
  * else what it granted (at most), then what is left. */
-static bool says_more(const struct row *row, const struct answer *answer)
+static __attribute__((noinline)) bool says_more(const struct row *row, const struct answer *answer)
 {
-    if (!row->shown)
-        return true;
     if (answer->allowed != row->allowed)
         return !answer->allowed;
     if (answer->allowed && row->granted_set && answer->granted != row->granted)
@@ -145,7 +144,12 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
 {
     row->shown = true;
     row->rule = rule;
-    row->limit_shown = *limit;
+    row->limit_shown = (struct limit_shown){
+        .count = limit->count,
+        .window_ns = limit->window_ns,
+        .algorithm = limit->algorithm,
+        .ordinal = limit->ordinal,
+    };
     row->vnode = vnode;
     row->node = node;
     row->limit = answer->limit;
@@ -160,21 +164,22 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
  * while tokens are held (answer->held), for these come back by the second. */
 static bool is_unsteady(const struct policy_rule *rule, const struct limit *limit)
 {
-    return limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0 ||
-           (rule != NULL &&
-            (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
-             rule->consistency == POLICY_CONSISTENCY_ANY || rule->scope == POLICY_SCOPE_GLOBAL));
+    if (limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0)
+        return true;
+    return rule != NULL &&
+           (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
+            rule->consistency == POLICY_CONSISTENCY_ANY || rule->scope == POLICY_SCOPE_GLOBAL);
 }
 
-static void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
-                  uint32_t vnode, const struct answer *answer, uint64_t node)
+static inline void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
+                         uint32_t vnode, const struct answer *answer, uint64_t node)
 {
+    const bool trial = rule != NULL && rule->shadow;
     ASSERT(row->parts_left > 0);
     row->parts_left--;
-    row->unsteady = row->unsteady || is_unsteady(rule, limit) ||
-                    (!answer->allowed && answer->held && answer->retry_after_ns >= 0);
-    if (rule != NULL && rule->shadow &&
-        (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
+    row->unsteady |= is_unsteady(rule, limit) ||
+                     (!answer->allowed && answer->held && answer->retry_after_ns >= 0);
+    if (trial && (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
         return; /* it would have recorded something, or has: what denies is known without it */
     if (answer->status != ANSWER_DECIDED) {
         row->failure = answer->status;
@@ -185,22 +190,23 @@ static void merge(struct row *row, const struct policy_rule *rule, const struct 
             row->allowed = false;
         return;
     }
-    if (rule != NULL && rule->shadow && !answer->allowed) {
+    if (trial && !answer->allowed) {
         row->shadow_denied = true;
         return;
     }
-    const bool binds = rule == NULL || !rule->shadow;
-    if (says_more(row, answer))
+    if (!row->shown || says_more(row, answer))
         show(row, rule, limit, vnode, answer, node);
-    if (!row->granted_set || (binds && answer->granted < row->granted))
+    if (!row->granted_set || (!trial && answer->granted < row->granted))
         row->granted = answer->granted;
-    row->granted_set = row->granted_set || binds;
     if (answer->delay_ns > row->delay_ns)
         row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
-    row->allowed = row->allowed && answer->allowed;
-    row->soft = row->soft || (answer->soft && (rule == NULL || !rule->shadow));
-    row->borrowed = row->borrowed || (answer->borrowed && (rule == NULL || !rule->shadow));
-    row->degraded = row->degraded || answer->degraded;
+    row->allowed &= answer->allowed;
+    row->degraded |= answer->degraded;
+    if (trial)
+        return;
+    row->granted_set = true;
+    row->soft |= answer->soft;
+    row->borrowed |= answer->borrowed;
 }
 
 /* ---- the reply ------------------------------------------------------------------------------- */
@@ -246,7 +252,13 @@ static struct wire_text own_window_of(struct shard *shard, const struct row *row
     ASSERT(shard->reply.window_count <= WIRE_SOURCES_MAX); /* by source_of */
     char *text = shard->reply.windows[shard->reply.window_count++];
     shard->reply.window_last = (struct quantity_rate){0, 0};
-    own_limits_window(row->rule, &row->limit_shown, text);
+    const struct limit limit = {
+        .count = row->limit_shown.count,
+        .window_ns = row->limit_shown.window_ns,
+        .algorithm = row->limit_shown.algorithm,
+        .ordinal = row->limit_shown.ordinal,
+    };
+    own_limits_window(row->rule, &limit, text);
     return wire_text_of(text);
 }
 
@@ -538,7 +550,7 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
     return false;
 }
 
-/* All parts of the item are answered. */
+/* All parts of the item are answered: those that were decided apart are let go. */
 static void settle_item(struct shard *shard, struct row *row, struct effects *effects)
 {
     uint32_t index = row->first_part;
@@ -602,13 +614,12 @@ void requests_tell(struct shard *shard, struct effects *effects)
     }
 }
 
-void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
-                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
-                        struct effects *effects)
+void requests_row_done(struct shard *shard, struct row *row, const struct policy_rule *rule,
+                       const struct limit *limit, uint32_t vnode, const struct answer *answer,
+                       struct effects *effects)
 {
-    struct row *row = &shard->rows[item];
     merge(row, rule, limit, vnode, answer, shard->options.node_id);
-    if (row->parts_left == 0)
+    if (row->parts_left == 0 && row->first_part != POOL_NONE)
         settle_item(shard, row, effects);
 }
 
@@ -703,8 +714,8 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
             continue;
         }
         shard->stats.busy++;
-        requests_item_done(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i].limits[0],
-                           resolved->parts[i].vnode, &busy, effects);
+        requests_row_done(shard, &shard->rows[item], resolved->rules[i],
+                          &resolved->parts[i].limits[0], resolved->parts[i].vnode, &busy, effects);
     }
 }
 
@@ -720,8 +731,8 @@ static bool decide_near(struct shard *shard, uint32_t item, const struct resolve
     if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
         !resolve_gives_holds(resolved) || !purses_decide(shard, forward, &answer, effects))
         return false;
-    requests_item_done(shard, (uint16_t)item, rule, &forward->limits[answer.limit_index],
-                       forward->vnode, &answer, effects);
+    requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],
+                      forward->vnode, &answer, effects);
     return true;
 }
 

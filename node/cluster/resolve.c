@@ -13,6 +13,7 @@
  *     when the client repeats the item, wherever it goes then.
  */
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/policy_join.h"
 

@@ -296,6 +296,14 @@ struct part {
     struct answer answer;
 };
 
+/* What tells one limit of a rule from another, and the text of its window. */
+struct limit_shown {
+    uint64_t count;
+    uint64_t window_ns;
+    uint8_t algorithm;
+    uint8_t ordinal;
+};
+
 /* The decision of one item as it takes shape. */
 struct row {
     bool allowed;
@@ -328,7 +336,7 @@ struct row {
     uint64_t lease_used; /* of a lease of tokens that is released: so many were */
     uint64_t user_hash;  /* whose totals it is in, 0: nobody's; people.h */
     uint64_t key_hash;
-    struct limit limit_shown; /* if shown: the deciding limit, for its window's text */
+    struct limit_shown limit_shown; /* if shown: the deciding limit, for its window's text */
 };
 
 struct request {
@@ -690,7 +698,23 @@ void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *
 uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *effects);
 /* A MARK completed the pulled state. */
 void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
-bool vnodes_degraded(const struct shard *shard, uint32_t vnode);
+/* A replica stands behind the decider if it has confirmed its copy and there is no evidence that it
+ * is gone: what is acknowledged later than that is on nobody's word but this node's. */
+static inline bool vnodes_degraded(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (vnodes_quorum(shard, number))
+        return false; /* S5 */
+    uint32_t replicas = 1;
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        replicas += vnode->links[i].node != 0;
+    const uint32_t majority = replicas / 2 + 1;
+    uint32_t holders = 1;
+    for (uint32_t i = 0; i < vnode->link_count && holders < majority; i++)
+        holders += vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
+                   !peers_silent(shard, vnode->links[i].peer);
+    return holders < majority;
+}
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
 /* V11: whether this node follows a decider other than `at`, and hears it. */
 bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
@@ -853,72 +877,6 @@ MUST_USE int writeback_init(struct shard *shard);
 /* Whether nothing is dirty for the disk, nor on its way there. */
 bool writeback_clean(const struct shard *shard);
 
-/* ---- decide.c -------------------------------------------------------------------------------- */
-
-/* Whether what the forward asks for may have to be shared with others. */
-static inline bool shares_matter(const struct shard *shard, const struct forward *forward)
-{
-    return __builtin_expect(shard->shares.busy != 0 || forward->operation == OPERATION_LEASE, 0);
-}
-/* How much of what it asks for the check or lease may take now: SHARES_ALL, so much of it at most,
- * or 0. It counts as taken. To be called ahead of decide_group. */
-static inline uint64_t shares_take(struct shard *shard, const struct forward *forward,
-                                   struct effects *effects)
-{
-    return shares_matter(shard, forward) ? shares_ask(shard, forward, effects) : SHARES_ALL;
-}
-
-/* Decides all that is in the batch and delivers the decisions. */
-void decide_run(struct shard *shard, struct effects *effects);
-
-/* Adds an empty group for `rows` rows, first deciding what is in the batch if it is full. */
-static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows,
-                                              struct effects *effects)
-{
-    struct batch *batch = &shard->batch;
-    if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
-        decide_run(shard, effects);
-    struct batch_item *item = &batch->items[batch->item_count++];
-    item->part = POOL_NONE;
-    item->from_peer = false;
-    item->again = 0;
-    item->attempt = 0;
-    item->recalled = false;
-    item->explains = false;
-    item->several = false;
-    item->once = false;
-    item->undo = false;
-    item->takes = SHARES_ALL;
-    item->withholds = 0;
-    item->parts = 0;
-    item->tag = 0;
-    item->first = batch->count;
-    item->count = 0;
-    return item;
-}
-/* Adds one part (rule or inline limit) to the group, which was added last. */
-void decide_rows(struct shard *shard, struct batch_item *item, const struct policy_rule *rule,
-                 const struct forward *forward, uint8_t loaded);
-/* Whether doing it twice would let more pass than doing it once. */
-static inline bool decide_gives_back(const struct forward *forward)
-{
-    return forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET;
-}
-/* Whether the forward gives back and may have been decided before, in a vnode of the plane of
- * quorum: then it is not done if nothing is remembered of it (Q6). */
-bool decide_only_once(const struct shard *shard, const struct forward *forward);
-/* The lease that the request of that identity takes / that the forward is about. Of an undo it is
- * that of the request it undoes. */
-uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key);
-uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
-void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
-/* Whether the undo of a peer's part came before it (V5 of reserve.h). */
-bool decide_called_off(const struct shard *shard, uint32_t index);
-void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
-                    struct effects *effects);
-/* Has the engine decide rows of the batch. */
-void decide_step(struct shard *shard, uint32_t first, uint32_t count);
-
 /* ---- lend.c -----------------------------------------------------------------------------------
  */
 
@@ -951,10 +909,10 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
                      struct effects *effects);
 /* The answer of a part of a waiting request has come. */
 void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struct effects *effects);
-/* The answer to one part of item `item` of the message at hand. */
-void requests_item_done(struct shard *shard, uint16_t item, const struct policy_rule *rule,
-                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
-                        struct effects *effects);
+/* The answer to one part of the item of the message at hand that has this row. */
+void requests_row_done(struct shard *shard, struct row *row, const struct policy_rule *rule,
+                       const struct limit *limit, uint32_t vnode, const struct answer *answer,
+                       struct effects *effects);
 /* Answers what has been decided of messages that are answered in parts; at the end of events. */
 void requests_tell(struct shard *shard, struct effects *effects);
 /* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */

@@ -30,6 +30,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 #include "node/limit/engine.h"
 

@@ -6,24 +6,6 @@
 #include "base/prefetch.h"
 #include "node/cluster/vnodes_state.h"
 
-/* A replica stands behind the decider if it has confirmed its copy and there is no evidence that it
- * is gone: what is acknowledged later than that is on nobody's word but this node's. */
-bool vnodes_degraded(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    if (vnodes_quorum(shard, number))
-        return false; /* S5 */
-    uint32_t replicas = 1;
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        replicas += vnode->links[i].node != 0;
-    const uint32_t majority = replicas / 2 + 1;
-    uint32_t holders = 1;
-    for (uint32_t i = 0; i < vnode->link_count && holders < majority; i++)
-        holders += vnode->links[i].confirmed && vnode->links[i].peer != PEER_NONE &&
-                   !peers_silent(shard, vnode->links[i].peer);
-    return holders < majority;
-}
-
 uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
