@@ -78,7 +78,7 @@ void requests_refuse(struct shard *shard, uint64_t connection, const void *frame
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Field by field: to clear it as a block takes twice as long. What is shown is set by `show`. */
+/* Field by field: to clear it as a block takes twice as long. */
 static void row_init(struct row *row)
 {
     row->allowed = true;
@@ -111,6 +111,7 @@ static void row_init(struct row *row)
     row->lease_used = 0;
     row->user_hash = 0;
     row->key_hash = 0;
+    row->limit_shown = (struct limit_shown){0};
 }
 
 static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
@@ -211,21 +212,19 @@ static inline void merge(struct row *row, const struct policy_rule *rule, const 
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-static int64_t ms_up(int64_t ns)
+static inline int64_t ms_up(int64_t ns)
 {
-    return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
+    return ns < 0 ? -1 : (int64_t)(((uint64_t)ns + MS - 1) / (uint64_t)MS);
 }
 
 static uint8_t outcome_of(const struct row *row)
 {
     if (row->outcome != OUTCOME_COUNT)
         return row->outcome;
-    if (row->failure == ANSWER_BUSY && !row->allowed)
-        return OUTCOME_BUSY;
-    if (row->failure != ANSWER_DECIDED && !row->allowed)
-        return OUTCOME_ERROR;
     if (!row->allowed)
-        return OUTCOME_DENY;
+        return row->failure == ANSWER_DECIDED ? OUTCOME_DENY
+               : row->failure == ANSWER_BUSY  ? OUTCOME_BUSY
+                                              : OUTCOME_ERROR;
     if (row->borrowed)
         return OUTCOME_ELASTIC_BORROWED;
     if (row->soft)
@@ -319,26 +318,21 @@ static uint16_t make_source(struct shard *shard, const struct row *row, uint8_t 
 static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t outcome)
 {
     struct source_seen *seen = &shard->reply.seen[row->allowed];
-    const uint64_t count = row->shown ? row->limit_shown.count : 0;
+    const struct limit_shown *limit = &row->limit_shown;
     if (row->rule != NULL && row->rule->plan)
         return make_source(shard, row, outcome); /* own limits: two may differ in more than that */
-    if (seen->known && seen->rule == row->rule && seen->outcome == outcome &&
-        seen->refusal == row->refusal && seen->node == row->node && seen->count == count &&
-        (count == 0 || (seen->window_ns == row->limit_shown.window_ns &&
-                        seen->algorithm == row->limit_shown.algorithm &&
-                        seen->ordinal == row->limit_shown.ordinal)))
+    if (seen->outcome == outcome && seen->rule == row->rule && seen->refusal == row->refusal &&
+        seen->node == row->node && seen->limit.count == limit->count &&
+        seen->limit.window_ns == limit->window_ns && seen->limit.algorithm == limit->algorithm &&
+        seen->limit.ordinal == limit->ordinal)
         return seen->index;
     *seen = (struct source_seen){
-        .known = true,
         .outcome = outcome,
         .index = make_source(shard, row, outcome),
         .rule = row->rule,
         .refusal = row->refusal,
         .node = row->node,
-        .count = count,
-        .window_ns = count != 0 ? row->limit_shown.window_ns : 0,
-        .algorithm = count != 0 ? row->limit_shown.algorithm : 0,
-        .ordinal = count != 0 ? row->limit_shown.ordinal : 0,
+        .limit = *limit,
     };
     return seen->index;
 }
@@ -437,7 +431,7 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
     }
     wire_sources_init(&shard->reply.sources);
     shard->reply.window_count = 0;
-    memset(shard->reply.seen, 0, sizeof shard->reply.seen);
+    shard->reply.seen[false].outcome = shard->reply.seen[true].outcome = OUTCOME_COUNT; /* none */
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = row_of(shard, request, i);
         if (row->parts_left > 0) {

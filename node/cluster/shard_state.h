@@ -336,7 +336,7 @@ struct row {
     uint64_t lease_used; /* of a lease of tokens that is released: so many were */
     uint64_t user_hash;  /* whose totals it is in, 0: nobody's; people.h */
     uint64_t key_hash;
-    struct limit_shown limit_shown; /* if shown: the deciding limit, for its window's text */
+    struct limit_shown limit_shown; /* the deciding limit, for its window's text; else all 0 */
 };
 
 struct request {
@@ -463,16 +463,12 @@ struct upkeep {
 
 /* What the source of a row was made of, and which one it is (source_of of requests.c). */
 struct source_seen {
-    bool known;
-    uint8_t outcome;
+    uint8_t outcome; /* OUTCOME_COUNT: of none yet */
     uint16_t index;
     const struct policy_rule *rule;
     const char *refusal;
     uint64_t node;
-    uint64_t count; /* of the limit shown, 0: none */
-    uint64_t window_ns;
-    uint8_t algorithm;
-    uint8_t ordinal;
+    struct limit_shown limit;
 };
 
 /* The reply that is being written (requests.c): scratch. */
