@@ -117,9 +117,9 @@ static bool step_pass(struct shard *shard, uint16_t at, uint32_t *steps, struct 
     if (!pass->running) {
         pass->running = true;
         pass->at = 0;
-        pass->end = pass->slots > 0 ? table_slots_end(shard->table) : 0;
     }
-    while (pass->at<pass->end && * steps> 0 && may_go_on(shard, at, effects)) {
+    const uint32_t end = pass->slots > 0 ? table_slots_end(shard->table) : 0;
+    while (pass->at<end && * steps> 0 && may_go_on(shard, at, effects)) {
         const uint32_t slot = pass->at++;
         (*steps)--;
         if (!table_slot_used(shard->table, slot))
@@ -130,7 +130,7 @@ static bool step_pass(struct shard *shard, uint16_t at, uint32_t *steps, struct 
         stream_put_slot(shard, slot, (uint32_t)link, effects);
         shard->stats.slots_copied++;
     }
-    if (pass->at < pass->end)
+    if (pass->at < end)
         return false;
     end_pass(shard, at);
     return true;

@@ -127,7 +127,7 @@ static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *
     };
     out->bytes_len += (size_t)len;
     table_write_begin(shard->table, slot);
-    shard->journaling.slots[shard->journaling.slot_count++] = slot;
+    shard->journaling.slots[shard->journaling.slot_count++] = table_slot_ref(shard->table, slot);
     add_to_batch(shard, number);
     quorum_of(shard, number)->batch_slots = true;
     quorum_of(shard, number)->ahead = true;
@@ -309,7 +309,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
 static void finish(struct shard *shard, bool ok, struct effects *effects)
 {
     for (uint32_t i = 0; i < shard->journaling.slot_count; i++)
-        table_write_done(shard->table, shard->journaling.slots[i], ok);
+        table_write_done(shard->table, shard->journaling.slots[i], 0, ok);
     shard->journaling.slot_count = 0;
     shard->journaling.out = false;
     /* What is released may list vnodes, but gathers nothing: the batch's own list stands still. */

@@ -154,6 +154,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
         shard_free(&shard);
         return error;
     }
+    table_seed(shard->table,
+               hash_mix64(hash_mix64(options->boot + options->node_id) + options->shard));
     init_vnodes(shard);
     *out = shard;
     return 0;

@@ -96,8 +96,7 @@ static_assert((int)SHARD_REPLICAS_OTHER == (int)TABLE_REPLICAS_MAX,
 struct pass {
     bool running;
     bool urgent;     /* somebody waits for one of them to decide: no rate holds it up */
-    uint32_t at;     /* the next slot */
-    uint32_t end;    /* what is added behind it is a change */
+    uint32_t at;     /* the next slot; what is added behind it is a change */
     uint32_t vnodes; /* that it copies */
     uint32_t slots;  /* of these, when it was gathered */
     uint8_t *links;  /* [vnodes]: link + 1 of those that it copies, 0 for others */
@@ -440,6 +439,12 @@ struct loads {
 /* What of the slots is due for the disk, and what is with the storage writer (writeback.c). */
 enum writeback_round { ROUND_NONE, ROUND_FILLS, ROUND_ORDERS, ROUND_WRITES };
 
+/* A slot that is with the storage writer. */
+struct written {
+    uint64_t ref;
+    uint32_t hint; /* where it was */
+};
+
 struct writeback {
     int64_t next_ns;
     int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
@@ -448,9 +453,9 @@ struct writeback {
     uint8_t round; /* enum writeback_round: what is done with the stage */
     bool round_ok; /* no batch of the round failed */
     struct stage stage;
-    int64_t began_ns; /* the mark of the round, or of the last one */
-    bool out;         /* a batch is with the storage writer */
-    uint32_t *slots;  /* [SHARD_WRITES_MAX]: its slots */
+    int64_t began_ns;      /* the mark of the round, or of the last one */
+    bool out;              /* a batch is with the storage writer */
+    struct written *slots; /* [SHARD_WRITES_MAX] */
     uint32_t slot_count;
 };
 

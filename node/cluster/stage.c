@@ -38,7 +38,7 @@ void stage_clear(struct stage *stage)
     memset(stage->at, 0, sizeof stage->at);
 }
 
-void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes)
+void stage_put(struct stage *stage, uint64_t slot, uint32_t vnode, uint32_t vnodes)
 {
     ASSERT(!stage_full(stage) && stage->dealt == 0 && vnode < vnodes);
     ASSERT(stage->left == stage->filled);
@@ -75,12 +75,16 @@ bool stage_order(struct stage *stage, uint32_t most)
     return end == stage->filled;
 }
 
-uint32_t stage_take(struct stage *stage)
+uint64_t stage_take(struct stage *stage)
 {
-    return stage->left == 0 ? STAGE_NONE : stage->ordered[stage->filled - stage->left--];
+    ASSERT(stage->left > 0);
+    return stage->ordered[stage->filled - stage->left--];
 }
 
-uint32_t stage_peek(const struct stage *stage, uint32_t skip)
+bool stage_peek(const struct stage *stage, uint32_t skip, uint64_t *slot)
 {
-    return skip < stage->left ? stage->ordered[stage->filled - stage->left + skip] : STAGE_NONE;
+    if (skip >= stage->left)
+        return false;
+    *slot = stage->ordered[stage->filled - stage->left + skip];
+    return true;
 }

@@ -8,8 +8,8 @@
  *   put: 7 2 9 4 1 ...  --order-->  group 0: 2 1    --take-->  | 2 1 7 | 9 4 ...
  *                                   group 1: 7 9 4               batch   batch
  *
- * Fixed blocks of numbers, no more than `max`; to put them in order is one pass over them, in as
- * many portions as the caller likes.
+ * Fixed blocks of refs (node/limit/table.h), no more than `max`; to put them in order is one pass
+ * over them, in as many portions as the caller likes.
  *
  * Pure; on the caller's memory, by one thread.
  */
@@ -25,13 +25,11 @@
 
 enum { STAGE_GROUPS = 4096 };
 
-#define STAGE_NONE UINT32_MAX
-
 struct stage {
     const struct allocator *allocator;
-    uint32_t *put;     /* in the order in which they came */
+    uint64_t *put;     /* in the order in which they came */
     uint16_t *groups;  /* of each of these */
-    uint32_t *ordered; /* by groups */
+    uint64_t *ordered; /* by groups */
     uint32_t max;
     uint32_t filled;
     uint32_t dealt;            /* of these, in `ordered` */
@@ -51,13 +49,13 @@ static inline bool stage_full(const struct stage *stage)
     return stage->filled == stage->max;
 }
 /* Adds a slot of `vnode`, of `vnodes`; not when it is full, nor after stage_order. */
-void stage_put(struct stage *stage, uint32_t slot, uint32_t vnode, uint32_t vnodes);
+void stage_put(struct stage *stage, uint64_t slot, uint32_t vnode, uint32_t vnodes);
 /* Puts up to `most` more slots in order. True when all are: then they may be taken, and no more is
  * put until the stage is cleared. */
 MUST_USE bool stage_order(struct stage *stage, uint32_t most);
-/* The next slot, STAGE_NONE after the last. Those of a group follow one another. */
-uint32_t stage_take(struct stage *stage);
-/* The slot that is taken after `skip` others, STAGE_NONE if there are no more than these. */
-uint32_t stage_peek(const struct stage *stage, uint32_t skip);
+/* The next slot, of which there is one left at least. Those of a group follow one another. */
+uint64_t stage_take(struct stage *stage);
+/* Whether more than `skip` are left: then the slot that is taken after these. */
+bool stage_peek(const struct stage *stage, uint32_t skip, uint64_t *slot);
 
 #endif

@@ -32,7 +32,7 @@ enum {
     STAGE_STEP = 1 << 12, /* slots put into the stage in one event */
     STAGE_SWEEPS = 32,    /* portions of a sweep that find nothing, in one event */
     ORDER_STEP = 1 << 15, /* slots put in order in one event */
-    STAGE_AHEAD = 8,      /* slots that memory is asked for before they are copied out */
+    STAGE_AHEAD = 16,     /* slots that memory is asked for before they are copied out */
     WRITTEN_AHEAD = 24,   /* and before they are marked, which takes less time */
 };
 
@@ -87,7 +87,8 @@ static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *o
     };
     out->bytes_len += (size_t)len;
     shard->vnodes[table_slot_vnode(shard->table, slot)].header_due = true;
-    shard->writeback.slots[shard->writeback.slot_count++] = slot;
+    shard->writeback.slots[shard->writeback.slot_count++] =
+        (struct written){table_slot_ref(shard->table, slot), slot};
     return true;
 }
 
@@ -135,7 +136,8 @@ static bool fill_stage(struct shard *shard)
     for (uint32_t n = 0; n < STAGE_STEP && !stage_full(stage);) {
         const uint32_t slot = table_round_next(shard->table);
         if (slot != TABLE_NONE) {
-            stage_put(stage, slot, table_slot_vnode(shard->table, slot), shard->options.vnodes);
+            stage_put(stage, table_slot_ref(shard->table, slot),
+                      table_slot_vnode(shard->table, slot), shard->options.vnodes);
             table_write_begin(shard->table, slot);
             n++;
         } else if (table_round_over(shard->table)) {
@@ -164,16 +166,30 @@ static bool has_room(const struct shard *shard, const struct shard_writes *out)
            out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX;
 }
 
+/* Asks memory for a slot that is taken soon, and for what tells of a later one where it is. Returns
+ * where the first most likely is. */
+static uint32_t look_ahead(const struct shard *shard, uint32_t skip)
+{
+    const struct stage *stage = &shard->writeback.stage;
+    uint64_t ref;
+    if (stage_peek(stage, skip + STAGE_AHEAD, &ref))
+        table_prefetch_head(shard->table, ref);
+    return stage_peek(stage, skip, &ref) ? table_prefetch_ref(shard->table, ref) : 0;
+}
+
 static void take_staged(struct shard *shard, struct shard_writes *out)
 {
     struct stage *stage = &shard->writeback.stage;
-    while (stage->left > 0 && has_room(shard, out)) {
-        const uint32_t slot = stage_take(stage);
-        const uint32_t ahead = stage_peek(stage, STAGE_AHEAD);
-        if (ahead != STAGE_NONE)
-            table_prefetch(shard->table, ahead);
-        if (!table_write_again(shard->table, slot)) {
-            table_write_done(shard->table, slot, false);
+    uint32_t hints[STAGE_AHEAD]; /* of those that are taken next */
+    for (uint32_t n = 0; n < STAGE_AHEAD; n++)
+        hints[n] = look_ahead(shard, n);
+    for (uint32_t n = 0; stage->left > 0 && has_room(shard, out); n++) {
+        const uint64_t ref = stage_take(stage);
+        const uint32_t hint = hints[n % STAGE_AHEAD];
+        hints[n % STAGE_AHEAD] = look_ahead(shard, STAGE_AHEAD - 1);
+        const uint32_t slot = table_write_again(shard->table, ref, hint);
+        if (slot == TABLE_NONE) {
+            table_write_done(shard->table, ref, hint, false);
             continue;
         }
         const bool taken = take_slot(shard, slot, out);
@@ -217,10 +233,12 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
     ASSERT(shard->writeback.out);
-    for (uint32_t i = 0; i < shard->writeback.slot_count; i++) {
-        if (i + WRITTEN_AHEAD < shard->writeback.slot_count)
-            table_prefetch(shard->table, shard->writeback.slots[i + WRITTEN_AHEAD]);
-        table_write_done(shard->table, shard->writeback.slots[i], ok);
+    const uint32_t count = shard->writeback.slot_count;
+    const struct written *written = shard->writeback.slots;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + WRITTEN_AHEAD < count)
+            table_prefetch(shard->table, written[i + WRITTEN_AHEAD].hint);
+        table_write_done(shard->table, written[i].ref, written[i].hint, ok);
     }
     shard->writeback.slot_count = 0;
     shard->writeback.out = false;

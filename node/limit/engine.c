@@ -1,9 +1,9 @@
 /* engine.c - the loop over a batch; see engine.h.
  *
- * The cost of a decision is two cache misses (index, slot) and a division or two, so a batch first
- * asks for all its index lines, then for all its slots, and only then decides:
+ * The cost of a decision is two cache misses (head, slot) and a division or two, so a batch first
+ * asks for all its heads, then for all its slots, and only then decides:
  *
- *   for 64 rows:  prefetch index[home]  |  probe, prefetch slot  |  decide in order
+ *   for 64 rows:  prefetch heads[home]  |  match, prefetch slot  |  decide in order
  *
  * A row on its own is applied directly. A group is peeked at first, row by row, with nothing taken,
  * and applied in a second pass only if all rows allow:
@@ -708,7 +708,10 @@ decide_alone(struct table *table, struct hash128 id, uint32_t vnode, const struc
              int64_t now_ns, struct limit_decision *out)
 {
     ASSERT(vnode < table->vnodes_count);
-    prefetch(&table->index.words[index_home(&table->index, index_hash(id))]);
+    const uint64_t hash = bucket_hash(&table->buckets, id);
+    const uint32_t home = bucket_home(&table->buckets, hash);
+    prefetch(&table->buckets.heads[home]);
+    prefetch_to_write(&table->slots[bucket_first_choice(hash, home)]);
     prefetch_to_write(&table->vnodes[vnode].seq);
     struct row row; /* filled as batch_row does */
     row.id.lo = in_register(id.lo);

@@ -1,9 +1,9 @@
 /* table.c - memory of the slot table, life and death of slots; see table.h for the whole.
  *
  * The budget is cut once: fixed parts first (vnodes, rates, plans, filter, ring), and what is left
- * between the index and the region, in the proportion of 4 bytes / load to 32. Slots grow up and
- * the arena grows down in one region, so keys and logs take what they need; a small reserve keeps
- * either from shutting out the other.
+ * between the heads of buckets and the region, in the proportion of 16 bytes to 480. Slots grow up
+ * and the arena grows down in one region, so keys and logs take what they need; a small reserve
+ * keeps either from shutting out the other.
  *
  * Eviction is CLOCK with a bounded scan. Of the slots it sees:
  *     expired                          -> gone at once
@@ -12,9 +12,9 @@
  *     of a journaled vnode             -> stays (I5)
  *     anything else not being written  -> the nearest to full is forgotten, and counted
  *
- * A slot on disk goes though a replica is still to get it, which has then missed it (I6): the hand
- * meets a slot long after its last change, so that replica is away or far behind. To keep what is
- * owed would be to forget, for one replica that died, what no disk has.
+ * A slot on disk goes though a replica is still to get it, which has then missed it (I6): it has
+ * not been changed for a while, so that replica is away or far behind. To keep what is owed would
+ * be to forget, for one replica that died, what no disk has.
  *
  * Must not: allocate after table_new, look at a clock, walk all slots in one call.
  */
@@ -30,12 +30,18 @@ enum {
     RESERVE_SHARE = 64,   /* of the region: what slots leave to the arena */
     ARENA_SHARE_4THS = 3, /* of the region: what the arena may take */
     REGION_ALIGN = 64,
+    BUCKET_BYTES = BUCKET_SLOTS * sizeof(struct slot),
+    BUCKET_GRANULES = BUCKET_BYTES / ARENA_GRANULE,
+    TABLE_BUCKETS_MAX = TABLE_SLOTS_MAX / BUCKET_SLOTS,
 };
+
+/* A prime above all numbers of buckets: leaps of it, round and round, come to each. */
+#define HAND_LEAP UINT64_C(2654435761)
 
 static uint32_t ring_len_for(size_t memory_bytes)
 {
     uint32_t len = TABLE_RING_MIN;
-    while ((size_t)len * 2 * sizeof(uint32_t) <= memory_bytes / RING_SHARE && len < 1u << 26)
+    while ((size_t)len * 2 * sizeof(uint64_t) <= memory_bytes / RING_SHARE && len < 1u << 26)
         len *= 2;
     return len;
 }
@@ -51,46 +57,46 @@ static size_t vnodes_bytes(const struct table *table)
     return table->vnodes_count * sizeof(struct vnode_state) + REGION_ALIGN;
 }
 
-/* Bytes of everything but the index's words and the region. */
+/* Bytes of everything but the heads and the region. */
 static size_t fixed_bytes(const struct table *table)
 {
     return sizeof *table + vnodes_bytes(table) + counts_len(table) * sizeof *table->dirty_counts +
            rates_bytes() + TABLE_PLANS * sizeof(struct limit_plan) +
            filter_bytes(table->journaled_first, table->bytes_max / FILTER_SHARE) +
-           (size_t)table->ring_len * sizeof(uint32_t) +
-           (INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t) + REGION_ALIGN;
+           (size_t)table->ring_len * sizeof *table->ring + 3 * REGION_ALIGN;
 }
 
-static uint32_t index_size_for(uint32_t slots)
-{
-    return (uint32_t)((uint64_t)slots * 100 / INDEX_LOAD_PERCENT) + 2;
-}
-
-/* How many slots the rest of the budget is good for; 0 if it is too small. */
-static uint32_t slots_for(const struct table *table)
+/* How many buckets the rest of the budget is good for; 0 if it is too small. */
+static uint32_t buckets_for(const struct table *table)
 {
     const size_t fixed = fixed_bytes(table);
     if (fixed + TABLE_MEMORY_MIN / 4 > table->bytes_max)
         return 0;
-    const uint64_t slots = (uint64_t)(table->bytes_max - fixed) * INDEX_LOAD_PERCENT /
-                           (INDEX_LOAD_PERCENT * sizeof(struct slot) + 100 * sizeof(uint32_t));
-    return slots - 2 > TABLE_SLOTS_MAX ? TABLE_SLOTS_MAX : (uint32_t)slots - 2;
+    const uint64_t buckets =
+        (table->bytes_max - fixed) / (BUCKET_BYTES + sizeof(struct bucket_head));
+    return buckets > TABLE_BUCKETS_MAX ? TABLE_BUCKETS_MAX : (uint32_t)buckets;
+}
+
+/* How many the slots may take, the pad apart: the rest of the region is the arena's. */
+static uint32_t buckets_most(const struct table *table)
+{
+    return table->buckets_max - table->buckets_max / RESERVE_SHARE - BUCKETS_PAD;
 }
 
 static int table_take_memory(struct table *table)
 {
     const struct allocator *allocator = table->allocator;
-    const uint32_t index_size = index_size_for(table->slots_max);
-    table->index_block_bytes = ((size_t)index_size + INDEX_PAD + INDEX_SCRATCH) * sizeof(uint32_t);
-    table->region_bytes = (size_t)table->slots_max * sizeof(struct slot) + REGION_ALIGN;
+    table->region_bytes = (size_t)table->buckets_max * BUCKET_BYTES + REGION_ALIGN;
+    table->heads_bytes =
+        (size_t)(table->buckets_max + 1) * sizeof(struct bucket_head) + REGION_ALIGN;
     table->vnodes_block = alloc_get(allocator, vnodes_bytes(table));
     table->dirty_counts = alloc_array(allocator, counts_len(table), sizeof *table->dirty_counts);
     table->plans = alloc_array(allocator, TABLE_PLANS, sizeof *table->plans);
     table->ring = alloc_array(allocator, table->ring_len, sizeof *table->ring);
-    table->index_block = alloc_get(allocator, table->index_block_bytes);
+    table->heads = alloc_get(allocator, table->heads_bytes);
     table->region = alloc_get(allocator, table->region_bytes);
     if (table->vnodes_block == NULL || table->dirty_counts == NULL || table->plans == NULL ||
-        table->ring == NULL || table->index_block == NULL || table->region == NULL)
+        table->ring == NULL || table->heads == NULL || table->region == NULL)
         return TG_ENOMEM;
     int rc = rates_init(&table->memory.rates, allocator);
     if (rc == 0)
@@ -111,14 +117,10 @@ static void table_lay_out(struct table *table)
     void *region = aligned(table->region);
     table->vnodes = aligned(table->vnodes_block);
     table->slots = region;
-    table->slots_free = TABLE_NONE;
-    const size_t granules = (size_t)table->slots_max * sizeof(struct slot) / ARENA_GRANULE;
-    arena_init(&table->memory.arena, region, (uint32_t)granules);
+    buckets_init(&table->buckets, table->slots, aligned(table->heads));
+    table->slots_end = buckets_end(&table->buckets);
+    arena_init(&table->memory.arena, region, table->buckets_max * BUCKET_GRANULES);
     table_update_floor(table);
-    uint32_t *words = table->index_block;
-    const uint32_t index_size = index_size_for(table->slots_max);
-    index_init(&table->index, table->slots, words, words + index_size + INDEX_PAD, index_size,
-               table->slots_max);
 }
 
 int table_new(struct table **out, const struct allocator *allocator, size_t memory_bytes,
@@ -141,8 +143,8 @@ int table_new_journaled(struct table **out, const struct allocator *allocator, s
     table->vnodes_count = vnodes;
     table->journaled_first = vnodes - journaled;
     table->ring_len = ring_len_for(memory_bytes);
-    table->slots_max = slots_for(table);
-    const int rc = table->slots_max == 0 ? TG_EINVALID : table_take_memory(table);
+    table->buckets_max = buckets_for(table);
+    const int rc = table->buckets_max == 0 ? TG_EINVALID : table_take_memory(table);
     if (rc != 0) {
         table_free(&table);
         return rc;
@@ -150,6 +152,12 @@ int table_new_journaled(struct table **out, const struct allocator *allocator, s
     table_lay_out(table);
     *out = table;
     return 0;
+}
+
+void table_seed(struct table *table, uint64_t seed)
+{
+    ASSERT(table->buckets.used == 0);
+    table->buckets.seed = seed;
 }
 
 static void give_back(const struct allocator *allocator, void *block, size_t bytes)
@@ -167,7 +175,7 @@ void table_free(struct table **pointer)
     filter_fini(&table->filter);
     rates_fini(&table->memory.rates);
     give_back(allocator, table->region, table->region_bytes);
-    give_back(allocator, table->index_block, table->index_block_bytes);
+    give_back(allocator, table->heads, table->heads_bytes);
     give_back(allocator, table->ring, table->ring_len * sizeof *table->ring);
     give_back(allocator, table->plans, TABLE_PLANS * sizeof *table->plans);
     give_back(allocator, table->dirty_counts, counts_len(table) * sizeof *table->dirty_counts);
@@ -181,7 +189,7 @@ void table_stats(const struct table *table, struct table_stats *stats)
     const struct arena *arena = &table->memory.arena;
     *stats = (struct table_stats){
         .used = table->slots_used,
-        .capacity = table->slots_max - table->slots_max / RESERVE_SHARE,
+        .capacity = (uint64_t)buckets_most(table) * BUCKET_SLOTS * BUCKETS_LOAD_PERCENT / 100,
         .evicted = table->evicted,
         .forgotten = table->forgotten,
         .expired = table->expired,
@@ -190,60 +198,71 @@ void table_stats(const struct table *table, struct table_stats *stats)
         .arena_bytes = arena->used_bytes,
     };
     const uint64_t ring = table->ring_head < table->ring_len ? table->ring_head : table->ring_len;
-    stats->bytes = fixed_bytes(table) - (size_t)(table->ring_len - ring) * sizeof(uint32_t) -
+    stats->bytes = fixed_bytes(table) - (size_t)(table->ring_len - ring) * sizeof *table->ring -
                    filter_bytes(table->journaled_first, table->bytes_max / FILTER_SHARE) +
-                   filter_bytes_used(&table->filter) + index_bytes(&table->index) +
-                   (size_t)table->slots_end * sizeof(struct slot) +
+                   filter_bytes_used(&table->filter) +
+                   table->slots_end / BUCKET_SLOTS * (BUCKET_BYTES + sizeof(struct bucket_head)) +
                    (size_t)(arena->end - arena->low) * ARENA_GRANULE;
 }
 
 /* -- room --------------------------------------------------------------------------------- */
 
-/* First granule above the slots in use, but never more than the arena's share away from the end. */
+/* First granule above the slots, but never more than the arena's share away from the end. */
 void table_update_floor(struct table *table)
 {
-    const uint32_t per_slot = sizeof(struct slot) / ARENA_GRANULE;
-    const uint32_t slots = table->slots_end * per_slot;
+    const uint32_t slots = table->slots_end / BUCKET_SLOTS * BUCKET_GRANULES;
     const uint32_t share = table->memory.arena.end / 4 * (4 - ARENA_SHARE_4THS);
     table->memory.arena.floor = slots > share ? slots : share;
 }
 
-static bool slots_may_grow(const struct table *table)
+/* A sweep that runs goes on to where slots may have moved. */
+static void extend(struct sweep *sweep, uint32_t end)
 {
-    if (table->slots_end >= table->slots_max - table->slots_max / RESERVE_SHARE)
+    if (sweep->at < sweep->end)
+        sweep->end = end;
+}
+
+/* Begins to grow if there are too many slots for the buckets. False if there is no memory for it.
+ */
+static bool table_grow(struct table *table)
+{
+    if (!buckets_full(&table->buckets))
+        return true;
+    const uint32_t below_arena = table->memory.arena.low / BUCKET_GRANULES;
+    const uint32_t most = buckets_most(table);
+    const uint32_t all = below_arena < BUCKETS_PAD ? 0 : below_arena - BUCKETS_PAD;
+    if (!buckets_grow(&table->buckets, all < most ? all : most))
         return false;
-    const uint32_t per_slot = sizeof(struct slot) / ARENA_GRANULE;
-    return (table->slots_end + 1) * per_slot <= table->memory.arena.low;
-}
-
-static uint32_t slot_take(struct table *table)
-{
-    const uint32_t slot = table->slots_free;
-    if (slot != TABLE_NONE) {
-        table->slots_free = table->slots[slot].word[0];
-        return slot;
-    }
-    if (!slots_may_grow(table))
-        return TABLE_NONE;
-    table->slots_end++;
+    table->slots_end = buckets_end(&table->buckets);
+    for (unsigned reader = 0; reader < TABLE_READERS; reader++)
+        extend(&table->sweep[reader], table->slots_end);
+    extend(&table->removal, table->slots_end);
+    extend(&table->fade, table->slots_end);
     table_update_floor(table);
-    return table->slots_end - 1;
+    return true;
 }
 
-static void slot_give(struct table *table, uint32_t number)
+uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live)
 {
-    struct slot *slot = &table->slots[number];
-    memset(slot, 0, sizeof *slot);
-    slot->kind = KIND_FREE;
-    slot->word[0] = table->slots_free;
-    table->slots_free = number;
+    const struct buckets *buckets = &table->buckets;
+    for (uint32_t bucket = bucket_home(buckets, ref);; bucket++) {
+        const struct bucket_head *head = &buckets->heads[bucket];
+        uint32_t match = bucket_match(head, bucket_tag(ref));
+        for (; match != 0; match &= match - 1) {
+            const uint32_t number = bucket * BUCKET_SLOTS + (uint32_t)__builtin_ctz(match);
+            const struct slot *slot = &table->slots[number];
+            if (bucket_hash(buckets, slot->id) == ref && slot_live(slot) == live)
+                return number;
+        }
+        if (head->over == 0)
+            return TABLE_NONE;
+    }
 }
 
 void table_discard(struct table *table, uint32_t number)
 {
     struct slot *slot = &table->slots[number];
     ASSERT(slot_live(slot));
-    index_remove(&table->index, slot->id, number);
     struct limit_cell cell = slot_cell(slot);
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
@@ -258,11 +277,11 @@ void table_discard(struct table *table, uint32_t number)
     table->slots_used--;
     slot_clear_dirty(table, slot, DIRTY_TARGETS);
     if ((slot->dirty & DIRTY_WRITING) != 0) {
-        slot->kind |= KIND_ZOMBIE; /* the writer still knows it by number */
+        slot->kind &= (uint8_t)~KIND_LIVE; /* the writer will ask for it */
         slot->dirty = DIRTY_WRITING;
         return;
     }
-    slot_give(table, number);
+    buckets_remove(&table->buckets, number);
 }
 
 /* -- eviction ----------------------------------------------------------------------------- */
@@ -274,6 +293,21 @@ static bool slot_expired(const struct table *table, const struct slot *slot, int
     if (expires_ns > now_ns || (slot->dirty & DIRTY_WRITING) != 0)
         return false;
     return (slot->kind & KIND_LOWERED) == 0 || slot_dirty(table, slot) == 0;
+}
+
+/* True if the slot went, for it is as good as new, or was left over by a copy. */
+static bool expire(struct table *table, uint32_t number, int64_t now_ns)
+{
+    const struct slot *slot = &table->slots[number];
+    if (!slot_live(slot))
+        return false;
+    if (table_fade_slot(table, number) == TABLE_NONE)
+        return true;
+    if (!slot_expired(table, slot, slot_expires_ns(table, slot), now_ns))
+        return false;
+    table->expired++;
+    table_discard(table, number);
+    return true;
 }
 
 /* I5: whether only its expiry may take the slot out of memory now. */
@@ -351,42 +385,89 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
     return false;
 }
 
-/* Makes one slot free. False if everything in reach is being written. Slots came in the order in
- * which they are written back, so those of a batch lie side by side: they are stepped over in one
- * go, or the hand would meet nothing else for many keys. */
+/* The first place of the next bucket that a hand comes to. Hands go round by leaps: a stretch that
+ * they had cleared, beside one that they had not come to yet, would leave new keys no place there.
+ */
+static uint32_t next_bucket(const struct table *table, uint32_t *hand)
+{
+    const uint32_t buckets = table->slots_end / BUCKET_SLOTS;
+    *hand = *hand + 1 < buckets ? *hand + 1 : 0;
+    return (uint32_t)(*hand * HAND_LEAP % buckets) * BUCKET_SLOTS;
+}
+
+/* True if a slot of the bucket went. Of `scan`, those that are being written do not count: at times
+ * they are most of the table. */
+static bool evict_from(struct table *table, uint32_t first, uint32_t keep, int64_t now_ns,
+                       struct victims *victims, uint32_t *scan)
+{
+    for (uint32_t number = first; number < first + BUCKET_SLOTS; number++) {
+        if (*scan > 0 && (table->slots[number].dirty & DIRTY_WRITING) == 0)
+            (*scan)--;
+        if (number != keep && evict_consider(table, number, now_ns, victims))
+            return true;
+    }
+    return false;
+}
+
+/* What goes if nothing went at once. False if there was nothing that may. */
+static bool evict_best(struct table *table, const struct victims *victims)
+{
+    if (victims->second != TABLE_NONE) {
+        table->evicted++;
+        slot_evict(table, victims->second);
+        return true;
+    }
+    if (victims->nearest == TABLE_NONE)
+        return false;
+    slot_forget(table, victims->nearest);
+    return true;
+}
+
+/* Makes one slot free, wherever. False if everything in reach is being written. */
 static bool table_evict(struct table *table, uint32_t keep, int64_t now_ns)
 {
     struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
-    uint32_t scan = table->slots_end < TABLE_EVICT_SCAN ? table->slots_end : TABLE_EVICT_SCAN;
-    uint32_t steps = table->slots_end < TABLE_EVICT_STEPS ? table->slots_end : TABLE_EVICT_STEPS;
-    for (; scan > 0 && steps > 0; steps--) {
-        if (table->hand >= table->slots_end)
-            table->hand = 0;
-        const uint32_t number = table->hand++;
-        if ((table->slots[number].dirty & DIRTY_WRITING) == 0)
-            scan--;
-        if (number != keep && evict_consider(table, number, now_ns, &victims))
+    const uint32_t buckets = table->slots_end / BUCKET_SLOTS;
+    uint32_t steps = buckets < TABLE_EVICT_BUCKETS ? buckets : TABLE_EVICT_BUCKETS;
+    for (uint32_t scan = TABLE_EVICT_SCAN; scan > 0 && steps > 0; steps--)
+        if (evict_from(table, next_bucket(table, &table->hand), keep, now_ns, &victims, &scan))
             return true;
+    return evict_best(table, &victims);
+}
+
+/* True if a slot that nobody misses made way at the home of that hash: then the new key lies there,
+ * not behind. */
+static bool evict_at_home(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
+{
+    struct victims ignored = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t scan = 0;
+    return evict_from(table, bucket_home(&table->buckets, hash) * BUCKET_SLOTS, keep, now_ns,
+                      &ignored, &scan);
+}
+
+/* The same as table_evict where a key of that hash is at home: when it finds no place. */
+static bool table_evict_near(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
+{
+    struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
+    for (uint32_t scan = TABLE_EVICT_SCAN; scan > BUCKET_SLOTS; first += BUCKET_SLOTS) {
+        uint32_t counted = BUCKET_SLOTS; /* all count: what is further away is of no use */
+        if (evict_from(table, first, keep, now_ns, &victims, &counted))
+            return true;
+        scan -= BUCKET_SLOTS;
     }
-    if (victims.second != TABLE_NONE) {
-        table->evicted++;
-        slot_evict(table, victims.second);
-        return true;
-    }
-    if (victims.nearest == TABLE_NONE)
-        return false;
-    slot_forget(table, victims.nearest);
-    return true;
+    return evict_best(table, &victims);
 }
 
 bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
 {
     unsigned dropped = 0;
-    for (uint32_t scan = 0; scan < TABLE_ARENA_SCAN && scan < table->slots_end; scan++) {
-        if (table->hand >= table->slots_end)
-            table->hand = 0;
-        const uint32_t number = table->hand++;
+    uint32_t number = 0;
+    uint32_t scan = TABLE_ARENA_SCAN;
+    for (uint32_t n = 0; scan > 0 && n < TABLE_ARENA_STEPS; n++) {
+        number = n % BUCKET_SLOTS == 0 ? next_bucket(table, &table->hand) : number + 1;
         const struct slot *slot = &table->slots[number];
+        scan -= slot_live(slot);
         if (number == keep || !slot_live(slot) || (slot->kind & KIND_WIDE) == 0 ||
             (slot->dirty & DIRTY_WRITING) != 0)
             continue;
@@ -408,23 +489,45 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
     return dropped > 0;
 }
 
+/* Where there are more slots than elsewhere a new key would lie far behind its home, and stay
+ * there: what has expired at its home goes first. */
+static void make_way(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
+{
+    if (buckets_way(&table->buckets, hash) < TABLE_WAY)
+        return;
+    const uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
+    for (uint32_t number = first; number < first + BUCKET_SLOTS; number++)
+        if (number != keep)
+            (void)expire(table, number, now_ns);
+}
+
+/* A place for the id, none of which is there. */
+static uint32_t take_place(struct table *table, struct hash128 id, uint32_t keep, int64_t now_ns)
+{
+    const uint64_t hash = bucket_hash(&table->buckets, id);
+    if (!table_grow(table) && !evict_at_home(table, hash, keep, now_ns) &&
+        !table_evict(table, keep, now_ns))
+        return TABLE_NONE;
+    make_way(table, hash, keep, now_ns);
+    const uint32_t number = buckets_add(&table->buckets, id);
+    if (number != TABLE_NONE || !table_evict_near(table, hash, keep, now_ns))
+        return number;
+    return buckets_add(&table->buckets, id);
+}
+
 uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
                       uint32_t keep, int64_t now_ns)
 {
-    uint32_t number = slot_take(table);
-    if (number == TABLE_NONE && table_evict(table, keep, now_ns))
-        number = slot_take(table);
+    if (table_find_ref(table, bucket_hash(&table->buckets, id), true) != TABLE_NONE)
+        return TABLE_NONE; /* I3: of another id, one in 2^64 */
+    const uint32_t number = take_place(table, id, keep, now_ns);
     if (number == TABLE_NONE)
         return TABLE_NONE;
     struct slot *slot = &table->slots[number];
     *slot = (struct slot){.id = id, .vnode = (uint16_t)vnode};
     /* Not referenced before its second use: else the hand's first turn would pass over all old
      * slots and meet the newest, which are not on disk yet. */
-    slot->kind = (uint8_t)(algorithm | table->vnodes[vnode].colour);
-    if (!index_insert(&table->index, id, number)) {
-        slot_give(table, number);
-        return TABLE_NONE;
-    }
+    slot->kind = (uint8_t)(algorithm | KIND_LIVE | table->vnodes[vnode].colour);
     table->vnodes[vnode].count++;
     table->slots_used++;
     if (table->vnodes[vnode].removing)
@@ -470,39 +573,19 @@ static void remove_some(struct table *table)
         *sweep = (struct sweep){.at = 0, .end = table->slots_end};
 }
 
-/* Takes expired slots out. Each leaves a hole in the index, and to close it is to read every slot
- * that is found behind it: memory is asked for those of all before the first goes. */
-static void expire_block(struct table *table, const uint32_t *numbers, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        index_prefetch(&table->index, table->slots[numbers[i]].id);
-    for (uint32_t i = 0; i < count; i++)
-        index_prefetch_run(&table->index, table->slots[numbers[i]].id);
-    for (uint32_t i = 0; i < count; i++)
-        table_discard(table, numbers[i]);
-    table->expired += count;
-}
-
 static void expire_some(struct table *table, int64_t now_ns)
 {
-    uint32_t numbers[TABLE_EXPIRE_BLOCK];
-    uint32_t count = 0;
-    uint32_t scan = table->slots_end < TABLE_EXPIRE_SLOTS ? table->slots_end : TABLE_EXPIRE_SLOTS;
-    for (; scan > 0; scan--) {
-        if (table->expire_at >= table->slots_end)
-            table->expire_at = 0;
-        const uint32_t number = table->expire_at++;
-        const struct slot *slot = &table->slots[number];
-        if (!slot_live(slot) || table_fade_slot(table, number) == TABLE_NONE ||
-            !slot_expired(table, slot, slot_expires_ns(table, slot), now_ns))
-            continue;
-        numbers[count++] = number;
-        if (count < TABLE_EXPIRE_BLOCK)
-            continue;
-        expire_block(table, numbers, count);
-        count = 0;
+    uint32_t ahead = table->expire_hand;
+    const struct slot *soon = &table->slots[next_bucket(table, &ahead)];
+    for (unsigned n = 0; n < TABLE_EXPIRE_BUCKETS; n++) {
+        const uint32_t first = next_bucket(table, &table->expire_hand);
+        soon = &table->slots[next_bucket(table, &ahead)];
+        for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
+            if (i % 2 == 0)
+                prefetch_to_write(soon + i);
+            (void)expire(table, first + i, now_ns);
+        }
     }
-    expire_block(table, numbers, count);
 }
 
 bool table_step(struct table *table, int64_t now_ns)
@@ -528,29 +611,29 @@ bool table_slot_used(const struct table *table, uint32_t slot)
     return slot_live(&table->slots[slot]);
 }
 
-/* First all words of the index; then, when the first of them are here, the slots they name. */
+/* First all heads; then, when the first of them are here, the slots they name. */
 void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
                         const struct hash128 *ids, size_t count)
 {
-    const struct index *index = &table->index;
-    const uint32_t mask = (1u << index->slot_bits) - 1;
+    const struct buckets *buckets = &table->buckets;
     uint32_t homes[TABLE_PREFETCH_MAX];
-    uint32_t tags[TABLE_PREFETCH_MAX];
+    uint64_t hashes[TABLE_PREFETCH_MAX];
     ASSERT(count <= TABLE_PREFETCH_MAX);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t hash = index_hash(ids[i]);
-        homes[i] = index_home(index, hash);
-        tags[i] = index_tag(index, hash);
-        prefetch(&index->words[homes[i]]);
+        hashes[i] = bucket_hash(buckets, ids[i]);
+        homes[i] = bucket_home(buckets, hashes[i]);
+        prefetch(&buckets->heads[homes[i]]);
         prefetch_to_write(&table->vnodes[vnodes[i]].seq);
     }
     for (size_t i = 0; i < count; i++) {
-        uint32_t at = homes[i];
-        while (index->words[at] != 0 && (index->words[at] & ~mask) != tags[i])
-            at++;
-        if (index->words[at] != 0)
-            prefetch_to_write(&table->slots[(index->words[at] & mask) - 1]);
+        prefetch_to_write(&table->slots[bucket_guess(buckets, hashes[i], homes[i])]);
     }
+}
+
+uint64_t table_slot_ref(const struct table *table, uint32_t number)
+{
+    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
+    return bucket_hash(&table->buckets, table->slots[number].id);
 }
 
 uint32_t table_lookup(const struct table *table, struct hash128 id)

@@ -1,10 +1,11 @@
 /* table.h - the bounded table of limiter states of one shard: all that a decider remembers.
  *
  * All memory is taken at init inside one byte budget and touched only as keys come. A key costs a
- * 32-byte slot and ~5 bytes of index; states too big for a slot (logs, huge counts) live in an
- * arena of the same budget. What must be written or replicated is a set of dirty bits in the
- * slots plus a short ring of recently changed slots with one cursor per target: a slow target
- * costs nothing, it only has to sweep the table when it comes back.
+ * 32-byte slot and a byte of its bucket's head, of which a sixth at most is free (buckets.h);
+ * states too big for a slot (logs, huge counts) live in an arena of the same budget. What must be
+ * written or replicated is a set of dirty bits in the slots plus a short ring of recently changed
+ * slots with one cursor per target: a slow target costs nothing, it only has to sweep the table
+ * when it comes back.
  *
  *   region   | slots 0 .. n, growing up -->            <-- arena, growing down |
  *   slot     | id 16 | state 12 | vnode 2 | kind 1 | dirty 1 |
@@ -21,7 +22,8 @@
  *     (t being in the vnode's targets.)
  * I2  A slot leaves memory only if it is expired, or on disk as it is and not being written;
  *     otherwise its loss is counted in `forgotten`.
- * I3  Every id in the index is that of exactly one live slot; a slot's number never changes.
+ * I3  Every id is that of one live slot at most, and found there. A slot's number is its place: it
+ *     may rise when a key is added, which makes the table grow, and else stays. Its ref stays.
  * I4  A key that left for the disk is a "maybe" of its vnode's filter.
  * I5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean for
  *     every target: what a majority was counted on to hold is never forgotten for want of room.
@@ -93,6 +95,9 @@ MUST_USE int table_new(struct table **table, const struct allocator *allocator, 
 /* The same, of which the last `journaled` vnodes are journaled. */
 MUST_USE int table_new_journaled(struct table **table, const struct allocator *allocator,
                                  size_t memory_bytes, uint32_t vnodes, uint32_t journaled);
+/* Before the first key: where keys lie depends on it. Each table that takes in keys of others in
+ * the order of their slots needs one of its own. */
+void table_seed(struct table *table, uint64_t seed);
 void table_free(struct table **table);
 void table_stats(const struct table *table, struct table_stats *stats);
 
@@ -152,8 +157,12 @@ void table_round_begin(struct table *table);
 /* As table_next_dirty for TABLE_DISK. TABLE_NONE: ask again, or the round is over. */
 uint32_t table_round_next(struct table *table);
 bool table_round_over(const struct table *table);
-/* Asks memory for a slot that is looked at soon. */
-void table_prefetch(const struct table *table, uint32_t slot);
+/* Asks memory for what tells where the slot with that ref is; then, when that has come, for it. */
+void table_prefetch_head(const struct table *table, uint64_t ref);
+/* The latter returns where that most likely is: a hint. */
+uint32_t table_prefetch_ref(const struct table *table, uint64_t ref);
+/* Asks memory for what a hint names. */
+void table_prefetch(const struct table *table, uint32_t hint);
 /* The same for what is held of ids that are looked at soon, at most TABLE_PREFETCH_MAX. */
 void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
                         const struct hash128 *ids, size_t count);
@@ -193,18 +202,23 @@ bool table_target_idle(const struct table *table, unsigned target);
 /* The state has been copied for the disk writer (after table_export): DISK -> WRITING. */
 void table_write_begin(struct table *table, uint32_t slot);
 /* Between begin and done, before the slot is exported once more: what changed since the begin is
- * written with it. False if the key is gone meanwhile: it is only to be done with. */
-MUST_USE bool table_write_again(struct table *table, uint32_t slot);
+ * written with it. Its number, or TABLE_NONE if the key is gone meanwhile: it is only to be done
+ * with. `hint` is where the slot was, or any number below table_slots_end. */
+MUST_USE uint32_t table_write_again(struct table *table, uint64_t ref, uint32_t hint);
 /* The writer's answer, once per begin: on success the slot is on disk, else it is dirty again. */
-void table_write_done(struct table *table, uint32_t slot, bool ok);
+void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok);
 
 /* -- slots -------------------------------------------------------------------------------- */
 
-/* Slots are numbered 0 .. table_slots_end - 1; those in use keep their number. For walks over all
- * of them: a key that is added behind the walker is a change, which it is told of. */
+/* Slots are numbered 0 .. table_slots_end - 1, not all of which are in use. For walks over all of
+ * them, upwards to the end as it is by then: none that was there at the beginning is missed, though
+ * one that rises may be met twice. A key that is added behind the walker is a change, which it is
+ * told of. */
 uint32_t table_slots_end(const struct table *table);
 bool table_slot_used(const struct table *table, uint32_t slot);
 
+/* What names the slot for as long as its key is in memory, wherever it moves. */
+uint64_t table_slot_ref(const struct table *table, uint32_t slot);
 /* The slot of `id`, or TABLE_NONE. */
 uint32_t table_lookup(const struct table *table, struct hash128 id);
 struct hash128 table_slot_id(const struct table *table, uint32_t slot);

@@ -8,10 +8,10 @@
 
 enum { CHECK_RING_SLOTS = 64 };
 
-static bool ring_holds(const struct table *table, uint32_t number, unsigned reader)
+static bool ring_holds(const struct table *table, uint64_t ref, unsigned reader)
 {
     for (uint64_t at = table->cursor[reader]; at < table->ring_head; at++)
-        if (table->ring[at & (table->ring_len - 1)] == number)
+        if (table->ring[at & (table->ring_len - 1)] == ref)
             return true;
     return false;
 }
@@ -30,7 +30,7 @@ static void check_tracked(const struct table *table, uint32_t number)
         const unsigned reader = reader_of(table, slot->vnode, target);
         const struct sweep *sweep = &table->sweep[reader];
         const bool ahead = sweep->at <= number && number < sweep->end;
-        ASSERT(ahead || sweep->again || ring_holds(table, number, reader));
+        ASSERT(ahead || sweep->again || ring_holds(table, table_slot_ref(table, number), reader));
         if (target != TABLE_DISK)
             ASSERT(!table_vnode_idle(table, slot->vnode, target));
     }
@@ -86,8 +86,8 @@ void table_check_invariants(const struct table *table)
     for (uint32_t number = 0; number < table->slots_end; number++) {
         const struct slot *slot = &table->slots[number];
         if (!slot_live(slot)) {
-            zombies += slot->kind != KIND_FREE;
-            ASSERT(slot->kind == KIND_FREE || slot->dirty == DIRTY_WRITING);
+            zombies += slot->dirty == DIRTY_WRITING;
+            ASSERT(slot->dirty == 0 || slot->dirty == DIRTY_WRITING);
             continue;
         }
         live++;
@@ -97,11 +97,6 @@ void table_check_invariants(const struct table *table)
             tracked++;
             check_tracked(table, number);
         }
-    }
-    uint32_t vacant = 0;
-    for (uint32_t at = table->slots_free; at != TABLE_NONE; at = table->slots[at].word[0]) {
-        ASSERT(table->slots[at].kind == KIND_FREE);
-        vacant++;
     }
     uint64_t counted = 0;
     uint64_t old = 0;
@@ -118,10 +113,10 @@ void table_check_invariants(const struct table *table)
     ASSERT(old == of_other_colour); /* C1 of table_copy.c */
     ASSERT(fading == table->fading);
     ASSERT(live == table->slots_used && counted == live);
-    ASSERT(live + zombies + vacant == table->slots_end);
+    ASSERT(live + zombies == table->buckets.used);
+    ASSERT(table->slots_end == buckets_end(&table->buckets));
     ASSERT(table->slots_end * (sizeof(struct slot) / ARENA_GRANULE) <= table->memory.arena.low);
     check_dirty_counts(table);
-    index_check(&table->index);
-    ASSERT(table->index.used == live);
+    buckets_check(&table->buckets);
     arena_check(&table->memory.arena);
 }

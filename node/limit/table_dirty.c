@@ -1,6 +1,6 @@
 /* table_dirty.c - who must still be told what: dirty bits, the ring of changes, sweeps.
  *
- *   ring   ... | slot | slot | slot | slot | slot |        one entry per newly set bit
+ *   ring   ... | ref | ref | ref | ref | ref |        one entry per newly set bit
  *                  ^ cursor[2]         ^ cursor[0]  ^ head
  *
  *   a target's reader drains the ring up to the head, then goes on with its sweep, if one is due:
@@ -17,8 +17,9 @@
  * lie in costs less than to follow their entries to and fro, so it takes the place of these.
  *
  * I1 of table.h holds because an entry is only passed over when its slot is clean, is handed to
- * the caller, is behind, or when the whole target falls back to a sweep. An entry whose slot has
- * since been given to another key does no harm: only the bit in the slot counts.
+ * the caller, is behind, or when the whole target falls back to a sweep. An entry names its slot by
+ * its ref, for slots move; one whose key has gone and come back does no harm: only the bit in the
+ * slot counts. Sweeps go upwards, as slots move, so that they miss none (B3 of buckets.h).
  */
 #include "base/assert.h"
 #include "base/prefetch.h"
@@ -26,8 +27,8 @@
 
 enum {
     /* Entries and slots of which memory is asked for before they are looked at. */
-    RING_SLOTS_AHEAD = 16,
-    RING_VNODES_AHEAD = 8, /* by then the slot, which names it, has come */
+    RING_HEADS_AHEAD = 32, /* by RING_SLOTS_AHEAD the head, which tells where a slot is, has come */
+    RING_VNODES_AHEAD = 8, /* by then the slot, which names its vnode */
     SWEEP_AHEAD = 8,
     ROUND_SHARE = 8, /* a round sweeps if its entries are more than one for so many slots */
 };
@@ -321,11 +322,12 @@ static void ring_make_room(struct table *table)
     table->cursor_oldest = oldest;
 }
 
-static void ring_push(struct table *table, uint32_t slot)
+static void ring_push(struct table *table, const struct slot *slot)
 {
     if (table->ring_head - table->cursor_oldest == table->ring_len)
         ring_make_room(table);
-    table->ring[table->ring_head++ & (table->ring_len - 1)] = slot;
+    table->ring[table->ring_head++ & (table->ring_len - 1)] =
+        bucket_hash(&table->buckets, slot->id);
 }
 
 void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
@@ -334,7 +336,7 @@ void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
     if ((targets & ~slot->dirty) == 0)
         return; /* whoever has the bit has the entry */
     slot_set_dirty(table, slot, targets);
-    ring_push(table, number);
+    ring_push(table, slot);
 }
 
 void table_changed(struct table *table, uint32_t number, bool lowered)
@@ -347,14 +349,50 @@ void table_changed(struct table *table, uint32_t number, bool lowered)
     table_mark_dirty(table, number, state->targets);
 }
 
-/* Asks memory for what the entries behind `cursor` name. */
-static void prefetch_entries(const struct table *table, uint64_t cursor)
+void table_prefetch_head(const struct table *table, uint64_t ref)
+{
+    prefetch(&table->buckets.heads[bucket_home(&table->buckets, ref)]);
+}
+
+uint32_t table_prefetch_ref(const struct table *table, uint64_t ref)
+{
+    const struct buckets *buckets = &table->buckets;
+    const uint32_t hint = bucket_guess(buckets, ref, bucket_home(buckets, ref));
+    prefetch_to_write(&table->slots[hint]);
+    return hint;
+}
+
+void table_prefetch(const struct table *table, uint32_t hint)
+{
+    prefetch_to_write(&table->slots[hint]);
+}
+
+/* The slot with that ref which is live, or is not: first of all at the hint. */
+static uint32_t find_at(const struct table *table, uint64_t ref, uint32_t hint, bool live)
+{
+    const struct slot *slot = &table->slots[hint];
+    ASSERT(hint < table->slots_end);
+    if (__builtin_expect(bucket_hash(&table->buckets, slot->id) == ref && slot_live(slot) == live,
+                         1))
+        return hint;
+    return table_find_ref(table, ref, live);
+}
+
+/* Asks memory for what the entries behind `cursor` name, and notes where that is; returns where the
+ * next one's is. The notes are of a reader who went on one by one: else they are as good as none.
+ */
+static uint32_t look_ahead(struct table *table, unsigned target, uint64_t cursor)
 {
     const uint32_t mask = table->ring_len - 1;
+    uint32_t *hints = table->hints[target];
+    const uint32_t hint = hints[cursor % RING_SLOTS_AHEAD];
+    if (cursor + RING_HEADS_AHEAD < table->ring_head)
+        table_prefetch_head(table, table->ring[(cursor + RING_HEADS_AHEAD) & mask]);
     if (cursor + RING_SLOTS_AHEAD < table->ring_head)
-        prefetch_to_write(&table->slots[table->ring[(cursor + RING_SLOTS_AHEAD) & mask]]);
-    if (cursor + RING_VNODES_AHEAD < table->ring_head)
-        prefetch_vnode(table, table->ring[(cursor + RING_VNODES_AHEAD) & mask]);
+        hints[cursor % RING_SLOTS_AHEAD] =
+            table_prefetch_ref(table, table->ring[(cursor + RING_SLOTS_AHEAD) & mask]);
+    prefetch_vnode(table, hints[(cursor + RING_VNODES_AHEAD) % RING_SLOTS_AHEAD]);
+    return hint;
 }
 
 uint32_t table_next_dirty(struct table *table, unsigned target)
@@ -368,9 +406,10 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
     for (unsigned n = 0; *cursor < table->ring_head; n++) {
         if (n == TABLE_DRAIN_ENTRIES)
             return TABLE_NONE;
-        const uint32_t number = table->ring[(*cursor)++ & (table->ring_len - 1)];
-        prefetch_entries(table, *cursor);
-        if (slot_due(table, &table->slots[number], target))
+        const uint64_t ref = table->ring[*cursor & (table->ring_len - 1)];
+        const uint32_t hint = look_ahead(table, target, (*cursor)++);
+        const uint32_t number = find_at(table, ref, hint, true);
+        if (number != TABLE_NONE && slot_due(table, &table->slots[number], target))
             return number;
     }
     return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
@@ -397,11 +436,6 @@ uint32_t table_round_next(struct table *table)
         return TABLE_NONE;
     return table->round.sweeps ? sweep_next(table, TABLE_DISK)
                                : table_next_dirty(table, TABLE_DISK);
-}
-
-void table_prefetch(const struct table *table, uint32_t number)
-{
-    prefetch_to_write(&table->slots[number]);
 }
 
 void table_settle(struct table *table, uint32_t number)
@@ -437,35 +471,44 @@ void table_write_begin(struct table *table, uint32_t number)
     slot->dirty |= DIRTY_WRITING;
 }
 
-bool table_write_again(struct table *table, uint32_t number)
+/* A slot that is being written. Of one that is gone and one of the same key that has come since,
+ * the first: its write was begun before. Both are with one writer: in the plane of quorum a key's
+ * slots have other ids. */
+static uint32_t find_written(const struct table *table, uint64_t ref, uint32_t hint)
 {
-    ASSERT(number < table->slots_end);
-    struct slot *slot = &table->slots[number];
-    ASSERT((slot->dirty & DIRTY_WRITING) != 0 && slot->kind != KIND_FREE);
-    if (!slot_live(slot))
-        return false;
-    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
-    return true;
+    uint32_t number = TABLE_NONE;
+    if (__builtin_expect(table->buckets.used != table->slots_used, 0))
+        number = find_at(table, ref, hint, false);
+    if (number == TABLE_NONE)
+        number = find_at(table, ref, hint, true);
+    ASSERT(number != TABLE_NONE && (table->slots[number].dirty & DIRTY_WRITING) != 0);
+    return number;
 }
 
-void table_write_done(struct table *table, uint32_t number, bool ok)
+uint32_t table_write_again(struct table *table, uint64_t ref, uint32_t hint)
 {
-    ASSERT(number < table->slots_end);
+    const uint32_t number = find_written(table, ref, hint);
     struct slot *slot = &table->slots[number];
-    ASSERT((slot->dirty & DIRTY_WRITING) != 0 && slot->kind != KIND_FREE);
+    if (!slot_live(slot))
+        return TABLE_NONE;
+    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
+    return number;
+}
+
+void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok)
+{
+    const uint32_t number = find_written(table, ref, hint);
+    struct slot *slot = &table->slots[number];
     slot->dirty &= (uint8_t)~DIRTY_WRITING;
     if (!slot_live(slot)) {
-        slot->dirty = 0;
-        slot->kind = KIND_FREE;
-        slot->word[0] = table->slots_free;
-        table->slots_free = number;
+        buckets_remove(&table->buckets, number);
         return;
     }
     if (ok)
         slot->dirty |= DIRTY_ON_DISK;
     if (!ok || (slot->dirty & TABLE_TARGET_BIT(TABLE_DISK)) != 0) {
         slot_set_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
-        ring_push(table, number); /* its entry may have been passed over meanwhile */
+        ring_push(table, slot); /* its entry may have been passed over meanwhile */
     }
     table_settle(table, number);
 }

@@ -2,14 +2,14 @@
  *
  *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
  *   table_codec.c  export, import     table_copy.c   complete copies     table_merge.c  merge
- * table_check.c  the invariants
+ *   table_check.c  the invariants
  */
 #ifndef NODE_LIMIT_TABLE_PRIVATE_H
 #define NODE_LIMIT_TABLE_PRIVATE_H
 
 #include "node/limit/algorithm.h"
+#include "node/limit/buckets.h"
 #include "node/limit/filter.h"
-#include "node/limit/index.h"
 #include "node/limit/leased.h"
 #include "node/limit/table.h"
 
@@ -20,8 +20,7 @@ enum {
     KIND_REFERENCED = 0x10, /* used since the CLOCK hand last passed */
     KIND_WIDE = 0x20,       /* the state refers to a block of the arena */
     KIND_LOWERED = 0x40, /* copies elsewhere may say more: must not vanish before it is shipped */
-    KIND_ZOMBIE = 0x80,  /* out of the index, waiting for the disk writer's answer */
-    KIND_FREE = 0xff,    /* on the free list; state word 0 is the next one */
+    KIND_LIVE = 0x80, /* else nothing; or, being written, gone: it waits for the writer's answer */
 };
 
 /* Bits of slot.dirty above the targets. */
@@ -40,22 +39,23 @@ struct slot {
 };
 
 _Static_assert(sizeof(struct slot) == 32, "a slot is 32 bytes");
-/* The last number is that of envelopes. Live slots are no zombies, and zombies refer to no block:
- * so none of them ever looks like KIND_FREE. */
+/* The last number is that of envelopes. */
 _Static_assert((int)LIMIT_LEASED <= (int)KIND_ALGORITHM, "an algorithm fits its bits");
 
 enum {
     TABLE_PLANS_LOG2 = 9,
     TABLE_PLANS = 1 << TABLE_PLANS_LOG2, /* cached plans, direct-mapped by content */
     TABLE_EVICT_SCAN = 256,              /* slots one insertion looks at for a victim */
-    TABLE_EVICT_STEPS = 1 << 16,         /* of its hand, slots being written included */
-    TABLE_ARENA_SCAN = 512,              /* slots a full arena looks at */
-    TABLE_ARENA_VICTIMS = 8,             /* wide slots it drops at most */
-    TABLE_EXPIRE_SLOTS = 128,            /* slots a step looks at for expiry */
-    TABLE_EXPIRE_BLOCK = 16,             /* of which so many go together */
-    TABLE_REMOVE_SLOTS = 4096,           /* slots a step looks at for removal */
-    TABLE_FADE_SLOTS = 4096,             /* slots a step looks at for fading */
+    TABLE_EVICT_BUCKETS = 1 << 12,       /* buckets, slots being written included */
+    TABLE_WAY = 2, /* buckets to a free place; where they are more, what has expired goes */
+    TABLE_ARENA_SCAN = 512,    /* slots a full arena looks at, */
+    TABLE_ARENA_STEPS = 8192,  /* free places included */
+    TABLE_ARENA_VICTIMS = 8,   /* wide slots it drops at most */
+    TABLE_EXPIRE_BUCKETS = 8,  /* buckets a step looks at for expiry */
+    TABLE_REMOVE_SLOTS = 4096, /* slots a step looks at for removal */
+    TABLE_FADE_SLOTS = 4096,   /* slots a step looks at for fading */
     TABLE_RING_MIN = 1024,
+    RING_SLOTS_AHEAD = 16,      /* entries of the ring whose slots memory is asked for */
     TABLE_DRAIN_ENTRIES = 4096, /* stale ring entries one call passes over */
     TABLE_SLOTS_MAX = 1 << 28,
 };
@@ -130,27 +130,27 @@ struct table {
     uint32_t *dirty_counts; /* [journaled vnodes][TABLE_TARGETS]: slots with that bit */
     struct limit_memory memory;
     struct filter filter;
-    struct index index;
+    struct buckets buckets;
     struct limit_plan *plans;
 
     void *region; /* as allocated */
     size_t region_bytes;
-    struct slot *slots; /* the region, aligned */
-    uint32_t slots_max;
-    uint32_t slots_end; /* slots ever used */
-    uint32_t slots_used;
-    uint32_t slots_free; /* first of the free list, or TABLE_NONE */
-    uint32_t hand;
-    uint32_t expire_at;
+    struct slot *slots;   /* the region, aligned */
+    uint32_t buckets_max; /* there is memory for, the pad included */
+    uint32_t slots_end;   /* buckets_end */
+    uint32_t slots_used;  /* live ones */
+    uint32_t hand;        /* buckets: of eviction, */
+    uint32_t expire_hand; /* and of the look for what has expired */
 
-    void *index_block;
-    size_t index_block_bytes;
+    void *heads; /* as allocated: [buckets_max] */
+    size_t heads_bytes;
 
-    uint32_t *ring;
+    uint64_t *ring;    /* refs */
     uint32_t ring_len; /* a power of two */
     uint64_t ring_head;
     uint64_t cursor[TABLE_READERS];
-    uint64_t cursor_oldest; /* at most each cursor in use */
+    uint32_t hints[TABLE_READERS][RING_SLOTS_AHEAD]; /* where slots of entries ahead may be */
+    uint64_t cursor_oldest;                          /* at most each cursor in use */
     uint32_t target_vnodes[TABLE_READERS];
     struct sweep sweep[TABLE_READERS];
     struct round round;
@@ -171,7 +171,7 @@ struct table {
 
 static inline bool slot_live(const struct slot *slot)
 {
-    return (slot->kind & KIND_ZOMBIE) == 0;
+    return (slot->kind & KIND_LIVE) != 0;
 }
 
 static inline struct limit_cell slot_cell(const struct slot *slot)
@@ -285,17 +285,24 @@ static inline int64_t slot_expires_ns(const struct table *table, const struct sl
 
 static inline uint32_t table_find(const struct table *table, struct hash128 id)
 {
-    const struct index *index = &table->index;
-    const uint64_t hash = index_hash(id);
-    const uint32_t tag = index_tag(index, hash);
-    const uint32_t mask = (1u << index->slot_bits) - 1;
-    for (uint32_t at = index_home(index, hash); index->words[at] != 0; at++) {
-        const uint32_t word = index->words[at];
-        if ((word & ~mask) == tag && hash128_equal(table->slots[(word & mask) - 1].id, id))
-            return (word & mask) - 1;
+    const struct buckets *buckets = &table->buckets;
+    const uint64_t hash = bucket_hash(buckets, id);
+    for (uint32_t bucket = bucket_home(buckets, hash);; bucket++) {
+        const struct bucket_head *head = &buckets->heads[bucket];
+        uint32_t match = bucket_match(head, bucket_tag(hash));
+        for (; match != 0; match &= match - 1) {
+            const uint32_t number = bucket * BUCKET_SLOTS + (uint32_t)__builtin_ctz(match);
+            const struct slot *slot = &table->slots[number];
+            if (__builtin_expect(hash128_equal(slot->id, id) && slot_live(slot), 1))
+                return number;
+        }
+        if (__builtin_expect(head->over == 0, 1))
+            return TABLE_NONE;
     }
-    return TABLE_NONE;
 }
+
+/* The slot with that ref which is live, or is not; TABLE_NONE. */
+uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live);
 
 /* A fresh slot for an id that has none, evicting if need be; its cell is all zero, nothing is
  * dirty. `keep` (or TABLE_NONE) is not evicted. TABLE_NONE if there is no room. */

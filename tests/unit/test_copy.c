@@ -428,7 +428,7 @@ static void write_all(void)
     struct table *table = table_of(DECIDER);
     for (uint32_t slot; (slot = table_next_dirty(table, TABLE_DISK)) != TABLE_NONE;) {
         table_write_begin(table, slot);
-        table_write_done(table, slot, true);
+        table_write_done(table, table_slot_ref(table, slot), 0, true);
     }
 }
 

@@ -329,7 +329,7 @@ static struct lab *pair_in_a_pass(struct pass **pass)
 static uint32_t slot_of_pass(const struct lab *lab, const struct pass *pass, uint32_t from)
 {
     const struct table *table = lab->shards[0].shard->table;
-    for (uint32_t slot = from; slot < pass->end; slot++)
+    for (uint32_t slot = from; slot < table_slots_end(table); slot++)
         if (table_slot_used(table, slot) && pass->links[table_slot_vnode(table, slot)] != 0)
             return slot;
     fail();
