@@ -1,8 +1,8 @@
 /* buckets.c - taking a place, freeing it, growing in place; see buckets.h.
  *
  * Growing takes one bucket after the other, the last first: the slots whose old home it is come out
- * of it and of those behind, and go back by the new rule, which has room for them there: whatever
- * was there has gone further up before.
+ * of it and of those behind, and go to where the new rule says, which has room for them: whatever
+ * was there has gone further up before. One that already lies there or above stays (B3).
  */
 #include "node/limit/buckets.h"
 

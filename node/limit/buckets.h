@@ -120,8 +120,8 @@ static inline uint8_t bucket_tag(uint64_t hash)
     return (uint8_t)(tag + (tag == 0));
 }
 
-/* The place in its home where a slot of that hash would lie, were it free when it came: half of
- * them lie in that line of memory, which can be asked for before the head tells. */
+/* The place in its home where a slot of that hash lies, if it was free when it came: two of three
+ * lie in that line of memory, which can be asked for before the head tells. */
 static inline uint32_t bucket_first_choice(uint64_t hash, uint32_t home)
 {
     return home * BUCKET_SLOTS + (uint32_t)((hash >> 8 & 0xff) * BUCKET_SLOTS >> 8);

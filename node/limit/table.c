@@ -451,7 +451,7 @@ static bool table_evict_near(struct table *table, uint64_t hash, uint32_t keep, 
     struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
     uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
     for (uint32_t scan = TABLE_EVICT_SCAN; scan > BUCKET_SLOTS; first += BUCKET_SLOTS) {
-        uint32_t counted = BUCKET_SLOTS; /* all count: what is further away is of no use */
+        uint32_t counted = 0; /* all count: what is further away is of no use */
         if (evict_from(table, first, keep, now_ns, &victims, &counted))
             return true;
         scan -= BUCKET_SLOTS;
