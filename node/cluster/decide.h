@@ -14,6 +14,7 @@ static inline bool shares_matter(const struct shard *shard, const struct forward
 {
     return __builtin_expect(shard->shares.busy != 0 || forward->operation == OPERATION_LEASE, 0);
 }
+
 /* How much of what it asks for the check or lease may take now: SHARES_ALL, so much of it at most,
  * or 0. It counts as taken. To be called ahead of decide_group. */
 static inline uint64_t shares_take(struct shard *shard, const struct forward *forward,
@@ -52,14 +53,17 @@ static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows
     item->count = 0;
     return item;
 }
+
 /* Adds one part (rule or inline limit) to the group, which was added last. */
 void decide_rows(struct shard *shard, struct batch_item *item, const struct policy_rule *rule,
                  const struct forward *forward, uint8_t loaded);
+
 /* Whether doing it twice would let more pass than doing it once. */
 static inline bool decide_gives_back(const struct forward *forward)
 {
     return forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET;
 }
+
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
  * quorum: then it is not done if nothing is remembered of it (Q6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);
