@@ -17,12 +17,30 @@
 
 #include <string.h>
 
-#include "base/hash.h"
-
-struct words {
-    uint64_t word[CLIENT_TAG_INPUT_WORDS];
+/* The sums over the words so far. One that waits for its mate is in neither: words are added as
+ * they are read, for a list of them in between would be written and read again. */
+struct sums {
+    const uint64_t *key;
+    unsigned __int128 first;
+    unsigned __int128 second;
+    uint64_t waiting;
     uint32_t count;
 };
+
+static inline void add_pair(struct sums *sums, const uint64_t *k, uint64_t a, uint64_t b)
+{
+    sums->first += (unsigned __int128)(a + k[0]) * (b + k[1]);
+    sums->second += (unsigned __int128)(a + k[2]) * (b + k[3]);
+}
+
+/* Where there is room for it. */
+static inline void add_word(struct sums *sums, uint64_t word)
+{
+    if (sums->count % 2 != 0)
+        add_pair(sums, &sums->key[sums->count - 1], sums->waiting, word);
+    sums->waiting = word;
+    sums->count++;
+}
 
 /* Up to eight bytes as a number; together with their count it says which. */
 static inline uint64_t tail_of(const uint8_t *bytes, size_t len)
@@ -40,28 +58,31 @@ static inline uint64_t tail_of(const uint8_t *bytes, size_t len)
     return bytes[0] | (uint64_t)bytes[len / 2] << 8 | (uint64_t)bytes[len - 1] << 16;
 }
 
-static inline bool put_bytes(struct words *words, const void *data, size_t len)
+static inline bool put_bytes(struct sums *sums, const void *data, size_t len)
 {
     const uint8_t *at = data;
+    uint64_t word;
 
-    if (len > (CLIENT_TAG_INPUT_WORDS - (size_t)words->count) * 8)
+    if (len > (CLIENT_TAG_INPUT_WORDS - (size_t)sums->count) * 8)
         return false;
-    for (; len > 8; len -= 8, at += 8)
-        memcpy(&words->word[words->count++], at, 8);
+    for (; len > 8; len -= 8, at += 8) {
+        memcpy(&word, at, 8);
+        add_word(sums, word);
+    }
     if (len != 0)
-        words->word[words->count++] = tail_of(at, len);
+        add_word(sums, tail_of(at, len));
     return true;
 }
 
-static inline bool put_word(struct words *words, uint64_t word)
+static inline bool put_word(struct sums *sums, uint64_t word)
 {
-    if (words->count == CLIENT_TAG_INPUT_WORDS)
+    if (sums->count == CLIENT_TAG_INPUT_WORDS)
         return false;
-    words->word[words->count++] = word;
+    add_word(sums, word);
     return true;
 }
 
-static inline bool put_attribute(struct words *words, const tg_attribute_t *attribute)
+static inline bool put_attribute(struct sums *sums, const tg_attribute_t *attribute)
 {
     size_t name_len;
     size_t value_len;
@@ -71,12 +92,12 @@ static inline bool put_attribute(struct words *words, const tg_attribute_t *attr
     name_len = strlen(attribute->name);
     value_len = attribute->value_len == TG_STRLEN ? strlen(attribute->value) : attribute->value_len;
     return name_len <= TG_ATTRIBUTE_NAME_MAX && value_len <= TG_VALUE_MAX &&
-           put_word(words, name_len | (uint64_t)value_len << 32) &&
-           put_bytes(words, attribute->name, name_len) &&
-           put_bytes(words, attribute->value, value_len);
+           put_word(sums, name_len | (uint64_t)value_len << 32) &&
+           put_bytes(sums, attribute->name, name_len) &&
+           put_bytes(sums, attribute->value, value_len);
 }
 
-static inline bool put_inline(struct words *words, const tg_request_t *request)
+static inline bool put_inline(struct sums *sums, const tg_request_t *request)
 {
     const tg_limit_t *limit = &request->limit;
     size_t len;
@@ -87,53 +108,50 @@ static inline bool put_inline(struct words *words, const tg_request_t *request)
     len = request->key_len == TG_STRLEN ? strlen(request->key) : request->key_len;
     if (len > TG_VALUE_MAX)
         return false;
-    words->word[0] = 1ULL << 63 | (uint64_t)len << 32 | (uint64_t)(limit->align_first != 0) << 24 |
-                     (uint64_t)limit->buckets << 8 | (uint64_t)limit->algorithm;
-    words->word[1] = limit->count;
-    words->word[2] = limit->window_ns;
-    words->word[3] = limit->burst;
-    words->count = 4;
-    return put_bytes(words, request->key, len);
+    add_word(sums, 1ULL << 63 | (uint64_t)len << 32 | (uint64_t)(limit->align_first != 0) << 24 |
+                       (uint64_t)limit->buckets << 8 | (uint64_t)limit->algorithm);
+    add_word(sums, limit->count);
+    add_word(sums, limit->window_ns);
+    add_word(sums, limit->burst);
+    return put_bytes(sums, request->key, len);
 }
 
-static inline bool put_request(struct words *words, const tg_request_t *request)
+static inline bool put_attributes(struct sums *sums, const tg_request_t *request)
 {
-    words->count = 0;
-    if (request->attribute_count == 0)
-        return put_inline(words, request);
     if (request->attributes == NULL || request->attribute_count > CLIENT_TAG_ATTRIBUTES_MAX)
         return false;
-    words->word[words->count++] = request->attribute_count;
+    add_word(sums, request->attribute_count);
     for (size_t i = 0; i < request->attribute_count; i++) {
-        if (!put_attribute(words, &request->attributes[i]))
+        if (!put_attribute(sums, &request->attributes[i]))
             return false;
     }
     return true;
 }
 
+/* The product of both sums' halves, folded: of a sum, the low bits alone depend on few words' bits.
+ */
+static inline uint64_t mixed(const struct client_tag *tag)
+{
+    const unsigned __int128 product =
+        (unsigned __int128)(tag->word[0] ^ tag->word[3]) * (tag->word[1] ^ tag->word[2]);
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 bool client_tag_of(const struct client_tag_key *key, const tg_request_t *request,
                    struct client_tag *out)
 {
-    unsigned __int128 first = 0;
-    unsigned __int128 second = 0;
-    const uint64_t *k = key->word;
-    struct words words;
+    struct sums sums = {.key = key->word};
 
-    if (!put_request(&words, request))
+    if (request->attribute_count == 0 ? !put_inline(&sums, request)
+                                      : !put_attributes(&sums, request))
         return false;
-    if (words.count % 2 != 0)
-        words.word[words.count++] = 0; /* the bound is even: there is room */
-    for (uint32_t i = 0; i < words.count; i += 2) {
-        const uint64_t a = words.word[i];
-        const uint64_t b = words.word[i + 1];
-
-        first += (unsigned __int128)(a + k[i]) * (b + k[i + 1]);
-        second += (unsigned __int128)(a + k[i + 2]) * (b + k[i + 3]);
-    }
-    out->word[0] = (uint64_t)first;
-    out->word[1] = (uint64_t)(first >> 64);
-    out->word[2] = (uint64_t)second;
-    out->word[3] = (uint64_t)(second >> 64);
-    out->place = hash_mix64(out->word[0] ^ out->word[3]) | 1ULL << 63;
+    if (sums.count % 2 != 0)
+        add_word(&sums, 0); /* the bound is even: there is room */
+    out->word[0] = (uint64_t)sums.first;
+    out->word[1] = (uint64_t)(sums.first >> 64);
+    out->word[2] = (uint64_t)sums.second;
+    out->word[3] = (uint64_t)(sums.second >> 64);
+    out->place = mixed(out) | 1ULL << 63;
     return true;
 }

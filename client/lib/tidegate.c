@@ -90,14 +90,27 @@ tg_options_t tg_options(void)
     return (tg_options_t){.struct_size = sizeof(tg_options_t)};
 }
 
+/* Copied, for an initialiser clears what it does not name by an instruction that is slow to begin.
+ */
+static const tg_request_t one_token = {.cost = 1};
+
 tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count)
 {
-    return (tg_request_t){.attributes = attributes, .attribute_count = attribute_count, .cost = 1};
+    tg_request_t request = one_token;
+
+    request.attributes = attributes;
+    request.attribute_count = attribute_count;
+    return request;
 }
 
 tg_request_t tg_request_inline(const char *key, const tg_limit_t *limit)
 {
-    return (tg_request_t){.key = key, .key_len = TG_STRLEN, .limit = *limit, .cost = 1};
+    tg_request_t request = one_token;
+
+    request.key = key;
+    request.key_len = TG_STRLEN;
+    request.limit = *limit;
+    return request;
 }
 
 /* ---- fork (I3) -------------------------------------------------------------------------- */

@@ -46,6 +46,7 @@ static inline int client_verdict_is(const struct client_verdict *verdict,
 {
     uint64_t differs = 0;
 
+#pragma GCC unroll 16
     for (int i = 0; i < CLIENT_TAG_WORDS; i++)
         differs |= atomic_load_explicit(&verdict->tag[i], memory_order_acquire) ^ tag->word[i];
     return differs == 0;
@@ -55,6 +56,7 @@ static inline int client_verdict_is(const struct client_verdict *verdict,
  * written in, which processors are slow at. */
 static inline void client_verdict_get(const struct client_verdict *verdict, tg_decision_t *out)
 {
+#pragma GCC unroll 16
     for (size_t i = 0; i < CLIENT_VERDICT_WORDS; i++) {
         const uint64_t word = atomic_load_explicit(&verdict->word[i], memory_order_acquire);
 
