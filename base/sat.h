@@ -31,17 +31,23 @@ static inline uint64_t sat_subu(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* floor(a * b / divisor) in 128 bits, saturated to UINT64_MAX; divisor > 0. */
+/* floor(a * b / divisor) in 128 bits, saturated to UINT64_MAX; divisor > 0. Most products fit 64
+ * bits, and a division of those takes a third of the time. */
 static inline uint64_t sat_muldiv(uint64_t a, uint64_t b, uint64_t divisor)
 {
-    const unsigned __int128 quotient = (unsigned __int128)a * b / divisor;
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    if (__builtin_expect(product >> 64 == 0, 1))
+        return (uint64_t)product / divisor;
+    const unsigned __int128 quotient = product / divisor;
     return quotient > UINT64_MAX ? UINT64_MAX : (uint64_t)quotient;
 }
 
-/* ceil(a * b / divisor) in 128 bits, saturated to UINT64_MAX; divisor > 0. */
+/* ceil(a * b / divisor), the same way. */
 static inline uint64_t sat_muldiv_up(uint64_t a, uint64_t b, uint64_t divisor)
 {
     const unsigned __int128 product = (unsigned __int128)a * b;
+    if (__builtin_expect(product >> 64 == 0, 1))
+        return (uint64_t)product / divisor + ((uint64_t)product % divisor != 0);
     const unsigned __int128 quotient = product / divisor + (product % divisor != 0);
     return quotient > UINT64_MAX ? UINT64_MAX : (uint64_t)quotient;
 }

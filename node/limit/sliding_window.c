@@ -40,41 +40,40 @@ static unsigned count_bits(unsigned exponent)
     return exponent >= WINDOW_COARSE_EXPONENT ? 28 : 24;
 }
 
-static struct sliding sliding_load(const struct limit_memory *memory, const struct limit_cell *cell)
+/* The counts of a wide cell. */
+static __attribute__((noinline)) struct sliding_block wide_load(const struct limit_memory *memory,
+                                                                const struct limit_cell *cell)
+{
+    return *(const struct sliding_block *)arena_at(&memory->arena, cell->word[2]);
+}
+
+static inline struct sliding sliding_load(const struct limit_memory *memory,
+                                          const struct limit_cell *cell)
 {
     const uint64_t head = cell_u64(cell);
-    struct sliding sliding = {.exponent = (unsigned)(head & 63)};
-    const unsigned bits = key_bits(sliding.exponent);
-    sliding.key = head >> 6 & ((1ULL << bits) - 1);
-    if (cell->wide) {
-        const struct sliding_block *block = arena_at(&memory->arena, cell->word[2]);
-        sliding.previous = block->previous;
-        sliding.current = block->current;
-        return sliding;
-    }
-    const unsigned width = count_bits(sliding.exponent);
+    const unsigned exponent = (unsigned)(head & 63);
+    const unsigned bits = key_bits(exponent);
+    const unsigned width = count_bits(exponent);
     const uint64_t counts = head >> (6 + bits) << 32 | cell->word[2];
-    sliding.previous = counts >> width;
-    sliding.current = counts & ((1ULL << width) - 1);
+    struct sliding sliding = {
+        .exponent = exponent,
+        .key = head >> 6 & ((1ULL << bits) - 1),
+        .previous = counts >> width,
+        .current = counts & ((1ULL << width) - 1),
+    };
+    if (__builtin_expect(cell->wide, 0)) {
+        const struct sliding_block block = wide_load(memory, cell);
+        sliding.previous = block.previous;
+        sliding.current = block.current;
+    }
     return sliding;
 }
 
 /* 0, or TG_EFULL with the cell as it was. */
-static int sliding_store(struct limit_memory *memory, struct limit_cell *cell,
-                         const struct sliding *sliding)
+static __attribute__((noinline)) int wide_store(struct limit_memory *memory,
+                                                struct limit_cell *cell, uint64_t head,
+                                                uint64_t previous, uint64_t current)
 {
-    const unsigned bits = key_bits(sliding->exponent);
-    const unsigned width = count_bits(sliding->exponent);
-    const uint64_t head = sliding->exponent | sliding->key << 6;
-    const bool wide = (sliding->previous | sliding->current) >> width != 0;
-    if (!wide) {
-        if (cell->wide)
-            algorithm_release_block(memory, cell);
-        const uint64_t counts = sliding->previous << width | sliding->current;
-        cell_set_u64(cell, head | counts >> 32 << (6 + bits));
-        cell->word[2] = (uint32_t)counts;
-        return 0;
-    }
     if (!cell->wide) {
         const uint32_t handle = arena_take(&memory->arena, sizeof(struct sliding_block));
         if (handle == ARENA_NONE)
@@ -83,8 +82,25 @@ static int sliding_store(struct limit_memory *memory, struct limit_cell *cell,
         cell->word[2] = handle;
     }
     struct sliding_block *block = arena_at(&memory->arena, cell->word[2]);
-    *block = (struct sliding_block){sliding->previous, sliding->current};
+    *block = (struct sliding_block){previous, current};
     cell_set_u64(cell, head);
+    return 0;
+}
+
+/* The same of any cell. */
+static inline int sliding_store(struct limit_memory *memory, struct limit_cell *cell,
+                                const struct sliding *sliding)
+{
+    const unsigned bits = key_bits(sliding->exponent);
+    const unsigned width = count_bits(sliding->exponent);
+    const uint64_t head = sliding->exponent | sliding->key << 6;
+    if (__builtin_expect((sliding->previous | sliding->current) >> width != 0, 0))
+        return wide_store(memory, cell, head, sliding->previous, sliding->current);
+    if (__builtin_expect(cell->wide, 0))
+        algorithm_release_block(memory, cell);
+    const uint64_t counts = sliding->previous << width | sliding->current;
+    cell_set_u64(cell, head | counts >> 32 << (6 + bits));
+    cell->word[2] = (uint32_t)counts;
     return 0;
 }
 
@@ -167,7 +183,8 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
                                                     empty ? 0 : sliding.key, 2, request->now_ns);
     sliding_advance(&sliding, &place);
     sliding.exponent = plan->exponent;
-    const uint64_t used = sliding.current + weighted(sliding.previous, place.elapsed_ns, window_ns);
+    uint64_t weight = weighted(sliding.previous, place.elapsed_ns, window_ns);
+    const uint64_t used = sliding.current + weight;
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
     const struct sliding before = sliding;
     sliding.current += verdict.charge;
@@ -177,9 +194,9 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
     if (changed && request->operation != OPERATION_PEEK &&
         sliding_store(memory, cell, &sliding) != 0)
         return TG_EFULL;
-    const uint64_t after =
-        sliding.current + weighted(sliding.previous, place.elapsed_ns, window_ns);
-    limit_report(out, &verdict, after, plan->capacity);
+    if (sliding.previous != before.previous)
+        weight = weighted(sliding.previous, place.elapsed_ns, window_ns);
+    limit_report(out, &verdict, sliding.current + weight, plan->capacity);
     /* When the cell's window lies ahead, place is its beginning: add the way there. */
     const int64_t ahead_ns = sat_sub(place.start_ns + (int64_t)place.elapsed_ns, request->now_ns);
     out->reset_after_ns = sliding_reset(&sliding, window_ns, &place);

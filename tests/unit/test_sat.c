@@ -65,6 +65,26 @@ static void the_two_roundings_agree_with_remainders(void **state)
     }
 }
 
+/* Products on both sides of 64 bits are divided in different ways, with one result. */
+static void products_just_below_and_above_64_bits_divide_alike(void **state)
+{
+    struct random random;
+
+    (void)state;
+    random_init(&random, 11);
+    for (int i = 0; i < 10000; i++) {
+        const unsigned __int128 one = 1;
+        const uint64_t a = 1 + random_below(&random, UINT64_C(1) << 40);
+        const uint64_t b = (uint64_t)((one << 64) / a) + random_below(&random, 3) - 1;
+        const uint64_t divisor = 1 + random_below(&random, UINT64_C(1) << (i % 60));
+        const unsigned __int128 floor = (unsigned __int128)a * b / divisor;
+        const unsigned __int128 ceiling = ((unsigned __int128)a * b + divisor - 1) / divisor;
+        assert_true(sat_muldiv(a, b, divisor) == (floor >> 64 != 0 ? UINT64_MAX : (uint64_t)floor));
+        assert_true(sat_muldiv_up(a, b, divisor) ==
+                    (ceiling >> 64 != 0 ? UINT64_MAX : (uint64_t)ceiling));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -72,6 +92,7 @@ int main(void)
         cmocka_unit_test(unsigned_sums_stick_to_the_ends),
         cmocka_unit_test(muldiv_multiplies_in_128_bits_and_divides_last),
         cmocka_unit_test(the_two_roundings_agree_with_remainders),
+        cmocka_unit_test(products_just_below_and_above_64_bits_divide_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
