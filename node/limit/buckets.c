@@ -80,6 +80,24 @@ static inline uint32_t choose(uint64_t hash, uint32_t bucket, uint32_t vacant)
     return (uint32_t)__builtin_ctz(first != 0 ? first : rest);
 }
 
+uint32_t bucket_guess_behind(const struct buckets *buckets, uint64_t hash, uint32_t home)
+{
+    uint32_t place = UINT32_MAX; /* of a new one */
+    bool behind = true;          /* it may lie in this bucket or behind */
+    uint32_t bucket = home;
+    for (; bucket < home + BUCKETS_GUESSED && (behind || place == UINT32_MAX); bucket++) {
+        const struct bucket_head *head = &buckets->heads[bucket];
+        const uint32_t match = behind ? bucket_match(head, bucket_tag(hash)) : 0;
+        if (match != 0)
+            return bucket * BUCKET_SLOTS + (uint32_t)__builtin_ctz(match);
+        const uint32_t vacant = bucket_match(head, 0);
+        if (place == UINT32_MAX && vacant != 0)
+            place = bucket * BUCKET_SLOTS + choose(hash, bucket, vacant);
+        behind = behind && head->over != 0;
+    }
+    return place != UINT32_MAX ? place : bucket * BUCKET_SLOTS;
+}
+
 /* In a bucket that has a free one. */
 static uint32_t take_place(struct buckets *buckets, uint64_t hash, uint32_t home, uint32_t bucket)
 {
@@ -89,10 +107,10 @@ static uint32_t take_place(struct buckets *buckets, uint64_t hash, uint32_t home
     return bucket * BUCKET_SLOTS + i;
 }
 
-uint32_t buckets_way(const struct buckets *buckets, uint64_t hash)
+uint32_t buckets_way(const struct buckets *buckets, uint64_t hash, uint32_t most)
 {
     const uint32_t home = bucket_home(buckets, hash);
-    return find_vacant(buckets, home, home + BUCKETS_NEAR) - home;
+    return find_vacant(buckets, home, home + most) - home;
 }
 
 static void vacate(struct buckets *buckets, uint32_t number, uint32_t home)

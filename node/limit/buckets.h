@@ -53,6 +53,7 @@ enum {
     BUCKETS_GROWTH_MIN = 64, /* or, where memory ends, by no less than one in so many */
     BUCKETS_HASTE = 4, /* so many times as fast as need be: what has not moved fills up meanwhile */
     BUCKETS_OVER_MAX = UINT8_MAX,
+    BUCKETS_GUESSED = 3, /* buckets that a guess reads the heads of; nearly all slots lie in them */
 };
 
 struct bucket_head {
@@ -80,10 +81,8 @@ bool buckets_full(const struct buckets *buckets);
 /* Begins to grow, up to `size_max`; more growing is then done by buckets_add. False if it grows
  * already, or there is too little to gain. */
 bool buckets_grow(struct buckets *buckets, uint32_t size_max);
-/* How many buckets behind its home a new slot of that hash would lie; BUCKETS_NEAR or more:
- * nowhere.
- */
-uint32_t buckets_way(const struct buckets *buckets, uint64_t hash);
+/* How many buckets behind its home a new slot of that hash would lie, or `most` if more. */
+uint32_t buckets_way(const struct buckets *buckets, uint64_t hash, uint32_t most);
 /* Takes a place for an id that is not there, after moving others. Its number; UINT32_MAX if none is
  * near. The slot is all zero, and to be given the id at once. */
 uint32_t buckets_add(struct buckets *buckets, struct hash128 id);
@@ -146,12 +145,15 @@ static inline uint32_t bucket_match(const struct bucket_head *head, uint8_t tag)
 }
 #endif
 
-/* Where the slot of that hash most likely is, or would be. */
+/* The same as bucket_guess, where the home has no such tag. */
+uint32_t bucket_guess_behind(const struct buckets *buckets, uint64_t hash, uint32_t home);
+
+/* Where the slot of that hash most likely is, or would be if it were added now. */
 static inline uint32_t bucket_guess(const struct buckets *buckets, uint64_t hash, uint32_t home)
 {
     const uint32_t match = bucket_match(&buckets->heads[home], bucket_tag(hash));
-    const uint32_t found = home * BUCKET_SLOTS + (uint32_t)__builtin_ctz(match | 1u << 31);
-    return match != 0 ? found : bucket_first_choice(hash, home);
+    return match != 0 ? home * BUCKET_SLOTS + (uint32_t)__builtin_ctz(match)
+                      : bucket_guess_behind(buckets, hash, home);
 }
 
 #endif

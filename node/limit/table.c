@@ -242,7 +242,7 @@ static bool table_grow(struct table *table)
     return true;
 }
 
-uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live)
+static inline uint32_t find_ref(const struct table *table, uint64_t ref, bool live)
 {
     const struct buckets *buckets = &table->buckets;
     for (uint32_t bucket = bucket_home(buckets, ref);; bucket++) {
@@ -257,6 +257,11 @@ uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live)
         if (head->over == 0)
             return TABLE_NONE;
     }
+}
+
+uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live)
+{
+    return find_ref(table, ref, live);
 }
 
 void table_discard(struct table *table, uint32_t number)
@@ -282,6 +287,14 @@ void table_discard(struct table *table, uint32_t number)
         return;
     }
     buckets_remove(&table->buckets, number);
+}
+
+/* Asks memory for all slots of a bucket, by its first. */
+static void prefetch_bucket(const struct table *table, uint32_t first)
+{
+    const struct slot *slots = &table->slots[first];
+    for (uint32_t i = 0; i < BUCKET_SLOTS; i += PREFETCH_LINE / sizeof(struct slot))
+        prefetch_to_write(slots + i);
 }
 
 /* -- eviction ----------------------------------------------------------------------------- */
@@ -493,22 +506,22 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
  * there: what has expired at its home goes first. */
 static void make_way(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
 {
-    if (buckets_way(&table->buckets, hash) < TABLE_WAY)
-        return;
     const uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
+    prefetch_bucket(table, first);
     for (uint32_t number = first; number < first + BUCKET_SLOTS; number++)
         if (number != keep)
             (void)expire(table, number, now_ns);
 }
 
 /* A place for the id, none of which is there. */
-static uint32_t take_place(struct table *table, struct hash128 id, uint32_t keep, int64_t now_ns)
+static uint32_t take_place(struct table *table, struct hash128 id, uint64_t hash, uint32_t keep,
+                           int64_t now_ns)
 {
-    const uint64_t hash = bucket_hash(&table->buckets, id);
     if (!table_grow(table) && !evict_at_home(table, hash, keep, now_ns) &&
         !table_evict(table, keep, now_ns))
         return TABLE_NONE;
-    make_way(table, hash, keep, now_ns);
+    if (buckets_way(&table->buckets, hash, TABLE_WAY) == TABLE_WAY)
+        make_way(table, hash, keep, now_ns);
     const uint32_t number = buckets_add(&table->buckets, id);
     if (number != TABLE_NONE || !table_evict_near(table, hash, keep, now_ns))
         return number;
@@ -518,9 +531,10 @@ static uint32_t take_place(struct table *table, struct hash128 id, uint32_t keep
 uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
                       uint32_t keep, int64_t now_ns)
 {
-    if (table_find_ref(table, bucket_hash(&table->buckets, id), true) != TABLE_NONE)
+    const uint64_t hash = bucket_hash(&table->buckets, id);
+    if (find_ref(table, hash, true) != TABLE_NONE)
         return TABLE_NONE; /* I3: of another id, one in 2^64 */
-    const uint32_t number = take_place(table, id, keep, now_ns);
+    const uint32_t number = take_place(table, id, hash, keep, now_ns);
     if (number == TABLE_NONE)
         return TABLE_NONE;
     struct slot *slot = &table->slots[number];
@@ -626,7 +640,10 @@ void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
         prefetch_to_write(&table->vnodes[vnodes[i]].seq);
     }
     for (size_t i = 0; i < count; i++) {
-        prefetch_to_write(&table->slots[bucket_guess(buckets, hashes[i], homes[i])]);
+        const uint32_t guess = bucket_guess(buckets, hashes[i], homes[i]);
+        prefetch_to_write(&table->slots[guess]);
+        if (__builtin_expect(guess / BUCKET_SLOTS >= homes[i] + TABLE_WAY, 0))
+            prefetch_bucket(table, homes[i] * BUCKET_SLOTS); /* make_way will look at it */
     }
 }
 

@@ -379,20 +379,21 @@ static uint32_t find_at(const struct table *table, uint64_t ref, uint32_t hint, 
 }
 
 /* Asks memory for what the entries behind `cursor` name, and notes where that is; returns where the
- * next one's is. The notes are of a reader who went on one by one: else they are as good as none.
- */
+ * next one's is. Where a reader begins anew, it asks for all of them at once. */
 static uint32_t look_ahead(struct table *table, unsigned target, uint64_t cursor)
 {
     const uint32_t mask = table->ring_len - 1;
     uint32_t *hints = table->hints[target];
-    const uint32_t hint = hints[cursor % RING_SLOTS_AHEAD];
+    const uint64_t all = table->ring_head - cursor;
+    const uint64_t end = cursor + (all < RING_SLOTS_AHEAD ? all : RING_SLOTS_AHEAD);
+    uint64_t noted = table->hinted[target] < cursor ? cursor : table->hinted[target];
     if (cursor + RING_HEADS_AHEAD < table->ring_head)
         table_prefetch_head(table, table->ring[(cursor + RING_HEADS_AHEAD) & mask]);
-    if (cursor + RING_SLOTS_AHEAD < table->ring_head)
-        hints[cursor % RING_SLOTS_AHEAD] =
-            table_prefetch_ref(table, table->ring[(cursor + RING_SLOTS_AHEAD) & mask]);
+    for (; noted < end; noted++)
+        hints[noted % RING_SLOTS_AHEAD] = table_prefetch_ref(table, table->ring[noted & mask]);
+    table->hinted[target] = noted;
     prefetch_vnode(table, hints[(cursor + RING_VNODES_AHEAD) % RING_SLOTS_AHEAD]);
-    return hint;
+    return hints[cursor % RING_SLOTS_AHEAD];
 }
 
 uint32_t table_next_dirty(struct table *table, unsigned target)

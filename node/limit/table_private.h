@@ -149,7 +149,8 @@ struct table {
     uint32_t ring_len; /* a power of two */
     uint64_t ring_head;
     uint64_t cursor[TABLE_READERS];
-    uint32_t hints[TABLE_READERS][RING_SLOTS_AHEAD]; /* where slots of entries ahead may be */
+    uint32_t hints[TABLE_READERS][RING_SLOTS_AHEAD]; /* where slots of entries ahead may be, */
+    uint64_t hinted[TABLE_READERS];                  /* up to these */
     uint64_t cursor_oldest;                          /* at most each cursor in use */
     uint32_t target_vnodes[TABLE_READERS];
     struct sweep sweep[TABLE_READERS];
