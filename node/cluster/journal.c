@@ -126,8 +126,7 @@ static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *
         .len = (uint32_t)len,
     };
     out->bytes_len += (size_t)len;
-    table_write_begin(shard->table, slot);
-    shard->journaling.slots[shard->journaling.slot_count++] = table_slot_ref(shard->table, slot);
+    shard->journaling.slots[shard->journaling.slot_count++] = table_write_begin(shard->table, slot);
     add_to_batch(shard, number);
     quorum_of(shard, number)->batch_slots = true;
     quorum_of(shard, number)->ahead = true;
@@ -308,8 +307,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
 /* The batch that is out was written, or not. */
 static void finish(struct shard *shard, bool ok, struct effects *effects)
 {
-    for (uint32_t i = 0; i < shard->journaling.slot_count; i++)
-        table_write_done(shard->table, shard->journaling.slots[i], 0, ok);
+    table_write_done(shard->table, shard->journaling.slots, shard->journaling.slot_count, ok);
     shard->journaling.slot_count = 0;
     shard->journaling.out = false;
     /* What is released may list vnodes, but gathers nothing: the batch's own list stands still. */

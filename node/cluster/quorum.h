@@ -95,7 +95,7 @@ struct journaling {
     bool out;        /* a batch is with the writer */
     uint32_t *batch; /* [options.vnodes]: its vnodes */
     uint32_t batch_count;
-    uint64_t *slots; /* [SHARD_JOURNAL_SLOTS]: refs of its slots */
+    struct table_write *slots; /* [SHARD_JOURNAL_SLOTS]: its slots */
     uint32_t slot_count;
     int64_t next_ns; /* no batch before */
 };

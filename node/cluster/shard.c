@@ -56,13 +56,11 @@ static int take_memory(struct shard *shard)
         alloc_array(allocator, options->vnodes, sizeof *shard->journaling.batch);
     shard->journaling.slots =
         alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journaling.slots);
-    shard->writeback.slots =
-        alloc_array(allocator, SHARD_WRITES_MAX, sizeof *shard->writeback.slots);
     shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
     if (shard->vnodes_block == NULL || shard->marks.list == NULL || shard->stirred.list == NULL ||
         shard->quorum.states == NULL || shard->journaling.list == NULL ||
         shard->journaling.batch == NULL || shard->journaling.slots == NULL ||
-        shard->writeback.slots == NULL || shard->copy.ids == NULL)
+        shard->copy.ids == NULL)
         return TG_ENOMEM;
     int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
                                     2 * options->vnodes, options->vnodes);
@@ -184,7 +182,6 @@ void shard_free(struct shard **pointer)
     pool_fini(&shard->explains);
     table_free(&shard->table);
     alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
-    alloc_put(allocator, shard->writeback.slots, SHARD_WRITES_MAX * sizeof *shard->writeback.slots);
     stage_fini(&shard->writeback.stage);
     const size_t plane = shard->options.vnodes;
     alloc_put(allocator, shard->journaling.slots,

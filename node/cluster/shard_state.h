@@ -67,7 +67,7 @@ enum {
     SHARD_POLICIES_MAX = 8,
     SHARD_WRITES_MAX = 1 << 15,    /* slots of one write-back batch */
     SHARD_STAGE_MAX = 1 << 20,     /* slots that are put in order for write-back, at most, */
-    SHARD_STAGE_SLOT_BYTES = 32,   /* and one for so many bytes of the table */
+    SHARD_STAGE_SLOT_BYTES = 48,   /* and one for so many bytes of the table */
     SHARD_JOURNAL_SLOTS = 1 << 14, /* of one batch for the journal */
 };
 
@@ -439,12 +439,6 @@ struct loads {
 /* What of the slots is due for the disk, and what is with the storage writer (writeback.c). */
 enum writeback_round { ROUND_NONE, ROUND_FILLS, ROUND_ORDERS, ROUND_WRITES };
 
-/* A slot that is with the storage writer. */
-struct written {
-    uint64_t ref;
-    uint32_t hint; /* where it was */
-};
-
 struct writeback {
     int64_t next_ns;
     int64_t dirty_ns; /* since when something is not on disk, 0 = all is */
@@ -453,10 +447,10 @@ struct writeback {
     uint8_t round; /* enum writeback_round: what is done with the stage */
     bool round_ok; /* no batch of the round failed */
     struct stage stage;
-    int64_t began_ns;      /* the mark of the round, or of the last one */
-    bool out;              /* a batch is with the storage writer */
-    struct written *slots; /* [SHARD_WRITES_MAX] */
-    uint32_t slot_count;
+    int64_t began_ns;          /* the mark of the round, or of the last one */
+    bool out;                  /* a batch is with the storage writer */
+    struct table_write *batch; /* its slots, and such whose key is gone: in the stage */
+    uint32_t batch_count;
 };
 
 /* When what does not wait for an event is looked at again. */

@@ -5,16 +5,18 @@
 
 #include "base/assert.h"
 
-int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max)
+int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max,
+               uint32_t vnodes)
 {
-    ASSERT(max > 0);
+    ASSERT(max > 0 && vnodes > 0 && vnodes - 1 <= UINT16_MAX);
     memset(stage, 0, sizeof *stage);
     stage->allocator = allocator;
     stage->max = max;
+    stage->scale = ((uint64_t)STAGE_GROUPS << 32) / vnodes;
     stage->put = alloc_array(allocator, max, sizeof *stage->put);
-    stage->groups = alloc_array(allocator, max, sizeof *stage->groups);
+    stage->vnodes = alloc_array(allocator, max, sizeof *stage->vnodes);
     stage->ordered = alloc_array(allocator, max, sizeof *stage->ordered);
-    if (stage->put != NULL && stage->groups != NULL && stage->ordered != NULL)
+    if (stage->put != NULL && stage->vnodes != NULL && stage->ordered != NULL)
         return 0;
     stage_fini(stage);
     return TG_ENOMEM;
@@ -25,7 +27,7 @@ void stage_fini(struct stage *stage)
     if (stage->allocator == NULL)
         return;
     alloc_put(stage->allocator, stage->put, stage->max * sizeof *stage->put);
-    alloc_put(stage->allocator, stage->groups, stage->max * sizeof *stage->groups);
+    alloc_put(stage->allocator, stage->vnodes, stage->max * sizeof *stage->vnodes);
     alloc_put(stage->allocator, stage->ordered, stage->max * sizeof *stage->ordered);
     memset(stage, 0, sizeof *stage);
 }
@@ -38,16 +40,26 @@ void stage_clear(struct stage *stage)
     memset(stage->at, 0, sizeof stage->at);
 }
 
-void stage_put(struct stage *stage, uint64_t slot, uint32_t vnode, uint32_t vnodes)
+/* Ascending with the vnodes; one of its own for each while there are no more of them than groups.
+ */
+static uint32_t group_of(const struct stage *stage, uint32_t vnode)
 {
-    ASSERT(!stage_full(stage) && stage->dealt == 0 && vnode < vnodes);
-    ASSERT(stage->left == stage->filled);
-    const uint32_t group = (uint32_t)((uint64_t)vnode * STAGE_GROUPS / vnodes);
-    stage->put[stage->filled] = slot;
-    stage->groups[stage->filled] = (uint16_t)group;
-    stage->at[group]++;
-    stage->filled++;
-    stage->left++;
+    return (uint32_t)(vnode * stage->scale >> 32);
+}
+
+void stage_put(struct stage *stage, const struct table_write *writes, const uint16_t *vnodes,
+               uint32_t count)
+{
+    ASSERT(count <= stage_room(stage) && stage->dealt == 0 && stage->left == stage->filled);
+    memcpy(stage->put + stage->filled, writes, count * sizeof *writes);
+    memcpy(stage->vnodes + stage->filled, vnodes, count * sizeof *vnodes);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t group = group_of(stage, vnodes[i]);
+        ASSERT(group < STAGE_GROUPS);
+        stage->at[group]++;
+    }
+    stage->filled += count;
+    stage->left += count;
 }
 
 /* Counts become places. */
@@ -70,21 +82,18 @@ bool stage_order(struct stage *stage, uint32_t most)
     const uint32_t rest = stage->filled - stage->dealt;
     const uint32_t end = stage->dealt + (most < rest ? most : rest);
     for (uint32_t i = stage->dealt; i < end; i++)
-        stage->ordered[stage->at[stage->groups[i]]++] = stage->put[i];
+        stage->ordered[stage->at[group_of(stage, stage->vnodes[i])]++] = stage->put[i];
     stage->dealt = end;
     return end == stage->filled;
 }
 
-uint64_t stage_take(struct stage *stage)
+struct table_write *stage_rest(const struct stage *stage)
 {
-    ASSERT(stage->left > 0);
-    return stage->ordered[stage->filled - stage->left--];
+    return stage->ordered + (stage->filled - stage->left);
 }
 
-bool stage_peek(const struct stage *stage, uint32_t skip, uint64_t *slot)
+void stage_take(struct stage *stage, uint32_t count)
 {
-    if (skip >= stage->left)
-        return false;
-    *slot = stage->ordered[stage->filled - stage->left + skip];
-    return true;
+    ASSERT(count <= stage->left);
+    stage->left -= count;
 }

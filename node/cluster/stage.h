@@ -8,8 +8,9 @@
  *   put: 7 2 9 4 1 ...  --order-->  group 0: 2 1    --take-->  | 2 1 7 | 9 4 ...
  *                                   group 1: 7 9 4               batch   batch
  *
- * Fixed blocks of refs (node/limit/table.h), no more than `max`; to put them in order is one pass
- * over them, in as many portions as the caller likes.
+ * Fixed blocks of the writes that the table has begun, no more than `max`; to put them in order is
+ * one pass over them, in as many portions as the caller likes. A batch is a stretch of what is in
+ * order, and stays where it lies until slots are put again.
  *
  * Pure; on the caller's memory, by one thread.
  */
@@ -22,14 +23,16 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "node/limit/table.h"
 
 enum { STAGE_GROUPS = 4096 };
 
 struct stage {
     const struct allocator *allocator;
-    uint64_t *put;     /* in the order in which they came */
-    uint16_t *groups;  /* of each of these */
-    uint64_t *ordered; /* by groups */
+    struct table_write *put;     /* in the order in which they came */
+    uint16_t *vnodes;            /* of each of these */
+    struct table_write *ordered; /* by groups */
+    uint64_t scale;              /* a vnode's group: by so much, over 2^32 */
     uint32_t max;
     uint32_t filled;
     uint32_t dealt;            /* of these, in `ordered` */
@@ -37,25 +40,25 @@ struct stage {
     uint32_t at[STAGE_GROUPS]; /* slots of the group; once they are put in order, its next place */
 };
 
-static_assert(STAGE_GROUPS - 1 <= UINT16_MAX, "a group fits its field");
-
-/* 0 or TG_ENOMEM. `max` > 0. */
-MUST_USE int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max);
+/* For slots of vnodes 0 .. vnodes - 1. 0 or TG_ENOMEM. `max` > 0. */
+MUST_USE int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max,
+                        uint32_t vnodes);
 void stage_fini(struct stage *stage);
 /* Forgets all. */
 void stage_clear(struct stage *stage);
-static inline bool stage_full(const struct stage *stage)
+static inline uint32_t stage_room(const struct stage *stage)
 {
-    return stage->filled == stage->max;
+    return stage->max - stage->filled;
 }
-/* Adds a slot of `vnode`, of `vnodes`; not when it is full, nor after stage_order. */
-void stage_put(struct stage *stage, uint64_t slot, uint32_t vnode, uint32_t vnodes);
+/* Adds slots and their vnodes, no more than there is room for; not after stage_order. */
+void stage_put(struct stage *stage, const struct table_write *writes, const uint16_t *vnodes,
+               uint32_t count);
 /* Puts up to `most` more slots in order. True when all are: then they may be taken, and no more is
  * put until the stage is cleared. */
 MUST_USE bool stage_order(struct stage *stage, uint32_t most);
-/* The next slot, of which there is one left at least. Those of a group follow one another. */
-uint64_t stage_take(struct stage *stage);
-/* Whether more than `skip` are left: then the slot that is taken after these. */
-bool stage_peek(const struct stage *stage, uint32_t skip, uint64_t *slot);
+/* The slots that are left, `left` of them. Those of a group follow one another. */
+struct table_write *stage_rest(const struct stage *stage);
+/* The next `count` of these are taken. */
+void stage_take(struct stage *stage, uint32_t count);
 
 #endif

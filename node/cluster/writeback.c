@@ -29,11 +29,10 @@
 #include "node/cluster/shard_state.h"
 
 enum {
-    STAGE_STEP = 1 << 12, /* slots put into the stage in one event */
-    STAGE_SWEEPS = 32,    /* portions of a sweep that find nothing, in one event */
+    STAGE_PORTION = 512,  /* slots put into the stage at once, at most; */
+    STAGE_STEP = 1 << 12, /* slots, */
+    STAGE_PORTIONS = 128, /* and portions, in one event */
     ORDER_STEP = 1 << 15, /* slots put in order in one event */
-    STAGE_AHEAD = 16,     /* slots that memory is asked for before they are copied out */
-    WRITTEN_AHEAD = 24,   /* and before they are marked, which takes less time */
 };
 
 int writeback_init(struct shard *shard)
@@ -42,7 +41,8 @@ int writeback_init(struct shard *shard)
     return stage_init(&shard->writeback.stage, shard->allocator,
                       most == 0                ? 1
                       : most < SHARD_STAGE_MAX ? (uint32_t)most
-                                               : SHARD_STAGE_MAX);
+                                               : SHARD_STAGE_MAX,
+                      shard->options.vnodes);
 }
 
 /* Whether no slot is dirty but those that are out. */
@@ -70,26 +70,22 @@ static uint64_t expires_ms(int64_t expires_ns)
     return expires_ns <= 0 ? 0 : (uint64_t)expires_ns / 1000000 + 1;
 }
 
-/* Copies one slot into the batch; it is marked as being written by the caller. False if it does not
- * fit. */
-static bool take_slot(struct shard *shard, uint32_t slot, struct shard_writes *out)
+/* Copies the first of `count` slots into the batch, unless its key is gone. */
+static void take_slot(struct shard *shard, struct table_write *slots, uint32_t count,
+                      struct shard_writes *out)
 {
-    const int len = table_export(shard->table, slot, out->bytes + out->bytes_len,
-                                 out->bytes_capacity - out->bytes_len);
-    if (len < 0)
-        return false;
+    struct table_state state;
+    if (!table_write_again(shard->table, slots, count, out->bytes + out->bytes_len, &state))
+        return;
     out->writes[out->count++] = (struct shard_write){
-        .vnode = table_slot_vnode(shard->table, slot),
-        .id = table_slot_id(shard->table, slot),
-        .expires_ms = expires_ms(table_expires_ns(shard->table, slot)),
+        .vnode = state.vnode,
+        .id = state.id,
+        .expires_ms = expires_ms(state.expires_ns),
         .offset = (uint32_t)out->bytes_len,
-        .len = (uint32_t)len,
+        .len = state.len,
     };
-    out->bytes_len += (size_t)len;
-    shard->vnodes[table_slot_vnode(shard->table, slot)].header_due = true;
-    shard->writeback.slots[shard->writeback.slot_count++] =
-        (struct written){table_slot_ref(shard->table, slot), slot};
-    return true;
+    out->bytes_len += state.len;
+    shard->vnodes[state.vnode].header_due = true;
 }
 
 /* Notes what the vnodes' headers will claim when all that is dirty now is on disk (W2). */
@@ -132,21 +128,19 @@ static void take_headers(struct shard *shard, bool last, struct shard_writes *ou
 static bool fill_stage(struct shard *shard)
 {
     struct stage *stage = &shard->writeback.stage;
-    uint32_t sweeps = 0;
-    for (uint32_t n = 0; n < STAGE_STEP && !stage_full(stage);) {
-        const uint32_t slot = table_round_next(shard->table);
-        if (slot != TABLE_NONE) {
-            stage_put(stage, table_slot_ref(shard->table, slot),
-                      table_slot_vnode(shard->table, slot), shard->options.vnodes);
-            table_write_begin(shard->table, slot);
-            n++;
-        } else if (table_round_over(shard->table)) {
+    struct table_write writes[STAGE_PORTION];
+    uint16_t vnodes[STAGE_PORTION];
+    uint32_t slots = 0;
+    for (uint32_t n = 0; n < STAGE_PORTIONS && slots < STAGE_STEP && stage_room(stage) > 0; n++) {
+        const uint32_t room = stage_room(stage);
+        const uint32_t count = table_round_take(shard->table, writes, vnodes,
+                                                room < STAGE_PORTION ? room : STAGE_PORTION);
+        if (count == 0 && table_round_over(shard->table))
             return true;
-        } else if (++sweeps == STAGE_SWEEPS) {
-            return false;
-        }
+        stage_put(stage, writes, vnodes, count);
+        slots += count;
     }
-    return stage_full(stage);
+    return stage_room(stage) == 0;
 }
 
 /* Goes on with the round until slots may be taken. False while they may not yet. */
@@ -160,41 +154,31 @@ static bool prepare(struct shard *shard)
     return writeback->round == ROUND_WRITES;
 }
 
-static bool has_room(const struct shard *shard, const struct shard_writes *out)
+static bool has_room(const struct shard_writes *out)
 {
-    return out->count < out->capacity && shard->writeback.slot_count < SHARD_WRITES_MAX &&
-           out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX;
-}
-
-/* Asks memory for a slot that is taken soon, and for what tells of a later one where it is. Returns
- * where the first most likely is. */
-static uint32_t look_ahead(const struct shard *shard, uint32_t skip)
-{
-    const struct stage *stage = &shard->writeback.stage;
-    uint64_t ref;
-    if (stage_peek(stage, skip + STAGE_AHEAD, &ref))
-        table_prefetch_head(shard->table, ref);
-    return stage_peek(stage, skip, &ref) ? table_prefetch_ref(shard->table, ref) : 0;
+    return out->count < out->capacity && out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX;
 }
 
 static void take_staged(struct shard *shard, struct shard_writes *out)
 {
-    struct stage *stage = &shard->writeback.stage;
-    uint32_t hints[STAGE_AHEAD]; /* of those that are taken next */
-    for (uint32_t n = 0; n < STAGE_AHEAD; n++)
-        hints[n] = look_ahead(shard, n);
-    for (uint32_t n = 0; stage->left > 0 && has_room(shard, out); n++) {
-        const uint64_t ref = stage_take(stage);
-        const uint32_t hint = hints[n % STAGE_AHEAD];
-        hints[n % STAGE_AHEAD] = look_ahead(shard, STAGE_AHEAD - 1);
-        const uint32_t slot = table_write_again(shard->table, ref, hint);
-        if (slot == TABLE_NONE) {
-            table_write_done(shard->table, ref, hint, false);
-            continue;
-        }
-        const bool taken = take_slot(shard, slot, out);
-        ASSERT(taken); /* has_room: any slot fits */
-    }
+    struct writeback *writeback = &shard->writeback;
+    struct stage *stage = &writeback->stage;
+    const uint32_t most = stage->left < SHARD_WRITES_MAX ? stage->left : SHARD_WRITES_MAX;
+    uint32_t count = 0;
+    writeback->batch = stage_rest(stage);
+    for (; count < most && has_room(out); count++)
+        take_slot(shard, writeback->batch + count, most - count, out);
+    stage_take(stage, count);
+    writeback->batch_count = count;
+}
+
+/* The batch that was taken last is written, or not; of such whose key is gone there is nothing. */
+static void end_batch(struct shard *shard, bool ok)
+{
+    struct writeback *writeback = &shard->writeback;
+    table_write_done(shard->table, writeback->batch, writeback->batch_count, ok);
+    writeback->batch_count = 0;
+    writeback->out = false;
 }
 
 /* What the stage held is taken: the rest of the round if it did not hold all, or the next one. */
@@ -214,7 +198,7 @@ static void end_stage(struct shard *shard)
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
-    ASSERT(!writeback->out && writeback->slot_count == 0); /* W1 */
+    ASSERT(!writeback->out && writeback->batch_count == 0); /* W1 */
     out->count = 0;
     out->bytes_len = 0;
     out->header_count = 0;
@@ -224,24 +208,20 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     if (!prepare(shard))
         return;
     take_staged(shard, out);
+    writeback->out = out->count > 0;
+    if (!writeback->out)
+        end_batch(shard, false);
     if (writeback->stage.left == 0)
         end_stage(shard);
+    if (!writeback->out)
+        return; /* headers go with a batch, and wait for one */
     take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out); /* W2 */
-    writeback->out = out->count > 0;
 }
 
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 {
     ASSERT(shard->writeback.out);
-    const uint32_t count = shard->writeback.slot_count;
-    const struct written *written = shard->writeback.slots;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i + WRITTEN_AHEAD < count)
-            table_prefetch(shard->table, written[i + WRITTEN_AHEAD].hint);
-        table_write_done(shard->table, written[i].ref, written[i].hint, ok);
-    }
-    shard->writeback.slot_count = 0;
-    shard->writeback.out = false;
+    end_batch(shard, ok);
     shard->writeback.round_ok = shard->writeback.round_ok && ok;
     if (shard->writeback.round == ROUND_NONE && shard->writeback.round_ok)
         shard->writeback.dirty_ns = shard->writeback.began_ns; /* what was dirty then is on disk */

@@ -342,10 +342,13 @@ static void gcra_put(const struct limit_memory *memory, const struct limit_cell 
                      struct bytes_writer *writer)
 {
     const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
-    bytes_put_u64(writer, cell_u64(cell));
-    bytes_put_u32(writer, cell->word[2] & FRACTION_MASK);
-    bytes_put_u64(writer, number == 0 ? 0 : memory->rates.rate[number].p);
-    bytes_put_u32(writer, number == 0 ? 0 : memory->rates.rate[number].q);
+    uint8_t *place = bytes_claim(writer, GCRA_EXPORT_LEN);
+    if (place == NULL)
+        return;
+    bytes_set_u64(place, cell_u64(cell));
+    bytes_set_u32(place + 8, cell->word[2] & FRACTION_MASK);
+    bytes_set_u64(place + 12, number == 0 ? 0 : memory->rates.rate[number].p);
+    bytes_set_u32(place + 20, number == 0 ? 0 : memory->rates.rate[number].q);
 }
 
 static int gcra_get(struct limit_memory *memory, struct bytes_reader *reader,

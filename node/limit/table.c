@@ -647,12 +647,6 @@ void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
     }
 }
 
-uint64_t table_slot_ref(const struct table *table, uint32_t number)
-{
-    ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
-    return bucket_hash(&table->buckets, table->slots[number].id);
-}
-
 uint32_t table_lookup(const struct table *table, struct hash128 id)
 {
     return table_find(table, id);

@@ -55,6 +55,20 @@ struct table; /* opaque; table_private.h is for node/limit alone */
 
 #define TABLE_NONE UINT32_MAX
 
+/* A slot that is with a writer. Packed: there are many. */
+struct table_write {
+    uint64_t ref;  /* names the slot for as long as its key is in memory, wherever it moves */
+    uint32_t hint; /* where it was, or any number below table_slots_end */
+} __attribute__((packed, aligned(4)));
+
+/* What of a slot is written beside its bytes. */
+struct table_state {
+    struct hash128 id;
+    int64_t expires_ns; /* table_expires_ns */
+    uint32_t vnode;
+    uint32_t len; /* of the export */
+};
+
 /* Targets of a change: the disk and up to five replica positions. */
 enum {
     TABLE_DISK = 0,
@@ -154,16 +168,13 @@ bool table_slot_due(const struct table *table, uint32_t slot, unsigned target);
 /* The disk's reader takes what is dirty by rounds: all that is dirty at the begin of one is handed
  * out before it is over, whatever changes meanwhile (which may be handed out as well). */
 void table_round_begin(struct table *table);
-/* As table_next_dirty for TABLE_DISK. TABLE_NONE: ask again, or the round is over. */
-uint32_t table_round_next(struct table *table);
+/* Up to `most` more slots of the round, of which a write has begun as by table_write_begin, and the
+ * vnode of each. How many; 0: ask again, or the round is over. Looks at `most` places at most, or
+ * at a bounded number of changes for each slot. */
+MUST_USE uint32_t table_round_take(struct table *table, struct table_write *writes,
+                                   uint16_t *vnodes, uint32_t most);
 bool table_round_over(const struct table *table);
-/* Asks memory for what tells where the slot with that ref is; then, when that has come, for it. */
-void table_prefetch_head(const struct table *table, uint64_t ref);
-/* The latter returns where that most likely is: a hint. */
-uint32_t table_prefetch_ref(const struct table *table, uint64_t ref);
-/* Asks memory for what a hint names. */
-void table_prefetch(const struct table *table, uint32_t hint);
-/* The same for what is held of ids that are looked at soon, at most TABLE_PREFETCH_MAX. */
+/* Asks memory for what is held of ids that are looked at soon, at most TABLE_PREFETCH_MAX. */
 void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
                         const struct hash128 *ids, size_t count);
 /* The slot's state has been handed to the target. */
@@ -199,14 +210,18 @@ bool table_vnode_idle(const struct table *table, uint32_t vnode, unsigned target
 /* True if table_next_dirty has nothing more: ring drained and no sweep pending. */
 bool table_target_idle(const struct table *table, unsigned target);
 
-/* The state has been copied for the disk writer (after table_export): DISK -> WRITING. */
-void table_write_begin(struct table *table, uint32_t slot);
-/* Between begin and done, before the slot is exported once more: what changed since the begin is
- * written with it. Its number, or TABLE_NONE if the key is gone meanwhile: it is only to be done
- * with. `hint` is where the slot was, or any number below table_slots_end. */
-MUST_USE uint32_t table_write_again(struct table *table, uint64_t ref, uint32_t hint);
-/* The writer's answer, once per begin: on success the slot is on disk, else it is dirty again. */
-void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok);
+/* The state is copied for the disk writer (table_export): DISK -> WRITING. Returns what names the
+ * slot until that is done with. */
+struct table_write table_write_begin(struct table *table, uint32_t slot);
+/* Between begin and done: exports the first of `count` writes once more, so that what changed since
+ * its begin is written with it, and notes where the slot is now. Memory is asked for the others, of
+ * which the next are exported soon. There is room for TABLE_EXPORT_MAX bytes. False if the key is
+ * gone meanwhile: its write is only to be done with. */
+MUST_USE bool table_write_again(struct table *table, struct table_write *writes, uint32_t count,
+                                void *buffer, struct table_state *out);
+/* The writer's answer, once per begin: on success the slots are on disk, else dirty again. */
+void table_write_done(struct table *table, const struct table_write *writes, uint32_t count,
+                      bool ok);
 
 /* -- slots -------------------------------------------------------------------------------- */
 
@@ -217,8 +232,6 @@ void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok)
 uint32_t table_slots_end(const struct table *table);
 bool table_slot_used(const struct table *table, uint32_t slot);
 
-/* What names the slot for as long as its key is in memory, wherever it moves. */
-uint64_t table_slot_ref(const struct table *table, uint32_t slot);
 /* The slot of `id`, or TABLE_NONE. */
 uint32_t table_lookup(const struct table *table, struct hash128 id);
 struct hash128 table_slot_id(const struct table *table, uint32_t slot);

@@ -30,7 +30,7 @@ static void check_tracked(const struct table *table, uint32_t number)
         const unsigned reader = reader_of(table, slot->vnode, target);
         const struct sweep *sweep = &table->sweep[reader];
         const bool ahead = sweep->at <= number && number < sweep->end;
-        ASSERT(ahead || sweep->again || ring_holds(table, table_slot_ref(table, number), reader));
+        ASSERT(ahead || sweep->again || ring_holds(table, slot_ref(table, slot), reader));
         if (target != TABLE_DISK)
             ASSERT(!table_vnode_idle(table, slot->vnode, target));
     }

@@ -11,7 +11,7 @@
 enum { EXPORT_HEADER_LEN = 2 };
 
 /* The kind of state that the slot means: one that a copy left over is a plain one, and new. */
-static unsigned slot_kind(const struct table *table, const struct slot *slot)
+static inline unsigned slot_kind(const struct table *table, const struct slot *slot)
 {
     return slot_faded(table, slot) ? slot_algorithm(table, slot) : slot->kind & KIND_ALGORITHM;
 }
@@ -25,18 +25,40 @@ size_t table_export_len(const struct table *table, uint32_t number)
     return EXPORT_HEADER_LEN + ops->export_len(&table->memory, &cell);
 }
 
+/* The length, or TG_ETOOBIG. */
+static int put_state(const struct table *table, unsigned kind, const struct limit_ops *ops,
+                     const struct limit_cell *cell, struct bytes_writer *writer)
+{
+    uint8_t *header = bytes_claim(writer, EXPORT_HEADER_LEN);
+    if (header == NULL)
+        return TG_ETOOBIG;
+    header[0] = LIMIT_EXPORT_VERSION;
+    header[1] = (uint8_t)kind;
+    ops->put(&table->memory, cell, writer);
+    return writer->failed ? TG_ETOOBIG : (int)writer->len;
+}
+
 int table_export(const struct table *table, uint32_t number, void *buffer, size_t capacity)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     const struct slot *slot = &table->slots[number];
     const struct limit_cell cell = slot_state(table, slot);
     const unsigned kind = slot_kind(table, slot);
-    struct bytes_writer writer;
-    bytes_writer_init(&writer, buffer, capacity);
-    bytes_put_u8(&writer, LIMIT_EXPORT_VERSION);
-    bytes_put_u8(&writer, (uint8_t)kind);
-    algorithm_ops(kind)->put(&table->memory, &cell, &writer);
-    return writer.failed ? TG_ETOOBIG : (int)writer.len;
+    struct bytes_writer writer = {.data = buffer, .capacity = capacity};
+    return put_state(table, kind, algorithm_ops(kind), &cell, &writer);
+}
+
+uint32_t table_export_dated(const struct table *table, const struct slot *slot, void *buffer,
+                            int64_t *expires_ns)
+{
+    const struct limit_cell cell = slot_state(table, slot);
+    const unsigned kind = slot_kind(table, slot);
+    const struct limit_ops *ops = algorithm_ops(kind);
+    struct bytes_writer writer = {.data = buffer, .capacity = TABLE_EXPORT_MAX};
+    const int len = put_state(table, kind, ops, &cell, &writer);
+    ASSERT(len > 0);
+    *expires_ns = ops->expires(&table->memory, &cell);
+    return (uint32_t)len;
 }
 
 /* Reads the header. 0, TG_EVERSION or TG_ECORRUPT. */

@@ -30,7 +30,9 @@ enum {
     RING_HEADS_AHEAD = 32, /* by RING_SLOTS_AHEAD the head, which tells where a slot is, has come */
     RING_VNODES_AHEAD = 8, /* by then the slot, which names its vnode */
     SWEEP_AHEAD = 8,
-    ROUND_SHARE = 8, /* a round sweeps if its entries are more than one for so many slots */
+    AGAIN_AHEAD = 16, /* writes whose slots memory is asked for before they are exported again */
+    DONE_AHEAD = 24,  /* and before they are done with, which takes less time */
+    ROUND_SHARE = 8,  /* a round sweeps if its entries are more than one for so many slots */
 };
 
 /* -- targets ------------------------------------------------------------------------------ */
@@ -93,7 +95,7 @@ static uint8_t reader_bit(unsigned reader)
 
 /* True if the reader should get the slot now. One that is being written is not handed to the disk a
  * second time: table_write_done queues it again. */
-static bool slot_due(const struct table *table, const struct slot *slot, unsigned reader)
+static inline bool slot_due(const struct table *table, const struct slot *slot, unsigned reader)
 {
     const uint8_t bit = reader_bit(reader);
     if (!slot_live(slot) || (slot->dirty & bit) == 0)
@@ -101,7 +103,8 @@ static bool slot_due(const struct table *table, const struct slot *slot, unsigne
     if (bit == TABLE_TARGET_BIT(TABLE_DISK) &&
         ((slot->dirty & DIRTY_WRITING) != 0 || reader_of(table, slot->vnode, TABLE_DISK) != reader))
         return false;
-    return (slot_dirty(table, slot) & ~table->vnodes[slot->vnode].behind & bit) != 0;
+    const struct vnode_state *state = &table->vnodes[slot->vnode];
+    return (slot->dirty & state->targets & ~state->behind & bit) != 0;
 }
 
 bool table_slot_due(const struct table *table, uint32_t number, unsigned target)
@@ -326,8 +329,7 @@ static void ring_push(struct table *table, const struct slot *slot)
 {
     if (table->ring_head - table->cursor_oldest == table->ring_len)
         ring_make_room(table);
-    table->ring[table->ring_head++ & (table->ring_len - 1)] =
-        bucket_hash(&table->buckets, slot->id);
+    table->ring[table->ring_head++ & (table->ring_len - 1)] = slot_ref(table, slot);
 }
 
 void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
@@ -349,12 +351,14 @@ void table_changed(struct table *table, uint32_t number, bool lowered)
     table_mark_dirty(table, number, state->targets);
 }
 
-void table_prefetch_head(const struct table *table, uint64_t ref)
+/* Asks memory for what tells where the slot with that ref is; then, when that has come, for it. */
+static void prefetch_head(const struct table *table, uint64_t ref)
 {
     prefetch(&table->buckets.heads[bucket_home(&table->buckets, ref)]);
 }
 
-uint32_t table_prefetch_ref(const struct table *table, uint64_t ref)
+/* Returns where that most likely is: a hint. */
+static uint32_t prefetch_ref(const struct table *table, uint64_t ref)
 {
     const struct buckets *buckets = &table->buckets;
     const uint32_t hint = bucket_guess(buckets, ref, bucket_home(buckets, ref));
@@ -362,18 +366,12 @@ uint32_t table_prefetch_ref(const struct table *table, uint64_t ref)
     return hint;
 }
 
-void table_prefetch(const struct table *table, uint32_t hint)
-{
-    prefetch_to_write(&table->slots[hint]);
-}
-
 /* The slot with that ref which is live, or is not: first of all at the hint. */
-static uint32_t find_at(const struct table *table, uint64_t ref, uint32_t hint, bool live)
+static inline uint32_t find_at(const struct table *table, uint64_t ref, uint32_t hint, bool live)
 {
     const struct slot *slot = &table->slots[hint];
     ASSERT(hint < table->slots_end);
-    if (__builtin_expect(bucket_hash(&table->buckets, slot->id) == ref && slot_live(slot) == live,
-                         1))
+    if (__builtin_expect(slot_ref(table, slot) == ref && slot_live(slot) == live, 1))
         return hint;
     return table_find_ref(table, ref, live);
 }
@@ -388,9 +386,9 @@ static uint32_t look_ahead(struct table *table, unsigned target, uint64_t cursor
     const uint64_t end = cursor + (all < RING_SLOTS_AHEAD ? all : RING_SLOTS_AHEAD);
     uint64_t noted = table->hinted[target] < cursor ? cursor : table->hinted[target];
     if (cursor + RING_HEADS_AHEAD < table->ring_head)
-        table_prefetch_head(table, table->ring[(cursor + RING_HEADS_AHEAD) & mask]);
+        prefetch_head(table, table->ring[(cursor + RING_HEADS_AHEAD) & mask]);
     for (; noted < end; noted++)
-        hints[noted % RING_SLOTS_AHEAD] = table_prefetch_ref(table, table->ring[noted & mask]);
+        hints[noted % RING_SLOTS_AHEAD] = prefetch_ref(table, table->ring[noted & mask]);
     table->hinted[target] = noted;
     prefetch_vnode(table, hints[(cursor + RING_VNODES_AHEAD) % RING_SLOTS_AHEAD]);
     return hints[cursor % RING_SLOTS_AHEAD];
@@ -431,17 +429,71 @@ bool table_round_over(const struct table *table)
            (!table->round.sweeps && table->cursor[TABLE_DISK] >= table->round.until);
 }
 
-uint32_t table_round_next(struct table *table)
+static inline struct table_write begin_write(struct table *table, uint32_t number)
+{
+    struct slot *slot = &table->slots[number];
+    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
+    slot->dirty |= DIRTY_WRITING;
+    return (struct table_write){slot_ref(table, slot), number};
+}
+
+/* Of `most` places of the disk's pass those that are due. First which are dirty at all: of each
+ * that is no better than a coin's fall, so nothing branches; then these. */
+static uint32_t take_of_sweep(struct table *table, struct table_write *writes, uint16_t *vnodes,
+                              uint32_t most)
+{
+    const uint8_t bit = TABLE_TARGET_BIT(TABLE_DISK);
+    const struct slot *slots = table->slots;
+    struct sweep *sweep = &table->sweep[TABLE_DISK];
+    const uint32_t left = sweep->end - sweep->at;
+    const uint32_t end = sweep->at + (most < left ? most : left);
+    uint32_t dirty = 0;
+    for (uint32_t number = sweep->at; number < end; number++) {
+        writes[dirty].hint = number;
+        dirty += (slots[number].dirty & (bit | DIRTY_WRITING)) == bit;
+    }
+    sweep->at = end;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < dirty; i++) {
+        const uint32_t number = writes[i].hint;
+        if (!slot_due(table, &slots[number], TABLE_DISK))
+            continue;
+        vnodes[count] = slots[number].vnode;
+        writes[count++] = begin_write(table, number);
+    }
+    if (!sweep_running(sweep))
+        sweep_finish(table, TABLE_DISK);
+    return count;
+}
+
+static uint32_t take_of_ring(struct table *table, struct table_write *writes, uint16_t *vnodes,
+                             uint32_t most)
+{
+    uint32_t count = 0;
+    while (count < most && !table_round_over(table)) {
+        const uint32_t number = table_next_dirty(table, TABLE_DISK);
+        if (number == TABLE_NONE)
+            break;
+        vnodes[count] = table->slots[number].vnode;
+        writes[count++] = begin_write(table, number);
+    }
+    return count;
+}
+
+uint32_t table_round_take(struct table *table, struct table_write *writes, uint16_t *vnodes,
+                          uint32_t most)
 {
     if (table_round_over(table))
-        return TABLE_NONE;
-    return table->round.sweeps ? sweep_next(table, TABLE_DISK)
-                               : table_next_dirty(table, TABLE_DISK);
+        return 0;
+    return table->round.sweeps ? take_of_sweep(table, writes, vnodes, most)
+                               : take_of_ring(table, writes, vnodes, most);
 }
 
 void table_settle(struct table *table, uint32_t number)
 {
     struct slot *slot = &table->slots[number];
+    if ((slot->kind & KIND_LOWERED) == 0)
+        return; /* as most are: nothing is asked of the vnode */
     if (slot_dirty(table, slot) == 0 && (slot->dirty & DIRTY_WRITING) == 0)
         slot->kind &= (uint8_t)~KIND_LOWERED;
 }
@@ -463,42 +515,46 @@ void table_defer(struct table *table, uint32_t number, unsigned target)
 
 /* -- the disk ----------------------------------------------------------------------------- */
 
-void table_write_begin(struct table *table, uint32_t number)
+struct table_write table_write_begin(struct table *table, uint32_t number)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
-    struct slot *slot = &table->slots[number];
-    ASSERT((slot->dirty & DIRTY_WRITING) == 0);
-    slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
-    slot->dirty |= DIRTY_WRITING;
+    ASSERT((table->slots[number].dirty & DIRTY_WRITING) == 0);
+    return begin_write(table, number);
 }
 
 /* A slot that is being written. Of one that is gone and one of the same key that has come since,
  * the first: its write was begun before. Both are with one writer: in the plane of quorum a key's
  * slots have other ids. */
-static uint32_t find_written(const struct table *table, uint64_t ref, uint32_t hint)
+static inline uint32_t find_written(const struct table *table, const struct table_write *write)
 {
     uint32_t number = TABLE_NONE;
     if (__builtin_expect(table->buckets.used != table->slots_used, 0))
-        number = find_at(table, ref, hint, false);
+        number = find_at(table, write->ref, write->hint, false);
     if (number == TABLE_NONE)
-        number = find_at(table, ref, hint, true);
+        number = find_at(table, write->ref, write->hint, true);
     ASSERT(number != TABLE_NONE && (table->slots[number].dirty & DIRTY_WRITING) != 0);
     return number;
 }
 
-uint32_t table_write_again(struct table *table, uint64_t ref, uint32_t hint)
+bool table_write_again(struct table *table, struct table_write *writes, uint32_t count,
+                       void *buffer, struct table_state *out)
 {
-    const uint32_t number = find_written(table, ref, hint);
-    struct slot *slot = &table->slots[number];
+    if (count > AGAIN_AHEAD)
+        prefetch_to_write(&table->slots[writes[AGAIN_AHEAD].hint]);
+    writes->hint = find_written(table, writes);
+    struct slot *slot = &table->slots[writes->hint];
     if (!slot_live(slot))
-        return TABLE_NONE;
+        return false;
     slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
-    return number;
+    out->id = slot->id;
+    out->vnode = slot->vnode;
+    out->len = table_export_dated(table, slot, buffer, &out->expires_ns);
+    return true;
 }
 
-void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok)
+static void end_write(struct table *table, const struct table_write *write, bool ok)
 {
-    const uint32_t number = find_written(table, ref, hint);
+    const uint32_t number = find_written(table, write);
     struct slot *slot = &table->slots[number];
     slot->dirty &= (uint8_t)~DIRTY_WRITING;
     if (!slot_live(slot)) {
@@ -512,4 +568,14 @@ void table_write_done(struct table *table, uint64_t ref, uint32_t hint, bool ok)
         ring_push(table, slot); /* its entry may have been passed over meanwhile */
     }
     table_settle(table, number);
+}
+
+void table_write_done(struct table *table, const struct table_write *writes, uint32_t count,
+                      bool ok)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + DONE_AHEAD < count)
+            prefetch_to_write(&table->slots[writes[i + DONE_AHEAD].hint]);
+        end_write(table, &writes[i], ok);
+    }
 }

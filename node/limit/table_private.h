@@ -278,6 +278,11 @@ static inline struct limit_cell slot_state(const struct table *table, const stru
     return slot_faded(table, slot) ? (struct limit_cell){0} : slot_cell(slot);
 }
 
+static inline uint64_t slot_ref(const struct table *table, const struct slot *slot)
+{
+    return bucket_hash(&table->buckets, slot->id);
+}
+
 static inline int64_t slot_expires_ns(const struct table *table, const struct slot *slot)
 {
     const struct limit_cell cell = slot_state(table, slot);
@@ -329,6 +334,9 @@ void table_settle(struct table *table, uint32_t slot);
  * fields. */
 int table_check_export(struct bytes_reader *reader, const void *bytes, size_t len,
                        const struct limit_ops **ops, uint8_t *algorithm, int64_t *expires_ns);
+/* As table_export, with table_expires_ns: of a live slot, where there is room. */
+uint32_t table_export_dated(const struct table *table, const struct slot *slot, void *buffer,
+                            int64_t *expires_ns);
 /* The algorithm of an export of that kind, whose reader is at its own fields. */
 unsigned table_export_algorithm(const struct bytes_reader *reader, unsigned kind);
 /* The floor of the arena follows the slots. */

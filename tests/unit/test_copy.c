@@ -427,8 +427,8 @@ static void write_all(void)
 {
     struct table *table = table_of(DECIDER);
     for (uint32_t slot; (slot = table_next_dirty(table, TABLE_DISK)) != TABLE_NONE;) {
-        table_write_begin(table, slot);
-        table_write_done(table, table_slot_ref(table, slot), 0, true);
+        const struct table_write write = table_write_begin(table, slot);
+        table_write_done(table, &write, 1, true);
     }
 }
 

@@ -32,7 +32,7 @@ struct world {
     struct copy replica[3][KEYS]; /* by position; 0 unused */
     uint32_t key_of_hash[1 << 18];
     struct {
-        uint64_t ref; /* of its slot */
+        struct table_write begun;
         uint32_t key;
         struct copy state;
     } write[WRITES];
@@ -116,10 +116,11 @@ static void begin_writes_of(unsigned reader, unsigned max)
             continue;
         }
         const uint32_t key = key_of(table_slot_id(world.table, slot));
-        world.write[world.writes].ref = table_slot_ref(world.table, slot);
         world.write[world.writes].key = key;
         export_to(slot, &world.write[world.writes].state);
-        table_write_begin(world.table, slot);
+        world.write[world.writes].begun = table_write_begin(world.table, slot);
+        if (key % 2 == 0)
+            world.write[world.writes].begun.hint = 0; /* any number will do */
         world.writes++;
     }
 }
@@ -135,7 +136,7 @@ static void finish_writes(void)
     for (unsigned i = 0; i < world.writes; i++) {
         if (ok)
             world.disk[world.write[i].key] = world.write[i].state;
-        table_write_done(world.table, world.write[i].ref, 0, ok);
+        table_write_done(world.table, &world.write[i].begun, 1, ok);
     }
     world.writes = 0;
 }
@@ -334,15 +335,37 @@ static void a_reader_that_lost_its_place_is_idle_after_the_last_slot(void **stat
     table_free(&world.table);
 }
 
-/* Takes one slot for the disk, as a round of it hands them out. */
-static void write_next_of_round(void)
+/* Exports a slot that is being written once more, with all that it says by now. */
+static void write_again(struct table_write *writes, uint32_t count, uint16_t vnode)
 {
-    const uint32_t slot = table_round_next(world.table);
-    if (slot == TABLE_NONE)
-        return;
-    export_to(slot, &world.disk[key_of(table_slot_id(world.table, slot))]);
-    table_write_begin(world.table, slot);
-    table_write_done(world.table, table_slot_ref(world.table, slot), 0, true);
+    static uint8_t bytes[TABLE_EXPORT_MAX];
+    struct table_state got;
+    assert_true(table_write_again(world.table, writes, count, bytes, &got));
+    const uint32_t key = key_of(got.id);
+    const uint32_t slot = table_lookup(world.table, got.id);
+    assert_int_equal(writes->hint, slot);
+    assert_int_equal(got.vnode, vnode_of(key));
+    assert_int_equal(got.vnode, vnode);
+    assert_int_equal(got.expires_ns, table_expires_ns(world.table, slot));
+    assert_in_range(got.len, 1, EXPORT_LEN);
+    world.disk[key].len = (int)got.len;
+    memcpy(world.disk[key].bytes, bytes, got.len);
+    assert_int_equal(used_in(&world.disk[key]), world.count[key]);
+}
+
+/* Takes up to `most` slots for the disk, as a round of it hands them out; `meanwhile` keys change
+ * for each of them before it is exported. */
+static void write_next_of_round(uint32_t most, uint32_t meanwhile)
+{
+    struct table_write writes[WRITES];
+    uint16_t vnodes[WRITES];
+    const uint32_t count = table_round_take(world.table, writes, vnodes, most);
+    assert_in_range(count, 0, most);
+    for (uint32_t i = 0; i < count * meanwhile; i++)
+        hit((uint32_t)random_below(&world.random, 20000));
+    for (uint32_t i = 0; i < count; i++)
+        write_again(writes + i, count - i, vnodes[i]);
+    table_write_done(world.table, writes, count, true);
 }
 
 /* All that was dirty when a round of the disk began is handed out in it: where it was little and
@@ -363,9 +386,7 @@ static void a_round_of_the_disk_takes_what_was_dirty_at_its_begin(void **state)
         table_round_begin(world.table);
         for (uint32_t n = 0; !table_round_over(world.table); n++) {
             assert_true(n < 100000);
-            write_next_of_round();
-            for (uint32_t i = 0; i < meanwhile; i++)
-                hit((uint32_t)random_below(&world.random, 20000));
+            write_next_of_round(n % 7 == 0 ? WRITES : 1 + n % 7, meanwhile);
             if (round == 7 && n == 5)
                 for (uint32_t key = 0; key < 20000; key++) { /* more than the ring holds */
                     hit(key);
@@ -377,6 +398,60 @@ static void a_round_of_the_disk_takes_what_was_dirty_at_its_begin(void **state)
         for (uint32_t key = 0; key < 20000; key++)
             assert_true(used_in(&world.disk[key]) >= began[key]);
     }
+    table_free(&world.table);
+}
+
+/* Slots that are being written move as the table grows, and keys go and come back: each write is of
+ * the slot that it began with, and of no other. */
+static void a_write_finds_its_slot_wherever_it_has_moved(void **state)
+{
+    enum { OLD = WRITES, ALL = 40000 };
+    struct table_write writes[OLD];
+    struct table_write was[OLD];
+    uint16_t vnodes[OLD];
+    uint32_t count = 0;
+    uint32_t moved = 0;
+    uint32_t left = 0;
+    (void)state;
+    world_init(5, 1);
+    for (uint32_t key = 0; key < OLD; key++)
+        hit(key);
+    for (table_round_begin(world.table); !table_round_over(world.table);)
+        count += table_round_take(world.table, writes + count, vnodes + count, OLD - count);
+    assert_int_equal(count, OLD);
+    for (uint32_t key = OLD; key < ALL; key++)
+        hit(key);
+    for (uint32_t key = 0; key < OLD; key += 8) {
+        table_drop(world.table, table_lookup(world.table, limit_key(key)));
+        world.count[key] = 0;
+        if (key % 16 == 0)
+            hit(key);
+    }
+    memcpy(was, writes, sizeof was);
+    for (uint32_t i = 0; i < count; i++) {
+        struct table_state got;
+        static uint8_t bytes[TABLE_EXPORT_MAX];
+        if (!table_write_again(world.table, writes + i, count - i, bytes, &got))
+            continue;
+        assert_int_not_equal(key_of(got.id) % 8, 0);
+        write_again(writes + i, count - i, vnodes[i]);
+        moved += writes[i].hint != was[i].hint;
+        left++;
+    }
+    assert_int_equal(left, OLD - OLD / 8);
+    assert_true(moved > OLD / 2);
+    table_check_invariants(world.table);
+    table_write_done(world.table, was, count, true); /* where they were will do as well */
+    table_check_invariants(world.table);
+    count = 0;
+    while (!table_target_idle(world.table, TABLE_DISK)) {
+        begin_writes(WRITES);
+        for (unsigned i = 0; i < world.writes; i++)
+            table_write_done(world.table, &world.write[i].begun, 1, true);
+        count += world.writes;
+        world.writes = 0;
+    }
+    assert_int_equal(count, ALL - OLD + OLD / 16); /* those that came back are not on disk */
     table_free(&world.table);
 }
 
@@ -477,7 +552,7 @@ static void a_replica_that_is_away_costs_no_key(void **state)
     while (!table_target_idle(world.table, TABLE_DISK)) {
         begin_writes(WRITES);
         for (unsigned i = 0; i < world.writes; i++)
-            table_write_done(world.table, world.write[i].ref, 0, true);
+            table_write_done(world.table, &world.write[i].begun, 1, true);
         world.writes = 0;
     }
     drain(2);
@@ -823,6 +898,7 @@ int main(void)
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
         cmocka_unit_test(a_reader_that_lost_its_place_is_idle_after_the_last_slot),
         cmocka_unit_test(a_round_of_the_disk_takes_what_was_dirty_at_its_begin),
+        cmocka_unit_test(a_write_finds_its_slot_wherever_it_has_moved),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
         cmocka_unit_test(a_replica_that_is_away_costs_no_key),
         cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),

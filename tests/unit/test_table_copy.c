@@ -33,7 +33,7 @@ struct world {
     bool copying[VNODES];
     struct record disk[KEYS];
     struct {
-        uint64_t ref;
+        struct table_write begun;
         uint32_t key;
         bool as_new;
         struct record state;
@@ -161,13 +161,11 @@ static void begin_writes(unsigned max)
             return;
         const uint32_t key = key_of(table_slot_id(world.table, slot));
         struct record *state = &world.write[world.writes].state;
-        world.write[world.writes].ref = table_slot_ref(world.table, slot);
         world.write[world.writes].key = key;
         world.write[world.writes].as_new = table_expires_ns(world.table, slot) <= now_ns;
         state->len = table_export(world.table, slot, state->bytes, EXPORT_LEN);
         assert_true(state->len > 0);
-        table_write_begin(world.table, slot);
-        world.writes++;
+        world.write[world.writes++].begun = table_write_begin(world.table, slot);
     }
 }
 
@@ -179,7 +177,7 @@ static void finish_writes(bool ok)
             if (world.write[i].as_new) /* as the store does */
                 world.disk[world.write[i].key].len = 0;
         }
-        table_write_done(world.table, world.write[i].ref, 0, ok);
+        table_write_done(world.table, &world.write[i].begun, 1, ok);
     }
     world.writes = 0;
 }
@@ -305,8 +303,8 @@ static unsigned write_all(struct table *table)
         const uint32_t slot = table_next_dirty(table, TABLE_DISK);
         if (slot == TABLE_NONE)
             continue;
-        table_write_begin(table, slot);
-        table_write_done(table, table_slot_ref(table, slot), 0, true);
+        const struct table_write write = table_write_begin(table, slot);
+        table_write_done(table, &write, 1, true);
         written++;
     }
     return written;

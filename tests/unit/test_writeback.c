@@ -231,6 +231,35 @@ static void a_change_before_its_batch_is_written_with_it(void **state)
     assert_int_equal(slots, MANY); /* of which BATCH had been written, and changed again */
 }
 
+/* Keys that are gone before their batch leave nothing behind in the table, and end no round with
+ * headers that nobody writes: these go with the next. */
+static void a_batch_of_keys_that_are_gone_leaves_its_headers_to_the_next(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use_many(desk);
+    struct table_stats stats;
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    const uint32_t vnode = desk->writes.writes[0].vnode;
+    shard_written(shard, desk->lab->now_ns, true);
+    for (uint32_t slot = 0; slot < table_slots_end(shard->table); slot++)
+        if (table_slot_used(shard->table, slot))
+            table_drop(shard->table, slot);
+    while (shard_write_due(shard, desk->lab->now_ns)) {
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+        assert_int_equal(desk->writes.count + desk->writes.header_count, 0);
+    }
+    assert_true(shard_flushed(shard));
+    table_check_invariants(shard->table);
+    table_stats(shard->table, &stats);
+    assert_int_equal(stats.used, 0);
+    (void)use(desk, "a", 1);
+    assert_int_not_equal(lab_vnode_of(desk->lab, "a"), vnode);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_int_equal(desk->writes.count, 1);
+    assert_true(header_gathered(desk, vnode));
+    shard_written(shard, desk->lab->now_ns, true);
+}
+
 /* A batch that fails leaves its slots dirty, and what was put in order behind it is still written.
  */
 static void a_failed_batch_of_many_is_written_again(void **state)
@@ -377,6 +406,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_change_before_its_batch_is_written_with_it, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_batch_of_keys_that_are_gone_leaves_its_headers_to_the_next, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_batch_of_many_is_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_came_meanwhile_waits_for_the_next_interval, set_up,
                                         tear_down),
