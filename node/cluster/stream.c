@@ -508,12 +508,13 @@ static void prefetch_links(const struct shard *shard, uint32_t number, uint32_t 
         prefetch_to_write(line);
 }
 
+enum { SLOTS_PER_TURN = 65536, SWEEPS_PER_TURN = 64, BLOCK = 32 };
+
 /* Sends what is dirty at one position; a bounded amount, including a bounded piece of a sweep. The
  * slots of a block are all taken before the first is sent, so that the waiting for their vnodes
  * overlaps; one that is in it twice, for its entry was put twice, is sent twice. */
 static void send_link(struct shard *shard, uint32_t link, struct effects *effects)
 {
-    enum { SLOTS_PER_TURN = 65536, SWEEPS_PER_TURN = 64, BLOCK = 32 };
     uint32_t slots[BLOCK];
     uint32_t sweeps = 0;
     bool more = true;
@@ -535,8 +536,39 @@ static void send_link(struct shard *shard, uint32_t link, struct effects *effect
     }
 }
 
+static void send_to(struct shard *shard, uint32_t slot, uint8_t targets, struct effects *effects)
+{
+    for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
+        if ((targets & TABLE_TARGET_BIT(target_of(link))) != 0 &&
+            table_slot_due(shard->table, slot, target_of(link)))
+            send_slot(shard, slot, link, effects);
+}
+
+/* The same for all positions that have come as far as the first: a slot is looked at once. */
+static void send_abreast(struct shard *shard, struct effects *effects)
+{
+    const uint8_t targets =
+        table_abreast(shard->table, (uint8_t)(UINT8_MAX & ~TABLE_TARGET_BIT(TABLE_DISK)));
+    uint32_t slots[BLOCK];
+    bool more = (targets & (targets - 1)) != 0; /* for one alone there is send_link */
+    for (uint32_t sent = 0; more && sent < SLOTS_PER_TURN;) {
+        uint32_t count = 0;
+        for (; count < BLOCK; count++) {
+            slots[count] = table_next_abreast(shard->table, targets);
+            if (slots[count] == TABLE_NONE)
+                break;
+            prefetch_links(shard, table_slot_vnode(shard->table, slots[count]), 0);
+        }
+        more = count == BLOCK;
+        for (uint32_t i = 0; i < count; i++)
+            send_to(shard, slots[i], targets, effects);
+        sent += count;
+    }
+}
+
 static void send_changes(struct shard *shard, struct effects *effects)
 {
+    send_abreast(shard, effects);
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         send_link(shard, link, effects);
     put_marks(shard, effects);

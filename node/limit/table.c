@@ -509,6 +509,8 @@ static void make_way(struct table *table, uint64_t hash, uint32_t keep, int64_t 
     const uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
     prefetch_bucket(table, first);
     for (uint32_t number = first; number < first + BUCKET_SLOTS; number++)
+        prefetch_to_write(&table->vnodes[table->slots[number].vnode]);
+    for (uint32_t number = first; number < first + BUCKET_SLOTS; number++)
         if (number != keep)
             (void)expire(table, number, now_ns);
 }

@@ -163,6 +163,11 @@ bool table_copy_fading(const struct table *table, uint32_t vnode);
  * handles the slot at once: table_export and then table_clear_dirty (for TABLE_DISK and
  * TABLE_JOURNAL: table_write_begin), or table_defer. */
 uint32_t table_next_dirty(struct table *table, unsigned target);
+/* Those of `targets` (replica positions, bits) whose readers stand in the ring where the first that
+ * has one does, and the next slot there that is dirty for any of them: one walk for all.
+ * TABLE_NONE: the ring is read, or a portion of it; each goes on with table_next_dirty. */
+uint8_t table_abreast(const struct table *table, uint8_t targets);
+uint32_t table_next_abreast(struct table *table, uint8_t abreast);
 /* Whether a replica position is to get the slot now, as if table_next_dirty had given it. */
 bool table_slot_due(const struct table *table, uint32_t slot, unsigned target);
 /* The disk's reader takes what is dirty by rounds: all that is dirty at the begin of one is handed

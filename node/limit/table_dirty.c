@@ -93,6 +93,13 @@ static uint8_t reader_bit(unsigned reader)
     return TABLE_TARGET_BIT(reader == TABLE_JOURNAL ? TABLE_DISK : reader);
 }
 
+/* Who is still to get the slot, and not put off. */
+static inline uint8_t slot_owed(const struct table *table, const struct slot *slot)
+{
+    const struct vnode_state *state = &table->vnodes[slot->vnode];
+    return (uint8_t)(slot->dirty & state->targets & ~state->behind);
+}
+
 /* True if the reader should get the slot now. One that is being written is not handed to the disk a
  * second time: table_write_done queues it again. */
 static inline bool slot_due(const struct table *table, const struct slot *slot, unsigned reader)
@@ -103,8 +110,7 @@ static inline bool slot_due(const struct table *table, const struct slot *slot, 
     if (bit == TABLE_TARGET_BIT(TABLE_DISK) &&
         ((slot->dirty & DIRTY_WRITING) != 0 || reader_of(table, slot->vnode, TABLE_DISK) != reader))
         return false;
-    const struct vnode_state *state = &table->vnodes[slot->vnode];
-    return (slot->dirty & state->targets & ~state->behind & bit) != 0;
+    return (slot_owed(table, slot) & bit) != 0;
 }
 
 bool table_slot_due(const struct table *table, uint32_t number, unsigned target)
@@ -412,6 +418,39 @@ uint32_t table_next_dirty(struct table *table, unsigned target)
             return number;
     }
     return table_target_idle(table, target) ? TABLE_NONE : sweep_next(table, target);
+}
+
+uint8_t table_abreast(const struct table *table, uint8_t targets)
+{
+    uint8_t abreast = 0;
+    uint64_t at = 0;
+    for (unsigned target = TABLE_DISK + 1; target < TABLE_TARGETS; target++) {
+        if ((targets & TABLE_TARGET_BIT(target)) == 0 || table->target_vnodes[target] == 0)
+            continue;
+        if (abreast == 0)
+            at = table->cursor[target];
+        if (table->cursor[target] == at)
+            abreast |= TABLE_TARGET_BIT(target);
+    }
+    return abreast;
+}
+
+uint32_t table_next_abreast(struct table *table, uint8_t abreast)
+{
+    ASSERT(abreast != 0 && table_abreast(table, abreast) == abreast);
+    const unsigned first = (unsigned)__builtin_ctz(abreast);
+    uint32_t found = TABLE_NONE;
+    uint64_t at = table->cursor[first];
+    for (unsigned n = 0; at < table->ring_head && n < TABLE_DRAIN_ENTRIES && found == TABLE_NONE;
+         n++, at++) {
+        const uint64_t ref = table->ring[at & (table->ring_len - 1)];
+        const uint32_t number = find_at(table, ref, look_ahead(table, first, at), true);
+        if (number != TABLE_NONE && (slot_owed(table, &table->slots[number]) & abreast) != 0)
+            found = number;
+    }
+    for (unsigned left = abreast; left != 0; left &= left - 1)
+        table->cursor[__builtin_ctz(left)] = at;
+    return found;
 }
 
 void table_round_begin(struct table *table)

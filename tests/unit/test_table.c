@@ -29,7 +29,7 @@ struct world {
     int64_t now_ns;
     uint32_t count[KEYS]; /* the naive model: hits of each key */
     struct copy disk[KEYS];
-    struct copy replica[3][KEYS]; /* by position; 0 unused */
+    struct copy replica[4][KEYS]; /* by position; 0 unused */
     uint32_t key_of_hash[1 << 18];
     struct {
         struct table_write begun;
@@ -307,6 +307,62 @@ static void a_mark_ships_every_slot_of_its_vnodes_once(void **state)
         assert_int_equal(used_in(&world.replica[2][key]), vnode_of(key) < 16 ? 1 : 0);
     for (uint32_t vnode = 0; vnode < VNODES; vnode++)
         assert_false(table_vnode_marked(world.table, vnode, 2));
+    table_free(&world.table);
+}
+
+/* Ships to those who are abreast what either lacks; how many slots were looked at. */
+static unsigned ship_abreast(uint8_t abreast)
+{
+    unsigned seen = 0;
+    for (;; seen++) {
+        const uint32_t slot = table_next_abreast(world.table, abreast);
+        if (slot == TABLE_NONE)
+            return seen;
+        const uint32_t key = key_of(table_slot_id(world.table, slot));
+        for (unsigned position = 1; position < TABLE_TARGETS; position++) {
+            if ((abreast & TABLE_TARGET_BIT(position)) == 0 ||
+                !table_slot_due(world.table, slot, position))
+                continue;
+            export_to(slot, &world.replica[position][key]);
+            table_clear_dirty(world.table, slot, position);
+        }
+    }
+}
+
+/* Readers that stand at one place are given each slot once that any of them lacks; the others go on
+ * where they were. */
+static void readers_that_are_abreast_share_a_walk(void **state)
+{
+    (void)state;
+    world_init(21, 14);
+    for (uint32_t key = 0; key < 300; key++)
+        hit(key);
+    assert_int_equal(table_abreast(world.table, 14), 14);
+    assert_int_equal(table_abreast(world.table, 12), 12);
+    ship(3, 100, 0);
+    assert_int_equal(table_abreast(world.table, 14), 6);
+    assert_int_equal(table_abreast(world.table, 8), 8);
+    table_clear_dirty(world.table, table_lookup(world.table, limit_key(5)), 1);
+    table_clear_dirty(world.table, table_lookup(world.table, limit_key(6)), 2);
+    table_clear_dirty(world.table, table_lookup(world.table, limit_key(7)), 1);
+    table_clear_dirty(world.table, table_lookup(world.table, limit_key(7)), 2);
+    assert_int_equal(ship_abreast(6), 299);
+    assert_true(table_target_idle(world.table, 1) && table_target_idle(world.table, 2));
+    for (uint32_t key = 0; key < 300; key++) {
+        assert_int_equal(used_in(&world.replica[1][key]), key != 5 && key != 7);
+        assert_int_equal(used_in(&world.replica[2][key]), key != 6 && key != 7);
+        assert_int_equal(used_in(&world.replica[3][key]), key < 100);
+    }
+    ship(3, 200, 0);
+    for (uint32_t key = 0; key < 300; key++)
+        assert_int_equal(used_in(&world.replica[3][key]), 1);
+    assert_int_equal(table_abreast(world.table, 14), 14);
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        table_set_targets(world.table, vnode, 12);
+    hit(300);
+    assert_int_equal(table_abreast(world.table, 14), 12);
+    assert_int_equal(ship_abreast(12), 1);
+    table_check_invariants(world.table);
     table_free(&world.table);
 }
 
@@ -896,6 +952,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_between_memory_journal_and_replicas),
         cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
         cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
+        cmocka_unit_test(readers_that_are_abreast_share_a_walk),
         cmocka_unit_test(a_reader_that_lost_its_place_is_idle_after_the_last_slot),
         cmocka_unit_test(a_round_of_the_disk_takes_what_was_dirty_at_its_begin),
         cmocka_unit_test(a_write_finds_its_slot_wherever_it_has_moved),
