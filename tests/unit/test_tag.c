@@ -168,6 +168,31 @@ static void long_and_broken_requests_have_no_tag(void **state)
     assert_false(client_tag_of(&key, &request, &tag));
 }
 
+/* Each place has numbers of its own: pieces of 8 and of 16 bytes that change places are another
+ * key.
+ */
+static void pieces_in_another_order_have_another_tag(void **state)
+{
+    const char text[] = "aaaaaaaabbbbbbbbccccccccddddddddeeeeeeeeffffffff";
+    enum { LEN = sizeof text - 1 };
+    const tg_request_t base = tg_request_inline(text, &limit);
+
+    (void)state;
+    for (size_t piece = 8; piece <= 16; piece += 8) {
+        for (size_t a = 0; a < LEN; a += piece) {
+            for (size_t b = a + piece; b < LEN; b += piece) {
+                char other[sizeof text];
+                const tg_request_t changed = tg_request_inline(other, &limit);
+
+                memcpy(other, text, sizeof text);
+                memcpy(other + a, text + b, piece);
+                memcpy(other + b, text + a, piece);
+                assert_false(same(&base, &changed));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +200,7 @@ int main(void)
         cmocka_unit_test(another_limit_or_key_has_another_tag),
         cmocka_unit_test(where_a_text_ends_is_part_of_the_tag),
         cmocka_unit_test(every_length_and_every_bit_counts),
+        cmocka_unit_test(pieces_in_another_order_have_another_tag),
         cmocka_unit_test(long_and_broken_requests_have_no_tag),
     };
 
