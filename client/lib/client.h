@@ -315,6 +315,8 @@ void client_ask_ring(struct tg_client *client, uint16_t link, uint64_t view_vers
 
 /* loop.c */
 void *client_loop(void *client);
+/* tidegate.c: the calling thread is the handle's from now on, until it ends. */
+void client_enter(const struct tg_client *client);
 /* A caller that became the driver: takes turns until its call ended or others need the thread. */
 void client_drive(struct tg_client *client, const struct client_call *call);
 /* The number of the link to an endpoint, made if it is new; CLIENT_LINK_NONE if there is no room.

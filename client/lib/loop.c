@@ -273,6 +273,7 @@ void *client_loop(void *argument)
     struct tg_client *client = argument;
     bool closing = false;
 
+    client_enter(client);
     for (size_t i = 0; i < client->endpoints.count; i++) {
         const uint16_t number = client_link_number(client, client->endpoints.text[i]);
 

@@ -138,20 +138,40 @@ static inline uint64_t mixed(const struct client_tag *tag)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Of the words that were added. */
+static inline void finish(struct sums *sums, struct client_tag *out)
+{
+    if (sums->count % 2 != 0)
+        add_word(sums, 0); /* the bound is even: there is room */
+    out->word[0] = (uint64_t)sums->first;
+    out->word[1] = (uint64_t)(sums->first >> 64);
+    out->word[2] = (uint64_t)sums->second;
+    out->word[3] = (uint64_t)(sums->second >> 64);
+    out->place = mixed(out) | 1ULL << 63;
+}
+
+/* Apart from the other, for it needs more registers, which that would save and restore. */
+static __attribute__((noinline)) bool tag_attributes(const struct client_tag_key *key,
+                                                     const tg_request_t *request,
+                                                     struct client_tag *out)
+{
+    struct sums sums = {.key = key->word};
+
+    if (!put_attributes(&sums, request))
+        return false;
+    finish(&sums, out);
+    return true;
+}
+
 bool client_tag_of(const struct client_tag_key *key, const tg_request_t *request,
                    struct client_tag *out)
 {
     struct sums sums = {.key = key->word};
 
-    if (request->attribute_count == 0 ? !put_inline(&sums, request)
-                                      : !put_attributes(&sums, request))
+    if (request->attribute_count != 0)
+        return tag_attributes(key, request, out);
+    if (!put_inline(&sums, request))
         return false;
-    if (sums.count % 2 != 0)
-        add_word(&sums, 0); /* the bound is even: there is room */
-    out->word[0] = (uint64_t)sums.first;
-    out->word[1] = (uint64_t)(sums.first >> 64);
-    out->word[2] = (uint64_t)sums.second;
-    out->word[3] = (uint64_t)(sums.second >> 64);
-    out->place = mixed(out) | 1ULL << 63;
+    finish(&sums, out);
     return true;
 }

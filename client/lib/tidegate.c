@@ -444,9 +444,19 @@ static int await(struct client_call *call, tg_reply_t *reply)
     return code;
 }
 
-static bool inside(const struct tg_client *client)
+/* The handle whose thread this is. At a fixed distance from what tells threads apart, or else
+ * asking would be a call, which each check would pay for. */
+static _Thread_local const struct tg_client *own __attribute__((tls_model("initial-exec")));
+
+void client_enter(const struct tg_client *client)
 {
-    return pthread_equal(pthread_self(), client->thread) != 0;
+    own = client;
+}
+
+/* Whether a callback calls. */
+static inline bool inside(const struct tg_client *client)
+{
+    return own == client;
 }
 
 static int check_requests(struct tg_client *client, const tg_request_t *requests, size_t count,
