@@ -172,6 +172,14 @@ static void take_staged(struct shard *shard, struct shard_writes *out)
     writeback->batch_count = count;
 }
 
+/* If the round is over, and nothing of it failed, what was dirty at its mark is on disk. */
+static void note_round(struct shard *shard)
+{
+    struct writeback *writeback = &shard->writeback;
+    if (writeback->round == ROUND_NONE && writeback->round_ok)
+        writeback->dirty_ns = writeback->began_ns;
+}
+
 /* The batch that was taken last is written, or not; of such whose key is gone there is nothing. */
 static void end_batch(struct shard *shard, bool ok)
 {
@@ -213,8 +221,10 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
         end_batch(shard, false);
     if (writeback->stage.left == 0)
         end_stage(shard);
-    if (!writeback->out)
+    if (!writeback->out) {
+        note_round(shard);
         return; /* headers go with a batch, and wait for one */
+    }
     take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out); /* W2 */
 }
 
@@ -223,8 +233,7 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     ASSERT(shard->writeback.out);
     end_batch(shard, ok);
     shard->writeback.round_ok = shard->writeback.round_ok && ok;
-    if (shard->writeback.round == ROUND_NONE && shard->writeback.round_ok)
-        shard->writeback.dirty_ns = shard->writeback.began_ns; /* what was dirty then is on disk */
+    note_round(shard);
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {

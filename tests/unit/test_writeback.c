@@ -249,6 +249,7 @@ static void a_batch_of_keys_that_are_gone_leaves_its_headers_to_the_next(void **
         assert_int_equal(desk->writes.count + desk->writes.header_count, 0);
     }
     assert_true(shard_flushed(shard));
+    assert_int_equal(shard->writeback.dirty_ns, shard->writeback.began_ns); /* nothing is older */
     table_check_invariants(shard->table);
     table_stats(shard->table, &stats);
     assert_int_equal(stats.used, 0);
