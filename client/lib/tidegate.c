@@ -444,8 +444,9 @@ static int await(struct client_call *call, tg_reply_t *reply)
     return code;
 }
 
-/* The handle whose thread this is. At a fixed distance from what tells threads apart, or else
- * asking would be a call, which each check would pay for. */
+/* The handle whose thread this is. By the model of a shared library to ask for it would be a call,
+ * in each check; by this one it is a load, and the library takes 8 bytes of what the dynamic loader
+ * keeps for those that are opened late. */
 static _Thread_local const struct tg_client *own __attribute__((tls_model("initial-exec")));
 
 void client_enter(const struct tg_client *client)
