@@ -60,7 +60,7 @@ struct shard_options {
     int64_t idle_ns;       /* the same of a shard that has nothing to do; default 25 ms */
     int64_t idle_after_ns; /* without a client's message or a peer's record; default 200 ms */
     int64_t replicate_ns;  /* dirty slots leave at most this late; default 2 ms */
-    int64_t flush_ns;      /* write-back interval; default 500 ms */
+    int64_t flush_ns;      /* from the end of a write-back to the next; default 500 ms */
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
     uint32_t retry_sets;   /* of the retry memory, a power of two; default RETRY_SETS */

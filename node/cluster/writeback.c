@@ -1,12 +1,17 @@
 /* writeback.c - dirty slots on their way to disk, and slots on their way back.
  *
- * Every flush_ns a round begins. All that is dirty then is put together by vnodes (stage.h) and
- * copied out in batches for the storage writer, one after the other:
+ * In a round all that is dirty at its mark is put together by vnodes (stage.h) and copied out in
+ * batches for the storage writer, one after the other:
  *
- *     mark                                                             mark + flush_ns
- *      | fill the stage | order it | batch | batch | ... | last batch, headers | next round
- *      v                                                                       v
- *     sequence numbers of the vnodes at the mark ---------------> in the headers
+ *     mark                                                     written         next mark
+ *      | fill the stage | order it | batch | batch | ... | last batch |  flush_ns  |
+ *      v                                                     v
+ *     sequence numbers of the vnodes at the mark ----> in its headers
+ *
+ * The interval begins when a round is over, not when it begins: rounds of a busy node, which take
+ * as long as that, would follow one another without a pause, and write a key that is asked for all
+ * the time once more for ever fewer checks. Vnodes are written in the same order in each round, so
+ * what dies with all replicas is what was asked in an interval, one round and one batch at most.
  *
  * Until the writer answers, slots are marked as being written; only its success makes them "on
  * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
@@ -30,7 +35,7 @@
 
 enum {
     STAGE_PORTION = 512,  /* slots put into the stage at once, at most; */
-    STAGE_STEP = 1 << 12, /* slots, */
+    STAGE_STEP = 1 << 14, /* slots, */
     STAGE_PORTIONS = 128, /* and portions, in one event */
     ORDER_STEP = 1 << 15, /* slots put in order in one event */
 };
@@ -172,12 +177,17 @@ static void take_staged(struct shard *shard, struct shard_writes *out)
     writeback->batch_count = count;
 }
 
-/* If the round is over, and nothing of it failed, what was dirty at its mark is on disk. */
-static void note_round(struct shard *shard)
+/* If the round is over: what was dirty at its mark is on disk if nothing of it failed. The next one
+ * begins after an interval, or at once if somebody has begun to wait for it meanwhile. */
+static void note_round(struct shard *shard, int64_t now_ns)
 {
     struct writeback *writeback = &shard->writeback;
-    if (writeback->round == ROUND_NONE && writeback->round_ok)
+    if (writeback->round != ROUND_NONE)
+        return;
+    if (writeback->round_ok)
         writeback->dirty_ns = writeback->began_ns;
+    if (writeback->next_ns <= writeback->began_ns)
+        writeback->next_ns = now_ns + shard->options.flush_ns;
 }
 
 /* The batch that was taken last is written, or not; of such whose key is gone there is nothing. */
@@ -200,7 +210,6 @@ static void end_stage(struct shard *shard)
     }
     writeback->round = ROUND_NONE;
     writeback->more = !writeback->round_ok && !is_gathered(shard); /* what failed is overdue */
-    writeback->next_ns = writeback->began_ns + shard->options.flush_ns;
 }
 
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
@@ -222,7 +231,7 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     if (writeback->stage.left == 0)
         end_stage(shard);
     if (!writeback->out) {
-        note_round(shard);
+        note_round(shard, now_ns);
         return; /* headers go with a batch, and wait for one */
     }
     take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out); /* W2 */
@@ -233,7 +242,7 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     ASSERT(shard->writeback.out);
     end_batch(shard, ok);
     shard->writeback.round_ok = shard->writeback.round_ok && ok;
-    note_round(shard);
+    note_round(shard, now_ns);
     /* Which vnodes the batch was of is not known any more: slots may have been dropped meanwhile.
      * A header too many costs a few bytes, one too few would claim slots that were not written. */
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {

@@ -171,7 +171,7 @@ static const struct config_option options[] = {
      AT(flush_interval_ns),
      .min = 10 * NS_PER_MS,
      .max = 60 * NS_PER_S,
-     .help = "from one write-back to the next; ms, s"},
+     .help = "from the end of a write-back to the next; ms, s"},
     {.name = "handoff-rate",
      .value = "SIZE",
      .initial = "64M",

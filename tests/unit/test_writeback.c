@@ -82,6 +82,35 @@ static void a_failed_write_is_tried_again(void **state)
     shard_written(shard, desk->lab->now_ns, true);
 }
 
+/* Under load a round takes as long as the interval: were this counted from its beginning, the next
+ * one would follow at once, and disk and processor would do nothing else. */
+static void the_interval_begins_when_a_round_is_written(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 1);
+    const int64_t interval_ns = 500 * LAB_MS;
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    (void)use(desk, "b", 1); /* takes longer than the interval */
+    const int64_t written_ns = desk->lab->now_ns;
+    shard_written(shard, written_ns, true);
+    assert_false(shard_flushed(shard));
+    shard->writeback.asked = false;
+    assert_false(shard_write_due(shard, written_ns + interval_ns - 1));
+    assert_true(shard_write_due(shard, written_ns + interval_ns));
+}
+
+/* Who has begun to wait for the disk during a round waits for the next one alone. */
+static void a_round_that_is_waited_for_begins_at_once(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = use(desk, "a", 1);
+    shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    (void)use(desk, "b", 1);
+    shard->writeback.next_ns = desk->lab->now_ns; /* as diverge.c does when a merge ended */
+    shard_written(shard, desk->lab->now_ns, true);
+    assert_true(shard_write_due(shard, desk->lab->now_ns));
+}
+
 /* A slot that changes while it is being written is written once more. */
 static void a_change_during_a_write_is_not_lost(void **state)
 {
@@ -398,6 +427,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_changed_slot_is_gathered_with_its_header, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_failed_write_is_tried_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_interval_begins_when_a_round_is_written, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_round_that_is_waited_for_begins_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_interval_begins_when_a_round_is_written, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_round_that_is_waited_for_begins_at_once, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_change_during_a_write_is_not_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_header_waits_for_slots_that_a_copy_left_over, set_up,
                                         tear_down),
