@@ -288,14 +288,35 @@ static const struct unit *shortest_unit(uint64_t ns)
     return unit;
 }
 
+enum { DIGITS_MAX = 20 }; /* of 64 bits */
+static_assert(2 * DIGITS_MAX + sizeof "/month" <= QUANTITY_TEXT_LEN, "any rate has room");
+
+/* Writes `number` in decimals; returns where they end. A reply shows the rate of its limit, and
+ * printf takes longer for that than it takes to decide. */
+static char *put_number(uint64_t number, char *out)
+{
+    char digits[DIGITS_MAX];
+    size_t count = 0;
+
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    while (count > 0)
+        *out++ = digits[--count];
+    return out;
+}
+
 void quantity_format_duration(uint64_t ns, char *out)
 {
-    if (ns == 0) {
-        (void)snprintf(out, QUANTITY_TEXT_LEN, "0s");
-        return;
+    const char *unit = "s";
+
+    if (ns != 0) {
+        const struct unit *shortest = shortest_unit(ns);
+        ns /= shortest->scale;
+        unit = shortest->name;
     }
-    const struct unit *unit = shortest_unit(ns);
-    (void)snprintf(out, QUANTITY_TEXT_LEN, "%" PRIu64 "%s", ns / unit->scale, unit->name);
+    memcpy(put_number(ns, out), unit, strlen(unit) + 1);
 }
 
 void quantity_format_rate(const struct quantity_rate *rate, char *out)
@@ -305,5 +326,7 @@ void quantity_format_rate(const struct quantity_rate *rate, char *out)
     quantity_format_duration(rate->window_ns, window);
     /* "5/h", not "5/1h": only a number of exactly 1 has a letter behind its leading 1. */
     const char *shown = window[0] == '1' && !is_digit(window[1]) ? window + 1 : window;
-    (void)snprintf(out, QUANTITY_TEXT_LEN, "%" PRIu64 "/%.24s", rate->count, shown);
+    char *at = put_number(rate->count, out);
+    *at = '/';
+    memcpy(at + 1, shown, strlen(shown) + 1);
 }
