@@ -242,9 +242,9 @@ void client_detail(struct tg_client *client, const char *format, ...)
 void client_nudge(struct tg_client *client);
 
 /* local.c: any thread. */
-/* Decides a request without asking, if that can be: then *decision is filled. */
-bool client_local_check(struct tg_client *client, const tg_request_t *request, int operation,
-                        tg_decision_t *decision);
+/* tg_check: decides without asking, if that can be; else it is client_check_asked. */
+int client_local_check(struct tg_client *client, const tg_request_t *request,
+                       tg_decision_t *decision);
 /* The same for many; returns how many were decided. The others' outcome is CLIENT_UNDECIDED. Then
  * client_local_end: to keep what was taken of leases for them, or to give it back. */
 size_t client_local_decide(struct tg_client *client, const tg_request_t *requests, size_t count,
@@ -315,6 +315,9 @@ void client_ask_ring(struct tg_client *client, uint16_t link, uint64_t view_vers
 
 /* loop.c */
 void *client_loop(void *client);
+/* tidegate.c: asks one check and waits for its decision. Any thread. */
+int client_check_asked(struct tg_client *client, const tg_request_t *request,
+                       tg_decision_t *decision);
 /* tidegate.c: the calling thread is the handle's from now on, until it ends. */
 void client_enter(const struct tg_client *client);
 /* A caller that became the driver: takes turns until its call ended or others need the thread. */

@@ -37,10 +37,9 @@
 #include "base/sat.h"
 
 enum {
-    TAKE_TRIES = 1000, /* others were quicker each time: then the check is asked for */
-    COLD = 16,         /* tokens in 200 ms: below, a lease is not worth having */
-    MEAGRE = 8,        /* less than this part of what was asked: not asked again soon */
-    GROWTH = 4         /* a lease is at most so many times the last one */
+    COLD = 16,  /* tokens in 200 ms: below, a lease is not worth having */
+    MEAGRE = 8, /* less than this part of what was asked: not asked again soon */
+    GROWTH = 4  /* a lease is at most so many times the last one */
 };
 static const int64_t ms_ns = 1000000;
 static const int64_t demand_ns = 200000000;
@@ -50,34 +49,7 @@ static_assert(CLIENT_HOLDS_MAX % CLIENT_HOLD_WAYS == 0, "whole sets");
 static_assert((CLIENT_HOLD_SETS & (CLIENT_HOLD_SETS - 1)) == 0, "a power of two");
 static_assert(CLIENT_HOLD_TOKENS_MAX < UINT32_MAX, "left is 32 bits of the state");
 
-/* ---- any thread -------------------------------------------------------------------------- */
-
-static bool take_block(struct client_hold_block *block, const struct client_tag *tag, uint32_t cost,
-                       tg_decision_t *decision, struct client_hold_taken *taken)
-{
-    uint64_t state = atomic_load_explicit(&block->state, memory_order_acquire);
-
-    for (int tries = 0; tries < TAKE_TRIES; tries++) {
-        const uint32_t left = (uint32_t)state;
-        uint32_t half;
-
-        if (left < cost || !client_verdict_is(&block->verdict, tag))
-            return false;
-        client_verdict_get(&block->verdict, decision);
-        taken->until_ns = atomic_load_explicit(&block->until_ns, memory_order_acquire);
-        taken->told_ns = atomic_load_explicit(&block->told_ns, memory_order_acquire);
-        half = atomic_load_explicit(&block->half, memory_order_acquire);
-        if (!atomic_compare_exchange_weak_explicit(&block->state, &state, state - cost,
-                                                   memory_order_acq_rel, memory_order_acquire))
-            continue;
-        taken->due = left == cost || (left > half && left - cost <= half);
-        decision->used += decision->granted - (left - cost); /* granted: the whole block */
-        decision->remaining += left - cost;
-        decision->granted = cost;
-        return true;
-    }
-    return false;
-}
+/* ---- any thread: who takes does it in line (hold.h) --------------------------------------- */
 
 void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t cost)
 {
@@ -89,30 +61,6 @@ void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t
            !atomic_compare_exchange_weak_explicit(&block->state, &state, state + cost,
                                                   memory_order_acq_rel, memory_order_acquire)) {
     }
-}
-
-bool client_hold_take(struct client_hold_table *table, const struct client_tag *tag, uint32_t cost,
-                      tg_decision_t *decision, struct client_hold_taken *taken)
-{
-    const uint64_t set = tag->place & (CLIENT_HOLD_SETS - 1);
-
-    for (uint32_t way = 0; way < CLIENT_HOLD_WAYS; way++) {
-        const uint64_t number = set * CLIENT_HOLD_WAYS + way;
-        struct client_hold *hold = &table->holds[number];
-        uint32_t current;
-
-        if (atomic_load_explicit(&table->places[set][way], memory_order_acquire) != tag->place)
-            continue;
-        current = atomic_load_explicit(&hold->current, memory_order_acquire);
-        if (!take_block(&hold->blocks[current], tag, cost, decision, taken) &&
-            !take_block(&hold->blocks[1 - current], tag, cost, decision, taken))
-            continue;
-        if (taken->due)
-            (void)atomic_fetch_or_explicit(&table->due[number / 64], 1ULL << number % 64,
-                                           memory_order_release);
-        return true;
-    }
-    return false;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */

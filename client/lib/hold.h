@@ -77,12 +77,67 @@ struct client_hold_taken {
     bool due; /* the keeper is to be woken */
 };
 
+enum { CLIENT_HOLD_TAKE_TRIES = 1000 }; /* others were quicker each time: then it is asked for */
+
+/* Of one block, by I1 and I2 of hold.c. */
+static inline __attribute__((always_inline)) bool
+client_hold_take_block(struct client_hold_block *block, const struct client_tag *tag, uint32_t cost,
+                       tg_decision_t *decision, struct client_hold_taken *taken)
+{
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    for (int tries = 0; tries < CLIENT_HOLD_TAKE_TRIES; tries++) {
+        const uint32_t left = (uint32_t)state;
+        uint32_t half;
+
+        if (left < cost || !client_verdict_is(&block->verdict, tag))
+            return false;
+        client_verdict_get(&block->verdict, decision);
+        taken->until_ns = atomic_load_explicit(&block->until_ns, memory_order_acquire);
+        taken->told_ns = atomic_load_explicit(&block->told_ns, memory_order_acquire);
+        half = atomic_load_explicit(&block->half, memory_order_acquire);
+        if (!atomic_compare_exchange_weak_explicit(&block->state, &state, state - cost,
+                                                   memory_order_acq_rel, memory_order_acquire))
+            continue;
+        taken->due = left == cost || (left > half && left - cost <= half);
+        decision->used += decision->granted - (left - cost); /* granted: the whole block */
+        decision->remaining += left - cost;
+        decision->granted = cost;
+        return true;
+    }
+    return false;
+}
+
 /* Takes `cost` tokens (1 .. CLIENT_HOLD_COST_MAX) held of the tag's key: one atomic subtraction.
  * False: not so many are held. Else *decision is an admission, with times as of told_ns: see
  * client_hold_finish. A take that comes too late is not undone: its tokens are spent. lease_id says
- * where they were taken from, for client_hold_return: who keeps them sets it to 0. */
-bool client_hold_take(struct client_hold_table *table, const struct client_tag *tag, uint32_t cost,
-                      tg_decision_t *decision, struct client_hold_taken *taken);
+ * where they were taken from, for client_hold_return: who keeps them sets it to 0.
+ * In line, for what each check does here is little beside the calls and the saving of registers. */
+static inline __attribute__((always_inline)) bool
+client_hold_take(struct client_hold_table *table, const struct client_tag *tag, uint32_t cost,
+                 tg_decision_t *decision, struct client_hold_taken *taken)
+{
+    const uint64_t set = tag->place & (CLIENT_HOLD_SETS - 1);
+
+    for (uint32_t way = 0; way < CLIENT_HOLD_WAYS; way++) {
+        const uint64_t number = set * CLIENT_HOLD_WAYS + way;
+        struct client_hold *hold = &table->holds[number];
+        uint32_t current;
+
+        if (atomic_load_explicit(&table->places[set][way], memory_order_acquire) != tag->place)
+            continue;
+        current = atomic_load_explicit(&hold->current, memory_order_acquire);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (!client_hold_take_block(&hold->blocks[current ^ i], tag, cost, decision, taken))
+                continue;
+            if (taken->due)
+                (void)atomic_fetch_or_explicit(&table->due[number / 64], 1ULL << number % 64,
+                                               memory_order_release);
+            return true;
+        }
+    }
+    return false;
+}
 
 /* Gives tokens back that were taken for what is not to be answered. If their block has ended since,
  * they are spent. */

@@ -32,7 +32,7 @@ enum {
 /* client_now_ns, cheaper and some ticks behind (I3). What it takes to get there from the coarse
  * clock is reckoned anew with each tick, for only client_now_ns knows of time in which the machine
  * was suspended. Who is slow over that stores too much: then the exact clock is asked. */
-static int64_t coarse_now_ns(struct tg_client *client)
+static inline __attribute__((always_inline)) int64_t coarse_now_ns(struct tg_client *client)
 {
     struct timespec now;
     int64_t tick_ns;
@@ -68,9 +68,9 @@ static inline bool is_plain(const tg_request_t *request, int operation)
            request->cost <= TG_COST_MAX;
 }
 
-static inline bool take(struct tg_client *client, const struct client_tag *tag,
-                        const tg_request_t *request, tg_decision_t *decision,
-                        struct client_hold_taken *taken)
+static inline __attribute__((always_inline)) bool
+take(struct tg_client *client, const struct client_tag *tag, const tg_request_t *request,
+     tg_decision_t *decision, struct client_hold_taken *taken)
 {
     if (request->cost > CLIENT_HOLD_COST_MAX ||
         !client_hold_take(&client->holds, tag, (uint32_t)request->cost, decision, taken))
@@ -89,25 +89,27 @@ static inline bool deny(struct tg_client *client, const struct client_tag *tag,
     return client_denial_find(&client->denials, tag, request->cost, *now_ns, decision);
 }
 
-bool client_local_check(struct tg_client *client, const tg_request_t *request, int operation,
-                        tg_decision_t *decision)
+int client_local_check(struct tg_client *client, const tg_request_t *request,
+                       tg_decision_t *decision)
 {
     struct client_hold_taken taken;
     struct client_tag tag;
     int64_t now_ns;
 
-    if (!any_local(client) || !is_plain(request, operation) ||
+    if (!any_local(client) || !is_plain(request, TG_CHECK) ||
         !client_tag_of(&client->tag_key, request, &tag))
-        return false;
+        return client_check_asked(client, request, decision);
     if (take(client, &tag, request, decision, &taken)) {
         now_ns = coarse_now_ns(client);
         if (is_before(&now_ns, taken.until_ns)) {
             client_hold_finish(decision, taken.told_ns, now_ns);
             decision->lease_id = 0;
-            return true;
+            return 0;
         }
     }
-    return deny(client, &tag, request, &now_ns, decision);
+    if (deny(client, &tag, request, &now_ns, decision))
+        return 0;
+    return client_check_asked(client, request, decision);
 }
 
 /* Decides up to CHUNK requests; returns how many were. *gives_back: one before may make room (I4).

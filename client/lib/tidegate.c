@@ -568,12 +568,18 @@ int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *dec
     return ask_and_wait(client, request, 1, -1, decision);
 }
 
+int client_check_asked(struct tg_client *client, const tg_request_t *request,
+                       tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_CHECK, decision);
+}
+
+/* Ends in a call either way, so that what the quick one needs no more is not kept for the other. */
 int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
 {
-    if (request != NULL && decision != NULL && !is_inherited(client) && !inside(client) &&
-        client_local_check(client, request, TG_CHECK, decision))
-        return 0;
-    return ask_and_wait(client, request, 1, TG_CHECK, decision);
+    if (request == NULL || decision == NULL || is_inherited(client) || inside(client))
+        return client_check_asked(client, request, decision);
+    return client_local_check(client, request, decision);
 }
 
 int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
