@@ -16,7 +16,8 @@
 #include "client/lib/hold.h"
 
 enum { IN_PROCESS = 10000000, BATCH = 64 };
-#define WARM_NS INT64_C(5000000000)
+#define WARM_NS      INT64_C(5000000000)
+#define WARM_TURN_NS INT64_C(1000000) /* so long that something is asked */
 
 static const tg_limit_t unbounded = {.count = 1000000000, .window_ns = 1000000000};
 static const tg_limit_t bounded = {.count = 1000000, .window_ns = 1000000000};
@@ -123,7 +124,7 @@ static void warm_up(tg_client_t *client, const char *key, const tg_limit_t *limi
 {
     const int64_t end_ns = now_ns() + WARM_NS;
 
-    while (ask(client, key, limit, BATCH, 1).local == 0 && now_ns() < end_ns) {
+    while (ask(client, key, limit, BATCH, WARM_TURN_NS).local == 0 && now_ns() < end_ns) {
     }
 }
 
