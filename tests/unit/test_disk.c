@@ -2,6 +2,10 @@
  */
 #include "tests/unit/test_disk.h"
 
+#include <dirent.h>
+#include <limits.h>
+#include <sys/resource.h>
+
 /* ---- batches as shard_gather makes them ------------------------------------------------------ */
 
 struct batch {
@@ -93,7 +97,48 @@ static void assert_state(const struct disk_result *result, uint32_t number, uint
     assert_int_equal(found, number);
 }
 
+/* How nice the thread of that name is; it has to be there. */
+static int niceness_of(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int found = INT_MAX;
+
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        char path[sizeof "/proc/self/task//comm" + sizeof task->d_name];
+        char comm[32] = "";
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fgets(comm, sizeof comm, file) != NULL && strncmp(comm, name, strlen(name)) == 0)
+            found = getpriority(PRIO_PROCESS, (id_t)strtoul(task->d_name, NULL, 10));
+        (void)fclose(file);
+    }
+    (void)closedir(tasks);
+    assert_int_not_equal(found, INT_MAX);
+    return found;
+}
+
 /* ---- tests ----------------------------------------------------------------------------------- */
+
+/* Where processors are short, checks are decided before slots are written back; what a check waits
+ * for, a load or a promise, is not put off. */
+static void the_writer_alone_steps_back_behind_those_who_decide(void **state)
+{
+    struct fixture *f = *state;
+    const int own = getpriority(PRIO_PROCESS, 0);
+
+    open_store(f, NULL);
+    start_disk(f);
+    assert_true(write_one(f, 0, 2, 100, 7)); /* so its thread has begun */
+    (void)load_one(f, 0, 2, 100);
+    const int writer = niceness_of("disk-writer");
+    assert_int_equal(writer, own + 5 < 19 ? own + 5 : 19);
+    assert_int_equal(niceness_of("disk-reader"), own);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+}
 
 /* Each shard gets its own results: what it wrote is found, what nobody wrote is absent. */
 static void two_shards_write_and_load_their_own(void **state)
@@ -574,6 +619,7 @@ int main(void)
         DISK_TEST(free_finishes_what_is_queued),
         DISK_TEST(an_ephemeral_disk_keeps_nothing),
         DISK_TEST(running_out_of_memory_at_start_leaves_nothing),
+        DISK_TEST(the_writer_alone_steps_back_behind_those_who_decide),
         cmocka_unit_test(a_set_of_vnodes_keeps_its_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
