@@ -11,7 +11,8 @@
  * The interval begins when a round is over, not when it begins: rounds of a busy node, which take
  * as long as that, would follow one another without a pause, and write a key that is asked for all
  * the time once more for ever fewer checks. Vnodes are written in the same order in each round, so
- * what dies with all replicas is what was asked in an interval, one round and one batch at most.
+ * what dies with all replicas is what was asked in an interval, one round and one batch; in a
+ * second round too, where the stage does not hold all that is dirty and the order is another one.
  *
  * Until the writer answers, slots are marked as being written; only its success makes them "on
  * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
