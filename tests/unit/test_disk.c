@@ -125,7 +125,7 @@ static int niceness_of(const char *name)
 
 /* Where processors are short, checks are decided before slots are written back; what a check waits
  * for, a load or a promise, is not put off. */
-static void the_writer_alone_steps_back_behind_those_who_decide(void **state)
+static void the_writer_steps_back_behind_those_who_decide_and_the_reader_does_not(void **state)
 {
     struct fixture *f = *state;
     const int own = getpriority(PRIO_PROCESS, 0);
@@ -619,7 +619,7 @@ int main(void)
         DISK_TEST(free_finishes_what_is_queued),
         DISK_TEST(an_ephemeral_disk_keeps_nothing),
         DISK_TEST(running_out_of_memory_at_start_leaves_nothing),
-        DISK_TEST(the_writer_alone_steps_back_behind_those_who_decide),
+        DISK_TEST(the_writer_steps_back_behind_those_who_decide_and_the_reader_does_not),
         cmocka_unit_test(a_set_of_vnodes_keeps_its_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
