@@ -92,9 +92,11 @@ static uint16_t link_any(const struct tg_client *client, uint16_t not_this)
 static uint16_t link_for(struct tg_client *client, struct client_item *item)
 {
     const tg_request_t *request = &item->call->requests[item->index];
-    uint16_t number;
+    uint16_t number = client_route_only(&client->route);
 
-    if (request->attribute_count != 0) {
+    if (number != CLIENT_LINK_NONE) {
+        /* there is no choice */
+    } else if (request->attribute_count != 0) {
         if (item->hint == 0)
             item->hint = client_route_hash(request->attributes, request->attribute_count);
         number = client_route_attributes(&client->route, item->hint);

@@ -6,6 +6,7 @@
  *
  * I1  Every number in `table` came from endpoint_links or is CLIENT_LINK_NONE.
  * I2  A hint is used only if its vnode is inside the present ring.
+ * I3  `only` is what all of `table` is, or CLIENT_LINK_NONE.
  */
 #include "client/lib/route.h"
 
@@ -15,6 +16,7 @@ int client_route_init(struct client_route *route, const struct allocator *alloca
 {
     memset(route, 0, sizeof *route);
     route->allocator = allocator;
+    route->only = CLIENT_LINK_NONE;
     route->hints = alloc_array(allocator, CLIENT_HINTS, sizeof *route->hints);
     route->scratch = alloc_get(allocator, sizeof *route->scratch);
     if (route->hints != NULL && route->scratch != NULL)
@@ -51,6 +53,10 @@ void client_route_ring(struct client_route *route, const struct wire_ring *ring,
         member = &ring->members[index];
         route->table[vnode] = endpoint_links[member->endpoint_first + vnode % member->shard_count];
     }
+    route->only = route->table[0];
+    for (uint32_t vnode = 1; vnode < ring->vnode_count; vnode++)
+        if (route->table[vnode] != route->only)
+            route->only = CLIENT_LINK_NONE; /* I3 */
     route->vnodes = ring->vnode_count;
     route->view_version = ring->view_version;
     route->ring_known = true;

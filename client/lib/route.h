@@ -33,6 +33,7 @@ struct client_route {
     bool ring_known;
     uint32_t vnodes; /* of the ring, power of two */
     uint64_t view_version;
+    uint16_t only; /* the link that all vnodes have, else CLIENT_LINK_NONE */
     struct client_hint *hints;
     struct identity *scratch;
     uint16_t table[WIRE_VNODES_MAX]; /* link number of each vnode's decider */
@@ -49,6 +50,12 @@ void client_route_ring(struct client_route *route, const struct wire_ring *ring,
 uint32_t client_route_hash(const tg_attribute_t *attributes, size_t count);
 /* The link for an inline key, or CLIENT_LINK_NONE. */
 uint16_t client_route_inline(struct client_route *route, const void *key, size_t key_len);
+/* The link for whatever is asked, if the ring has one alone: then nothing need be hashed. Else
+ * CLIENT_LINK_NONE. */
+static inline uint16_t client_route_only(const struct client_route *route)
+{
+    return route->only;
+}
 /* The link for attributes of this hash, or CLIENT_LINK_NONE. */
 uint16_t client_route_attributes(const struct client_route *route, uint32_t hash);
 /* Remembers that attributes of this hash were decided at `vnode`. */

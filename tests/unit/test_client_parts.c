@@ -180,6 +180,43 @@ static void routes_follow_the_ring(void **state)
     client_route_fini(&route);
 }
 
+/* Of two members of whom one decides, of both, of none for one vnode. */
+static void a_link_that_decides_all_is_told_without_a_hash(void **state)
+{
+    static struct client_route route;
+    const struct wire_ring_member members[] = {
+        {.node_id = 1, .endpoint_first = 0, .shard_count = 1},
+        {.node_id = 2, .endpoint_first = 1, .shard_count = 1},
+    };
+    const struct wire_text endpoints[] = {{"a", 1}, {"b", 1}};
+    const uint8_t by_one[] = {1, 0, 1, 0}, by_both[] = {1, 0, 0, 0},
+                  by_nobody[] = {1, 0, 0xff, 0xff};
+    struct wire_ring ring = {.view_version = 9,
+                             .member_count = 2,
+                             .endpoint_count = 2,
+                             .members = members,
+                             .endpoints = endpoints,
+                             .vnode_count = 2,
+                             .deciders = by_one};
+    const uint16_t links[] = {30, 31};
+
+    (void)state;
+    assert_int_equal(client_route_init(&route, alloc_heap()), 0);
+    assert_int_equal(client_route_only(&route), CLIENT_LINK_NONE);
+    client_route_ring(&route, &ring, links);
+    assert_int_equal(client_route_only(&route), 31);
+    ring.deciders = by_both;
+    client_route_ring(&route, &ring, links);
+    assert_int_equal(client_route_only(&route), CLIENT_LINK_NONE);
+    ring.deciders = by_one;
+    client_route_ring(&route, &ring, links);
+    assert_int_equal(client_route_only(&route), 31);
+    ring.deciders = by_nobody;
+    client_route_ring(&route, &ring, links);
+    assert_int_equal(client_route_only(&route), CLIENT_LINK_NONE);
+    client_route_fini(&route);
+}
+
 /* Names and values, and where one ends and the next begins, all count. */
 static void attribute_hashes_tell_attributes_apart(void **state)
 {
@@ -405,6 +442,7 @@ int main(void)
         cmocka_unit_test(endpoint_lists_are_read),
         cmocka_unit_test(a_link_has_tcp_notice_a_loss_and_sends_no_heartbeats),
         cmocka_unit_test(routes_follow_the_ring),
+        cmocka_unit_test(a_link_that_decides_all_is_told_without_a_hash),
         cmocka_unit_test(attribute_hashes_tell_attributes_apart),
         cmocka_unit_test(bad_requests_have_their_sentence),
         cmocka_unit_test(an_empty_limit_is_refused_by_its_sentence),
