@@ -10,6 +10,7 @@ REPLICAS_PROMISED = 2.5
 REPLICAS_RATE = 100000  # a second
 WRITEBACK_PROMISED = 0.85
 ECHO_BYTES = 100  # what a CHECKS of one item takes
+FULL = 16384      # checks under way at full load: with half as many a quarter of the node's thread is idle
 WARM_S = 0.7      # long enough for every key to have been asked for once
 
 
@@ -62,22 +63,28 @@ def sync(bench):
 
 def batches(bench):
     """S2: one node under a native client, beside a token bucket as a Lua script of Redis, pipelined"""
-    node = bench.stack.enter_context(peers.cluster_of(bench.folder, "batches", 1, *bench.memory))[0]
+    one, two = (bench.stack.enter_context(
+        peers.cluster_of(bench.folder, f"batches{count}", 1, *bench.memory, shards=count))[0] for count in (1, 2))
     block = bench.stack.enter_context(peers.ports())
     port, _ = bench.stack.enter_context(peers.redis_server(bench.folder, block))
     script = peers.load_script(port)
     requests = 2000 if bench.quick else 300000
 
-    def native(mode, items, window):
+    def native(mode, items, node=one):
+        route = {"route": "decider"} if mode == "closed" else {}
+        window = FULL // items // (node.shards if mode == "closed" else 1)  # of the load's loop, on each connection
         return lambda: peers.load(mode, node.endpoints, [node.pid], items=items, window=window, keys=bench.keys,
-                                  seconds=bench.seconds(1.5), warm=warm(bench))
+                                  seconds=bench.seconds(1.5), warm=warm(bench), **route)
 
     sides = {
-        "batches of 64": native("closed", 64, 128),
-        "batches of 256": native("closed", 256, 32),
-        "batches of 1000": native("closed", 1000, 8),
-        "libtidegate, calls of 64": native("client", 64, 128),
-        "libtidegate, calls of 1000": native("client", 1000, 8),
+        "batches of 64": native("closed", 64),
+        "batches of 256": native("closed", 256),
+        "batches of 1000": native("closed", 1000),
+        "batches of 256, --shards 2": native("closed", 256, two),
+        "batches of 1000, --shards 2": native("closed", 1000, two),
+        "libtidegate, calls of 64": native("client", 64),
+        "libtidegate, calls of 1000": native("client", 1000),
+        "libtidegate, calls of 1000, --shards 2": native("client", 1000, two),
         "lua": lambda: peers.redis_benchmark(port, requests, 64, bench.keys, "EVALSHA", script, "1", peers.RANDOM_KEY,
                                              *peers.THROTTLE),
     }
@@ -97,8 +104,8 @@ def workloads(bench):
     node = bench.stack.enter_context(peers.cluster_of(bench.folder, "workloads", 1, *bench.memory))[0]
 
     def native(mode="closed", **more):
-        return lambda: peers.load(mode, node.endpoints, [node.pid], items=256, window=32, seconds=bench.seconds(1.5),
-                                  warm=warm(bench), draws=bench.keys, **more)
+        return lambda: peers.load(mode, node.endpoints, [node.pid], items=256, window=FULL // 256,
+                                  seconds=bench.seconds(1.5), warm=warm(bench), draws=bench.keys, **more)
 
     found = bench.in_turns({
         f"uniform, {bench.keys:,} keys": native(keys=bench.keys),
@@ -165,8 +172,8 @@ def writeback(bench):
              for name, arguments in (("disk", ()), ("none", ("--ephemeral",)))}
 
     def native(node):
-        return lambda: peers.load("closed", node.endpoints, [node.pid], items=256, window=32, keys=bench.keys,
-                                  seconds=bench.seconds(2.5), warm=warm(bench))
+        return lambda: peers.load("closed", node.endpoints, [node.pid], items=256, window=FULL // 256,
+                                  keys=bench.keys, seconds=bench.seconds(2.5), warm=warm(bench))
 
     found = bench.in_turns({name: native(node) for name, node in nodes.items()})
     values, base = rates(found["disk"]), rates(found["none"])
@@ -184,8 +191,8 @@ def shards(bench):
         peers.cluster_of(bench.folder, f"shards{count}", 1, *bench.memory, shards=count))[0] for count in (1, 2, 4)}
 
     def native(node):
-        return lambda: peers.load("closed", node.endpoints, [node.pid], route="decider", items=64,
-                                  window=128 // node.shards, keys=bench.keys, seconds=bench.seconds(1.5), warm=warm(bench))
+        return lambda: peers.load("closed", node.endpoints, [node.pid], route="decider", items=64, keys=bench.keys,
+                                  window=FULL // 64 // node.shards, seconds=bench.seconds(1.5), warm=warm(bench))
 
     found = bench.in_turns({count: native(node) for count, node in nodes.items()})
     for count, rounds in found.items():
