@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/prefetch.h"
 #include "client/lib/client.h"
+
+enum { ITEMS_AHEAD = 8 };
 
 void client_hello(struct tg_client *client, uint16_t link)
 {
@@ -114,6 +117,17 @@ static void fail_message(struct tg_client *client, struct client_message *messag
     client_message_free(client, message);
 }
 
+/* Asks memory for what the item's answer is about: who asked may be another processor's thread. */
+static void expect_item(const struct client_item *item)
+{
+    const tg_request_t *request = &item->call->requests[item->index];
+    const tg_decision_t *decision = &item->call->decisions[item->index];
+
+    prefetch(&request->operation);
+    prefetch_to_write(decision);
+    prefetch_to_write((const char *)(decision + 1) - 1);
+}
+
 static void take_item(struct tg_client *client, const struct client_message *message, uint32_t i,
                       const struct wire_decisions *decisions)
 {
@@ -158,8 +172,11 @@ static void take_decisions(struct tg_client *client, uint16_t number,
     client_message_answered(client, message);
     for (uint32_t i = 0; i < decisions.source_count; i++)
         client_source_intern(&client->intern, &decisions.sources[i], &client->sources[i]);
-    for (uint32_t i = 0; i < message->count; i++)
+    for (uint32_t i = 0; i < message->count; i++) {
+        if (i + ITEMS_AHEAD < message->count)
+            expect_item(&message->items[i + ITEMS_AHEAD]);
         take_item(client, message, i, &decisions);
+    }
     client_message_free(client, message); /* I1 */
     if (decisions.head.view_version != client->links[number].view_version)
         client_ask_ring(client, number, decisions.head.view_version);

@@ -45,6 +45,7 @@
 #include "client/lib/heat.h"
 #include "client/lib/hold.h"
 #include "client/lib/intern.h"
+#include "client/lib/items.h"
 #include "client/lib/link.h"
 #include "client/lib/pending.h"
 #include "client/lib/request.h"
@@ -70,7 +71,6 @@ enum {
     CLIENT_UNDECIDED = -1, /* an outcome beyond the vocabulary: there is no decision yet */
     CLIENT_POLL_FIRST = 1  /* of the links; before it is the eventfd */
 };
-#define CLIENT_SLOT_NONE UINT32_MAX
 
 /* What one call of the API asks: requests, or one administrative command. */
 struct client_call {
@@ -96,18 +96,6 @@ struct client_call {
     void *argument;
     sem_t completed;   /* waiting calls */
     atomic_int owners; /* the I/O thread and, if it waits, the caller: the last one frees it */
-};
-
-struct client_item {
-    struct client_call *call;
-    uint32_t index; /* of the request */
-    uint32_t hint;  /* hash of its attributes, 0 = inline */
-};
-
-/* An item before it is part of a message: in the waiting list or in the list of a link. */
-struct client_slot {
-    struct client_item item;
-    uint32_t next;
 };
 
 /* A message that may still be sent (again): in `pending` under its seq, and in a list. */
@@ -194,17 +182,15 @@ struct tg_client {
     uint64_t monitor_names;
     struct client_polls polls;
 
-    int64_t now_ns;           /* of this turn */
-    int64_t wake_ns;          /* no deadline or try ends before it */
-    int64_t holds_next_ns;    /* no hold is to be looked at before, unless a taker says so */
-    int64_t leases_end_ns;    /* not 0: the handle closes, and waits for releases until then */
-    struct client_call *live; /* not completed */
-    size_t lease_calls;       /* of them, those of leases.c */
-    struct client_slot *slots;
-    uint32_t slot_count;
-    uint32_t slot_free;
-    uint32_t waiting_first; /* items that no link could take yet */
-    uint32_t waiting_last;
+    int64_t now_ns;            /* of this turn */
+    int64_t wake_ns;           /* no deadline or try ends before it */
+    int64_t holds_next_ns;     /* no hold is to be looked at before, unless a taker says so */
+    int64_t leases_end_ns;     /* not 0: the handle closes, and waits for releases until then */
+    struct client_call *live;  /* not completed */
+    size_t lease_calls;        /* of them, those of leases.c */
+    struct client_items items; /* that are not part of a message yet */
+    size_t items_max;
+    struct client_queue waiting; /* those that no link could take yet */
     struct client_message *messages;
     struct client_pending pending;
     struct client_route route;

@@ -275,8 +275,8 @@ void client_leases_note(struct tg_client *client, const struct client_message *m
     if (call->hold != NULL || client->leases_end_ns != 0)
         return; /* I4 */
     client_leases_give_back(client, call, message->items[at].index);
-    if (operation != TG_CHECK || request->at_most != 0 || request->explain_max != 0 ||
-        request->cost == 0 || (weight != 1 && (message->seq + at) % SAMPLE != 0))
+    if (operation != TG_CHECK || (weight != 1 && (message->seq + at) % SAMPLE != 0) ||
+        request->at_most != 0 || request->explain_max != 0 || request->cost == 0)
         return;
     if (decision->outcome == TG_ALLOW && decision->lease_id == 0 && !client->no_leases)
         note_allowed(client, request, weight);

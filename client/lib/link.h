@@ -21,6 +21,7 @@
 
 #include "client/include/tidegate.h"
 #include "client/lib/endpoints.h"
+#include "client/lib/items.h"
 #include "client/lib/window.h"
 #include "client/protocol/wire.h"
 
@@ -53,9 +54,7 @@ struct client_link {
     uint32_t checks_max;   /* of WELCOME, else the protocol's */
     uint32_t message_max;
     struct client_window window;
-    uint32_t first; /* items that wait to be built into messages for it */
-    uint32_t last;
-    uint32_t waiting;                    /* how many */
+    struct client_queue queue;           /* items that wait to be built into messages for it */
     char reason[CLIENT_LINK_REASON_LEN]; /* why it is down, for people */
 };
 

@@ -44,13 +44,12 @@ uint16_t client_link_number(struct tg_client *client, const char *endpoint)
     if (number == CLIENT_LINK_NONE)
         return number;
     client->links[number] = (struct client_link){
-        .first = CLIENT_SLOT_NONE,
         .checks_max = WIRE_CHECKS_MAX,
         .message_max = WIRE_MESSAGE_MAX,
     };
     const int least_ms =
         client->try_timeout_ms < client->timeout_ms ? client->try_timeout_ms : client->timeout_ms;
-    client_window_init(&client->links[number].window, client->slot_count,
+    client_window_init(&client->links[number].window, client->items_max,
                        (int64_t)least_ms * 1000000 / CLIENT_WAIT_SHARE);
     memcpy(client->links[number].endpoint, endpoint, strlen(endpoint) + 1);
     return number;

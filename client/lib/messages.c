@@ -17,7 +17,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "client/lib/client.h"
+
+enum { ITEMS_AHEAD = 8 };
 
 static const int64_t ms_ns = 1000000;
 
@@ -25,38 +28,6 @@ static void wake_by(struct tg_client *client, int64_t when_ns)
 {
     if (when_ns < client->wake_ns)
         client->wake_ns = when_ns;
-}
-
-/* ---- lists of slots ---------------------------------------------------------------------- */
-
-static bool slot_push(struct tg_client *client, uint32_t *first, uint32_t *last,
-                      struct client_item item)
-{
-    const uint32_t number = client->slot_free;
-
-    if (number == CLIENT_SLOT_NONE)
-        return false;
-    client->slot_free = client->slots[number].next;
-    client->slots[number] = (struct client_slot){.item = item, .next = CLIENT_SLOT_NONE};
-    if (*first == CLIENT_SLOT_NONE)
-        *first = number;
-    else
-        client->slots[*last].next = number;
-    *last = number;
-    return true;
-}
-
-static bool slot_pop(struct tg_client *client, uint32_t *first, struct client_item *item)
-{
-    const uint32_t number = *first;
-
-    if (number == CLIENT_SLOT_NONE)
-        return false;
-    *item = client->slots[number].item;
-    *first = client->slots[number].next;
-    client->slots[number].next = client->slot_free;
-    client->slot_free = number;
-    return true;
 }
 
 /* ---- choosing a link --------------------------------------------------------------------- */
@@ -146,7 +117,7 @@ void client_message_answered(struct tg_client *client, struct client_message *me
 
     if (link != NULL)
         client_window_answered(&link->window, message->count, message->sent_ns, client->now_ns,
-                               link->waiting);
+                               link->queue.count);
 }
 
 void client_message_refused(struct tg_client *client, struct client_message *message)
@@ -291,7 +262,8 @@ static void building_flush(struct tg_client *client, uint16_t number)
 /* How many checks the next messages to the link may hold (I4). */
 static uint32_t checks_max(const struct client_link *link)
 {
-    const size_t share = (link->window.out + link->waiting) / CLIENT_CHECKS_SHARE;
+    const size_t asked = link->window.out + link->queue.count;
+    const size_t share = (asked + CLIENT_CHECKS_SHARE - 1) / CLIENT_CHECKS_SHARE; /* no crumbs */
     const size_t max = share > CLIENT_CHECKS_LEAST ? share : (size_t)CLIENT_CHECKS_LEAST;
     return max < link->checks_max ? (uint32_t)max : link->checks_max;
 }
@@ -333,14 +305,18 @@ static void build_link(struct tg_client *client, uint16_t number)
     struct client_link *link = &client->links[number];
     struct client_item item;
 
-    if (link->first == CLIENT_SLOT_NONE)
+    if (link->queue.count == 0)
         return;
     building_reset(client);
     client->building.builder.len_max = link->message_max;
     client->building.max = checks_max(link);
     for (size_t room = client_window_room(&link->window);
-         room > 0 && slot_pop(client, &link->first, &item); room--) {
-        link->waiting--;
+         room > 0 && client_items_pop(&client->items, &link->queue, &item); room--) {
+        const struct client_item *soon =
+            client_items_soon(&client->items, &link->queue, ITEMS_AHEAD);
+
+        if (soon != NULL)
+            prefetch(&soon->call->requests[soon->index].explain_max);
         build_item(client, number, item);
     }
     building_flush(client, number);
@@ -392,7 +368,7 @@ static void start_admin(struct tg_client *client, struct client_call *call)
 static bool is_too_much(const struct tg_client *client, const struct client_link *link,
                         const struct client_call *call)
 {
-    return call->callback != NULL && client_window_wait_ns(&link->window, link->waiting) >
+    return call->callback != NULL && client_window_wait_ns(&link->window, link->queue.count) >
                                          (call->deadline_ns - client->now_ns) / CLIENT_WAIT_SHARE;
 }
 
@@ -441,8 +417,8 @@ void client_call_start(struct tg_client *client, struct client_call *call)
         client_leases_give_back(client, call, i);
         client_leases_state(client, call, i);
         call->items_out++;
-        if (!slot_push(client, &client->waiting_first, &client->waiting_last, item)) {
-            /* Items of calls that ended still hold the slots: they go with the next turn. */
+        if (!client_items_push(&client->items, &client->waiting, item)) {
+            /* Items of calls that ended still take the room: they go with the next turn. */
             call->items_out--;
             client_call_end(client, call, TG_EBUSY);
             return;
@@ -454,10 +430,9 @@ static void place_waiting(struct tg_client *client)
 {
     struct client_item item;
 
-    if (client->waiting_first == CLIENT_SLOT_NONE ||
-        link_any(client, CLIENT_LINK_NONE) == CLIENT_LINK_NONE)
+    if (client->waiting.count == 0 || link_any(client, CLIENT_LINK_NONE) == CLIENT_LINK_NONE)
         return;
-    while (slot_pop(client, &client->waiting_first, &item)) {
+    while (client_items_pop(&client->items, &client->waiting, &item)) {
         struct client_link *link;
 
         if (item.call->done) {
@@ -465,12 +440,9 @@ static void place_waiting(struct tg_client *client)
             continue;
         }
         link = &client->links[link_for(client, &item)];
-        /* A push cannot fail: the slot just taken from the waiting list is free. */
         if (is_too_much(client, link, item.call) ||
-            !slot_push(client, &link->first, &link->last, item))
+            !client_items_push(&client->items, &link->queue, item))
             fail_item(client, item, TG_EBUSY);
-        else
-            link->waiting++;
     }
 }
 
@@ -506,25 +478,12 @@ static void retry(struct tg_client *client, struct client_message *message)
     wake_by(client, message->try_ns);
 }
 
-/* What waits for this link waits for any. */
-static void unplace(struct tg_client *client, struct client_link *link)
-{
-    if (link->first == CLIENT_SLOT_NONE)
-        return;
-    if (client->waiting_first == CLIENT_SLOT_NONE)
-        client->waiting_first = link->first;
-    else
-        client->slots[client->waiting_last].next = link->first;
-    client->waiting_last = link->last;
-    link->first = CLIENT_SLOT_NONE;
-    link->waiting = 0;
-}
-
 void client_messages_move(struct tg_client *client, uint16_t link)
 {
     struct client_message *next;
 
-    unplace(client, &client->links[link]);
+    /* What waits for this link waits for any. */
+    client_items_join(&client->items, &client->waiting, &client->links[link].queue);
 
     for (struct client_message *message = client->messages; message != NULL; message = next) {
         next = message->next;
@@ -553,7 +512,7 @@ static void stall(struct tg_client *client, uint16_t number)
 
     if (other == CLIENT_LINK_NONE || !link_usable(client, other))
         return;
-    unplace(client, link);
+    client_items_join(&client->items, &client->waiting, &link->queue);
     wake_by(client, client->now_ns);
 }
 
@@ -608,34 +567,26 @@ static int expired_code(struct tg_client *client, const struct client_call *call
     return TG_EUNREACHABLE;
 }
 
-/* Items of ended calls leave a list. How many stay. */
-static uint32_t sweep(struct tg_client *client, uint32_t *list_first, uint32_t *list_last)
+/* Items of ended calls leave a queue. */
+static void sweep(struct tg_client *client, struct client_queue *queue)
 {
-    uint32_t first = *list_first;
-    uint32_t kept = 0;
+    struct client_queue all = *queue;
     struct client_item item;
 
-    *list_first = CLIENT_SLOT_NONE;
-    while (slot_pop(client, &first, &item)) {
+    *queue = (struct client_queue){.count = 0};
+    while (client_items_pop(&client->items, &all, &item)) {
         if (item.call->done)
             client_call_release(item.call);
-        else if (slot_push(client, list_first, list_last, item))
-            kept++;
-        else
+        else if (!client_items_push(&client->items, queue, item))
             fail_item(client, item, TG_EBUSY);
     }
-    return kept;
 }
 
 static void sweep_waiting(struct tg_client *client)
 {
-    (void)sweep(client, &client->waiting_first, &client->waiting_last);
-    for (uint16_t i = 0; i < client->link_count; i++) {
-        struct client_link *link = &client->links[i];
-
-        if (link->first != CLIENT_SLOT_NONE)
-            link->waiting = sweep(client, &link->first, &link->last);
-    }
+    sweep(client, &client->waiting);
+    for (uint16_t i = 0; i < client->link_count; i++)
+        sweep(client, &client->links[i].queue);
 }
 
 void client_messages_tick(struct tg_client *client)
@@ -663,8 +614,7 @@ void client_messages_tick(struct tg_client *client)
         tick_message(client, message);
     }
     for (uint16_t i = 0; i < client->link_count; i++)
-        if (client->links[i].first != CLIENT_SLOT_NONE &&
-            client_window_room(&client->links[i].window) > 0)
+        if (client->links[i].queue.count != 0 && client_window_room(&client->links[i].window) > 0)
             wake_by(client, client->now_ns); /* what was given up made room */
 }
 
@@ -685,10 +635,10 @@ void client_messages_end(struct tg_client *client)
 
     while (client->live != NULL)
         client_call_end(client, client->live, TG_ECLOSED);
-    while (slot_pop(client, &client->waiting_first, &item))
+    while (client_items_pop(&client->items, &client->waiting, &item))
         client_call_release(item.call);
     for (uint16_t i = 0; i < client->link_count; i++)
-        while (slot_pop(client, &client->links[i].first, &item))
+        while (client_items_pop(&client->items, &client->links[i].queue, &item))
             client_call_release(item.call);
     while (client->messages != NULL)
         client_message_free(client, client->messages);

@@ -213,19 +213,15 @@ static int take_memory(struct tg_client *client)
 {
     const struct allocator *heap = alloc_heap();
 
-    client->slot_count = (uint32_t)client->in_flight_max + CLIENT_LEASE_CALLS_MAX;
-    client->slots = alloc_array(heap, client->slot_count, sizeof *client->slots);
-    if (client->slots == NULL ||
-        client_pending_init(&client->pending, heap, client->slot_count) != 0 ||
+    client->items_max = client->in_flight_max + CLIENT_LEASE_CALLS_MAX;
+    if (client_items_init(&client->items, heap, client->items_max, 2 + CLIENT_LINKS_MAX) != 0 ||
+        client_pending_init(&client->pending, heap, client->items_max) != 0 ||
         client_route_init(&client->route, heap) != 0 ||
         client_intern_init(&client->intern, heap) != 0 ||
         client_hold_init(&client->holds, heap) != 0 ||
         client_denial_init(&client->denials, heap) != 0 ||
         client_heat_init(&client->heat, heap) != 0)
         return TG_ENOMEM;
-    for (uint32_t i = 0; i < client->slot_count; i++)
-        client->slots[i].next = i + 1 < client->slot_count ? i + 1 : CLIENT_SLOT_NONE;
-    client->waiting_first = CLIENT_SLOT_NONE;
     client->preferred = CLIENT_LINK_NONE;
     client->wake_ns = INT64_MAX;
     client->holds_next_ns = INT64_MAX;
@@ -251,7 +247,7 @@ static void give_back(struct tg_client *client)
     client_intern_fini(&client->intern);
     client_route_fini(&client->route);
     client_pending_fini(&client->pending);
-    alloc_put(heap, client->slots, client->slot_count * sizeof *client->slots);
+    client_items_fini(&client->items);
     (void)pthread_cond_destroy(&client->driver_changed);
     (void)pthread_mutex_destroy(&client->lock);
     alloc_put(heap, client, sizeof *client);
