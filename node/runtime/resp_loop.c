@@ -2,11 +2,13 @@
  *
  * One turn:   events --> accept, read --> requests into the open batch --> full ones submitted
  *             --> the rest submitted --> answers --> what they held up goes on --> sent
+ *             --> events of those who asked again meanwhile, for AGAIN_NS at most
  *
  * The sockets are in an epoll set of their own, and the shard's loop watches that set. libuv's
  * streams would read from every socket that is ready before anybody else has a turn, up to ten
  * thousand at a time; a shard that does not hear its peers for 70 ms gives up deciding. So a turn
- * takes EVENTS_MAX sockets and BURST_NS at most, and what is left is taken first in the next.
+ * asks for EVENTS_MAX sockets at once and takes BURST_NS at most, and what is left is taken first
+ * in the next.
  *
  * A connection's memory is borrowed: bytes of a request that is not complete, or cannot be taken
  * yet, in `kept`; replies in a block, from the first one until all are sent. One that is idle has
@@ -58,9 +60,9 @@
 #include "node/runtime/listener.h"
 
 enum {
-    EVENTS_MAX = 128,    /* sockets in one turn */
-    ACCEPTS_MAX = 64,    /* connections in one turn */
-    READ_LEN = 16 << 10, /* of one connection in one turn */
+    EVENTS_MAX = 128,    /* sockets that are ready, at once */
+    ACCEPTS_MAX = 64,    /* connections, likewise */
+    READ_LEN = 16 << 10, /* of one connection, likewise */
     KEPT_MAX = RESP_PENDING_MAX + READ_LEN,
     KEPT_TOTAL_MAX = 256 << 20, /* of all connections; who would need more is closed, and counted */
     SOCKET_LEN = 64 << 10,      /* the kernel doubles it */
@@ -70,6 +72,9 @@ enum {
 };
 
 #define BURST_NS INT64_C(2000000) /* of a turn */
+/* Where clients ask one thing after the other, some have asked again by the time the others are
+ * answered. So long a turn goes on with them: another one costs more. */
+#define AGAIN_NS INT64_C(250000)
 /* How long the listener rests when descriptors have run out. */
 #define ACCEPT_NS INT64_C(100000000)
 #define LOOK_NS   INT64_C(200000000)   /* from one look for what is late or slow to the next */
@@ -623,19 +628,22 @@ static void take_event(struct resp_loop *loop, const struct epoll_event *event)
         read_from(loop, connection);
 }
 
-/* L5. An event may be out of date: its connection gone, or read meanwhile; that does no harm. */
-static void take_events(struct resp_loop *loop, int64_t until_ns)
+/* L5. An event may be out of date: its connection gone, or read meanwhile; that does no harm.
+ * Whether there was any. */
+static bool take_events(struct resp_loop *loop, int64_t until_ns)
 {
     if (loop->event_at == loop->event_count) {
         const int count = epoll_wait(loop->epoll, loop->events, EVENTS_MAX, 0);
         loop->event_at = 0;
         loop->event_count = count > 0 ? count : 0;
     }
+    const bool any = loop->event_at < loop->event_count;
     while (loop->event_at < loop->event_count) {
         take_event(loop, &loop->events[loop->event_at++]);
         if (clock_now_ns(loop->options.clock) >= until_ns)
-            return; /* the others are next, in the next turn */
+            break; /* the others are next, in the next turn */
     }
+    return any;
 }
 
 static void close_all(struct resp_loop *loop)
@@ -668,11 +676,16 @@ void resp_loop_turn(struct resp_loop *loop)
 {
     loop->now_ns = clock_now_ns(loop->options.clock);
     const int64_t until_ns = loop->now_ns + BURST_NS;
-    resp_gate_now(loop->gate, loop->now_ns);
-    take_events(loop, until_ns);
-    if (loop->now_ns - loop->looked_ns >= LOOK_NS)
-        look(loop);
-    settle(loop, until_ns);
+    const int64_t again_ns = loop->now_ns + AGAIN_NS;
+    bool any;
+    do {
+        resp_gate_now(loop->gate, loop->now_ns);
+        any = take_events(loop, until_ns);
+        if (loop->now_ns - loop->looked_ns >= LOOK_NS)
+            look(loop);
+        settle(loop, until_ns);
+        loop->now_ns = clock_now_ns(loop->options.clock);
+    } while (any && loop->now_ns < again_ns);
     if (loop->leave_ns != 0)
         look_at_leaving(loop);
 }

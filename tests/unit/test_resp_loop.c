@@ -34,6 +34,8 @@ struct bench {
     uint16_t port;
     bool holds; /* answers wait until release_all */
     bool slow;  /* a message takes longer than a turn */
+    int asker;  /* a client that asks once more while a message is decided, `asks` times; or 0 */
+    uint32_t asks;
     struct frame frames[FRAMES_MAX];
     uint32_t frame_count;
 };
@@ -68,6 +70,10 @@ static void submit(void *context, const void *bytes, size_t len)
     (void)context;
     while (bench.slow && clock_mono_ns(&bench.clock) < until_ns)
         continue;
+    if (bench.asks > 0) {
+        bench.asks--;
+        assert_int_equal(send(bench.asker, "CL.THROTTLE k 1 1 1 2\r\n", 23, MSG_NOSIGNAL), 23);
+    }
     if (!bench.holds) {
         decide(bytes, len);
         return;
@@ -228,6 +234,36 @@ static void many_connections_share_messages(void **state)
         expect(fds[i], THROTTLED("1"));
         (void)close(fds[i]);
     }
+}
+
+/* Whoever has asked again when the others are answered need not wait for another turn. */
+static void who_asks_meanwhile_is_answered_in_the_same_turn(void **state)
+{
+    const char wanted[] = THROTTLED("1") THROTTLED("2");
+    char found[sizeof wanted];
+    (void)state;
+    bench.asker = dial();
+    TURN_UNTIL(stats().connections == 1);
+    bench.asks = 1;
+    say(bench.asker, "CL.THROTTLE k 1 1 1 1\r\n");
+    turn();
+    assert_int_equal(recv(bench.asker, found, sizeof found, MSG_DONTWAIT), sizeof wanted - 1);
+    assert_memory_equal(found, wanted, sizeof wanted - 1);
+    (void)close(bench.asker);
+}
+
+/* A turn ends though there is always one who has asked again: others of the shard wait for it. */
+static void a_turn_ends_though_each_answer_brings_a_question(void **state)
+{
+    enum { MANY = 100000 };
+    (void)state;
+    bench.asker = dial();
+    TURN_UNTIL(stats().connections == 1);
+    bench.asks = MANY;
+    say(bench.asker, "CL.THROTTLE k 1 1 1 1\r\n");
+    turn();
+    assert_in_range(bench.asks, 1, MANY - 1);
+    (void)close(bench.asker);
 }
 
 /* However much one client asks, and however long that takes, others are read as well. */
@@ -521,6 +557,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_LOOP(pipelined_requests_are_answered_in_order),
         WITH_LOOP(many_connections_share_messages),
+        WITH_LOOP(who_asks_meanwhile_is_answered_in_the_same_turn),
+        WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
         WITH_LOOP(who_always_asks_more_starves_nobody),
         WITH_LOOP(a_slow_reader_is_cut_off),
         WITH_LOOP(what_is_not_answered_holds_its_client_up),
