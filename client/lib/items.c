@@ -1,9 +1,10 @@
 /* items.c - queues of items in blocks; items.h draws them.
  *
- * A block is partly full at either end of a queue, and where queues were joined: what is joined
- * waits for a link, and leaves as soon as there is one. A pool has blocks for all its items and for
- * three partly full ones of each queue. Should joints still leave too few, a push fails as one for
- * which there is no room does.
+ * A block is partly full at either end of a queue, and where queues were joined. What waits for any
+ * link is joined of the queues of links, each of which was filled when that queue was empty, and is
+ * taken from as soon as there is a link: so a pool has blocks for all its items and for three
+ * partly full ones of each queue. Whoever joins more often may find no block, as if there were no
+ * room.
  */
 #include "client/lib/items.h"
 

@@ -31,7 +31,7 @@ enum { CLIENT_BLOCK_ITEMS = 63 };
 struct client_item {
     struct client_call *call;
     uint32_t index; /* of the request */
-    uint32_t hint;  /* hash of its attributes, 0 = inline */
+    uint32_t hint;  /* hash of its attributes; 0 = inline, or nothing to choose by it */
 };
 
 struct client_block {
@@ -71,8 +71,8 @@ MUST_USE bool client_items_pop(struct client_items *items, struct client_queue *
 void client_items_join(struct client_items *items, struct client_queue *to,
                        struct client_queue *from);
 
-/* An item that will be popped soon, to ask memory for what it is about; NULL: there is none near.
- */
+/* The item that will be popped after `ahead` others, to ask memory for what it is about; NULL if it
+ * is not in the first two blocks. */
 static inline const struct client_item *client_items_soon(const struct client_items *items,
                                                           const struct client_queue *queue,
                                                           uint32_t ahead)
@@ -80,7 +80,12 @@ static inline const struct client_item *client_items_soon(const struct client_it
     if (queue->count == 0)
         return NULL;
     const struct client_block *block = &items->blocks[queue->first];
-    const uint32_t at = block->begin + ahead;
+    uint32_t at = block->begin + ahead;
+    if (at >= block->end && queue->first != queue->last) {
+        at -= block->end;
+        block = &items->blocks[block->next];
+        at += block->begin;
+    }
     return at < block->end ? &block->items[at] : NULL;
 }
 

@@ -1,14 +1,14 @@
 /* messages.c - from queued calls to messages on links, and again elsewhere when a link fails.
  *
  *   items --place--> waiting (no link is up)
- *              \---> list of a link --build--> message --send--> pending
+ *              \---> queue of a link --build--> message --send--> pending
  *                                                 ^                |  link fell, try timed out,
  *                                                 +----retry-------+  or node cannot decide now
  *
- * I1  An item is in exactly one place: the waiting list, one link's list, or one message.
+ * I1  An item is in exactly one place: the waiting queue, one link's queue, or one message.
  * I2  A message never changes its items, nor its seq: a retry is the same message with RETRY.
  * I3  Items for one link keep the order in which they were asked.
- * I4  Of what is asked of a link and not answered a message takes a quarter at most: the node
+ * I4  Of what is asked of a link and not answered a message takes a quarter, rounded up: the node
  *     decides one while the next is built and the answer to another is read. With few under way,
  *     in one message, node and client would work in turns; with many, large messages cost least.
  */

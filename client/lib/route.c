@@ -6,7 +6,8 @@
  *
  * I1  Every number in `table` came from endpoint_links or is CLIENT_LINK_NONE.
  * I2  A hint is used only if its vnode is inside the present ring.
- * I3  `only` is what all of `table` is, or CLIENT_LINK_NONE.
+ * I3  `only` is what all of `table` is, or CLIENT_LINK_NONE. While it is a link no hint is learned;
+ *     so the first requests after a second one decides some may cost a hop.
  */
 #include "client/lib/route.h"
 

@@ -138,7 +138,29 @@ static void a_queue_that_is_always_short_touches_one_block(void **state)
     client_items_fini(&items);
 }
 
-static void an_item_soon_to_come_is_told_within_its_block(void **state)
+/* Joined so often that each block holds one item: then blocks end before the room does. */
+static void without_a_block_nothing_is_added_and_nothing_lost(void **state)
+{
+    struct client_items items = new_pool();
+    struct client_queue all = {.count = 0};
+    struct client_queue one = {.count = 0};
+    uint32_t added = 0;
+
+    (void)state;
+    while (client_items_push(&items, &one, (struct client_item){.index = added, .hint = 7})) {
+        client_items_join(&items, &all, &one);
+        added++;
+    }
+    assert_int_equal(added, items.block_count);
+    assert_int_equal(one.count, 0);
+    assert_int_equal(items.room, ITEMS - added);
+    for (uint32_t i = 0; i < added; i++)
+        assert_int_equal(pop(&items, &all), i);
+    push(&items, &one, 1);
+    client_items_fini(&items);
+}
+
+static void an_item_soon_to_come_is_told_within_two_blocks(void **state)
 {
     struct client_items items = new_pool();
     struct client_queue queue = {.count = 0};
@@ -150,6 +172,8 @@ static void an_item_soon_to_come_is_told_within_its_block(void **state)
     assert_int_equal(pop(&items, &queue), 0);
     assert_int_equal(client_items_soon(&items, &queue, 0)->index, 1);
     assert_int_equal(client_items_soon(&items, &queue, 5)->index, 6);
+    assert_int_equal(client_items_soon(&items, &queue, CLIENT_BLOCK_ITEMS - 1)->index,
+                     CLIENT_BLOCK_ITEMS);
     assert_null(client_items_soon(&items, &queue, CLIENT_BLOCK_ITEMS));
     client_items_fini(&items);
 }
@@ -172,7 +196,8 @@ int main(void)
         cmocka_unit_test(items_come_back_in_the_order_they_were_added_or_joined),
         cmocka_unit_test(a_pool_takes_as_many_items_as_it_was_made_for),
         cmocka_unit_test(a_queue_that_is_always_short_touches_one_block),
-        cmocka_unit_test(an_item_soon_to_come_is_told_within_its_block),
+        cmocka_unit_test(without_a_block_nothing_is_added_and_nothing_lost),
+        cmocka_unit_test(an_item_soon_to_come_is_told_within_two_blocks),
         cmocka_unit_test(memory_that_is_not_there_is_told),
     };
 

@@ -142,6 +142,9 @@ static void a_large_batch_is_split_into_quarters(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(server_note(server, i).count, MESSAGE);
     assert_int_equal(decisions[BATCH - 1].allowed, 1);
+    assert_int_equal(tg_check_many(client, requests, BATCH - 3, decisions), 0);
+    assert_int_equal(server_count(server), 8); /* a quarter is rounded up: no crumbs are left */
+    assert_int_equal(server_note(server, 7).count, MESSAGE - 3);
     free(requests);
     free(decisions);
     tg_close(&client);
