@@ -13,8 +13,6 @@
 #include "base/prefetch.h"
 #include "client/lib/client.h"
 
-enum { ITEMS_AHEAD = 8 };
-
 void client_hello(struct tg_client *client, uint16_t link)
 {
     const struct wire_hello hello = {
@@ -173,8 +171,8 @@ static void take_decisions(struct tg_client *client, uint16_t number,
     for (uint32_t i = 0; i < decisions.source_count; i++)
         client_source_intern(&client->intern, &decisions.sources[i], &client->sources[i]);
     for (uint32_t i = 0; i < message->count; i++) {
-        if (i + ITEMS_AHEAD < message->count)
-            expect_item(&message->items[i + ITEMS_AHEAD]);
+        if (i + CLIENT_ITEMS_AHEAD < message->count)
+            expect_item(&message->items[i + CLIENT_ITEMS_AHEAD]);
         take_item(client, message, i, &decisions);
     }
     client_message_free(client, message); /* I1 */

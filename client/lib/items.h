@@ -25,7 +25,10 @@
 
 struct client_call;
 
-enum { CLIENT_BLOCK_ITEMS = 63 };
+enum {
+    CLIENT_BLOCK_ITEMS = 63,
+    CLIENT_ITEMS_AHEAD = 8, /* so far ahead memory is asked for what an item is about */
+};
 
 /* One request of a call. */
 struct client_item {

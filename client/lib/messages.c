@@ -20,8 +20,6 @@
 #include "base/prefetch.h"
 #include "client/lib/client.h"
 
-enum { ITEMS_AHEAD = 8 };
-
 static const int64_t ms_ns = 1000000;
 
 static void wake_by(struct tg_client *client, int64_t when_ns)
@@ -313,7 +311,7 @@ static void build_link(struct tg_client *client, uint16_t number)
     for (size_t room = client_window_room(&link->window);
          room > 0 && client_items_pop(&client->items, &link->queue, &item); room--) {
         const struct client_item *soon =
-            client_items_soon(&client->items, &link->queue, ITEMS_AHEAD);
+            client_items_soon(&client->items, &link->queue, CLIENT_ITEMS_AHEAD);
 
         if (soon != NULL)
             prefetch(&soon->call->requests[soon->index].explain_max);
