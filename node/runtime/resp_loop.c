@@ -3,6 +3,8 @@
  * One turn:   events --> accept, read --> requests into the open batch --> full ones submitted
  *             --> the rest submitted --> answers --> what they held up goes on --> sent
  *             --> once more, if all was answered, for those who asked again meanwhile
+ *             --> and polled a while for those who are about to (busy_poll.h), until there is
+ *                 anything to do for the thread
  *
  * The sockets are in an epoll set of their own, and the shard's loop watches that set. libuv's
  * streams would read from every socket that is ready before anybody else has a turn, up to ten
@@ -49,6 +51,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +60,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "node/runtime/busy_poll.h"
 #include "node/runtime/listener.h"
 
 enum {
@@ -73,8 +77,10 @@ enum {
 
 #define BURST_NS INT64_C(2000000) /* of a turn */
 /* Where clients ask one thing after the other, some have asked again by the time the others are
- * answered. So long a turn begins anew with them, for another one costs more; not while somebody
- * waits for another node's answer, which the rest of the shard's turn brings. */
+ * answered, or are about to. So long a turn begins anew with them, and polls for them, for another
+ * one costs more; not while somebody waits for another node's answer, which the rest of the shard's
+ * turn brings. Something else is left to do (resp_loop_pending) only after BURST_NS, when this is
+ * over. */
 #define AGAIN_NS INT64_C(250000)
 /* How long the listener rests when descriptors have run out. */
 #define ACCEPT_NS INT64_C(100000000)
@@ -108,6 +114,7 @@ struct resp_loop {
     struct resp_loop_options options;
     struct resp_gate *gate;
     struct resp_stats *stats; /* the gate's */
+    struct busy_poll busy_poll;
     int epoll;
     struct connection *connections; /* [facts.connections_max] */
     uint32_t used_max;              /* places that were ever used */
@@ -673,20 +680,48 @@ static void look_at_leaving(struct resp_loop *loop)
         close_all(loop);
 }
 
+/* Polls for who is about to ask. True if there is something to do for the thread, of Redis clients
+ * or not. */
+static bool wait_for_more(struct resp_loop *loop, int64_t until_ns)
+{
+    struct pollfd all = {.fd = loop->options.all, .events = POLLIN};
+    while (loop->now_ns < until_ns && busy_poll_on(&loop->busy_poll, false, loop->now_ns)) {
+        if (poll(&all, 1, 0) > 0)
+            return true;
+        loop->now_ns = clock_now_ns(loop->options.clock);
+    }
+    return false;
+}
+
+void resp_loop_other(struct resp_loop *loop)
+{
+    busy_poll_other(&loop->busy_poll, clock_now_ns(loop->options.clock));
+}
+
 void resp_loop_turn(struct resp_loop *loop)
 {
     loop->now_ns = clock_now_ns(loop->options.clock);
     const int64_t until_ns = loop->now_ns + BURST_NS;
     const int64_t again_ns = loop->now_ns + AGAIN_NS;
-    bool any;
+    bool any = true;
+    bool more;
+    busy_poll_begin(&loop->busy_poll);
     do {
+        const bool waited = !any;
         resp_gate_now(loop->gate, loop->now_ns);
         any = take_events(loop, until_ns);
+        if (any)
+            (void)busy_poll_on(&loop->busy_poll, true, loop->now_ns);
         if (loop->now_ns - loop->looked_ns >= LOOK_NS)
             look(loop);
         settle(loop, until_ns);
         loop->now_ns = clock_now_ns(loop->options.clock);
-    } while (any && resp_gate_waiting(loop->gate) == 0 && loop->now_ns < again_ns);
+        more = resp_gate_waiting(loop->gate) == 0 && loop->now_ns < again_ns;
+        if (!any && waited)
+            busy_poll_other(&loop->busy_poll, loop->now_ns);
+        if (more && !any)
+            more = !waited && loop->leave_ns == 0 && wait_for_more(loop, again_ns);
+    } while (more);
     if (loop->leave_ns != 0)
         look_at_leaving(loop);
 }
@@ -750,6 +785,8 @@ int resp_loop_new(const struct resp_loop_options *options, struct resp_loop **ou
     loop->first_free = loop->dirty_first = NONE;
     loop->connections = calloc(options->facts.connections_max, sizeof *loop->connections);
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (options->all < 0)
+        loop->options.all = loop->epoll;
     int error = loop->connections == NULL ? TG_ENOMEM : 0;
     if (error == 0 && loop->epoll < 0)
         error = TG_EIO;

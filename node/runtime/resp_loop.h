@@ -27,6 +27,8 @@ struct resp_loop_options {
     int listener;     /* of listener_open; the loop's from now on, also if resp_loop_new fails */
     uint64_t session; /* random, not 0, like no other of the cluster */
     struct resp_facts facts;
+    int all; /* borrowed: readable when there is anything to do for the thread; -1: resp_loop_fd's
+              */
     int64_t slow_ns;
     const struct clock *clock;
     const struct log *log;
@@ -41,6 +43,9 @@ void resp_loop_free(struct resp_loop **loop);
 
 /* A descriptor that is readable while there is something for resp_loop_turn to do. */
 int resp_loop_fd(const struct resp_loop *loop);
+/* The thread does something else, too: turns do not wait for clients that are about to ask, for a
+ * while. */
+void resp_loop_other(struct resp_loop *loop);
 /* Reads a burst, has it decided, answers. */
 void resp_loop_turn(struct resp_loop *loop);
 /* Whether something is left to do that the descriptor does not tell of. */

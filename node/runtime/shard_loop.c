@@ -506,6 +506,8 @@ static void turn(struct shard_loop *loop)
     exchange_policies(loop);
     read_disk(loop);
     poll_links(loop);
+    if (loop->redis != NULL && !loop->closed && (loop->peers_due || loop->clients_due))
+        resp_loop_other(loop->redis);
     if (!loop->closed && loop->peers_due)
         read_peers(loop);
     if (!loop->closed && loop->clients_due)
@@ -573,6 +575,7 @@ static int open_redis(struct shard_loop *loop)
         .listener = loop->options.redis,
         .session = loop->options.redis_session,
         .facts = loop->options.redis_facts,
+        .all = uv_backend_fd(&loop->loop),
         .slow_ns = RESP_SLOW_NS,
         .clock = loop->options.clock,
         .log = loop->options.log,

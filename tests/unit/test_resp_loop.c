@@ -12,12 +12,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "node/runtime/busy_poll.h"
 #include "node/runtime/listener.h"
 #include "node/runtime/resp_loop.h"
 
@@ -99,7 +101,6 @@ static int setup(void **state)
     struct sockaddr_in address;
     socklen_t len = sizeof address;
     int listener;
-    (void)state;
     memset(&bench, 0, sizeof bench);
     assert_int_equal(clock_init(&bench.clock), 0);
     assert_int_equal(listener_open("127.0.0.1", 0, &listener), 0);
@@ -109,6 +110,7 @@ static int setup(void **state)
         .listener = listener,
         .session = 5,
         .facts = {.name = "n", .version = "1", .connections_max = CLIENTS_MAX},
+        .all = *state == NULL ? -1 : *(const int *)*state,
         .slow_ns = INT64_C(50000000),
         .clock = &bench.clock,
         .submit = submit,
@@ -303,6 +305,91 @@ static void a_turn_ends_though_each_answer_brings_a_question(void **state)
     turn();
     assert_in_range(bench.asks, 1, MANY - 1);
     (void)close(bench.asker);
+}
+
+enum beside { NOTHING, LEAVES, HAD_OTHER_WORK, HAS_OTHER_WORK };
+
+/* How long a turn takes that is the first of its loop and answers a client, with what is beside. */
+static int64_t first_turn_ns(enum beside beside)
+{
+    const int other = eventfd(1, EFD_CLOEXEC); /* readable */
+    void *state = beside == HAS_OTHER_WORK ? (void *)(uintptr_t)&other : NULL;
+    assert_int_equal(setup(&state), 0);
+    const int fd = dial();
+    if (beside == LEAVES)
+        resp_loop_leave(bench.loop);
+    if (beside == HAD_OTHER_WORK)
+        resp_loop_other(bench.loop);
+    say(fd, "PING\r\n");
+    const int64_t began_ns = clock_mono_ns(&bench.clock);
+    resp_loop_turn(bench.loop);
+    const int64_t took_ns = clock_mono_ns(&bench.clock) - began_ns;
+    (void)close(fd);
+    (void)close(other);
+    assert_int_equal(teardown(&state), 0);
+    return took_ns;
+}
+
+/* The longest of the turns after that in which nobody asks, until one would poll again. */
+static int64_t longest_idle_turn_ns(void)
+{
+    void *state = NULL;
+    int64_t longest_ns = 0;
+    assert_int_equal(setup(&state), 0);
+    const int fd = dial();
+    say(fd, "PING\r\n");
+    resp_loop_turn(bench.loop);
+    for (int i = 0; i <= BUSY_POLL_PASS_MIN; i++) {
+        const int64_t began_ns = clock_mono_ns(&bench.clock);
+        resp_loop_turn(bench.loop);
+        const int64_t took_ns = clock_mono_ns(&bench.clock) - began_ns;
+        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+    }
+    (void)close(fd);
+    assert_int_equal(teardown(&state), 0);
+    return longest_ns;
+}
+
+/* Who is about to ask again need not wake the thread. */
+static void a_turn_polls_for_who_asks_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_true(first_turn_ns(NOTHING) >= BUSY_POLL_NS);
+}
+
+/* Nobody is to be waited for where nothing was answered; but this thread may be kept waiting. */
+static void a_turn_in_which_nobody_asked_does_not_poll(void **state)
+{
+    bool found = false;
+    (void)state;
+    for (int i = 0; i < 1000 && !found; i++)
+        found = longest_idle_turn_ns() < BUSY_POLL_NS;
+    assert_true(found);
+}
+
+/* Whether such a turn is ever shorter than polling; this thread may be kept waiting. */
+static bool may_be_short(enum beside beside)
+{
+    bool found = false;
+    for (int i = 0; i < 1000 && !found; i++)
+        found = first_turn_ns(beside) < BUSY_POLL_NS;
+    return found;
+}
+
+/* Nothing more is answered in a node that leaves. */
+static void a_turn_that_leaves_does_not_poll(void **state)
+{
+    (void)state;
+    assert_true(may_be_short(LEAVES));
+}
+
+/* Neither where others are waiting, nor where they are expected to be. */
+static void a_turn_does_not_poll_beside_other_work(void **state)
+{
+    (void)state;
+    assert_true(may_be_short(HAS_OTHER_WORK));
+    assert_true(may_be_short(HAD_OTHER_WORK));
 }
 
 /* However much one client asks, and however long that takes, others are read as well. */
@@ -599,6 +686,10 @@ int main(void)
         WITH_LOOP(who_asks_meanwhile_is_answered_in_the_same_turn),
         WITH_LOOP(a_turn_does_not_go_on_while_an_answer_is_waited_for),
         WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
+        cmocka_unit_test(a_turn_polls_for_who_asks_again),
+        cmocka_unit_test(a_turn_in_which_nobody_asked_does_not_poll),
+        cmocka_unit_test(a_turn_that_leaves_does_not_poll),
+        cmocka_unit_test(a_turn_does_not_poll_beside_other_work),
         WITH_LOOP(who_always_asks_more_starves_nobody),
         WITH_LOOP(a_slow_reader_is_cut_off),
         WITH_LOOP(what_is_not_answered_holds_its_client_up),
