@@ -451,6 +451,8 @@ struct writeback {
     bool out;                  /* a batch is with the storage writer */
     struct table_write *batch; /* its slots, and such whose key is gone: in the stage */
     uint32_t batch_count;
+    uint32_t copied;   /* of the first slots of the stage, for a batch that is not complete yet */
+    uint32_t gathered; /* of these, writes in that batch: the others' keys are gone */
 };
 
 /* When what does not wait for an event is looked at again. */

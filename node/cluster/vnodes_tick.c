@@ -161,6 +161,7 @@ static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
 {
     struct vnode *vnode = &shard->vnodes[number];
     if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK ||
+        shard->writeback.copied > 0 || /* W4 of writeback.c */
         (vnodes_quorum(shard, number) && quorum_of(shard, number)->in_batch)) /* J4 of journal.c */
         return dropped;
     vnode->drop_due = false;

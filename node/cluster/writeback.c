@@ -8,6 +8,9 @@
  *      v                                                     v
  *     sequence numbers of the vnodes at the mark ----> in its headers
  *
+ * Each call does as much of that as its caller likes (shard_writes.effort): the thread that decides
+ * does it, and who asks waits meanwhile.
+ *
  * The interval begins when a round is over, not when it begins: rounds of a busy node, which take
  * as long as that, would follow one another without a pause, and write a key that is asked for all
  * the time once more for ever fewer checks. Vnodes are written in the same order in each round, so
@@ -28,6 +31,8 @@
  *     that claims nothing: no slot of what follows is written under the old claim. What was marked
  *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
  *     node/runtime/disk.h).
+ * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
+ *     written after that.
  */
 #include <string.h>
 
@@ -130,14 +135,25 @@ static void take_headers(struct shard *shard, bool last, struct shard_writes *ou
     }
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Slots to handle in this call, `most` at most. */
+static uint32_t effort(const struct shard_writes *out, uint32_t most)
+{
+    return out->effort == 0 ? most : least(out->effort, most);
+}
+
 /* Puts more of what the round is about into the stage. True if that is all, or it is full. */
-static bool fill_stage(struct shard *shard)
+static bool fill_stage(struct shard *shard, uint32_t most)
 {
     struct stage *stage = &shard->writeback.stage;
     struct table_write writes[STAGE_PORTION];
     uint16_t vnodes[STAGE_PORTION];
     uint32_t slots = 0;
-    for (uint32_t n = 0; n < STAGE_PORTIONS && slots < STAGE_STEP && stage_room(stage) > 0; n++) {
+    for (uint32_t n = 0; n < STAGE_PORTIONS && slots < most && stage_room(stage) > 0; n++) {
         const uint32_t room = stage_room(stage);
         const uint32_t count = table_round_take(shard->table, writes, vnodes,
                                                 room < STAGE_PORTION ? room : STAGE_PORTION);
@@ -150,12 +166,12 @@ static bool fill_stage(struct shard *shard)
 }
 
 /* Goes on with the round until slots may be taken. False while they may not yet. */
-static bool prepare(struct shard *shard)
+static bool prepare(struct shard *shard, const struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
-    if (writeback->round == ROUND_FILLS && fill_stage(shard))
+    if (writeback->round == ROUND_FILLS && fill_stage(shard, effort(out, STAGE_STEP)))
         writeback->round = ROUND_ORDERS;
-    if (writeback->round == ROUND_ORDERS && stage_order(&writeback->stage, ORDER_STEP))
+    if (writeback->round == ROUND_ORDERS && stage_order(&writeback->stage, effort(out, ORDER_STEP)))
         writeback->round = ROUND_WRITES;
     return writeback->round == ROUND_WRITES;
 }
@@ -165,17 +181,29 @@ static bool has_room(const struct shard_writes *out)
     return out->count < out->capacity && out->bytes_capacity - out->bytes_len >= TABLE_EXPORT_MAX;
 }
 
-static void take_staged(struct shard *shard, struct shard_writes *out)
+/* Goes on with copying the next batch. False if it is not complete yet. */
+static bool take_staged(struct shard *shard, struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
     struct stage *stage = &writeback->stage;
-    const uint32_t most = stage->left < SHARD_WRITES_MAX ? stage->left : SHARD_WRITES_MAX;
-    uint32_t count = 0;
+    const uint32_t most = least(stage->left, SHARD_WRITES_MAX);
+    const uint32_t end =
+        writeback->copied + least(effort(out, SHARD_WRITES_MAX), most - writeback->copied);
+    uint32_t count = writeback->copied;
     writeback->batch = stage_rest(stage);
-    for (; count < most && has_room(out); count++)
+    out->count = writeback->gathered;
+    for (; count < end && has_room(out); count++)
         take_slot(shard, writeback->batch + count, most - count, out);
+    if (count < most && has_room(out)) {
+        writeback->copied = count;
+        writeback->gathered = out->count;
+        out->count = 0;
+        return false;
+    }
     stage_take(stage, count);
     writeback->batch_count = count;
+    writeback->copied = writeback->gathered = 0;
+    return true;
 }
 
 /* If the round is over: what was dirty at its mark is on disk if nothing of it failed. The next one
@@ -218,14 +246,14 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     struct writeback *writeback = &shard->writeback;
     ASSERT(!writeback->out && writeback->batch_count == 0); /* W1 */
     out->count = 0;
-    out->bytes_len = 0;
     out->header_count = 0;
+    if (writeback->copied == 0)
+        out->bytes_len = 0;
     if (writeback->round == ROUND_NONE)
         begin_round(shard, now_ns);
     writeback->more = true;
-    if (!prepare(shard))
+    if (!prepare(shard, out) || !take_staged(shard, out))
         return;
-    take_staged(shard, out);
     writeback->out = out->count > 0;
     if (!writeback->out)
         end_batch(shard, false);

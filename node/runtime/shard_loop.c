@@ -43,6 +43,8 @@ enum {
     STATS_LONG_MS = 5000,  /* how long "not long ago" is */
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
+    WRITE_SLOT_NS = 50, /* about: of a slot that is found, put in order, or copied */
+    WRITE_EFFORT_MIN = 2048,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
     REPLIES_HELD_US = 300,
@@ -370,11 +372,23 @@ static void read_letters(struct shard_loop *loop)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-static void write_back(struct shard_loop *loop)
+/* How many slots write-back may handle now: as many as take about as long as the turn has taken. So
+ * nobody waits for much longer than for what else is done, and where turns are long a round is not
+ * made longer by there being few of them. */
+static uint32_t write_effort(int64_t turn_ns)
+{
+    const int64_t slots = turn_ns / WRITE_SLOT_NS;
+    if (slots < WRITE_EFFORT_MIN)
+        return WRITE_EFFORT_MIN;
+    return slots < DISK_WRITES_MAX ? (uint32_t)slots : DISK_WRITES_MAX;
+}
+
+static void write_back(struct shard_loop *loop, int64_t turn_began_ns)
 {
     const int64_t now_ns = now_of(loop);
     if (!shard_write_due(loop->options.shard, now_ns))
         return;
+    loop->writes.effort = write_effort(now_ns - turn_began_ns);
     shard_gather(loop->options.shard, now_ns, &loop->writes);
     if (loop->writes.count > 0)
         disk_write(loop->disk, loop->options.number, &loop->writes);
@@ -502,6 +516,7 @@ static void set_timer(struct shard_loop *loop)
 
 static void turn(struct shard_loop *loop)
 {
+    const int64_t turn_began_ns = now_of(loop);
     read_letters(loop);
     exchange_policies(loop);
     read_disk(loop);
@@ -521,7 +536,7 @@ static void turn(struct shard_loop *loop)
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     journal(loop);
-    write_back(loop);
+    write_back(loop, turn_began_ns);
     tell_control(loop);
     loop->rest_ns = now_of(loop) - began_ns;
     if (!loop->closed && loop->clients_due &&

@@ -19,6 +19,7 @@
 enum {
     DISK_BATCH_MAX = 1 << 15,
     DISK_BATCH_SMALL = 5,
+    DISK_EFFORT_SMALL = 2, /* slots that a step handles */
     DISK_BYTES_MAX = 8 << 20,
     DISK_FAIL_PPM = 20000,
     DISK_PIECE = 16, /* ids of one piece of a listing */
@@ -166,36 +167,48 @@ static void batch_end(struct disk_batch *batch)
     memset(batch, 0, sizeof *batch);
 }
 
+/* What a shard gathers into, over several calls. */
+static struct shard_writes *writes_of(struct disk *disk, uint8_t shard)
+{
+    struct shard_writes *writes = &disk->writes[shard];
+    if (writes->writes != NULL)
+        return writes;
+    writes->writes = calloc(DISK_BATCH_MAX, sizeof *writes->writes);
+    writes->headers = calloc(SIM_VNODES_MAX, sizeof *writes->headers);
+    writes->bytes = malloc(DISK_BYTES_MAX);
+    writes->bytes_capacity = DISK_BYTES_MAX;
+    ASSERT(writes->writes != NULL && writes->headers != NULL && writes->bytes != NULL);
+    return writes;
+}
+
+static void writes_end(struct shard_writes *writes)
+{
+    free(writes->writes);
+    free(writes->headers);
+    free(writes->bytes);
+    memset(writes, 0, sizeof *writes);
+}
+
 void disk_gather(struct sim *sim, struct node *node, uint8_t shard)
 {
     const int64_t node_ns = shell_clock(sim, node);
     struct disk_batch *batch = &node->disk.batches[shard];
     if (batch->out || !shard_write_due(node->shards[shard], node_ns))
         return;
-    if (sim->writes == NULL) {
-        sim->writes = calloc(DISK_BATCH_MAX, sizeof *sim->writes);
-        sim->headers = calloc(SIM_VNODES_MAX, sizeof *sim->headers);
-        sim->bytes = malloc(DISK_BYTES_MAX);
-        ASSERT(sim->writes != NULL && sim->headers != NULL && sim->bytes != NULL);
-    }
-    struct shard_writes out = {
-        .writes = sim->writes,
-        .capacity = sim->options.piecemeal && !sim->flooded ? DISK_BATCH_SMALL : DISK_BATCH_MAX,
-        .headers = sim->headers,
-        .bytes = sim->bytes,
-        .bytes_capacity = DISK_BYTES_MAX,
-    };
-    shard_gather(node->shards[shard], node_ns, &out);
-    if (out.count == 0)
+    struct shard_writes *out = writes_of(&node->disk, shard);
+    out->capacity = sim->options.piecemeal && !sim->flooded ? DISK_BATCH_SMALL : DISK_BATCH_MAX;
+    out->effort = sim->options.bit_by_bit && !sim->flooded ? DISK_EFFORT_SMALL : 0;
+    shard_gather(node->shards[shard], node_ns, out);
+    if (out->count == 0)
         return;
     batch->out = true;
-    batch->count = out.count;
-    batch->header_count = out.header_count;
+    batch->count = out->count;
+    batch->header_count = out->header_count;
     batch->writes =
-        (struct shard_write *)(void *)sim_copy(out.writes, out.count * sizeof *out.writes);
+        (struct shard_write *)(void *)sim_copy(out->writes, out->count * sizeof *out->writes);
     batch->headers = (struct shard_write_header *)(void *)sim_copy(
-        out.headers, out.header_count * sizeof *out.headers);
-    batch->bytes = sim_copy(out.bytes, out.bytes_len);
+        out->headers, out->header_count * sizeof *out->headers);
+    batch->bytes = sim_copy(out->bytes, out->bytes_len);
     const struct event event = {
         .at_ns = sim->now_ns + random_between(sim_stream(sim, STREAM_DISK), SIM_MS, 40 * SIM_MS),
         .kind = EVENT_COMMIT,
@@ -466,6 +479,8 @@ bool disk_restore_snapshot(struct disk *disk)
 void disk_fini(struct disk *disk)
 {
     batches_end(disk);
+    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
+        writes_end(&disk->writes[i]);
     content_fini(&disk->now);
     if (disk->snapshot != NULL)
         content_fini(disk->snapshot);

@@ -171,7 +171,8 @@ static void draw(uint64_t seed, struct options *out)
     out->far = random_below(&random, 6) == 0;
     out->lazy = hash_mix64(seed ^ 0x6c617a79) % 4 == 0;
     out->narrow = hash_mix64(seed ^ 0x6e6172726f77) % 4 == 0;
-    out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0; /* no kept seed */
+    out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0;  /* no kept seed */
+    out->bit_by_bit = hash_mix64(seed ^ 0x6566666fb40a) % 4 == 0; /* nor here */
     out->regions = OPTIONS_REGIONS_MIN + (hash_mix64(seed ^ THIRD_SALT) % THIRD_ONE_IN == 0);
     out->quorum = random_below(&random, 1000) < QUORUM_PERMILLE;
     draw_phases(&random, out);

@@ -63,6 +63,7 @@ struct options {
     bool lazy;             /* idle nodes send half as many keep-alives */
     bool narrow;           /* channels to peers hold few frames, and are full at times */
     bool piecemeal;        /* write-back takes many small batches to a round */
+    bool bit_by_bit;       /* and many steps to a batch */
     uint32_t faults_off;   /* a bit for each kind */
     uint32_t phase_count;
     uint8_t phases[OPTIONS_PHASES_MAX]; /* between the first and the last */

@@ -172,11 +172,8 @@ static void take_down(struct sim *sim)
     net_fini(sim);
     queue_fini(&sim->queue);
     effects_fini(&sim->effects);
-    free(sim->writes);
     free(sim->journal.records);
     free(sim->journal.bytes);
-    free(sim->headers);
-    free(sim->bytes);
 }
 
 void sim_run(const struct options *options, struct sim_result *result)

@@ -228,6 +228,7 @@ struct disk {
     struct disk_content now;
     struct disk_content *snapshot; /* an old copy, or NULL */
     struct disk_batch batches[SIM_SHARDS_MAX];
+    struct shard_writes writes[SIM_SHARDS_MAX]; /* scratch of gathering */
     struct disk_journal journals[SIM_SHARDS_MAX];
     int64_t full_until_ns; /* no commit succeeds before */
 };
@@ -675,10 +676,7 @@ struct sim {
     struct ring_past past[SIM_PAST_MAX];
     struct plan plan;
     struct coverage coverage;
-    struct shard_write *writes; /* scratch of gathering */
-    struct shard_write_header *headers;
-    uint8_t *bytes;
-    struct shard_journal journal;  /* likewise */
+    struct shard_journal journal;  /* scratch of gathering */
     char failure[SIM_FAILURE_LEN]; /* set once: why the seed failed */
 };
 
