@@ -170,13 +170,13 @@ struct shard_writes {
     uint8_t *bytes;
     size_t bytes_len;
     size_t bytes_capacity;
-    uint32_t effort; /* slots that one call finds, orders or copies, about; 0: many */
+    uint32_t effort; /* slots that a call finds, orders or copies, about; 0: as many as it likes */
 };
 
 /* True when the flush interval has passed (or memory presses) and something is dirty. */
 bool shard_write_due(const struct shard *shard, int64_t now_ns);
 /* Goes on with write-back: gathers the next batch, or (count 0) does a part of that. What is in
- * `out` by then stays there for the next call, which is given the same. A batch's slots stay
+ * `out` by then stays there for the next call, which may have another effort. A batch's slots stay
  * protected from eviction until shard_written. Only one may be out at a time. */
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out);
 /* The outcome of the batch gathered last: false makes its slots dirty again. */

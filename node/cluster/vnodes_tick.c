@@ -155,16 +155,23 @@ static bool tick_one(struct shard *shard, uint32_t number, bool may_pass, struct
     return false;
 }
 
+/* Whether slots of the vnode may be on their way into a batch that would be written behind a drop.
+ */
+static bool is_being_copied(struct shard *shard, uint32_t number)
+{
+    return vnodes_quorum(shard, number) ? quorum_of(shard, number)->in_batch /* J4 of journal.c */
+                                        : shard->writeback.copied > 0;       /* W4 of writeback.c */
+}
+
 /* Asks the disk to forget what was dropped, a bounded number of vnodes at a time. */
 static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
                        struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK ||
-        shard->writeback.copied > 0 || /* W4 of writeback.c */
-        (vnodes_quorum(shard, number) && quorum_of(shard, number)->in_batch)) /* J4 of journal.c */
+    if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK || is_being_copied(shard, number))
         return dropped;
     vnode->drop_due = false;
+    vnode->claim_fell = vnode->claim_out = false; /* with what is stored */
     effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
     return dropped + 1;
 }

@@ -89,7 +89,6 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     memset(&vnode->state, 0, sizeof vnode->state);
     diverge_stop(shard, number);
     vnode->merge.deposed = false;
-    vnode->claim_fell = false;
     vnode->marked = false;
     vnode->puller = PEER_NONE;
     vnode->whole = false;

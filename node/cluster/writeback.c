@@ -32,7 +32,8 @@
  *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
  *     node/runtime/disk.h).
  * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
- *     written after that.
+ *     written after that. (What is with the storage writer is written before: D3 of
+ *     node/runtime/disk.h.) Nor is anything copied of a vnode that is being removed.
  */
 #include <string.h>
 
@@ -86,7 +87,8 @@ static void take_slot(struct shard *shard, struct table_write *slots, uint32_t c
                       struct shard_writes *out)
 {
     struct table_state state;
-    if (!table_write_again(shard->table, slots, count, out->bytes + out->bytes_len, &state))
+    if (!table_write_again(shard->table, slots, count, out->bytes + out->bytes_len, &state) ||
+        table_vnode_removing(shard->table, state.vnode)) /* W4 */
         return;
     out->writes[out->count++] = (struct shard_write){
         .vnode = state.vnode,
@@ -147,16 +149,17 @@ static uint32_t effort(const struct shard_writes *out, uint32_t most)
 }
 
 /* Puts more of what the round is about into the stage. True if that is all, or it is full. */
-static bool fill_stage(struct shard *shard, uint32_t most)
+static bool fill_stage(struct shard *shard, const struct shard_writes *out)
 {
     struct stage *stage = &shard->writeback.stage;
     struct table_write writes[STAGE_PORTION];
     uint16_t vnodes[STAGE_PORTION];
+    const uint32_t most = effort(out, STAGE_STEP);
+    const uint32_t portions = out->effort == 0 ? STAGE_PORTIONS : most / STAGE_PORTION + 1;
     uint32_t slots = 0;
-    for (uint32_t n = 0; n < STAGE_PORTIONS && slots < most && stage_room(stage) > 0; n++) {
-        const uint32_t room = stage_room(stage);
-        const uint32_t count = table_round_take(shard->table, writes, vnodes,
-                                                room < STAGE_PORTION ? room : STAGE_PORTION);
+    for (uint32_t n = 0; n < portions && slots < most && stage_room(stage) > 0; n++) {
+        const uint32_t count =
+            table_round_take(shard->table, writes, vnodes, least(stage_room(stage), STAGE_PORTION));
         if (count == 0 && table_round_over(shard->table))
             return true;
         stage_put(stage, writes, vnodes, count);
@@ -165,15 +168,26 @@ static bool fill_stage(struct shard *shard, uint32_t most)
     return stage_room(stage) == 0;
 }
 
-/* Goes on with the round until slots may be taken. False while they may not yet. */
+/* Goes on with the round until slots may be taken: one part of that in a call, if the caller has
+ * set an effort. False while they may not yet. */
 static bool prepare(struct shard *shard, const struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
-    if (writeback->round == ROUND_FILLS && fill_stage(shard, effort(out, STAGE_STEP)))
+    if (writeback->round == ROUND_FILLS) {
+        if (!fill_stage(shard, out))
+            return false;
         writeback->round = ROUND_ORDERS;
-    if (writeback->round == ROUND_ORDERS && stage_order(&writeback->stage, effort(out, ORDER_STEP)))
+        if (out->effort > 0)
+            return false;
+    }
+    if (writeback->round == ROUND_ORDERS) {
+        if (!stage_order(&writeback->stage, effort(out, ORDER_STEP)))
+            return false;
         writeback->round = ROUND_WRITES;
-    return writeback->round == ROUND_WRITES;
+        if (out->effort > 0)
+            return false;
+    }
+    return true;
 }
 
 static bool has_room(const struct shard_writes *out)

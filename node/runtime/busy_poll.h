@@ -11,9 +11,13 @@
  *          |             v
  *          +--- miss: 16 occasions are let pass; after another one 32, and so on to 1,024
  *
- * so those who ask seldom cost BUSY_POLL_NS of a thousand requests: 40 ns each.
+ * Nor does a thread poll that has had other work within BUSY_POLL_ALONE_NS: of one that takes or
+ * sends replicas' changes nobody is waited for.
  *
- * There is no clock here: who looks tells what he found, and when. One thread.
+ * So those who ask seldom cost BUSY_POLL_NS of a thousand requests: 40 ns each.
+ *
+ * There is no clock here: who looks tells what he found, and when (of a clock that never goes back:
+ * C1 of clock.h). Anything that a client does is found, not questions alone. One thread.
  */
 #ifndef NODE_RUNTIME_BUSY_POLL_H
 #define NODE_RUNTIME_BUSY_POLL_H
@@ -48,8 +52,8 @@ struct busy_poll {
 void busy_poll_begin(struct busy_poll *poll);
 /* The thread had something else to do at `now_ns`: it does not poll for BUSY_POLL_ALONE_NS. */
 void busy_poll_other(struct busy_poll *poll, int64_t now_ns);
-/* Whether to look once more in this turn after a look that began at `now_ns`, on any clock that
- * does not go back, and found somebody who asks, or nobody. */
+/* Whether to look once more in this turn after a look that began at `now_ns`, and found somebody
+ * who asks, or nobody. */
 bool busy_poll_on(struct busy_poll *poll, bool found, int64_t now_ns);
 
 #endif

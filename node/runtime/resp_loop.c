@@ -79,8 +79,7 @@ enum {
 /* Where clients ask one thing after the other, some have asked again by the time the others are
  * answered, or are about to. So long a turn begins anew with them, and polls for them, for another
  * one costs more; not while somebody waits for another node's answer, which the rest of the shard's
- * turn brings. Something else is left to do (resp_loop_pending) only after BURST_NS, when this is
- * over. */
+ * turn brings. */
 #define AGAIN_NS INT64_C(250000)
 /* How long the listener rests when descriptors have run out. */
 #define ACCEPT_NS INT64_C(100000000)
@@ -717,7 +716,7 @@ void resp_loop_turn(struct resp_loop *loop)
         settle(loop, until_ns);
         loop->now_ns = clock_now_ns(loop->options.clock);
         more = resp_gate_waiting(loop->gate) == 0 && loop->now_ns < again_ns;
-        if (!any && waited)
+        if (!any && waited) /* what ended polling was not of Redis clients */
             busy_poll_other(&loop->busy_poll, loop->now_ns);
         if (more && !any)
             more = !waited && loop->leave_ns == 0 && wait_for_more(loop, again_ns);

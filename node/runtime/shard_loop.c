@@ -43,7 +43,7 @@ enum {
     STATS_LONG_MS = 5000,  /* how long "not long ago" is */
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
-    WRITE_SLOT_NS = 50, /* about: of a slot that is found, put in order, or copied */
+    WRITE_SLOT_NS = 100, /* to copy a slot, about, if nobody has used it of late */
     WRITE_EFFORT_MIN = 2048,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
@@ -372,23 +372,23 @@ static void read_letters(struct shard_loop *loop)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-/* How many slots write-back may handle now: as many as take about as long as the turn has taken. So
- * nobody waits for much longer than for what else is done, and where turns are long a round is not
- * made longer by there being few of them. */
-static uint32_t write_effort(int64_t turn_ns)
+/* How many slots write-back may handle now: as many as take about as long as reading has taken in
+ * this turn. So nobody waits for much longer than for others, and where turns are long a round is
+ * not made longer by there being few of them. (To note that a batch is written is not divided.) */
+static uint32_t write_effort(int64_t read_ns)
 {
-    const int64_t slots = turn_ns / WRITE_SLOT_NS;
+    const int64_t slots = read_ns / WRITE_SLOT_NS;
     if (slots < WRITE_EFFORT_MIN)
         return WRITE_EFFORT_MIN;
     return slots < DISK_WRITES_MAX ? (uint32_t)slots : DISK_WRITES_MAX;
 }
 
-static void write_back(struct shard_loop *loop, int64_t turn_began_ns)
+static void write_back(struct shard_loop *loop, int64_t read_ns)
 {
     const int64_t now_ns = now_of(loop);
     if (!shard_write_due(loop->options.shard, now_ns))
         return;
-    loop->writes.effort = write_effort(now_ns - turn_began_ns);
+    loop->writes.effort = write_effort(read_ns);
     shard_gather(loop->options.shard, now_ns, &loop->writes);
     if (loop->writes.count > 0)
         disk_write(loop->disk, loop->options.number, &loop->writes);
@@ -493,11 +493,13 @@ static void poll_links(struct shard_loop *loop)
     links_poll(loop->links, news, now_ns, lost, loop);
 }
 
-/* Lets the loop sleep until the core has something to do, or not at all if input is left (L2). */
+/* Lets the loop sleep until the core has something to do, or not at all if input is left (L2), or a
+ * step of write-back. */
 static void set_timer(struct shard_loop *loop)
 {
     const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
-    const bool due = redis || (!loop->closed && (loop->peers_due || loop->clients_due));
+    const bool due = redis || (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+                     shard_write_due(loop->options.shard, now_of(loop));
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
     else
@@ -514,14 +516,22 @@ static void set_timer(struct shard_loop *loop)
                          TIMER_REPEAT_MS);
 }
 
+/* Whether there is something to do that Redis clients have not asked for. */
+static bool has_other_work(struct shard_loop *loop)
+{
+    return (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+           shard_write_due(loop->options.shard, now_of(loop)) ||
+           shard_journal_due(loop->options.shard);
+}
+
 static void turn(struct shard_loop *loop)
 {
-    const int64_t turn_began_ns = now_of(loop);
     read_letters(loop);
     exchange_policies(loop);
     read_disk(loop);
     poll_links(loop);
-    if (loop->redis != NULL && !loop->closed && (loop->peers_due || loop->clients_due))
+    const int64_t before_ns = now_of(loop);
+    if (loop->redis != NULL && has_other_work(loop))
         resp_loop_other(loop->redis);
     if (!loop->closed && loop->peers_due)
         read_peers(loop);
@@ -536,7 +546,7 @@ static void turn(struct shard_loop *loop)
     shard_tick(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     journal(loop);
-    write_back(loop, turn_began_ns);
+    write_back(loop, began_ns - before_ns);
     tell_control(loop);
     loop->rest_ns = now_of(loop) - began_ns;
     if (!loop->closed && loop->clients_due &&

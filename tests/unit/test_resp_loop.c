@@ -1,4 +1,5 @@
 /* test_resp_loop.c - Redis clients over real sockets on loopback, with a shard that the test is. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -307,23 +308,56 @@ static void a_turn_ends_though_each_answer_brings_a_question(void **state)
     (void)close(bench.asker);
 }
 
-enum beside { NOTHING, LEAVES, HAD_OTHER_WORK, HAS_OTHER_WORK };
+enum beside { NOTHING, LEAVES, HAD_OTHER_WORK, HAS_OTHER_WORK, HAD_IT_WHILE_POLLING };
 
-/* How long a turn takes that is the first of its loop and answers a client, with what is beside. */
-static int64_t first_turn_ns(enum beside beside)
+/* Until the loop has something to read. */
+static void wait_readable(void)
+{
+    struct pollfd turn = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    assert_int_equal(poll(&turn, 1, WAIT_MS), 1);
+}
+
+static int64_t turn_ns(void)
+{
+    const int64_t began_ns = clock_mono_ns(&bench.clock);
+    resp_loop_turn(bench.loop);
+    return clock_mono_ns(&bench.clock) - began_ns;
+}
+
+/* A client that was accepted by a turn that did not poll, in a loop that may. */
+static int dial_quietly(void)
+{
+    const int fd = dial();
+    wait_readable();
+    resp_loop_other(bench.loop);
+    resp_loop_turn(bench.loop);
+    const int64_t alone_ns = clock_mono_ns(&bench.clock) + BUSY_POLL_ALONE_NS;
+    while (clock_mono_ns(&bench.clock) < alone_ns)
+        continue;
+    return fd;
+}
+
+/* How long a turn takes that answers a client, with what is beside. */
+static int64_t answering_turn_ns(enum beside beside)
 {
     const int other = eventfd(1, EFD_CLOEXEC); /* readable */
-    void *state = beside == HAS_OTHER_WORK ? (void *)(uintptr_t)&other : NULL;
+    void *state = beside >= HAS_OTHER_WORK ? (void *)(uintptr_t)&other : NULL;
+    eventfd_t done;
     assert_int_equal(setup(&state), 0);
-    const int fd = dial();
+    const int fd = dial_quietly();
     if (beside == LEAVES)
         resp_loop_leave(bench.loop);
     if (beside == HAD_OTHER_WORK)
         resp_loop_other(bench.loop);
     say(fd, "PING\r\n");
-    const int64_t began_ns = clock_mono_ns(&bench.clock);
-    resp_loop_turn(bench.loop);
-    const int64_t took_ns = clock_mono_ns(&bench.clock) - began_ns;
+    wait_readable();
+    if (beside == HAD_IT_WHILE_POLLING) {
+        resp_loop_turn(bench.loop);
+        assert_int_equal(eventfd_read(other, &done), 0);
+        say(fd, "PING\r\n");
+        wait_readable();
+    }
+    const int64_t took_ns = turn_ns();
     (void)close(fd);
     (void)close(other);
     assert_int_equal(teardown(&state), 0);
@@ -336,13 +370,12 @@ static int64_t longest_idle_turn_ns(void)
     void *state = NULL;
     int64_t longest_ns = 0;
     assert_int_equal(setup(&state), 0);
-    const int fd = dial();
+    const int fd = dial_quietly();
     say(fd, "PING\r\n");
+    wait_readable();
     resp_loop_turn(bench.loop);
     for (int i = 0; i <= BUSY_POLL_PASS_MIN; i++) {
-        const int64_t began_ns = clock_mono_ns(&bench.clock);
-        resp_loop_turn(bench.loop);
-        const int64_t took_ns = clock_mono_ns(&bench.clock) - began_ns;
+        const int64_t took_ns = turn_ns();
         longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
     }
     (void)close(fd);
@@ -351,11 +384,50 @@ static int64_t longest_idle_turn_ns(void)
 }
 
 /* Who is about to ask again need not wake the thread. */
-static void a_turn_polls_for_who_asks_again(void **state)
+static void a_turn_that_answered_somebody_polls(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
-        assert_true(first_turn_ns(NOTHING) >= BUSY_POLL_NS);
+        assert_true(answering_turn_ns(NOTHING) >= BUSY_POLL_NS);
+}
+
+static void *ask_later(void *argument)
+{
+    const int64_t at_ns = clock_mono_ns(&bench.clock) + BUSY_POLL_NS / 2;
+    const int fd = *(const int *)argument;
+    while (clock_mono_ns(&bench.clock) < at_ns)
+        continue;
+    say(fd, "PING\r\n");
+    return NULL;
+}
+
+/* Whether the question of another thread, asked some time after the turn began, is answered in it;
+ * where the threads do not run at the same time it is not. */
+static bool answered_while_polling(void)
+{
+    void *state = NULL;
+    char replies[14];
+    pthread_t asker;
+    assert_int_equal(setup(&state), 0);
+    int fd = dial_quietly();
+    say(fd, "PING\r\n");
+    wait_readable();
+    assert_int_equal(pthread_create(&asker, NULL, ask_later, &fd), 0);
+    resp_loop_turn(bench.loop);
+    const ssize_t len = recv(fd, replies, sizeof replies, MSG_DONTWAIT);
+    assert_int_equal(pthread_join(asker, NULL), 0);
+    (void)close(fd);
+    assert_int_equal(teardown(&state), 0);
+    return len == sizeof replies;
+}
+
+static void who_asks_while_a_turn_polls_is_answered_in_it(void **state)
+{
+    bool found = false;
+    (void)state;
+    for (int i = 0; i < 1000 && !found; i++)
+        found = answered_while_polling();
+    assert_true(found);
 }
 
 /* Nobody is to be waited for where nothing was answered; but this thread may be kept waiting. */
@@ -373,7 +445,7 @@ static bool may_be_short(enum beside beside)
 {
     bool found = false;
     for (int i = 0; i < 1000 && !found; i++)
-        found = first_turn_ns(beside) < BUSY_POLL_NS;
+        found = answering_turn_ns(beside) < BUSY_POLL_NS;
     return found;
 }
 
@@ -390,6 +462,7 @@ static void a_turn_does_not_poll_beside_other_work(void **state)
     (void)state;
     assert_true(may_be_short(HAS_OTHER_WORK));
     assert_true(may_be_short(HAD_OTHER_WORK));
+    assert_true(may_be_short(HAD_IT_WHILE_POLLING));
 }
 
 /* However much one client asks, and however long that takes, others are read as well. */
@@ -686,7 +759,8 @@ int main(void)
         WITH_LOOP(who_asks_meanwhile_is_answered_in_the_same_turn),
         WITH_LOOP(a_turn_does_not_go_on_while_an_answer_is_waited_for),
         WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
-        cmocka_unit_test(a_turn_polls_for_who_asks_again),
+        cmocka_unit_test(a_turn_that_answered_somebody_polls),
+        cmocka_unit_test(who_asks_while_a_turn_polls_is_answered_in_it),
         cmocka_unit_test(a_turn_in_which_nobody_asked_does_not_poll),
         cmocka_unit_test(a_turn_that_leaves_does_not_poll),
         cmocka_unit_test(a_turn_does_not_poll_beside_other_work),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/shard_state.h"
+#include "node/cluster/vnodes_state.h"
 #include "tests/unit/support_shard.h"
 
 enum { WRITES = 64, BYTES = 1 << 20 };
@@ -314,19 +315,48 @@ static void a_batch_is_copied_in_steps(void **state)
     assert_true(shard_flushed(shard));
 }
 
+/* How many of the first `count` writes are of the vnode. */
+static uint32_t writes_of(const struct desk *desk, uint32_t vnode, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found += desk->writes.writes[i].vnode == vnode;
+    return found;
+}
+
 /* A vnode that goes while its slots are being copied is forgotten after they are written (W4). */
 static void nothing_is_dropped_while_a_batch_is_being_copied(void **state)
 {
     struct desk *desk = *state;
     struct shard *shard = copy_some(desk);
-    const uint32_t vnode = lab_vnode_of(desk->lab, "many-0");
-    shard->vnodes[vnode].drop_due = true;
+    const uint32_t gathered = shard->writeback.gathered;
+    const uint32_t vnode = desk->writes.writes[gathered - 1].vnode;
+    const uint32_t copied = writes_of(desk, vnode, gathered);
+    shard->vnodes[vnode].claim_fell = true;
+    vnodes_drop(shard, vnode);
     vnodes_stir(shard, vnode);
-    lab_run(desk->lab, 100 * LAB_MS);
+    lab_run(desk->lab, 20 * LAB_MS);
     assert_int_equal(desk->lab->dropped_vnodes, 0);
     gather_the_rest(desk, shard);
-    lab_run(desk->lab, 100 * LAB_MS);
+    assert_int_equal(writes_of(desk, vnode, desk->writes.count), copied); /* no more of it */
+    assert_true(header_of(desk, vnode)->fell); /* these are not of what was claimed */
+    lab_run(desk->lab, 20 * LAB_MS);
     assert_int_equal(desk->lab->dropped_vnodes, 1);
+    shard_written(shard, desk->lab->now_ns, true);
+}
+
+/* What is still in the table of a vnode that goes would be written behind its drop (W4). */
+static void nothing_is_copied_of_a_vnode_that_is_being_removed(void **state)
+{
+    struct desk *desk = *state;
+    struct shard *shard = copy_some(desk);
+    const uint32_t gathered = shard->writeback.gathered;
+    for (uint32_t number = 0; number < LAB_VNODES; number++)
+        vnodes_drop(shard, number);
+    while (shard_write_due(shard, desk->lab->now_ns) && desk->writes.count == 0)
+        shard_gather(shard, desk->lab->now_ns, &desk->writes);
+    assert_int_equal(desk->writes.count, gathered);
+    assert_int_equal(desk->writes.header_count, 0);
     shard_written(shard, desk->lab->now_ns, true);
 }
 
@@ -512,6 +542,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_batch_is_copied_in_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_dropped_while_a_batch_is_being_copied, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_copied_of_a_vnode_that_is_being_removed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_batch_of_keys_that_are_gone_leaves_its_headers_to_the_next, set_up, tear_down),
