@@ -885,4 +885,5 @@ void shard_check_invariants(const struct shard *shard)
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
     purses_check_invariants(shard);
+    writeback_check_invariants(shard);
 }

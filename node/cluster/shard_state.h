@@ -873,6 +873,7 @@ static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t 
 MUST_USE int writeback_init(struct shard *shard);
 /* Whether nothing is dirty for the disk, nor on its way there. */
 bool writeback_clean(const struct shard *shard);
+void writeback_check_invariants(const struct shard *shard);
 
 /* ---- lend.c -----------------------------------------------------------------------------------
  */

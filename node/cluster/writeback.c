@@ -300,6 +300,15 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     }
 }
 
+void writeback_check_invariants(const struct shard *shard)
+{
+    const struct writeback *writeback = &shard->writeback;
+    ASSERT(writeback->gathered <= writeback->copied && writeback->copied <= writeback->stage.left);
+    ASSERT(!writeback->out || writeback->batch_count > 0);
+    if (writeback->copied > 0)
+        ASSERT(!writeback->out && writeback->more && writeback->round == ROUND_WRITES);
+}
+
 bool shard_flushed(struct shard *shard)
 {
     if (shard->options.ephemeral)

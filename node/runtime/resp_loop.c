@@ -685,6 +685,7 @@ static bool wait_for_more(struct resp_loop *loop, int64_t until_ns)
 {
     struct pollfd all = {.fd = loop->options.all, .events = POLLIN};
     while (loop->now_ns < until_ns && busy_poll_on(&loop->busy_poll, false, loop->now_ns)) {
+        loop->stats->polls++;
         if (poll(&all, 1, 0) > 0)
             return true;
         loop->now_ns = clock_now_ns(loop->options.clock);

@@ -43,7 +43,7 @@ enum {
     STATS_LONG_MS = 5000,  /* how long "not long ago" is */
     TIMER_REPEAT_MS = 1,
     WRITES_BYTES = 12 << 20,
-    WRITE_SLOT_NS = 100, /* to copy a slot, about, if nobody has used it of late */
+    WRITE_SLOT_NS = 50, /* about: of a slot that is found, put in order, or copied */
     WRITE_EFFORT_MIN = 1024,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
@@ -372,13 +372,12 @@ static void read_letters(struct shard_loop *loop)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-/* How many slots write-back may handle now: as many as take about half as long as reading has taken
- * in this turn. So nobody waits for much longer than for others, a busy thread spends a third of
- * its time on a round at most, and where turns are long a round is not made longer by there being
- * few of them. (To note that a batch is written is not divided.) */
+/* How many slots write-back may handle now: as many as take about as long as reading has taken in
+ * this turn. So nobody waits for much longer than for others, and where turns are long a round is
+ * not made longer by there being few of them. (To note that a batch is written is not divided.) */
 static uint32_t write_effort(int64_t read_ns)
 {
-    const int64_t slots = read_ns / 2 / WRITE_SLOT_NS;
+    const int64_t slots = read_ns / WRITE_SLOT_NS;
     if (slots < WRITE_EFFORT_MIN)
         return WRITE_EFFORT_MIN;
     return slots < DISK_WRITES_MAX ? (uint32_t)slots : DISK_WRITES_MAX;

@@ -317,11 +317,12 @@ static void wait_readable(void)
     assert_int_equal(poll(&turn, 1, WAIT_MS), 1);
 }
 
-static int64_t turn_ns(void)
+/* How often a turn looked for who was about to ask. */
+static uint64_t polls_of_turn(void)
 {
-    const int64_t began_ns = clock_mono_ns(&bench.clock);
+    const uint64_t before = stats().polls;
     resp_loop_turn(bench.loop);
-    return clock_mono_ns(&bench.clock) - began_ns;
+    return stats().polls - before;
 }
 
 /* A client that was accepted by a turn that did not poll, in a loop that may. */
@@ -337,8 +338,8 @@ static int dial_quietly(void)
     return fd;
 }
 
-/* How long a turn takes that answers a client, with what is beside. */
-static int64_t answering_turn_ns(enum beside beside)
+/* How often a turn that answers a client looks for more, with what is beside. */
+static uint64_t polls_after_an_answer(enum beside beside)
 {
     const int other = eventfd(1, EFD_CLOEXEC); /* readable */
     void *state = beside >= HAS_OTHER_WORK ? (void *)(uintptr_t)&other : NULL;
@@ -347,8 +348,6 @@ static int64_t answering_turn_ns(enum beside beside)
     const int fd = dial_quietly();
     if (beside == LEAVES)
         resp_loop_leave(bench.loop);
-    if (beside == HAD_OTHER_WORK)
-        resp_loop_other(bench.loop);
     say(fd, "PING\r\n");
     wait_readable();
     if (beside == HAD_IT_WHILE_POLLING) {
@@ -357,38 +356,20 @@ static int64_t answering_turn_ns(enum beside beside)
         say(fd, "PING\r\n");
         wait_readable();
     }
-    const int64_t took_ns = turn_ns();
+    if (beside == HAD_OTHER_WORK)
+        resp_loop_other(bench.loop);
+    const uint64_t polls = polls_of_turn();
     (void)close(fd);
     (void)close(other);
     assert_int_equal(teardown(&state), 0);
-    return took_ns;
-}
-
-/* The longest of the turns after that in which nobody asks, until one would poll again. */
-static int64_t longest_idle_turn_ns(void)
-{
-    void *state = NULL;
-    int64_t longest_ns = 0;
-    assert_int_equal(setup(&state), 0);
-    const int fd = dial_quietly();
-    say(fd, "PING\r\n");
-    wait_readable();
-    resp_loop_turn(bench.loop);
-    for (int i = 0; i <= BUSY_POLL_PASS_MIN; i++) {
-        const int64_t took_ns = turn_ns();
-        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
-    }
-    (void)close(fd);
-    assert_int_equal(teardown(&state), 0);
-    return longest_ns;
+    return polls;
 }
 
 /* Who is about to ask again need not wake the thread. */
 static void a_turn_that_answered_somebody_polls(void **state)
 {
     (void)state;
-    for (int i = 0; i < 20; i++)
-        assert_true(answering_turn_ns(NOTHING) >= BUSY_POLL_NS);
+    assert_true(polls_after_an_answer(NOTHING) >= 1);
 }
 
 static void *ask_later(void *argument)
@@ -430,39 +411,48 @@ static void who_asks_while_a_turn_polls_is_answered_in_it(void **state)
     assert_true(found);
 }
 
-/* Nobody is to be waited for where nothing was answered; but this thread may be kept waiting. */
+/* Nobody is to be waited for where nothing was answered. */
 static void a_turn_in_which_nobody_asked_does_not_poll(void **state)
 {
-    bool found = false;
+    const int fd = dial_quietly();
     (void)state;
-    for (int i = 0; i < 1000 && !found; i++)
-        found = longest_idle_turn_ns() < BUSY_POLL_NS;
-    assert_true(found);
-}
-
-/* Whether such a turn is ever shorter than polling; this thread may be kept waiting. */
-static bool may_be_short(enum beside beside)
-{
-    bool found = false;
-    for (int i = 0; i < 1000 && !found; i++)
-        found = answering_turn_ns(beside) < BUSY_POLL_NS;
-    return found;
+    say(fd, "PING\r\n");
+    wait_readable();
+    resp_loop_turn(bench.loop);
+    for (int i = 0; i <= BUSY_POLL_PASS_MIN; i++)
+        assert_int_equal(polls_of_turn(), 0);
+    (void)close(fd);
 }
 
 /* Nothing more is answered in a node that leaves. */
 static void a_turn_that_leaves_does_not_poll(void **state)
 {
     (void)state;
-    assert_true(may_be_short(LEAVES));
+    assert_int_equal(polls_after_an_answer(LEAVES), 0);
 }
 
-/* Neither where others are waiting, nor where they are expected to be. */
-static void a_turn_does_not_poll_beside_other_work(void **state)
+/* Others who are waiting end it. */
+static void a_turn_polls_no_longer_than_until_there_is_other_work(void **state)
 {
     (void)state;
-    assert_true(may_be_short(HAS_OTHER_WORK));
-    assert_true(may_be_short(HAD_OTHER_WORK));
-    assert_true(may_be_short(HAD_IT_WHILE_POLLING));
+    assert_int_equal(polls_after_an_answer(HAS_OTHER_WORK), 1);
+}
+
+/* Whether the turn after other work does not poll, unless this thread is kept waiting meanwhile. */
+static bool rests_after(enum beside beside)
+{
+    bool found = false;
+    for (int i = 0; i < 1000 && !found; i++)
+        found = polls_after_an_answer(beside) == 0;
+    return found;
+}
+
+/* Nor are others made to wait who are expected to come. */
+static void a_turn_soon_after_other_work_does_not_poll(void **state)
+{
+    (void)state;
+    assert_true(rests_after(HAD_OTHER_WORK));
+    assert_true(rests_after(HAD_IT_WHILE_POLLING));
 }
 
 /* However much one client asks, and however long that takes, others are read as well. */
@@ -761,9 +751,10 @@ int main(void)
         WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
         cmocka_unit_test(a_turn_that_answered_somebody_polls),
         cmocka_unit_test(who_asks_while_a_turn_polls_is_answered_in_it),
-        cmocka_unit_test(a_turn_in_which_nobody_asked_does_not_poll),
+        WITH_LOOP(a_turn_in_which_nobody_asked_does_not_poll),
         cmocka_unit_test(a_turn_that_leaves_does_not_poll),
-        cmocka_unit_test(a_turn_does_not_poll_beside_other_work),
+        cmocka_unit_test(a_turn_polls_no_longer_than_until_there_is_other_work),
+        cmocka_unit_test(a_turn_soon_after_other_work_does_not_poll),
         WITH_LOOP(who_always_asks_more_starves_nobody),
         WITH_LOOP(a_slow_reader_is_cut_off),
         WITH_LOOP(what_is_not_answered_holds_its_client_up),
