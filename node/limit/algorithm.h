@@ -19,6 +19,14 @@
  * O6  `undo` takes out of the cell what is left of the charge that the mark names, and nothing of
  *     what others were granted: what time has given back already, and what cannot be found any more
  *     (its window is over, the rule has changed), stays as it is. When in doubt it leaves too much.
+ * O7  A state that was kept for another rate or window is rewritten for the plan's by the first
+ *     request that meets it, also by one that is denied: from then on it drains as the plan says.
+ *     A peek rewrites nothing, nor does a request by older rules (LIMIT_OLDER): that is decided by
+ *     its own limit on what is there, and charged at the rate and on the grid of the state.
+ * O8  A limit owes at most one further limit (owes_max): what a state says beyond, because the
+ *     limit was higher, does not count. Of a bucket, whose debt would take as much longer to drain,
+ *     the same requests drop it; in windows it goes with its window, and counts again if the limit
+ *     is raised again before. Older rules drop nothing.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H
@@ -66,6 +74,7 @@ struct limit_plan {
     struct limit limit;          /* up to which is allowed: more than asked in mode soft */
     const struct limit_ops *ops; /* NULL: an empty entry of the cache */
     uint64_t capacity;           /* of limit */
+    uint64_t owes_max;           /* tokens that may be used in all, debt included (O8) */
     /* the buckets */
     uint64_t p; /* one token takes p/q ns */
     uint32_t q;
@@ -185,6 +194,19 @@ static inline struct limit_verdict limit_judge(uint64_t used, uint64_t capacity,
                                                                  : 0;
     }
     return verdict;
+}
+
+/* Whether the request rewrites a state that was kept for another limit (O7, O8). */
+static inline bool limit_rewrites(const struct limit_request *request)
+{
+    return request->operation != OPERATION_PEEK && (request->flags & LIMIT_OLDER) == 0;
+}
+
+/* What counts of `used` tokens (O8). */
+static inline uint64_t limit_owed(uint64_t used, const struct limit_plan *plan,
+                                  const struct limit_request *request)
+{
+    return used > plan->owes_max && (request->flags & LIMIT_OLDER) == 0 ? plan->owes_max : used;
 }
 
 /* Fills all of a decision but the times. */

@@ -87,6 +87,7 @@ plan_make(struct table *table, struct limit_plan *plan, const struct limit *limi
     ASSERT(plan->ops != NULL);
     plan->capacity = limit_capacity(&plan->limit);
     plan->ops->prepare(&table->memory, plan);
+    plan->owes_max = 2 * plan->capacity;
     return plan;
 }
 
@@ -266,15 +267,19 @@ static int row_decide_leased(struct table *table, const struct row *row,
                              uint32_t number, struct limit_decision *out)
 {
     const int64_t now_ns = row->request.now_ns;
-    int settled = leased_settle(&table->memory, cell, plan, now_ns);
+    struct limit_cell *inner = &leased_of(&table->memory, cell)->inner;
+    struct limit_cell before = *inner;
+    int settled = leased_settle(&table->memory, cell, plan, &row->request);
     if (settled == TG_EFULL && table_make_arena_room(table, number, now_ns))
-        settled = leased_settle(&table->memory, cell, plan, now_ns);
+        settled = leased_settle(&table->memory, cell, plan, &row->request);
     if (settled < 0)
         return settled;
     if (row->request.operation == OPERATION_PEEK)
         settled = LIMIT_SAME; /* there was no room for a copy: it says the same in other words */
-    struct limit_cell *inner = &leased_of(&table->memory, cell)->inner;
-    const struct limit_cell before = *inner;
+    inner = &leased_of(&table->memory, cell)->inner;
+    if (settled == LIMIT_LOWERED)
+        note_given_from(table, row, &before, inner);
+    before = *inner;
     int change;
     if ((row->request.flags & LIMIT_UNDO) != 0) {
         change = plan_undo(table, plan, inner, row, out);
@@ -533,7 +538,9 @@ static enum limit_status group_peek(struct table *table, const struct row *rows,
     return LIMIT_DECIDED;
 }
 
-/* Some row denies: each reports the limit as it stands, and keeps its own verdict. */
+/* Some row denies: each reports the limit as it stands, and keeps its own verdict. What a check
+ * found kept for another limit is rewritten (O7 of algorithm.h), as when it stands alone: so it
+ * takes nothing, rather than only to look. */
 static void group_deny(struct table *table, const struct row *rows, size_t count,
                        struct limit_decision *out)
 {
@@ -545,6 +552,10 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
             rows[i].request.operation == OPERATION_CHECK) {
             final = rows[i];
             final.request.operation = OPERATION_HIT;
+        } else if (rows[i].request.operation == OPERATION_CHECK &&
+                   rows[i].limit->algorithm != ALGORITHM_CONCURRENCY) {
+            final.request.operation = OPERATION_CHECK;
+            final.request.flags &= LIMIT_LOADED | LIMIT_OLDER;
         }
         row_apply(table, &final, &out[i]);
         out[i].allowed = verdict.allowed;

@@ -153,6 +153,7 @@ struct place {
     uint64_t key;
     uint64_t used;
     int64_t end_ns;
+    bool carried; /* used was counted in a window of another grid or length */
 };
 
 static inline struct place epoch_place(const struct limit_plan *plan, const struct fixed *fixed,
@@ -166,13 +167,15 @@ static inline struct place epoch_place(const struct limit_plan *plan, const stru
         .key = at.key,
         .used = counts ? fixed->count : 0,
         .end_ns = sat_add(at.start_ns, (int64_t)plan->limit.window_ns),
+        .carried = at.relation == WINDOW_CHANGED && fixed->count > 0,
     };
 }
 
-/* What is carried into a window of another grid: all that is not surely over. */
-static uint64_t carried(const struct fixed *fixed, int64_t now_ns)
+/* Carries what was counted into a window of another grid: all that is not surely over. */
+static void carry(struct place *place, const struct fixed *fixed, int64_t now_ns)
 {
-    return fixed_expires_of(fixed) > now_ns ? fixed->count : 0;
+    place->used = fixed_expires_of(fixed) > now_ns ? fixed->count : 0;
+    place->carried = place->used > 0;
 }
 
 /* A window begun by a request lasts for the limit's window, whatever it was when it began. */
@@ -184,8 +187,9 @@ static struct place first_place(const struct limit_plan *plan, const struct fixe
         sat_add((int64_t)fixed->key, (int64_t)plan->limit.window_ns) > now_ns) {
         place.key = fixed->key;
         place.used = fixed->count;
+        place.carried = fixed->exponent != plan->exponent;
     } else if (!fixed->first) {
-        place.used = carried(fixed, now_ns);
+        carry(&place, fixed, now_ns);
     }
     place.end_ns = sat_add((int64_t)place.key, (int64_t)plan->limit.window_ns);
     return place;
@@ -237,7 +241,7 @@ static struct place calendar_place_of(const struct limit_plan *plan, const struc
     struct place place = {.key = window_key(start_ns, plan->exponent)};
     int64_t begins_ns = start_ns;
     if (fixed->first) {
-        place.used = carried(fixed, now_ns);
+        carry(&place, fixed, now_ns);
     } else if (fixed->count > 0 && fixed->exponent == plan->exponent && fixed->key > place.key) {
         place.key = fixed->key; /* I2 */
         place.used = fixed->count;
@@ -245,7 +249,7 @@ static struct place calendar_place_of(const struct limit_plan *plan, const struc
     } else if (fixed->count > 0 && fixed->exponent == plan->exponent && fixed->key == place.key) {
         place.used = fixed->count;
     } else if (!calendar_over(limit, fixed, plan->exponent, start_ns)) {
-        place.used = carried(fixed, now_ns);
+        carry(&place, fixed, now_ns);
     }
     place.end_ns = begins_ns < limit->start_ns ? limit->start_ns
                                                : sat_add(begins_ns, (int64_t)limit->window_ns);
@@ -265,7 +269,7 @@ static struct place fixed_place(const struct limit_plan *plan, const struct fixe
         return epoch_place(plan, fixed, now_ns);
     const struct fixed none = {.count = 0};
     struct place place = epoch_place(plan, &none, now_ns);
-    place.used = carried(fixed, now_ns);
+    carry(&place, fixed, now_ns);
     return place;
 }
 
@@ -275,24 +279,27 @@ static struct place fixed_place(const struct limit_plan *plan, const struct fixe
  */
 static inline __attribute__((always_inline)) int
 fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
-             const struct limit_request *request, const struct place *place, bool first,
-             struct limit_decision *out)
+             const struct limit_request *request, const struct fixed *fixed,
+             const struct place *place, bool first, struct limit_decision *out)
 {
-    const uint64_t used = place->used;
+    const uint64_t used = limit_owed(place->used, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
-    const uint64_t after = sat_subu(used + verdict.charge, verdict.refund);
+    const uint64_t after = sat_subu(place->used + verdict.charge, verdict.refund);
 
-    limit_report(out, &verdict, after, plan->capacity);
+    limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
     const int64_t left_ns = sat_sub(place->end_ns, request->now_ns);
     out->reset_after_ns = after == 0 ? 0 : left_ns;
     if (!verdict.allowed)
         out->retry_after_ns = verdict.retry_cost > plan->capacity ? LIMIT_RETRY_NEVER : left_ns;
-    if (after == used || request->operation == OPERATION_PEEK)
+    const bool renews = place->carried && limit_rewrites(request); /* O7 */
+    if ((after == place->used && !renews) || request->operation == OPERATION_PEEK)
         return LIMIT_SAME;
-    const struct fixed stored = {plan->exponent, first, place->key, after};
+    struct fixed stored = {plan->exponent, first, place->key, after};
+    if (place->carried && !renews)
+        stored = (struct fixed){fixed->exponent, fixed->first, fixed->key, after};
     if (fixed_store(memory, cell, &stored) != 0)
         return TG_EFULL;
-    return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
+    return after < place->used ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 static __attribute__((noinline)) int
@@ -302,7 +309,7 @@ aligned_apply(struct limit_memory *memory, struct limit_cell *cell, const struct
     const struct fixed fixed = fixed_load(memory, cell);
     const struct place place = fixed_place(plan, &fixed, request->now_ns);
     const bool first = plan->limit.align == LIMIT_ALIGN_FIRST;
-    return fixed_decide(memory, cell, plan, request, &place, first, out);
+    return fixed_decide(memory, cell, plan, request, &fixed, &place, first, out);
 }
 
 static int fixed_apply(struct limit_memory *memory, struct limit_cell *cell,
@@ -313,7 +320,7 @@ static int fixed_apply(struct limit_memory *memory, struct limit_cell *cell,
         return aligned_apply(memory, cell, plan, request, out);
     const struct fixed fixed = grid_load(cell);
     const struct place place = epoch_place(plan, &fixed, request->now_ns);
-    return fixed_decide(memory, cell, plan, request, &place, false, out);
+    return fixed_decide(memory, cell, plan, request, &fixed, &place, false, out);
 }
 
 static int64_t fixed_expires(const struct limit_memory *memory, const struct limit_cell *cell)

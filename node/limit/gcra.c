@@ -20,6 +20,11 @@
  * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
  *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
  *
+ *     The first that may (O7) leaves the debt at its rate, if it is denied as well: so it drains at
+ *     that rate from then on, and the wait that was told is kept.
+ * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
+ *     at the rate that this has.
+ *
  * I4  An undo at time u of a charge of c tokens made at t gives back what the charge still adds to
  *     the debt, or less: c * p, less the time in which the bucket would have been full without it.
  *     That lies in [b, u], where b is t, or later by the debt that was there before the charge, but
@@ -268,13 +273,40 @@ static inline bool gcra_apply_narrow(struct limit_cell *cell, const struct limit
     return true;
 }
 
+/* Whether the debt in the cell is one of another rate. */
+static bool gcra_other_rate(const struct limit_cell *cell, const struct limit_plan *plan)
+{
+    return cell->word[2] >> RATE_FRACTION_BITS != plan->rate;
+}
+
+/* Writes a debt, reckoned at the plan's rate, into a cell whose rate stays (I6): what was charged
+ * or given back is added to it there. False if the rate is not known; then nothing is done. */
+static bool gcra_store_older(struct limit_memory *memory, struct limit_cell *cell,
+                             const struct limit_request *request,
+                             const struct limit_verdict *verdict)
+{
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    const struct rate *rate = &memory->rates.rate[number];
+    if (number == 0)
+        return false;
+    const struct debt kept = cell_debt(memory, cell, request->now_ns);
+    const unsigned __int128 back = (unsigned __int128)verdict->refund * rate->p;
+    const unsigned __int128 debt = kept.units + (unsigned __int128)verdict->charge * rate->p;
+    const struct limit_plan own = {.p = rate->p, .q = rate->q, .rate = number};
+    gcra_store(memory, cell, &own, request->now_ns, back < debt ? debt - back : 0);
+    return true;
+}
+
 static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
                       const struct limit_plan *plan, const struct limit_request *request,
                       struct limit_decision *out)
 {
     if (__builtin_expect(gcra_apply_narrow(cell, plan, request, out), 1))
         return LIMIT_CHANGED;
-    const unsigned __int128 before = gcra_debt(memory, cell, plan, request->now_ns);
+    const bool older = (request->flags & LIMIT_OLDER) != 0;
+    const unsigned __int128 kept = gcra_debt(memory, cell, plan, request->now_ns);
+    const unsigned __int128 most = (unsigned __int128)plan->owes_max * plan->p;
+    const unsigned __int128 before = kept > most && !older ? most : kept;
     const unsigned __int128 used_wide = divide_up(before, plan->p);
     const uint64_t used = used_wide > TOKENS_MAX ? TOKENS_MAX : (uint64_t)used_wide;
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
@@ -291,10 +323,12 @@ static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
     const bool peek = request->operation == OPERATION_PEEK;
     if (!verdict.allowed)
         out->retry_after_ns = gcra_retry(plan, debt, verdict.retry_cost);
-    if (debt == before || peek)
+    const bool other_rate = kept != 0 && gcra_other_rate(cell, plan);
+    if (peek || (debt == kept && (older || !other_rate)))
         return LIMIT_SAME;
-    gcra_store(memory, cell, plan, request->now_ns, debt);
-    return debt < before ? LIMIT_LOWERED : LIMIT_CHANGED;
+    if (!older || !other_rate || !gcra_store_older(memory, cell, request, &verdict))
+        gcra_store(memory, cell, plan, request->now_ns, debt);
+    return debt < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 /* How long a request that comes now waits for its turn, of a leaky bucket. */

@@ -159,41 +159,61 @@ static uint64_t boundless_capacity(const struct limit_plan *plan)
     return LIMIT_COUNT_MAX;
 }
 
-/* Does to the inner state what the limit's capacity has no say in. */
+/* Does to the inner state what the limit's capacity has no say in, for that request. */
 static int apply_inner(struct limit_memory *memory, struct leased *leased,
-                       const struct limit_plan *plan, enum operation operation, uint64_t cost,
-                       int64_t now_ns, struct limit_decision *out)
+                       const struct limit_plan *plan, const struct limit_request *request,
+                       enum operation operation, uint64_t cost, int64_t now_ns,
+                       struct limit_decision *out)
 {
     struct limit_plan boundless = *plan;
     boundless.capacity = boundless_capacity(plan);
-    const struct limit_request request = {
-        .cost = cost, .now_ns = now_ns, .operation = (uint8_t)operation};
-    return plan->ops->apply(memory, &leased->inner, &boundless, &request, out);
+    boundless.owes_max = UINT64_MAX;
+    const struct limit_request inner = {.cost = cost,
+                                        .now_ns = now_ns,
+                                        .operation = (uint8_t)operation,
+                                        .flags = request->flags & LIMIT_OLDER};
+    return plan->ops->apply(memory, &leased->inner, &boundless, &inner, out);
 }
 
 /* Charges the inner state as of `now_ns`, or looks at it if there is nothing to charge. */
 static int charge(struct limit_memory *memory, struct leased *leased, const struct limit_plan *plan,
-                  uint64_t tokens, int64_t now_ns, struct limit_decision *out)
+                  const struct limit_request *request, uint64_t tokens, int64_t now_ns,
+                  struct limit_decision *out)
 {
     const enum operation operation = tokens > 0 ? OPERATION_HIT : OPERATION_PEEK;
-    return apply_inner(memory, leased, plan, operation, tokens, now_ns, out);
+    return apply_inner(memory, leased, plan, request, operation, tokens, now_ns, out);
+}
+
+/* Rewrites an inner state that was kept for another limit (O7, O8 of algorithm.h). */
+static int rewrite(struct limit_memory *memory, struct leased *leased,
+                   const struct limit_plan *plan, const struct limit_request *request)
+{
+    struct limit_decision ignored;
+    const struct limit_request nothing = {.now_ns = request->now_ns, .operation = OPERATION_CHECK};
+    if (!limit_rewrites(request))
+        return LIMIT_SAME;
+    return plan->ops->apply(memory, &leased->inner, plan, &nothing, &ignored);
 }
 
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
-                  const struct limit_plan *plan, int64_t now_ns)
+                  const struct limit_plan *plan, const struct limit_request *request)
 {
+    const int64_t now_ns = request->now_ns;
     struct leased *leased = leased_of(memory, cell);
     struct limit_decision ignored;
     uint32_t ended = 0;
     int rc = 0;
     for (; ended < leased->count && leased->holder[ended].until_ns <= now_ns; ended++) {
         const struct holder *holder = &leased->holder[ended];
-        rc = charge(memory, leased, plan, holder_out(holder), holder->until_ns, &ignored); /* H3 */
+        rc = charge(memory, leased, plan, request, holder_out(holder), holder->until_ns,
+                    &ignored); /* H3 */
         if (rc < 0)
             break;
     }
     take_out(leased, 0, ended);
-    return rc < 0 ? rc : ended > 0 ? LIMIT_CHANGED : LIMIT_SAME;
+    if (rc >= 0)
+        rc = rewrite(memory, leased, plan, request);
+    return rc == LIMIT_SAME && ended > 0 ? LIMIT_CHANGED : rc;
 }
 
 /* How long the tokens that are out weigh once they are charged. */
@@ -276,19 +296,20 @@ static int apply_plain(const struct scene *scene)
     const struct limit_request *request = scene->request;
     struct leased *leased = leased_in(scene);
     struct limit_decision *out = scene->out;
-    int rc = charge(scene->memory, leased, scene->plan, 0, request->now_ns, out);
+    int rc = charge(scene->memory, leased, scene->plan, scene->request, 0, request->now_ns, out);
     if (rc < 0)
         return rc;
     const uint64_t used = sat_addu(out->used, leased->out);
     const struct limit_verdict verdict = limit_judge(used, scene->plan->capacity, request);
     if (verdict.refund != 0)
-        rc = apply_inner(scene->memory, leased, scene->plan, request->operation, request->cost,
-                         request->now_ns, out);
+        rc = apply_inner(scene->memory, leased, scene->plan, scene->request, request->operation,
+                         request->cost, request->now_ns, out);
     else if (request->operation == OPERATION_PEEK)
-        rc = apply_inner(scene->memory, leased, scene->plan, OPERATION_PEEK, verdict.charge,
-                         request->now_ns, out);
+        rc = apply_inner(scene->memory, leased, scene->plan, scene->request, OPERATION_PEEK,
+                         verdict.charge, request->now_ns, out);
     else
-        rc = charge(scene->memory, leased, scene->plan, verdict.charge, request->now_ns, out);
+        rc = charge(scene->memory, leased, scene->plan, scene->request, verdict.charge,
+                    request->now_ns, out);
     if (rc >= 0)
         conclude(scene, verdict.allowed, verdict.granted, verdict.retry_cost);
     return rc;
@@ -304,8 +325,8 @@ static bool lease_end(const struct scene *scene, int64_t *until_ns, int64_t *tol
     if (scene->plan->limit.algorithm != ALGORITHM_FIXED_WINDOW)
         return true;
     struct limit_decision looked;
-    const int rc = apply_inner(scene->memory, leased_in(scene), scene->plan, OPERATION_PEEK, 1,
-                               now_ns, &looked);
+    const int rc = apply_inner(scene->memory, leased_in(scene), scene->plan, scene->request,
+                               OPERATION_PEEK, 1, now_ns, &looked);
     const int64_t last_ns = rc < 0 ? 0 : looked.reset_after_ns - 1; /* of the window */
     if (now_ns + last_ns < *until_ns)
         *until_ns = now_ns + last_ns;
@@ -329,7 +350,8 @@ static int lease(const struct scene *scene, bool peek)
     const struct limit_request *request = scene->request;
     struct holder holder = {.id = request->lease};
     int64_t told_ns;
-    int rc = charge(scene->memory, leased_in(scene), scene->plan, 0, request->now_ns, scene->out);
+    int rc = charge(scene->memory, leased_in(scene), scene->plan, scene->request, 0,
+                    request->now_ns, scene->out);
     if (rc < 0)
         return rc;
     const struct holder *own = leased_find(leased_in(scene), request->lease);
@@ -362,8 +384,8 @@ static int state_used(const struct scene *scene, struct holder *own)
     const uint64_t stated = cost < own->granted ? cost : own->granted;
     const uint64_t more = sat_subu(stated, own->used);
     struct leased *leased = leased_in(scene);
-    const int rc =
-        charge(scene->memory, leased, scene->plan, more, scene->request->now_ns, scene->out);
+    const int rc = charge(scene->memory, leased, scene->plan, scene->request, more,
+                          scene->request->now_ns, scene->out);
     if (rc < 0)
         return rc;
     own->used += more;
@@ -376,8 +398,8 @@ static int release(const struct scene *scene)
     struct leased *leased = leased_in(scene);
     struct holder *own = leased_find(leased, scene->request->lease);
     int rc = own != NULL ? state_used(scene, own)
-                         : charge(scene->memory, leased, scene->plan, 0, scene->request->now_ns,
-                                  scene->out);
+                         : charge(scene->memory, leased, scene->plan, scene->request, 0,
+                                  scene->request->now_ns, scene->out);
     if (rc < 0)
         return rc;
     const uint64_t back = own != NULL ? holder_out(own) : 0;
@@ -394,8 +416,8 @@ static int renew(const struct scene *scene)
     int64_t until_ns;
     int64_t told_ns;
     if (own == NULL) {
-        const int rc =
-            charge(scene->memory, leased, scene->plan, 0, scene->request->now_ns, scene->out);
+        const int rc = charge(scene->memory, leased, scene->plan, scene->request, 0,
+                              scene->request->now_ns, scene->out);
         if (rc >= 0)
             conclude(scene, false, 0, UINT64_MAX); /* never */
         return rc;

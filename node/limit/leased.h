@@ -66,10 +66,11 @@ static inline uint64_t holder_out(const struct holder *holder)
 int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_cell *cell);
 /* Takes it off again, with the leases that are in it; returns the algorithm of the cell. */
 unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell);
-/* Ends the leases whose time is over. LIMIT_SAME, LIMIT_CHANGED or TG_EFULL: some are still to be
- * ended. */
+/* Ends the leases whose time is over when `request` comes, and rewrites for it a state that was
+ * kept for another limit (O7, O8 of algorithm.h). An enum limit_change, or TG_EFULL: some are still
+ * to be ended. */
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
-                  const struct limit_plan *plan, int64_t now_ns);
+                  const struct limit_plan *plan, const struct limit_request *request);
 /* As limit_ops.apply of the inner algorithm, whose plan it is; everything that has ended by now is
  * settled already. TG_EBUSY: the key has HOLDERS_MAX leases. */
 int leased_apply(struct limit_memory *memory, struct limit_cell *cell,

@@ -333,6 +333,19 @@ static int store_change(struct limit_memory *memory, struct limit_cell *cell,
     return ledger_store(memory, cell, state);
 }
 
+/* The same of a request by older rules: into the block as it lies, on a grid of its own (O7). */
+static int store_older(struct limit_memory *memory, struct limit_cell *cell,
+                       const struct limit_plan *plan, const struct limit_verdict *verdict,
+                       int64_t now_ns)
+{
+    struct buckets *block = buckets_of(memory, cell);
+    struct limit_plan own = *plan;
+    own.cut = block->cut;
+    own.limit.window_ns = block->window_ns;
+    own.quantum_ns = sub_ns(block->window_ns, block->cut);
+    return store_change(memory, cell, &own, verdict, block, (uint64_t)now_ns / own.quantum_ns);
+}
+
 static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
                          const struct limit_plan *plan, const struct limit_request *request,
                          struct limit_decision *out)
@@ -340,25 +353,32 @@ static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
     union ledger ledger;
     const int64_t now_ns = request->now_ns;
     const uint64_t now = (uint64_t)now_ns / plan->quantum_ns;
+    const uint64_t first = sat_subu(now, plan->cut);
+    const struct buckets *block = buckets_of(memory, cell);
     struct buckets *state = state_of(buckets_of(memory, cell), plan, &ledger, now_ns);
-    const uint64_t used = live_total(state, sat_subu(now, plan->cut));
+    const uint64_t kept = live_total(state, first);
+    const uint64_t used = limit_owed(kept, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
-    const uint64_t after = sat_subu(used + verdict.charge, verdict.refund);
+    const uint64_t after = sat_subu(kept + verdict.charge, verdict.refund);
     const bool peek = request->operation == OPERATION_PEEK;
-    const int64_t retry_after_ns =
-        verdict.allowed ? 0 : retry_ns(state, plan, after, verdict.retry_cost, now, now_ns);
-    if (!peek && after != used) {
-        const int rc = store_change(memory, cell, plan, &verdict, state, now);
+    const bool other = block != NULL && state != block && kept > 0;
+    const bool renews = other && limit_rewrites(request);
+    const int64_t retry_after_ns = verdict.allowed ? 0
+                                                   : retry_ns(state, plan, kept + verdict.charge,
+                                                              verdict.retry_cost, now, now_ns);
+    if (!peek && (after != kept || renews)) {
+        const int rc = other && !renews ? store_older(memory, cell, plan, &verdict, now_ns)
+                                        : store_change(memory, cell, plan, &verdict, state, now);
         if (rc != 0)
             return rc;
         state = state_of(buckets_of(memory, cell), plan, &ledger, now_ns);
     }
-    limit_report(out, &verdict, after, plan->capacity);
+    limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
     out->retry_after_ns = retry_after_ns;
     out->reset_after_ns = after == 0 ? 0 : reset_ns(state, verdict.charge, now, now_ns);
-    if (peek || after == used)
+    if (peek || (after == kept && !renews))
         return LIMIT_SAME;
-    return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
+    return after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 /* Names the grid of a block, so that a sub-window of another one is not taken for it. */
@@ -370,8 +390,10 @@ static uint32_t grid_of(uint64_t window_ns, unsigned cut)
 static void buckets_mark(const struct limit_memory *memory, const struct limit_cell *cell,
                          const struct limit_plan *plan, struct limit_mark *mark)
 {
-    mark->place = buckets_of(memory, cell)->newest; /* it was counted there just now */
-    mark->part = grid_of(plan->limit.window_ns, plan->cut);
+    const struct buckets *buckets = buckets_of(memory, cell);
+    (void)plan;
+    mark->place = buckets->newest; /* it was counted there just now */
+    mark->part = grid_of(buckets->window_ns, buckets->cut);
 }
 
 /* A charge is in its sub-window, as long as the ring holds that. */

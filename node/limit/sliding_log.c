@@ -184,30 +184,64 @@ static void log_refund(struct log *log, uint64_t count)
     }
 }
 
+/* What of a log counts for the plan's window, whatever window the log was kept for: the entries
+ * from word `from` on. */
+struct log_view {
+    struct log *log; /* NULL: no events */
+    uint64_t quantum_ns;
+    uint64_t window_ns;
+    uint32_t from;
+    uint32_t total;
+};
+
+static int64_t view_leaves_ns(const struct log_view *view, uint64_t time)
+{
+    return log_time_ns(time, view->quantum_ns, view->window_ns);
+}
+
+static struct log_view log_look(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+{
+    struct log_view view = {
+        .log = log, .quantum_ns = plan->quantum_ns, .window_ns = plan->limit.window_ns};
+    if (log == NULL)
+        return view;
+    if (log->window_ns != view.window_ns)
+        view.quantum_ns = log_quantum_ns(log->window_ns);
+    view.total = log->total;
+    while (view.from < log->words) {
+        const struct log_entry entry = log_entry(log, view.from);
+        if (view_leaves_ns(&view, entry.time) > now_ns)
+            break;
+        view.from += entry.words;
+        view.total -= entry.events;
+    }
+    return view;
+}
+
 /* How long until enough of the oldest events have left for `cost` to fit. `pending` events of now
  * (a peek's, which leave in `pending_ns`) come after those of the log. */
-static int64_t log_retry(const struct log *log, const struct limit_plan *plan, uint64_t cost,
+static int64_t log_retry(const struct log_view *view, const struct limit_plan *plan, uint64_t cost,
                          uint64_t pending, int64_t pending_ns, int64_t now_ns)
 {
     if (cost > plan->capacity)
         return LIMIT_RETRY_NEVER;
-    uint64_t left = pending + (log == NULL ? 0 : log->total);
-    for (uint32_t at = 0; log != NULL && at < log->words;) {
-        const struct log_entry entry = log_entry(log, at);
+    uint64_t left = pending + view->total;
+    for (uint32_t at = view->from; view->log != NULL && at < view->log->words;) {
+        const struct log_entry entry = log_entry(view->log, at);
         left -= entry.events;
         if (left + cost <= plan->capacity)
-            return log_time_ns(entry.time, plan->quantum_ns, log->window_ns) - now_ns;
+            return view_leaves_ns(view, entry.time) - now_ns;
         at += entry.words;
     }
     return pending_ns;
 }
 
-static int64_t log_reset_ns(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+static int64_t log_reset_ns(const struct log_view *view, int64_t now_ns)
 {
-    if (log == NULL || log->words == 0)
+    if (view->log == NULL || view->from >= view->log->words)
         return 0;
-    const struct log_entry newest = log_entry(log, log_newest(log));
-    return log_time_ns(newest.time, plan->quantum_ns, log->window_ns) - now_ns;
+    const struct log_entry newest = log_entry(view->log, log_newest(view->log));
+    return view_leaves_ns(view, newest.time) - now_ns;
 }
 
 /* Applies the verdict to the log. 0 or TG_EFULL. */
@@ -232,50 +266,78 @@ static int log_take(struct limit_memory *memory, struct limit_cell *cell,
 }
 
 /* What a peek would report after a charge: every entry's time is known, the new one's is now. */
-static int64_t log_reset_peeked(struct log *log, const struct limit_plan *plan,
-                                const struct limit_verdict *verdict, int64_t now_ns)
+static int64_t log_reset_peeked(const struct log_view *view, const struct limit_verdict *verdict,
+                                int64_t now_ns)
 {
     if (verdict->charge == 0)
-        return log_reset_ns(log, plan, now_ns);
-    uint64_t time = ((uint64_t)now_ns + plan->quantum_ns - 1) / plan->quantum_ns;
-    if (log != NULL && log->words > 0 && time < log->last)
-        time = log->last;
-    return log_time_ns(time, plan->quantum_ns, plan->limit.window_ns) - now_ns;
+        return log_reset_ns(view, now_ns);
+    uint64_t time = ((uint64_t)now_ns + view->quantum_ns - 1) / view->quantum_ns;
+    if (view->log != NULL && view->log->words > 0 && time < view->log->last)
+        time = view->log->last;
+    return view_leaves_ns(view, time) - now_ns;
+}
+
+/* Drops what has left the window, and brings the log to the plan's if that is another (O7). True if
+ * it was: what is left has to be written. */
+static bool log_renew(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+{
+    const bool other = log->window_ns != plan->limit.window_ns;
+    if (other)
+        log_rescale(log, plan, now_ns);
+    log_purge(log, plan->quantum_ns, now_ns);
+    return other && log->total > 0;
+}
+
+/* Applies the verdict of a request by older rules: with the quanta and the window of the log. */
+static int log_take_older(struct limit_memory *memory, struct limit_cell *cell,
+                          const struct limit_plan *plan, const struct limit_verdict *verdict,
+                          int64_t now_ns)
+{
+    struct limit_plan own = *plan;
+    own.limit.window_ns = log_of(memory, cell)->window_ns;
+    own.quantum_ns = log_quantum_ns(own.limit.window_ns);
+    return log_take(memory, cell, &own, verdict, now_ns);
 }
 
 static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
                      const struct limit_plan *plan, const struct limit_request *request,
                      struct limit_decision *out)
 {
+    const int64_t now_ns = request->now_ns;
     struct log *log = log_of(memory, cell);
-    if (log != NULL) {
-        if (log->window_ns != plan->limit.window_ns)
-            log_rescale(log, plan, request->now_ns);
-        log_purge(log, plan->quantum_ns, request->now_ns);
-    }
-    const uint64_t used = log == NULL ? 0 : log->total;
+    const bool renewed = log != NULL && limit_rewrites(request) && log_renew(log, plan, now_ns);
+    struct log_view view = log_look(log, plan, now_ns);
+    const uint64_t kept = view.total;
+    const uint64_t used = limit_owed(kept, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
-    const uint64_t after = sat_subu(used + verdict.charge, verdict.refund);
+    const uint64_t after = sat_subu(kept + verdict.charge, verdict.refund);
     const bool peek = request->operation == OPERATION_PEEK;
-    if (!peek && log_take(memory, cell, plan, &verdict, request->now_ns) != 0)
-        return TG_EFULL;
-    log = log_of(memory, cell);
-    limit_report(out, &verdict, after, plan->capacity);
-    out->reset_after_ns = peek ? log_reset_peeked(log, plan, &verdict, request->now_ns)
-                               : log_reset_ns(log, plan, request->now_ns);
+    const bool other = log != NULL && log->window_ns != plan->limit.window_ns;
+    if (!peek) {
+        const int rc = other ? log_take_older(memory, cell, plan, &verdict, now_ns)
+                             : log_take(memory, cell, plan, &verdict, now_ns);
+        if (rc != 0)
+            return rc;
+        view = log_look(log_of(memory, cell), plan, now_ns);
+    }
+    limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
+    out->reset_after_ns =
+        peek ? log_reset_peeked(&view, &verdict, now_ns) : log_reset_ns(&view, now_ns);
     if (!verdict.allowed)
-        out->retry_after_ns = log_retry(log, plan, verdict.retry_cost, peek ? verdict.charge : 0,
-                                        out->reset_after_ns, request->now_ns);
-    if (peek || after == used)
+        out->retry_after_ns = log_retry(&view, plan, verdict.retry_cost, peek ? verdict.charge : 0,
+                                        out->reset_after_ns, now_ns);
+    if (peek || (after == kept && !renewed))
         return LIMIT_SAME;
-    return after < used ? LIMIT_LOWERED : LIMIT_CHANGED;
+    return after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 static void log_mark(const struct limit_memory *memory, const struct limit_cell *cell,
                      const struct limit_plan *plan, struct limit_mark *mark)
 {
-    mark->place = log_of(memory, cell)->last; /* it was appended just now */
-    mark->part = (uint32_t)plan->quantum_ns;
+    const struct log *log = log_of(memory, cell);
+    (void)plan;
+    mark->place = log->last; /* it was appended just now */
+    mark->part = (uint32_t)log_quantum_ns(log->window_ns);
 }
 
 /* Takes up to `count` events out of the entry at `at`; returns how many. */

@@ -181,22 +181,32 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
     const bool empty = (sliding.previous | sliding.current) == 0;
     const struct window_place place = window_locate(plan, empty ? plan->exponent : sliding.exponent,
                                                     empty ? 0 : sliding.key, 2, request->now_ns);
+    const bool carried = !empty && place.relation == WINDOW_CHANGED;
+    const unsigned exponent = sliding.exponent;
+    const uint64_t key = sliding.key;
     sliding_advance(&sliding, &place);
     sliding.exponent = plan->exponent;
     uint64_t weight = weighted(sliding.previous, place.elapsed_ns, window_ns);
-    const uint64_t used = sliding.current + weight;
+    const uint64_t used = limit_owed(sliding.current + weight, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
     const struct sliding before = sliding;
     sliding.current += verdict.charge;
     sliding_refund(&sliding, verdict.refund);
 
-    const bool changed = sliding.current != before.current || sliding.previous != before.previous;
+    const bool renews = carried && limit_rewrites(request); /* O7 */
+    const bool changed =
+        renews || sliding.current != before.current || sliding.previous != before.previous;
+    if (__builtin_expect(carried && !renews, 0)) {
+        sliding.exponent = exponent; /* on its own grid */
+        sliding.key = key;
+    }
     if (changed && request->operation != OPERATION_PEEK &&
         sliding_store(memory, cell, &sliding) != 0)
         return TG_EFULL;
     if (sliding.previous != before.previous)
         weight = weighted(sliding.previous, place.elapsed_ns, window_ns);
-    limit_report(out, &verdict, sliding.current + weight, plan->capacity);
+    limit_report(out, &verdict, limit_owed(sliding.current + weight, plan, request),
+                 plan->capacity);
     /* When the cell's window lies ahead, place is its beginning: add the way there. */
     const int64_t ahead_ns = sat_sub(place.start_ns + (int64_t)place.elapsed_ns, request->now_ns);
     out->reset_after_ns = sliding_reset(&sliding, window_ns, &place);

@@ -26,6 +26,9 @@ struct limit_model {
     uint64_t (*used)(void *state, int64_t now_ns);
     void (*add)(void *state, int64_t now_ns, uint64_t count);
     void (*sub)(void *state, int64_t now_ns, uint64_t count);
+    /* What every operation but a peek leaves for good: more than `most` that is used, because time
+     * went back, or what has left the window. NULL: nothing. */
+    void (*tidy)(void *state, int64_t now_ns, uint64_t most);
     void *state;
 };
 

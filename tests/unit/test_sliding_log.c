@@ -33,20 +33,27 @@ static void list_clear(void *state, const struct limit *limit)
         l->quantum_ns *= 10;
 }
 
-/* Counts what lies in (now - W, now]; what a later time has seen leave is gone for good. */
+/* Counts what lies in (now - W, now]. */
 static uint64_t list_used(void *state, int64_t now_ns)
+{
+    const struct list *l = state;
+    uint64_t used = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->entry[i].at > now_ns - (int64_t)l->limit->window_ns)
+            used += l->entry[i].tokens;
+    return used;
+}
+
+/* What a later time has seen leave is gone for good; a peek sees nothing. */
+static void list_tidy(void *state, int64_t now_ns, uint64_t most)
 {
     struct list *l = state;
     size_t kept = 0;
-    uint64_t used = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        if (l->entry[i].at > now_ns - (int64_t)l->limit->window_ns) {
-            used += l->entry[i].tokens;
+    (void)most;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->entry[i].at > now_ns - (int64_t)l->limit->window_ns)
             l->entry[kept++] = l->entry[i];
-        }
-    }
     l->count = kept;
-    return used;
 }
 
 /* The 4-byte words that the log may need for the list. */
@@ -92,8 +99,12 @@ static void agrees_with_a_list_of_times(void **state)
         log_limit(500, 60000000000),     log_limit(40, 1000000),      log_limit(100, 3600000000000),
         log_limit(30, 2592000000000000), log_limit(1000, 1000000000), log_limit(4, 60000000000),
     };
-    const struct limit_model model = {
-        .clear = list_clear, .used = list_used, .add = list_add, .sub = list_sub, .state = &list};
+    const struct limit_model model = {.clear = list_clear,
+                                      .used = list_used,
+                                      .add = list_add,
+                                      .sub = list_sub,
+                                      .tidy = list_tidy,
+                                      .state = &list};
     limit_histories(5, limits, sizeof limits / sizeof *limits, &model);
 }
 
