@@ -31,8 +31,12 @@
  * D14 Of a key that other regions want as well, a check or lease takes what its region's account
  *     gives (shares.c). If that is nothing its rows only peek, it is denied, and that is not
  *     remembered.
- * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
- *     Or it waits: then it is called off (V5 of reserve.h).
+ * D15 What is asked by older rules than this shard has seen (its own, or those of who asked) leaves
+ *     states at the rates and on the grids that they have (O7 of node/limit/algorithm.h): nodes
+ * that have an edit do not convert them one way, and those that still lack it back. A part that
+ * does not say by which rules it is asked is not held for older. D12 An undo is looked up after all
+ * that came before it was decided: what it undoes may be there. Or it waits: then it is called off
+ * (V5 of reserve.h).
  */
 #include <string.h>
 
@@ -130,12 +134,21 @@ static __attribute__((noinline)) void special_row(struct shard *shard,
         share_row(batch, item, row);
 }
 
+/* D15. Whether the part is asked by older rules than some part before it. */
+static bool note_rules(struct shard *shard, const struct forward *forward)
+{
+    if (forward->rules > shard->rules_seen)
+        shard->rules_seen = forward->rules;
+    return forward->rules != 0 && forward->rules < shard->rules_seen;
+}
+
 void decide_rows(struct shard *shard, struct batch_item *item, const struct policy_rule *rule,
                  const struct forward *forward, uint8_t loaded)
 {
     struct batch *batch = &shard->batch;
     const bool special = item->recalled || item->several || item->takes != SHARES_ALL ||
                          (forward->flags & FORWARD_HOLD) != 0 || loaded != 0;
+    const uint8_t older = note_rules(shard, forward) ? LIMIT_OLDER : 0;
     for (uint32_t i = 0; i < forward->limit_count; i++) {
         const uint32_t row = batch->count++;
         const struct limit *limit = &forward->limits[i];
@@ -146,7 +159,7 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
         batch->elastic |= limit->pool != 0;
         batch->costs[row] = forward->cost;
         batch->operations[row] = forward->operation;
-        batch->flags[row] = forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED);
+        batch->flags[row] = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | older;
         batch->groups[row] = batch->item_count;
         if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
             special_row(shard, item, forward, loaded, i, row);

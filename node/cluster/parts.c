@@ -148,7 +148,11 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     part->peer = at;
     part->sent_ns = shard->now_ns;
     forward->ticket = parts_ticket(shard, index);
+    const uint64_t rules = forward->rules;
+    if (!shard->peers[at]->versions)
+        forward->rules = 0;
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
+    forward->rules = rules;
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
     part->loaded = 0;                     /* P5 */
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */

@@ -67,7 +67,8 @@ enum {
     PING_DEAF = 8,
     PING_RESERVES = 16,
     PING_LEASES = 32,
-    PING_CHANGES = 64
+    PING_CHANGES = 64,
+    PING_VERSIONS = 128
 };
 enum { MARK_NOTHING = 1 };
 
@@ -84,14 +85,16 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
                  (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
                            (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0) |
                            (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0) |
-                           (ping->leases ? PING_LEASES : 0) | (ping->changes ? PING_CHANGES : 0)));
+                           (ping->leases ? PING_LEASES : 0) | (ping->changes ? PING_CHANGES : 0) |
+                           (ping->versions ? PING_VERSIONS : 0)));
 }
 
-static void put_forward(struct bytes_writer *writer, const struct forward *forward)
+static void put_forward(struct bytes_writer *writer, const struct forward *forward, bool versioned)
 {
+    const unsigned flags = forward->flags & ~(unsigned)FORWARD_LOADED;
     bytes_put_u64(writer, forward->ticket);
     put_retry(writer, &forward->retry);
-    bytes_put_u8(writer, forward->flags);
+    bytes_put_u8(writer, (uint8_t)(flags | (versioned ? FORWARD_LOADED : 0)));
     bytes_put_u8(writer, forward->operation);
     bytes_put_u32(writer, forward->vnode);
     bytes_put_u64(writer, forward->cost);
@@ -102,6 +105,8 @@ static void put_forward(struct bytes_writer *writer, const struct forward *forwa
         bytes_put_u16(writer, forward->attempt);
     if ((forward->flags & FORWARD_HOLD) != 0)
         bytes_put_u64(writer, forward->used);
+    if (versioned)
+        bytes_put_u64(writer, forward->rules);
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -111,7 +116,7 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
         bytes_put_u64(writer, forward->home);
         bytes_put_u32(writer, forward->wait_ms);
     }
-    put_forward(writer, forward);
+    put_forward(writer, forward, forward->rules != 0);
 }
 
 void peer_put_abroad_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
@@ -125,7 +130,7 @@ void peer_put_abroad_ask(struct bytes_writer *writer, const struct forward *forw
 {
     bytes_put_u8(writer, PEER_ABROAD_ASK);
     bytes_put_u64(writer, forward->home);
-    put_forward(writer, forward);
+    put_forward(writer, forward, false); /* nobody knows whether its receiver reads that */
 }
 
 static void put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer)
@@ -454,6 +459,7 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->reserves = (flags & PING_RESERVES) != 0;
     ping->leases = (flags & PING_LEASES) != 0;
     ping->changes = (flags & PING_CHANGES) != 0;
+    ping->versions = (flags & PING_VERSIONS) != 0;
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 
@@ -508,6 +514,8 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->attempt = undo ? bytes_get_u16(reader) : 0;
     const bool holds = (forward->flags & FORWARD_HOLD) != 0;
     forward->used = holds ? bytes_get_u64(reader) : 0;
+    forward->rules = (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
+    forward->flags &= (uint8_t)~FORWARD_LOADED;
     const bool stands = (forward->flags & FORWARD_STAND_IN) != 0; /* who stands in grants none */
     if (holds && (undo || stands || !names_hold(forward)))
         return false;

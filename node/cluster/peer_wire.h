@@ -11,6 +11,7 @@
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
+ *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -158,8 +159,8 @@ enum {
 
 /* The first three are the engine's own (enum limit_flag of node/limit/engine.h). */
 enum forward_flags {
-    FORWARD_AT_MOST = 1,      /* take what there is, up to cost */
-    FORWARD_LOADED = 2,       /* the decider asked its disk; never sent */
+    FORWARD_AT_MOST = 1, /* take what there is, up to cost */
+    FORWARD_LOADED = 2,  /* the decider asked its disk; in a record: a version of rules follows */
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
@@ -180,6 +181,7 @@ struct forward {
     uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
     uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states; of one
                        * that another region asks for: how many a second its callers want */
+    uint64_t rules;   /* the version of the rules that it is asked by; 0: none, or not known */
     uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
     uint32_t wait_ms; /* with a home: how long it may wait for that region, and its client does */
     struct hash128 ids[PEER_LIMITS_MAX];
@@ -272,6 +274,7 @@ struct peer_ping {
     bool reserves;        /* its sender reads RESERVED */
     bool leases;          /* and slots with leases of tokens, and forwards about them */
     bool changes;         /* and CHANGE */
+    bool versions;        /* and FORWARD with the version of its rules */
 };
 
 /* Where the charge of one limit is (struct limit_mark, as far as another node can use it). */
@@ -422,7 +425,7 @@ struct peer_record {
 };
 
 /* Upper bound of the bytes of one record without a slot's state. */
-enum { PEER_RECORD_MAX = 76 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEER_LIMITS_MAX * 21 };
+enum { PEER_RECORD_MAX = 84 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEER_LIMITS_MAX * 21 };
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 /* As FORWARD, or as FORWARD_GLOBAL if it has a home. */

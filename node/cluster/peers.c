@@ -355,6 +355,7 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->known = 0;
         peer->told = 0;
         peer->changes = false;
+        peer->versions = false;
         peer->ping_ns = 0; /* by the clock of its host, which may have been set back meanwhile */
         channel_forget(&peer->channels[CHANNEL_LIVE]);
         channel_forget(&peer->channels[CHANNEL_BULK]);
@@ -384,6 +385,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     peer->reserves = ping->reserves;
     peer->leases = ping->leases;
     peer->changes = ping->changes;
+    peer->versions = ping->versions;
     fall_into_step(shard);
     measure(shard, peer, ping);
     take_deafness(shard, at, ping);
@@ -445,6 +447,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .reserves = true,
         .leases = true,
         .changes = true,
+        .versions = true,
     };
     if (peer->announce_due)
         ping.announced = vnodes_announce(shard, at, effects);

@@ -175,6 +175,7 @@ static bool send(struct shard *shard, const struct purse *purse, struct forward 
     forward->retry = (struct retry_key){shard->purses.session, shard->purses.seq, 0, 0};
     forward->vnode = purse->forward.vnode;
     forward->home = purse->forward.home;
+    forward->rules = purse->forward.rules;
     forward->limit_count = purse->forward.limit_count;
     memcpy(forward->ids, purse->forward.ids, sizeof forward->ids);
     memcpy(forward->limits, purse->forward.limits, sizeof forward->limits);

@@ -41,6 +41,7 @@ static inline void start_forward(const struct shard *shard, uint32_t item, uint3
     forward->cost = wire_checks_cost(checks, item);
     forward->used = 0;
     forward->ticket = 0;
+    forward->rules = 0;
     forward->home = 0;
     forward->wait_ms = 0;
 }
@@ -119,6 +120,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         ASSERT(error == 0); /* policy bounds names and values at least as tightly */
         out->rules[i] = rule;
         start_forward(shard, item, i, &out->parts[i]);
+        out->parts[i].rules = shard->policies[shard->policy].version;
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         if (result->part_count > 1 && result->allowed)

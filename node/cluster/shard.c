@@ -555,6 +555,9 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->api_keys = policy_joined(policy)->api_keys;
             slot->people = policy_joined(policy)->people;
             slot->global = policy_has_global(policy);
+            slot->version = policy_joined(policy)->version;
+            if (slot->version > shard->rules_seen)
+                shard->rules_seen = slot->version;
             api_keys_cache_init(&shard->api_keys_cache, &shard->options.secret);
             shard->policy = i;
             shard->quorum.wanted = shard->quorum.wanted || policy_has_quorum(policy);

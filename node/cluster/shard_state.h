@@ -116,6 +116,7 @@ struct peer {
     bool reserves;     /* it reads RESERVED */
     bool leases;       /* it reads leases of tokens (T4 of holds.c) */
     bool changes;      /* it reads CHANGE, as its present process has said */
+    bool versions;     /* and the version of the rules in a FORWARD */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -359,6 +360,7 @@ struct policy_slot {
     const struct api_keys *api_keys; /* of it, or NULL: none was issued */
     const struct people *people;     /* its quota records, or NULL */
     uint32_t references;             /* waiting requests */
+    uint64_t version;                /* of the rules, in the configuration store, or 0 */
     bool global;                     /* some rule in force has scope global */
 };
 
@@ -561,6 +563,7 @@ struct shard {
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy;                      /* index of the one in force */
+    uint64_t rules_seen;                  /* the newest version that decided something here (D15) */
     struct api_keys_cache api_keys_cache; /* of that one */
     uint32_t generation;
     uint32_t sync;   /* the newest name of a copy that was given */

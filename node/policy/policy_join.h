@@ -22,6 +22,7 @@ struct policy_joined {
     struct blocks *blocks;     /* blocks.h */
     struct api_keys *api_keys; /* api_keys.h */
     struct people *people;     /* people.h */
+    uint64_t version;          /* of the rules, in the configuration store; 0: they are not of it */
 };
 
 /* The rules of `base` with these, which are its own from now on unless this fails; `base` stays the

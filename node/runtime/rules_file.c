@@ -191,22 +191,21 @@ static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
     return blocks;
 }
 
-/* Joins the rules with blocks, API keys and quotas, and gives them to the shards. 0, or why
- * nothing changes. */
-static int join_records(struct daemon *daemon, struct policy *rules)
+/* Joins the rules of that version with blocks, API keys and quotas, and gives them to the shards.
+ * 0, or why nothing changes. */
+static int join_records(struct daemon *daemon, struct policy *rules, uint64_t version)
 {
     int error;
     const bool ruled = rules != NULL;
     struct policy *policy = NULL;
-    struct policy_joined with = {.blocks = collect_blocks(daemon, &error)};
+    struct policy_joined with = {.blocks = collect_blocks(daemon, &error), .version = version};
     if (daemon->api_keys != NULL)
         with.api_keys = api_keys_share(daemon->api_keys);
     if (daemon->people != NULL)
         with.people = people_share(daemon->people);
-    if (error == 0 && (with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
+    if (error == 0 &&
+        (ruled || with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
         error = policy_join(alloc_heap(), ruled ? rules : policy_empty(), &with, &policy);
-    else if (error == 0 && ruled)
-        policy = policy_share(rules);
     if (error != 0) {
         blocks_free(&with.blocks);
         api_keys_free(&with.api_keys);
@@ -271,13 +270,14 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
         refuse(daemon, job->version, job->error, why);
         return;
     }
-    const int error = join_records(daemon, job->policy);
+    const int error = join_records(daemon, job->policy, job->version);
     if (error != 0) {
         refuse(daemon, job->version, error, error_message(error));
         return;
     }
     policy_free(&daemon->rules);
     daemon->rules = job->policy;
+    daemon->rules_version = job->version;
     job->policy = NULL;
     daemon->rules_missed_ns = 0;
     daemon->rules_refused_ns = 0;
@@ -419,7 +419,7 @@ static void look_at_wish(struct daemon *daemon)
 
 static void look_at_records(struct daemon *daemon)
 {
-    const int error = join_records(daemon, daemon->rules);
+    const int error = join_records(daemon, daemon->rules, daemon->rules_version);
     daemon->records_missed_ns = error != 0 ? clock_now_ns(&daemon->clock) : 0;
     if (error != 0)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks, API keys and quotas not put in force: %s",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/policy/policy_join.h"
 #include "tests/sim/global.h"
 
 enum {
@@ -240,9 +241,13 @@ void keys_rules(struct sim *sim, uint32_t generation)
         sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const size_t all = (size_t)len + global_rules_text(sim, text + len, sizeof text - (size_t)len);
-    const int result =
-        policy_compile(text, all, sim->allocator, &sim->policies[sim->policy_count++], &error);
+    struct policy *rules;
+    int result = policy_compile(text, all, sim->allocator, &rules, &error);
     ASSERT(result == 0);
+    const struct policy_joined with = {.version = sim->policy_count + 1};
+    result = policy_join(sim->allocator, rules, &with, &sim->policies[sim->policy_count++]);
+    ASSERT(result == 0);
+    policy_free(&rules);
     if (generation == sim->generation)
         return;
     sim->generation = generation;

@@ -448,6 +448,44 @@ static uint64_t used_after(struct lab *lab, uint64_t ticket, uint8_t operation, 
     return say(lab, &forward);
 }
 
+/* A check of one token by rules of that version, under that limit. */
+static struct answer answer_by_rules(struct lab *lab, uint64_t ticket, uint64_t rules,
+                                     const struct limit *limit)
+{
+    struct peer_record record;
+    struct forward forward = {.ticket = ticket, .cost = 1, .rules = rules, .limit_count = 1};
+    forward.retry.seq = ticket;
+    forward.vnode = lab_vnode_owned(lab, 0);
+    forward.limits[0] = *limit;
+    forward.ids[0] = (struct hash128){78, 1};
+    peer_put_forward(&lab->records, &forward);
+    lab_speak(lab, 1, 0);
+    lab_run(lab, LAB_MS);
+    assert_true(lab_said(lab, 0, 1, PEER_ANSWER, &record) >= 1);
+    assert_int_equal(record.answer.ticket, ticket);
+    return record.answer.answer;
+}
+
+/* A node that lacks an edit of the rules asks in turn with one that has it: what was consumed
+ * drains as the newer rules say, and is not converted back and forth (D15 of decide.c). */
+static void a_forward_by_older_rules_converts_nothing(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit slow = {
+        .count = 2, .window_ns = 3600000000000, .algorithm = ALGORITHM_FIXED_WINDOW};
+    const struct limit fast = {
+        .count = 2, .window_ns = 1000000000, .algorithm = ALGORITHM_FIXED_WINDOW};
+    for (uint64_t ticket = 1; ticket <= 2; ticket++)
+        assert_true(answer_by_rules(lab, ticket, 7, &slow).allowed);
+    assert_false(answer_by_rules(lab, 3, 9, &fast).allowed); /* and converts */
+    assert_false(answer_by_rules(lab, 4, 7, &slow).allowed); /* and does not convert back */
+    lab_run(lab, 1000 * LAB_MS);
+    assert_true(answer_by_rules(lab, 5, 9, &fast).allowed);
+    assert_true(answer_by_rules(lab, 6, 11, &slow).allowed); /* newer still: it does */
+    lab_run(lab, 1000 * LAB_MS);
+    assert_false(answer_by_rules(lab, 7, 11, &slow).allowed);
+}
+
 /* An attempt at the part of a request of several, which takes 2 / its undo. */
 static uint64_t used_after_part(struct lab *lab, uint64_t ticket, uint8_t flags)
 {
@@ -888,6 +926,7 @@ int main(void)
         LAB_TEST(a_denial_gives_back_what_other_owners_granted, set_up_two),
         LAB_TEST(a_forward_that_was_sent_again_claims_nothing, set_up_two),
         cmocka_unit_test(a_forward_that_comes_late_does_not_give_back_what_another_attempt_holds),
+        LAB_TEST(a_forward_by_older_rules_converts_nothing, set_up_ghosts),
         LAB_TEST(a_give_back_that_comes_behind_its_repetition_acts_once, set_up_ghosts),
         LAB_TEST(an_undo_of_what_is_not_known_is_counted_once, set_up_ghosts),
         LAB_TEST(an_undo_takes_nothing_that_another_attempt_holds, set_up_ghosts),

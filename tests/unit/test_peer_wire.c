@@ -243,14 +243,15 @@ static void a_ping_reads_back_as_written(void **state)
     assert_int_equal(record.ping.announced, ping.announced);
     assert_int_equal(record.ping.patience_ms, ping.patience_ms);
     assert_true(record.ping.process == ping.process);
-    for (uint32_t flags = 0; flags < 128; flags++) {
+    for (uint32_t flags = 0; flags < 256; flags++) {
         const struct peer_ping each = {.resigning = flags & 1,
                                        .announces = flags & 2,
                                        .asks = flags & 4,
                                        .deaf = flags & 8,
                                        .reserves = flags & 16,
                                        .leases = flags & 32,
-                                       .changes = flags & 64};
+                                       .changes = flags & 64,
+                                       .versions = flags & 128};
         struct bytes_writer writer;
         bytes_writer_init(&writer, data, sizeof data);
         peer_put_ping(&writer, &each);
@@ -262,6 +263,7 @@ static void a_ping_reads_back_as_written(void **state)
         assert_int_equal(record.ping.reserves, each.reserves);
         assert_int_equal(record.ping.leases, each.leases);
         assert_int_equal(record.ping.changes, each.changes);
+        assert_int_equal(record.ping.versions, each.versions);
     }
 }
 
@@ -289,9 +291,10 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
 
     (void)state;
     for (uint8_t count = 1; count <= PEER_LIMITS_MAX; count++) {
-        const struct forward sent = make_forward(count);
+        struct forward sent = make_forward(count);
         const struct forward *got = &record.forward;
         struct bytes_writer writer;
+        sent.rules = count % 2 == 0 ? UINT64_MAX - count : 0;
         bytes_writer_init(&writer, data, sizeof data);
         peer_put_forward(&writer, &sent);
         assert_int_equal(next_of(data, writer.len, &record), 1);
@@ -302,6 +305,7 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
         assert_int_equal(got->flags, sent.flags);
         assert_int_equal(got->operation, OPERATION_REFUND);
         assert_int_equal(got->attempt, 0x1234);
+        assert_true(got->rules == sent.rules);
         assert_int_equal(got->vnode, VNODE);
         assert_true(got->cost == UINT64_MAX);
         assert_int_equal(got->limit_count, count);
