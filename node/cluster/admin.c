@@ -240,7 +240,7 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
         for (uint32_t k = 0; k < rule->key_count; k++)
             values[k] = (struct identity_value){result.parts[i].values[k].data,
                                                 result.parts[i].values[k].len};
-        if (identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
+        if (identity_rule(&shard->identity, rule->counted.data, rule->counted.len, values,
                           rule->key_count) != 0)
             return false;
         const uint32_t count = own_limits_of(&result.parts[i], limits);

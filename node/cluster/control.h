@@ -187,6 +187,8 @@ struct control_edit_request {
     bool keeps_last;   /* the last record of its kind is not removed */
     struct settings_text name; /* of rules: anything */
     struct settings_text value;
+    const struct policy *rules;  /* of rules: the same compiled */
+    struct settings_text beside; /* and the ordinals to be kept beside; len 0: none */
     struct settings_text author;
     struct settings_text note;
 };
@@ -196,6 +198,14 @@ struct control_edit_request {
  * (a text is too long, or has control characters), TG_ENOMEM. */
 MUST_USE int control_edit(struct control *control, int64_t now_ns,
                           const struct control_edit_request *request);
+/* The same for rules; which of their limits go on with counts of the rules before is decided here.
+ * `mine` are the rules in force at this node. Errors of control_edit, and TG_ETOOBIG
+ * if so many limits moved that it cannot be kept. */
+MUST_USE int control_edit_rules(struct control *control, int64_t now_ns, const struct policy *mine,
+                                struct control_edit_request *request);
+/* What is kept beside the newest rules, for ordinals_give; len 0: nothing. Lives until the next
+ * event. */
+struct settings_text control_ordinals_known(const struct control *control);
 /* The edit, while it is remembered; NULL otherwise. Lives until the next event. */
 const struct settings_edit *control_edit_find(const struct control *control, struct hash128 id);
 

@@ -238,8 +238,8 @@ int control_edit(struct control *control, int64_t now_ns,
     struct settings_edit *edit = find_place(control);
     if (edit == NULL)
         return TG_EBUSY; /* S8 */
-    const size_t len =
-        request->name.len + request->value.len + request->author.len + request->note.len;
+    const size_t len = request->name.len + request->value.len + request->author.len +
+                       request->note.len + request->beside.len;
     uint8_t *bytes = alloc_get(control->allocator, len);
     if (bytes == NULL)
         return TG_ENOMEM;
@@ -255,6 +255,7 @@ int control_edit(struct control *control, int64_t now_ns,
         .value_len = request->value.len,
         .author_len = request->author.len,
         .note_len = request->note.len,
+        .beside_len = request->beside.len,
         .bytes = bytes,
         .bytes_len = len,
     };
@@ -262,6 +263,7 @@ int control_edit(struct control *control, int64_t now_ns,
     append(edit, &at, &request->value);
     append(edit, &at, &request->author);
     append(edit, &at, &request->note);
+    append(edit, &at, &request->beside);
     return 0;
 }
 
@@ -390,6 +392,22 @@ static void forget_rules(const struct settings *settings, size_t added,
     }
 }
 
+/* What is kept beside the rules changes with them. */
+static void put_beside(const struct settings *settings, const struct settings_edit *edit,
+                       struct settings_change *change)
+{
+    const struct settings_text name = text_of("rules");
+    const size_t at = edit->name_len + edit->value_len + edit->author_len + edit->note_len;
+    if (edit->beside_len == 0 &&
+        settings_table_find(&settings->table, SETTINGS_ORDINALS, &name) == NULL)
+        return;
+    change->ops[change->op_count++] =
+        (struct settings_op){.kind = SETTINGS_ORDINALS,
+                             .name = name,
+                             .removes = edit->beside_len == 0,
+                             .value = part(edit, at, edit->beside_len)};
+}
+
 static bool propose_edit(struct control *control, struct settings_edit *edit,
                          struct effects *effects)
 {
@@ -408,6 +426,7 @@ static bool propose_edit(struct control *control, struct settings_edit *edit,
     if (edit->kind == SETTINGS_RULES) {
         (void)snprintf(rules_name, sizeof rules_name, "%016" PRIx64, change.version);
         op->name = text_of(rules_name);
+        put_beside(control->settings, edit, &change);
         forget_rules(control->settings, edit->value_len, &change);
     }
     return propose(control, &change, effects);

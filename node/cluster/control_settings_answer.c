@@ -397,8 +397,16 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
         answer_error(context, TG_EINVALID, "an edit needs {\"author\": who makes it}");
         return;
     }
-    const int error = control_edit(context->control, context->now_ns, request);
-    if (error != 0)
+    const int error = request->rules != NULL
+                          ? control_edit_rules(context->control, context->now_ns,
+                                               context->report->policy, request)
+                          : control_edit(context->control, context->now_ns, request);
+    if (error == TG_ETOOBIG && request->rules != NULL)
+        answer_error(context, error,
+                     "so many limits have moved within their rules, or between them, that which "
+                     "count is whose does not fit beside rules of this size; expected fewer edits "
+                     "at once");
+    else if (error != 0)
         answer_error(context, error, error_message(error));
     else
         (void)put_state(context, request->id);
@@ -415,14 +423,15 @@ void answer_rules_apply(struct answer_context *context)
                    "the document has %zu bytes, which is more than the %d that are kept; expected "
                    "it packed, as {\"packed\": its gzip}",
                    text.len, (int)SETTINGS_VALUE_LEN_MAX);
-    policy_free(&policy);
     struct control_edit_request request = {
         .kind = SETTINGS_RULES,
         .name = {"rules", 5},
         .value = text,
+        .rules = policy,
     };
     if (text.len > SETTINGS_VALUE_LEN_MAX)
         answer_error(context, TG_ETOOBIG, sentence);
     else
         control_answer_edit(context, &request);
+    policy_free(&policy);
 }

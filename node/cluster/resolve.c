@@ -115,8 +115,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         struct identity_value values[POLICY_KEY_ATTRIBUTES_MAX];
         for (uint32_t j = 0; j < rule->key_count; j++)
             values[j] = (struct identity_value){found->values[j].data, found->values[j].len};
-        const int error = identity_rule(&shard->identity, rule->name.data, rule->name.len, values,
-                                        rule->key_count);
+        const int error = identity_rule(&shard->identity, rule->counted.data, rule->counted.len,
+                                        values, rule->key_count);
         ASSERT(error == 0); /* policy bounds names and values at least as tightly */
         out->rules[i] = rule;
         start_forward(shard, item, i, &out->parts[i]);

@@ -111,7 +111,8 @@ struct settings_edit {
     size_t value_len;
     size_t author_len;
     size_t note_len;
-    uint8_t *bytes; /* name, value, author, note */
+    size_t beside_len;
+    uint8_t *bytes; /* name, value, author, note, beside */
     size_t bytes_len;
     char sentence[SETTINGS_SENTENCE_LEN]; /* CONFLICT and what follows: why */
 };

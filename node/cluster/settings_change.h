@@ -31,6 +31,7 @@
 enum {
     SETTINGS_CHANGE_LEN_MAX = (1 << 20) - 4096, /* bytes of an encoded change: it fits a frame */
     SETTINGS_VALUE_LEN_MAX = SETTINGS_CHANGE_LEN_MAX - 8192,
+    SETTINGS_BESIDE_LEN = 4096,   /* room beside the largest value, for what is changed with it */
     SETTINGS_NAME_LEN_MAX = 1280, /* an attribute's name and its value fit */
     SETTINGS_AUTHOR_LEN_MAX = 128,
     SETTINGS_NOTE_LEN_MAX = 256,
@@ -42,6 +43,10 @@ static_assert(SETTINGS_VALUE_LEN_MAX + SETTINGS_NAME_LEN_MAX + SETTINGS_AUTHOR_L
                       SETTINGS_NOTE_LEN_MAX + 1024 <
                   SETTINGS_CHANGE_LEN_MAX,
               "the largest value fits into a change, and into a record");
+static_assert(SETTINGS_VALUE_LEN_MAX + SETTINGS_BESIDE_LEN + SETTINGS_AUTHOR_LEN_MAX +
+                      SETTINGS_NOTE_LEN_MAX + 64 * 32 + 1024 <
+                  SETTINGS_CHANGE_LEN_MAX,
+              "so do the largest rules, with what is beside them and the names of old versions");
 
 /* What others do not know yet they keep and pass on: kinds may be added. */
 enum settings_kind {
@@ -51,8 +56,9 @@ enum settings_kind {
     SETTINGS_TIER = 4,
     SETTINGS_QUOTA = 5,
     SETTINGS_API_KEY = 6,
-    SETTINGS_REGION = 7, /* name: the region; value: who founds its ring (control_region.c) */
-    SETTINGS_KINDS,      /* those of this release are below */
+    SETTINGS_REGION = 7,   /* name: the region; value: who founds its ring (control_region.c) */
+    SETTINGS_ORDINALS = 8, /* name: "rules"; value: which count is whose (node/policy/ordinals.h) */
+    SETTINGS_KINDS,        /* those of this release are below */
     SETTINGS_KIND_MAX = 255
 };
 

@@ -1,11 +1,7 @@
 /* limit_reader.c - the `limits:` of a rule: rates, algorithms and bursts.
  *
- * Limits of one algorithm are told apart by their ordinal, their position among those of that
- * algorithm in the rule: part of what is counted, so reordering two of them swaps their counts,
- * while changing a rate keeps its count.
- *
  * I1  Every limit that was read passes limit_validate.
- * I2  The ordinals of one algorithm are 0, 1, 2.. in file order.
+ * I2  Which count is whose is not decided here: ordinals.c does that.
  * I3  A limit without a mode has that of its rule.
  */
 #include <string.h>
@@ -205,8 +201,6 @@ static int read_limit(struct policy *policy, const struct yaml_reader *reader, u
 int policy_read_limits(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                        struct policy_rule *rule)
 {
-    uint8_t ordinals[ALGORITHM_COUNT] = {0};
-
     int result = yaml_reader_list(reader, node, "limits", 1, POLICY_LIMITS_MAX);
     if (result != TG_OK)
         return result;
@@ -225,7 +219,6 @@ int policy_read_limits(struct policy *policy, const struct yaml_reader *reader, 
         result = read_limit(policy, reader, element, rule->class, &places);
         if (result != TG_OK)
             return result;
-        limits[i].ordinal = ordinals[limits[i].algorithm]++; /* I2 */
         if (limit_is_calendar(limits[i].align))
             rule->calendars = calendars;
         element = yaml_reader_at(reader, element)->next;

@@ -156,7 +156,6 @@ static int gather_limits(struct chunks *chunks, const struct yaml_reader *reader
         struct limit *limit = &limits[rule->limit_count];
         *limit = entries[i].limit;
         modes[rule->limit_count] = rule->mode;
-        limit->ordinal = rule->limit_count;
         const struct quantity_rate rate = {limit->count, limit->window_ns};
         quantity_format_rate(&rate, windows[rule->limit_count++]);
     }

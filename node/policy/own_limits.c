@@ -19,15 +19,16 @@
 #define BURST_MAX  (OWN_RATE_MAX * (YEAR_NS / SECOND_NS))
 #define EXCEED_MAX (100 + LIMIT_EXCEED_MAX) /* per cent */
 
-enum { BURST_BIT = 1 << OWN_UNITS, STATUS = 429 };
+enum { BURST_BIT = 1 << OWN_UNITS, STATUS = 429, ORDINAL_STEP = 8 };
 
 static_assert(OWN_UNITS < 8, "the units and the burst are bits of a byte");
 static_assert(BURST_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_COUNT_MAX &&
                   OWN_RATE_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_RATE_MAX,
               "any own limit is one, exceeded by whatever a rule says (O2)");
-static_assert((int)OWN_ORDINAL + (int)OWN_UNITS <= UINT8_MAX &&
+static_assert((int)OWN_UNITS <= (int)ORDINAL_STEP &&
+                  (int)OWN_ORDINAL + (int)ORDINAL_STEP * (int)POLICY_LIMITS_MAX <= UINT8_MAX &&
                   (int)POLICY_LIMITS_MAX <= (int)OWN_ORDINAL,
-              "added limits are told from those of the rule (O1)");
+              "limits of a unit are told from one another, and from the others (O1)");
 
 static const uint64_t windows_ns[OWN_UNITS] = {
     [OWN_SECOND] = SECOND_NS, [OWN_MINUTE] = 60 * SECOND_NS, [OWN_HOUR] = 3600 * SECOND_NS,
@@ -43,6 +44,14 @@ static enum own_unit unit_of(uint64_t window_ns)
     while (unit < OWN_UNITS && windows_ns[unit] != window_ns)
         unit++;
     return (enum own_unit)unit;
+}
+
+uint8_t own_limits_ordinal(const struct limit *limit, uint32_t number)
+{
+    const enum own_unit unit = unit_of(limit->window_ns);
+    if (unit == OWN_UNITS || limit->algorithm == ALGORITHM_CONCURRENCY)
+        return 0;
+    return (uint8_t)(OWN_ORDINAL + unit + ORDINAL_STEP * (number % POLICY_LIMITS_MAX));
 }
 
 /* ---- people's form --------------------------------------------------------------------------- */
@@ -246,10 +255,11 @@ static const struct policy_text api_key[] = {{"api_key", 7}};
 
 #define OWN_RULE(written, attribute)                                                               \
     {                                                                                              \
-        .name = {written, sizeof(written) - 1}, .group = {"", 0}, .key = attribute,                \
-        .key_count = 1, .message = {"", 0}, .status = STATUS, .act = POLICY_ACT_THROTTLE,          \
-        .class = POLICY_CLASS_NORMAL, .on_failure = POLICY_FAILURE_CLOSED,                         \
-        .ipv6_prefix = POLICY_IPV6_PREFIX_DEFAULT, .enabled = true, .plan = true                   \
+        .name = {written, sizeof(written) - 1}, .counted = {written, sizeof(written) - 1},         \
+        .group = {"", 0}, .key = attribute, .key_count = 1, .message = {"", 0}, .status = STATUS,  \
+        .act = POLICY_ACT_THROTTLE, .class = POLICY_CLASS_NORMAL,                                  \
+        .on_failure = POLICY_FAILURE_CLOSED, .ipv6_prefix = POLICY_IPV6_PREFIX_DEFAULT,            \
+        .enabled = true, .plan = true                                                              \
     }
 
 const struct policy_rule *own_limits_user_rule(void)

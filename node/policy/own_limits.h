@@ -51,6 +51,11 @@ struct own_limits {
     uint64_t burst;             /* 0: none */
 };
 
+/* The ordinal of a limit of a plan by its window, of the one with `number` others of its window and
+ * algorithm before it: the same as an own limit's of that unit. 0: its window is none of one unit,
+ * or it has no rate. */
+uint8_t own_limits_ordinal(const struct limit *limit, uint32_t number);
+
 /* Whether there are none. */
 bool own_limits_empty(const struct own_limits *own);
 /* Whether there is any rate: a burst alone limits nothing by itself. */

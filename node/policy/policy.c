@@ -17,6 +17,8 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "node/policy/ordinals.h"
+#include "node/policy/own_limits.h"
 #include "node/policy/policy_internal.h"
 
 static const struct policy empty_policy = {.index = {.ip = POLICY_INDEX_NONE}};
@@ -188,6 +190,15 @@ static struct policy *new_policy(const struct allocator *allocator)
     return policy;
 }
 
+/* Under which name each rule is counted: all plans of users under one. */
+static void name_counts(struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        struct policy_rule *rule = policy->rules[i];
+        rule->counted = rule->plan ? own_limits_user_rule()->name : rule->name;
+    }
+}
+
 static int build(struct policy *policy, const struct yaml_reader *reader,
                  const struct policy_zones *zones)
 {
@@ -199,8 +210,11 @@ static int build(struct policy *policy, const struct yaml_reader *reader,
     if (result == TG_OK)
         result =
             policy_index_init(&policy->index, &policy->chunks, policy->rules, policy->rule_count);
-    if (result == TG_OK)
+    if (result == TG_OK) {
+        name_counts(policy);
+        ordinals_place(policy);
         policy->digest = digest_all(policy);
+    }
     return result;
 }
 

@@ -140,10 +140,11 @@ struct policy_mode {
 /* One rule, as compiled. All texts are NUL-terminated and live as long as the policy. */
 struct policy_rule {
     struct policy_text name;
-    struct policy_text group; /* len 0 = none */
+    struct policy_text counted; /* the name that its counts have: its own, or that of all plans */
+    struct policy_text group;   /* len 0 = none */
     const struct policy_match *matches;
     const struct policy_text *key;            /* attribute names, in the order of the file */
-    const struct limit *limits;               /* ordinals set among equal algorithms */
+    const struct limit *limits;               /* with their ordinals: ordinals.h */
     const char (*windows)[QUANTITY_TEXT_LEN]; /* limits[i] written shortest: "5/h" */
     const struct policy_calendar *calendars;  /* of limits[i]; NULL: no limit has one */
     const struct policy_mode *modes;          /* of each limit */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/policy/ordinals.h"
 #include "node/policy/packed.h"
 
 struct job_list {
@@ -54,8 +55,22 @@ void compiler_job_free(struct compiler_job **pointer)
     if (job == NULL)
         return;
     policy_free(&job->policy);
+    free(job->known);
     free(job->block);
     free(job);
+}
+
+bool compiler_job_know(struct compiler_job *job, const void *bytes, size_t len)
+{
+    ASSERT(job->known == NULL);
+    if (len == 0)
+        return true;
+    job->known = malloc(len);
+    if (job->known == NULL)
+        return false;
+    memcpy(job->known, bytes, len);
+    job->known_len = len;
+    return true;
 }
 
 static void list_init(struct job_list *list)
@@ -124,6 +139,15 @@ static void compile_packed(const struct compiler_options *options, struct compil
 {
     job->error = packed_compile(job->text, job->len, options->allocator, options->zones,
                                 &job->policy, &job->place);
+    if (job->error != 0 || job->known_len == 0)
+        return;
+    /* What cannot be read leaves positions: better a count exchanged than no rules. */
+    const int given = ordinals_give(job->policy, job->known, job->known_len, options->allocator);
+    if (given != TG_ENOMEM)
+        return;
+    policy_free(&job->policy);
+    job->error = given;
+    (void)snprintf(job->place.message, sizeof job->place.message, "out of memory");
 }
 
 void compiler_do(const struct compiler_options *options, struct compiler_job *job)
@@ -135,15 +159,19 @@ void compiler_do(const struct compiler_options *options, struct compiler_job *jo
 static bool is_last(const struct compiler *compiler, const struct compiler_job *job)
 {
     const struct compiler_job *last = compiler->last;
-    return last != NULL && last->len == job->len && memcmp(last->text, job->text, job->len) == 0;
+    return last != NULL && last->len == job->len && last->known_len == job->known_len &&
+           memcmp(last->text, job->text, job->len) == 0 &&
+           (job->known_len == 0 || memcmp(last->known, job->known, job->known_len) == 0);
 }
 
 /* Keeps what was compiled for whoever comes with the same text. */
 static void remember(struct compiler *compiler, const struct compiler_job *job)
 {
     struct compiler_job *copy = compiler_job_new(job->purpose, job->text, job->len);
-    if (copy == NULL)
+    if (copy == NULL || !compiler_job_know(copy, job->known, job->known_len)) {
+        compiler_job_free(&copy);
         return;
+    }
     copy->policy = policy_share(job->policy);
     compiler_job_free(&compiler->last);
     compiler->last = copy;

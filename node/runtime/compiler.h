@@ -13,7 +13,7 @@
  *     questions are with the compiler, waiting or done; more are refused.
  * P3  Rules to be in force go first, the file next, questions last.
  * P4  A text that comes twice in a row is compiled once: rules are compared with what is there,
- *     applied, and put in force, and it is one text each time.
+ *     applied, and put in force, and it is one text each time. With other ordinals it is another.
  *
  * compiler_ask and compiler_take belong to one thread, the control loop's.
  */
@@ -42,8 +42,10 @@ struct compiler_job {
     enum compiler_purpose purpose;
     const char *text; /* in `block`: a document, as of packed.h; FILE: that, once it is done */
     size_t len;
-    void *block;                      /* malloc'ed, freed with the job */
-    uint64_t version;                 /* RULES: of the settings */
+    void *block;      /* malloc'ed, freed with the job */
+    uint64_t version; /* RULES: of the settings */
+    void *known;      /* RULES: for ordinals_give; malloc'ed, freed with the job */
+    size_t known_len;
     char author[COMPILER_AUTHOR_LEN]; /* RULES: whose they are */
     struct letter letter;             /* QUESTION: whom to answer; its block is `block` */
     /* when it is done */
@@ -70,6 +72,9 @@ void compiler_free(struct compiler **compiler);
 /* A job with a copy of the text, or (text NULL) one whose block the caller sets. NULL: no memory.
  */
 struct compiler_job *compiler_job_new(enum compiler_purpose purpose, const char *text, size_t len);
+/* Has the job's limits given the ordinals that these bytes know, a copy of them. False: no memory.
+ */
+MUST_USE bool compiler_job_know(struct compiler_job *job, const void *bytes, size_t len);
 void compiler_job_free(struct compiler_job **job);
 
 /* Hands the job over. False, and it stays the caller's: too many questions (P2). */

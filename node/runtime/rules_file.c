@@ -297,6 +297,12 @@ static void compile(struct daemon *daemon, const struct settings_entry *rules)
         return;
     }
     job->version = rules->version;
+    const struct settings_text known = control_ordinals_known(daemon->control);
+    if (!compiler_job_know(job, known.data, known.len)) {
+        compiler_job_free(&job);
+        refuse(daemon, rules->version, TG_ENOMEM, "out of memory");
+        return;
+    }
     (void)snprintf(job->author, sizeof job->author, "%.*s", (int)rules->author.len,
                    rules->author.data);
     if (daemon->ready_told) {
@@ -345,7 +351,7 @@ static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
     static const char name[] = "rules";
     struct rules_wish *wanted = &daemon->rules_wish;
     randombytes_buf(&wanted->id, sizeof wanted->id);
-    const struct control_edit_request request = {
+    struct control_edit_request request = {
         .id = wanted->id,
         .kind = SETTINGS_RULES,
         .based_on = based_on,
@@ -353,9 +359,12 @@ static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
         .value = {daemon->rules_text, daemon->rules_len},
         .author = {author, sizeof author - 1},
         .note = {note, strlen(note)},
+        .rules = daemon->rules_file,
     };
     wanted->asked_ns = clock_now_ns(&daemon->clock);
-    return control_edit(daemon->control, wanted->asked_ns, &request);
+    ASSERT(request.rules != NULL);
+    return control_edit_rules(daemon->control, wanted->asked_ns,
+                              daemon->rules != NULL ? daemon->rules : policy_empty(), &request);
 }
 
 void rules_reload(struct daemon *daemon)
@@ -380,9 +389,9 @@ static void reload(struct daemon *daemon, struct compiler_job *job)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
         return;
     }
+    result = wish(daemon, SETTINGS_ANY, "SIGHUP");
     if (daemon->rules_wish.compared)
         policy_free(&daemon->rules_file);
-    result = wish(daemon, SETTINGS_ANY, "SIGHUP");
     daemon->rules_wish.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
     if (result != 0)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error_message(result));

@@ -112,7 +112,8 @@ static void decide(struct bench *bench, const struct policy_result *result, int6
         struct limit_decision decision;
         for (size_t k = 0; k < rule->key_count; k++)
             values[k] = (struct identity_value){part->values[k].data, part->values[k].len};
-        if (identity_rule(&identity, rule->name.data, rule->name.len, values, rule->key_count) != 0)
+        if (identity_rule(&identity, rule->counted.data, rule->counted.len, values,
+                          rule->key_count) != 0)
             exit(1);
         const uint32_t vnode = identity_vnode(&key, &identity, VNODES);
         for (size_t k = 0; k < rule->limit_count; k++) {

@@ -1,0 +1,89 @@
+/* control_ordinals.c - an edit of the rules goes with which counts stay whose
+ * (node/policy/ordinals.h).
+ *
+ *   rules in force, and what is kept beside them
+ *   new rules, as compiled                         --> ordinals --> one change: rules, ordinals
+ *
+ * The node that an operator asks decides it, once for all: what it gives is a record beside the
+ * rules, in the same change, and every node gives its limits those ordinals when it has compiled
+ * them. Rules that an older release changed have no such record of their own; then each node
+ * matches them with the last one, and all come to the same.
+ */
+#include "node/cluster/control_answer.h"
+#include "node/cluster/settings.h"
+#include "node/policy/ordinals.h"
+#include "node/policy/packed.h"
+
+static const struct settings_text record_name = {.data = "rules", .len = 5};
+
+struct settings_text control_ordinals_known(const struct control *control)
+{
+    const struct settings_entry *entry =
+        settings_table_find(&control->settings->table, SETTINGS_ORDINALS, &record_name);
+    return entry != NULL ? entry->value : (struct settings_text){.data = NULL, .len = 0};
+}
+
+/* The oldest version of the rules that is kept; 0: there is none. */
+static uint64_t oldest_version(const struct control *control)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &control->settings->table;
+    const size_t first = settings_table_at(table, SETTINGS_RULES, &none);
+    const bool any = first < table->count && table->records[first]->entry.kind == SETTINGS_RULES;
+    return any ? table->records[first]->entry.version : 0;
+}
+
+/* The newest rules that this node has not put in force yet, or (NULL) those that it has. */
+static struct policy *compile_newest(const struct control *control)
+{
+    struct settings_entry newest;
+    struct policy_error error;
+    struct policy *policy = NULL;
+    const struct settings_text known = control_ordinals_known(control);
+    if (!control_rules_known(control, &newest) || newest.version == control->rules_version ||
+        packed_compile(newest.value.data, newest.value.len, control->allocator,
+                       control->options.zones, &policy, &error) != 0)
+        return NULL;
+    if (ordinals_give(policy, known.data, known.len, control->allocator) != 0)
+        policy_free(&policy);
+    return policy;
+}
+
+int control_ordinals(const struct control *control, const struct policy *mine,
+                     const struct policy *new, size_t new_len, struct ordinals *out)
+{
+    struct settings_entry newest = {.version = 0};
+    const struct settings_text known = control_ordinals_known(control);
+    struct policy *compiled = compile_newest(control);
+    (void)control_rules_known(control, &newest);
+    const struct ordinals_edit edit = {
+        .old = compiled != NULL ? compiled : mine,
+        .new = new,
+        .known = known.data,
+        .known_len = known.len,
+        .version = newest.version != 0 ? newest.version : 1,
+        .oldest = oldest_version(control),
+        .len_max = SETTINGS_VALUE_LEN_MAX - new_len + SETTINGS_BESIDE_LEN,
+    };
+    const int result = ordinals_edit(&edit, control->allocator, out);
+    policy_free(&compiled);
+    return result;
+}
+
+int control_edit_rules(struct control *control, int64_t now_ns, const struct policy *mine,
+                       struct control_edit_request *request)
+{
+    struct ordinals ordinals;
+    if (request->value.len > SETTINGS_VALUE_LEN_MAX)
+        return TG_ETOOBIG;
+    if (control_edit_find(control, request->id) != NULL)
+        return 0;
+    int result = control_ordinals(control, mine, request->rules, request->value.len, &ordinals);
+    if (result != 0)
+        return result;
+    request->beside = (struct settings_text){(const char *)ordinals.bytes, ordinals.len};
+    result = control_edit(control, now_ns, request);
+    request->beside = (struct settings_text){.data = NULL, .len = 0};
+    ordinals_fini(&ordinals);
+    return result;
+}
