@@ -273,6 +273,25 @@ static int compare(struct cli *cli, const struct document *document, struct cli_
                             cli_answer_uint(answer, "column"), message, strlen(message));
 }
 
+/* Prints, a line each, which counts of rules that change stay, begin anew or end. */
+static void show_counts(struct cli *cli, const struct cli_answer *compared)
+{
+    char rule[POLICY_NAME_LEN_MAX + 1];
+    char limit[QUANTITY_TEXT_LEN + 32];
+    char count[32];
+    struct mp_cursor cursor;
+    if (!cli_answer_find(compared, "counts", &cursor) || mp_peek_type(&cursor) != MP_ARRAY)
+        return; /* a node of an older release */
+    for (uint32_t left = mp_get_array(&cursor); left > 0 && !cursor.failed; left--) {
+        const size_t row = cursor.at;
+        mp_skip(&cursor);
+        cli_token_text(cli_answer_value(compared, row, "rule"), rule, sizeof rule);
+        cli_token_text(cli_answer_value(compared, row, "limit"), limit, sizeof limit);
+        cli_token_text(cli_answer_value(compared, row, "count"), count, sizeof count);
+        cli_text_format(&cli->text, "  %s: the count of %s %s\n", rule, limit, count);
+    }
+}
+
 /* Prints the difference to what the cluster has: lines, then how many rules. Returns an exit
  * status. */
 static int show_difference(struct cli *cli, const struct document *document,
@@ -302,6 +321,7 @@ static int show_difference(struct cli *cli, const struct document *document,
                         (unsigned)cli_answer_uint(compared, "changed_count"),
                         cli_answer_true(compared, "order_changed") ? ", order changed" : "",
                         (unsigned long long)cli_answer_uint(compared, "version"));
+    show_counts(cli, compared);
     cli_answer_fini(&newest);
     return cli_flush(cli);
 }

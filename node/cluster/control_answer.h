@@ -133,10 +133,10 @@ void control_put_voters(const struct control *control, struct mp_writer *writer)
 void control_put_settings(const struct control *control, struct mp_writer *writer);
 void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer);
 
-struct ordinals;
-/* What would become of the counts if `new`, a document of that length, followed the newest rules;
- * `mine` are those in force here. As ordinals_edit. */
-MUST_USE int control_ordinals(const struct control *control, const struct policy *mine,
-                              const struct policy *new, size_t new_len, struct ordinals *out);
+struct policy_diff;
+/* Puts the field `counts` of rules.diff: which counts stay, begin anew or end when `new`, a
+ * document of that length, follows the newest rules. */
+void control_put_counts(const struct answer_context *context, const struct policy *new,
+                        size_t new_len, const struct policy_diff *diff);
 
 #endif

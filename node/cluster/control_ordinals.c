@@ -9,10 +9,13 @@
  * them. Rules that an older release changed have no such record of their own; then each node
  * matches them with the last one, and all come to the same.
  */
+#include <stdio.h>
+
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
 #include "node/policy/ordinals.h"
 #include "node/policy/packed.h"
+#include "node/policy/policy_diff.h"
 
 static const struct settings_text record_name = {.data = "rules", .len = 5};
 
@@ -49,8 +52,10 @@ static struct policy *compile_newest(const struct control *control)
     return policy;
 }
 
-int control_ordinals(const struct control *control, const struct policy *mine,
-                     const struct policy *new, size_t new_len, struct ordinals *out)
+/* As ordinals_edit, if `new`, a document of that length, followed the newest rules; `mine` are
+ * those in force here. */
+static int control_ordinals(const struct control *control, const struct policy *mine,
+                            const struct policy *new, size_t new_len, struct ordinals *out)
 {
     struct settings_entry newest = {.version = 0};
     const struct settings_text known = control_ordinals_known(control);
@@ -69,6 +74,82 @@ int control_ordinals(const struct control *control, const struct policy *mine,
     policy_free(&compiled);
     return result;
 }
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+enum { COUNTS_MAX = 256, LIMIT_TEXT_LEN = QUANTITY_TEXT_LEN + 32 };
+
+/* Which counts an edit keeps, on their way into an answer; or (writer NULL) they are counted. */
+struct telling {
+    const struct ordinals *ordinals;
+    const struct policy *old;
+    const struct policy *new;
+    struct mp_writer *writer;
+    uint32_t count;
+};
+
+static void tell(struct telling *telling, const struct policy_rule *rule, uint32_t i,
+                 const char *what)
+{
+    char text[LIMIT_TEXT_LEN];
+    if (telling->count == COUNTS_MAX)
+        return;
+    telling->count++;
+    if (telling->writer == NULL)
+        return;
+    (void)snprintf(text, sizeof text, "%s %s", rule->windows[i],
+                   algorithm_name(rule->limits[i].algorithm));
+    mp_put_map(telling->writer, 3);
+    put_field_str(telling->writer, "rule", rule->name.data);
+    put_field_str(telling->writer, "limit", text);
+    put_field_str(telling->writer, "count", what);
+}
+
+/* A rule that has changed, or (old NULL) has come. */
+static void tell_rule(struct telling *telling, const struct policy_rule *old,
+                      const struct policy_rule *new)
+{
+    for (uint32_t i = 0; i < new->limit_count; i++) {
+        const bool stays = ordinals_stays(telling->ordinals, telling->old, new, i);
+        const bool back = telling->ordinals->back[new->rank *(uint32_t)POLICY_LIMITS_MAX + i];
+        if (stays || back || old != NULL)
+            tell(telling, new, i, stays ? "stays" : back ? "is back" : "begins anew");
+    }
+    for (uint32_t i = 0; old != NULL && i < old->limit_count; i++)
+        if (ordinals_ends(telling->ordinals, old, i, telling->new))
+            tell(telling, old, i, "ends");
+}
+
+static void tell_all(struct telling *telling, const struct policy_diff *diff)
+{
+    for (uint32_t i = 0; i < diff->listed[POLICY_CHANGED]; i++) {
+        const struct policy_rule *new = diff->rules[POLICY_CHANGED][i];
+        tell_rule(telling, policy_rule_find(telling->old, new->name.data, new->name.len), new);
+    }
+    for (uint32_t i = 0; i < diff->listed[POLICY_ADDED]; i++)
+        tell_rule(telling, NULL, diff->rules[POLICY_ADDED][i]);
+}
+
+void control_put_counts(const struct answer_context *context, const struct policy *new,
+                        size_t new_len, const struct policy_diff *diff)
+{
+    const struct policy *mine = context->report->policy;
+    struct ordinals ordinals;
+    mp_put_str(context->writer, "counts");
+    if (control_ordinals(context->control, mine, new, new_len, &ordinals) != 0) {
+        mp_put_array(context->writer, 0); /* applying tells why */
+        return;
+    }
+    struct telling telling = {.ordinals = &ordinals, .old = mine, .new = new};
+    tell_all(&telling, diff);
+    mp_put_array(context->writer, telling.count);
+    telling.count = 0;
+    telling.writer = context->writer;
+    tell_all(&telling, diff);
+    ordinals_fini(&ordinals);
+}
+
+/* ---- edits ----------------------------------------------------------------------------------- */
 
 int control_edit_rules(struct control *control, int64_t now_ns, const struct policy *mine,
                        struct control_edit_request *request)

@@ -283,7 +283,7 @@ static void put_names(struct mp_writer *writer, const char *name,
         mp_put_strn(writer, rules[i]->name.data, rules[i]->name.len);
 }
 
-static void put_differences(struct answer_context *context, const struct policy *other)
+static void put_differences(struct answer_context *context, const struct policy *other, size_t len)
 {
     static const char *const lists[] = {"added", "removed", "changed"};
     static const char *const counts[] = {"added_count", "removed_count", "changed_count"};
@@ -298,6 +298,9 @@ static void put_differences(struct answer_context *context, const struct policy 
         put_names(context->writer, lists[i], rules[i], error == 0 ? diff.listed[i] : 0);
     }
     put_field_bool(context->writer, "order_changed", error == 0 && diff.reordered);
+    if (error != 0)
+        diff.listed[POLICY_ADDED] = diff.listed[POLICY_CHANGED] = 0;
+    control_put_counts(context, other, len, &diff);
 }
 
 void answer_rules_diff(struct answer_context *context)
@@ -311,7 +314,7 @@ void answer_rules_diff(struct answer_context *context)
         return;
     const bool known = control_rules_known(context->control, &newest);
     answer_begin(context);
-    mp_put_map(writer, 13);
+    mp_put_map(writer, 14);
     put_field_bool(writer, "ok", true);
     put_field_uint(writer, "version", settings_version_shown(newest.version));
     put_field_uint(writer, "base", newest.version);
@@ -320,7 +323,7 @@ void answer_rules_diff(struct answer_context *context)
                        memcmp(newest.value.data, text.data, text.len) == 0);
     put_field_bool(writer, "same_meaning", policy_digest(mine) == policy_digest(other));
     put_field_uint(writer, "rules", policy_rule_count(other));
-    put_differences(context, other);
+    put_differences(context, other, text.len);
     policy_free(&other);
 }
 

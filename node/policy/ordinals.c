@@ -126,6 +126,7 @@ static bool is_free(const struct items *items, unsigned algorithm, unsigned ordi
 static void take(struct item *item, struct item *was)
 {
     item->ordinal = was->ordinal;
+    item->gone = was->gone;
     was->taken = true;
 }
 
@@ -384,6 +385,7 @@ struct walk {
     struct items known_items;
     bool known_there;
     uint8_t *given;
+    bool *back;
     struct bytes_writer writer;
     uint32_t written;
     bool forgetful; /* there is no room for what is gone */
@@ -459,8 +461,13 @@ static void write_subject(struct walk *walk, const struct policy_text *name)
 
 static void note_given(struct walk *walk, const struct policy_rule *rule)
 {
-    for (uint32_t i = 0; i < rule->limit_count; i++)
-        walk->given[rule->rank * POLICY_LIMITS_MAX + i] = ordinal_of(&walk->items, rule, i);
+    for (uint32_t i = 0; i < rule->limit_count; i++) {
+        const size_t place = rule->rank * POLICY_LIMITS_MAX + i;
+        const struct item *item =
+            fixed_ordinal(rule, i) == NONE ? find_item(&walk->items, rule, i) : NULL;
+        walk->given[place] = ordinal_of(&walk->items, rule, i);
+        walk->back[place] = item != NULL && item->gone != 0;
+    }
 }
 
 /* One name: the rule that had it, the one that has it now, and what is known; NULL: none. */
@@ -568,13 +575,16 @@ int ordinals_edit(const struct ordinals_edit *edit, const struct allocator *allo
                              .capacity = capacity + 8};
     struct walk *walk = alloc_get(allocator, sizeof *walk);
     out->given = alloc_get(allocator, out->given_len);
+    out->back = alloc_get(allocator, out->given_len * sizeof *out->back);
     out->bytes = alloc_get(allocator, out->capacity);
     int result = TG_ENOMEM;
-    if (walk != NULL && out->given != NULL && out->bytes != NULL) {
+    if (walk != NULL && out->given != NULL && out->back != NULL && out->bytes != NULL) {
         memset(walk, 0, sizeof *walk);
         memset(out->given, 0, out->given_len);
+        memset(out->back, 0, out->given_len * sizeof *out->back);
         walk->edit = *edit;
         walk->given = out->given;
+        walk->back = out->back;
         result = subjects_init(&walk->old, edit->old, allocator);
         if (result == TG_OK)
             result = subjects_init(&walk->new, edit->new, allocator);
@@ -592,6 +602,7 @@ int ordinals_edit(const struct ordinals_edit *edit, const struct allocator *allo
 void ordinals_fini(struct ordinals *ordinals)
 {
     alloc_put(ordinals->allocator, ordinals->given, ordinals->given_len);
+    alloc_put(ordinals->allocator, ordinals->back, ordinals->given_len * sizeof *ordinals->back);
     alloc_put(ordinals->allocator, ordinals->bytes, ordinals->capacity);
     *ordinals = (struct ordinals){.allocator = ordinals->allocator};
 }

@@ -65,6 +65,7 @@ struct ordinals_edit {
 struct ordinals {
     const struct allocator *allocator;
     uint8_t *given; /* [rank of the rule * POLICY_LIMITS_MAX + limit] of the new policy */
+    bool *back;     /* the same places: the limit has the count again that it had before it went */
     size_t given_len;
     uint8_t *bytes; /* to be kept beside the new rules */
     size_t len;     /* 0: positions tell all */
