@@ -402,19 +402,22 @@ static bool next_known(struct walk *walk)
     return read_rule(&walk->known, &walk->known_name, &walk->known_items);
 }
 
-/* Appends those of `from` that are gone to `to`. */
-static void append_gone(struct items *to, const struct items *from)
+/* Appends what is known of the subject to `was`: what a kept version has, or (`all`: no rule of
+ * that name is in force) what would be in force. */
+static void append_known(struct walk *walk, bool all)
 {
-    for (uint32_t i = 0; i < from->count && to->count < WAS_MAX; i++)
-        if (from->list[i].gone != 0)
-            to->list[to->count++] = from->list[i];
+    const struct items *known = &walk->known_items;
+    for (uint32_t i = 0; i < known->count && walk->was.count < WAS_MAX; i++) {
+        const struct item *item = &known->list[i];
+        if (item->gone == 0 ? all : item->gone >= walk->edit.oldest)
+            walk->was.list[walk->was.count++] = *item;
+    }
 }
 
-/* Whether what was is to be remembered: it is gone now, and a kept version has it. */
+/* Whether what was is to be remembered: it is gone now. */
 static bool is_remembered(const struct walk *walk, const struct item *was)
 {
-    const uint64_t gone = was->gone != 0 ? was->gone : walk->edit.version;
-    if (walk->forgetful || gone < walk->edit.oldest)
+    if (walk->forgetful)
         return false;
     for (uint32_t i = 0; i < walk->items.count; i++)
         if (same_kind(&walk->items.list[i], was) && walk->items.list[i].ordinal == was->ordinal)
@@ -470,17 +473,15 @@ static void note_given(struct walk *walk, const struct policy_rule *rule)
     }
 }
 
-/* One name: the rule that had it, the one that has it now, and what is known; NULL: none. */
+/* One name: the rule that had it, and the one that has it now (NULL: none); whether more is known.
+ */
 static void walk_subject(struct walk *walk, const struct policy_text *name,
-                         const struct policy_rule *old, const struct policy_rule *new,
-                         const struct items *known)
+                         const struct policy_rule *old, const struct policy_rule *new, bool knows)
 {
     const struct policy *policy = walk->edit.new;
     gather(walk->edit.old, old, &walk->was);
-    if (known != NULL && old != NULL)
-        append_gone(&walk->was, known);
-    else if (known != NULL)
-        walk->was = *known;
+    if (knows)
+        append_known(walk, old == NULL);
     gather(policy, new, &walk->items);
     match(&walk->items, &walk->was);
     for (size_t i = 0; new != NULL &&i < policy->rule_count; i++) {
@@ -525,7 +526,7 @@ static bool walk_all(struct walk *walk)
         const bool has = is_next(new, &name);
         const bool knows = is_next(known, &name);
         walk_subject(walk, &name, had ? walk->old.rules[i] : NULL, has ? walk->new.rules[k] : NULL,
-                     knows ? &walk->known_items : NULL);
+                     knows);
         i += had;
         k += has;
         if (knows)
