@@ -186,6 +186,8 @@ static inline struct limit_verdict limit_judge(uint64_t used, uint64_t capacity,
         }
         if (!verdict.allowed && (request->flags & LIMIT_COUNT_DENIED) != 0)
             verdict.charge = limit_debt_room(used, capacity, cost);
+        if (__builtin_expect(request->operation == OPERATION_PEEK, 0))
+            verdict.charge = 0; /* it tells of the state as it is; `granted` what a check would */
     } else if (request->operation == OPERATION_HIT) {
         verdict.charge = verdict.granted = limit_debt_room(used, capacity, cost);
     } else {

@@ -240,8 +240,6 @@ static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cel
     limit_report(out, verdict, after, plan->capacity);
     out->retry_after_ns = retry_after_ns;
     out->reset_after_ns = reset_ns(leases_of(memory, cell), now_ns);
-    if (peek && verdict->charge > 0 && out->reset_after_ns < (int64_t)plan->limit.window_ns)
-        out->reset_after_ns = until_ns(plan, request) - now_ns;
     return change;
 }
 

@@ -452,7 +452,9 @@ row_soften(const struct row *row, const struct limit_plan *plan, struct limit_de
     const uint64_t base = written < plan->capacity ? written : plan->capacity;
     if (out->status != LIMIT_DECIDED)
         return;
-    const bool bent = out->allowed && out->used > base && row->request.operation <= OPERATION_HIT;
+    const uint64_t asked = row->request.operation == OPERATION_PEEK ? out->granted : 0;
+    const bool bent = out->allowed && sat_addu(out->used, asked) > base &&
+                      row->request.operation <= OPERATION_HIT;
     out->notes = bent ? LIMIT_SOFT : 0; /* of a soft limit no tokens are held */
     out->limit = base;
     out->remaining = sat_subu(base, out->used);
@@ -538,6 +540,16 @@ static enum limit_status group_peek(struct table *table, const struct row *rows,
     return LIMIT_DECIDED;
 }
 
+/* How long the row's cost will not fit, once its denial is counted. */
+static int64_t row_retry_ns(struct table *table, const struct row *rows, size_t at)
+{
+    const struct row peek =
+        row_as_peek(&rows[at], sat_addu(rows[at].request.cost, taken_before(rows, at)));
+    struct limit_decision looked;
+    row_apply(table, &peek, &looked);
+    return looked.retry_after_ns;
+}
+
 /* Some row denies: each reports the limit as it stands, and keeps its own verdict. What a check
  * found kept for another limit is rewritten (O7 of algorithm.h), as when it stands alone: so it
  * takes nothing, rather than only to look. */
@@ -547,9 +559,10 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
     for (size_t i = 0; i < count; i++) {
         const struct limit_decision verdict = out[i];
         const bool asks = row_asks(&rows[i]);
+        const bool counts = asks && (rows[i].request.flags & LIMIT_COUNT_DENIED) != 0 &&
+                            !verdict.allowed && rows[i].request.operation == OPERATION_CHECK;
         struct row final = row_as_peek(&rows[i], 0);
-        if (asks && (rows[i].request.flags & LIMIT_COUNT_DENIED) != 0 && !verdict.allowed &&
-            rows[i].request.operation == OPERATION_CHECK) {
+        if (counts) {
             final = rows[i];
             final.request.operation = OPERATION_HIT;
         } else if (rows[i].request.operation == OPERATION_CHECK &&
@@ -561,7 +574,7 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
         out[i].allowed = verdict.allowed;
         out[i].notes &= (uint8_t)~LIMIT_SOFT;
         out[i].granted = 0;
-        out[i].retry_after_ns = verdict.retry_after_ns;
+        out[i].retry_after_ns = counts ? row_retry_ns(table, rows, i) : verdict.retry_after_ns;
     }
 }
 

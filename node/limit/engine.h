@@ -97,18 +97,19 @@ uint32_t engine_resets(const struct table *table, uint32_t vnode);
 
 /* One row's decision. `allowed` is the row's own verdict: a group's request is allowed iff all its
  * rows are, and only then was anything taken (COUNT_DENIED apart). The other fields describe the
- * limit after the operation; for a peek, as the check would have left it.
- * Of a soft limit, `limit` and `remaining` are about the limit as written: between it and what it
- * may be exceeded by, remaining is 0 and LIMIT_SOFT is set. For a status other than LIMIT_DECIDED
- * nothing was taken in the whole group, and all its rows carry that status; the other fields are
- * then 0. */
+ * limit after the operation; for a peek, as it is: nothing is consumed. (What of `allowed`,
+ * `granted`, `retry_after_ns`, `delay_ns` and `notes` a check of that cost would be told, a peek
+ * is.) Of a soft limit, `limit` and `remaining` are about the limit as written: between it and what
+ * it may be exceeded by, remaining is 0 and LIMIT_SOFT is set. For a status other than
+ * LIMIT_DECIDED nothing was taken in the whole group, and all its rows carry that status; the other
+ * fields are then 0. */
 struct limit_decision {
     uint8_t status;  /* enum limit_status */
     uint8_t allowed; /* 0 or 1 */
     uint64_t limit;
     uint64_t used; /* above `limit` when in debt */
     uint64_t remaining;
-    uint64_t granted;       /* tokens taken (peek: that would be taken); 0 if denied */
+    uint64_t granted;       /* tokens taken (peek: that a check would take); 0 if denied */
     int64_t reset_after_ns; /* until nothing is used any more */
     int64_t retry_after_ns; /* 0 if allowed, else exact; LIMIT_RETRY_NEVER */
     int64_t delay_ns;       /* leaky_bucket, of what is allowed: until its turn; else 0 */

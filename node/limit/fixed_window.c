@@ -273,6 +273,13 @@ static struct place fixed_place(const struct limit_plan *plan, const struct fixe
     return place;
 }
 
+int64_t fixed_window_left_ns(const struct limit_memory *memory, const struct limit_cell *cell,
+                             const struct limit_plan *plan, int64_t now_ns)
+{
+    const struct fixed fixed = fixed_load(memory, cell);
+    return sat_sub(fixed_place(plan, &fixed, now_ns).end_ns, now_ns);
+}
+
 /* ---- decisions ------------------------------------------------------------------------------- */
 
 /* Decides in the window at `place`; inlined twice, so that the grid of the epoch costs no branch.

@@ -304,9 +304,6 @@ static int apply_plain(const struct scene *scene)
     if (verdict.refund != 0)
         rc = apply_inner(scene->memory, leased, scene->plan, scene->request, request->operation,
                          request->cost, request->now_ns, out);
-    else if (request->operation == OPERATION_PEEK)
-        rc = apply_inner(scene->memory, leased, scene->plan, scene->request, OPERATION_PEEK,
-                         verdict.charge, request->now_ns, out);
     else
         rc = charge(scene->memory, leased, scene->plan, scene->request, verdict.charge,
                     request->now_ns, out);
@@ -324,10 +321,8 @@ static bool lease_end(const struct scene *scene, int64_t *until_ns, int64_t *tol
     *until_ns = sat_add(now_ns, LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS);
     if (scene->plan->limit.algorithm != ALGORITHM_FIXED_WINDOW)
         return true;
-    struct limit_decision looked;
-    const int rc = apply_inner(scene->memory, leased_in(scene), scene->plan, scene->request,
-                               OPERATION_PEEK, 1, now_ns, &looked);
-    const int64_t last_ns = rc < 0 ? 0 : looked.reset_after_ns - 1; /* of the window */
+    const int64_t last_ns =
+        fixed_window_left_ns(scene->memory, &leased_in(scene)->inner, scene->plan, now_ns) - 1;
     if (now_ns + last_ns < *until_ns)
         *until_ns = now_ns + last_ns;
     if (last_ns < *told_ns)

@@ -218,14 +218,13 @@ static struct log_view log_look(struct log *log, const struct limit_plan *plan, 
     return view;
 }
 
-/* How long until enough of the oldest events have left for `cost` to fit. `pending` events of now
- * (a peek's, which leave in `pending_ns`) come after those of the log. */
+/* How long until enough of the oldest events have left for `cost` to fit. */
 static int64_t log_retry(const struct log_view *view, const struct limit_plan *plan, uint64_t cost,
-                         uint64_t pending, int64_t pending_ns, int64_t now_ns)
+                         int64_t now_ns)
 {
     if (cost > plan->capacity)
         return LIMIT_RETRY_NEVER;
-    uint64_t left = pending + view->total;
+    uint64_t left = view->total;
     for (uint32_t at = view->from; view->log != NULL && at < view->log->words;) {
         const struct log_entry entry = log_entry(view->log, at);
         left -= entry.events;
@@ -233,7 +232,7 @@ static int64_t log_retry(const struct log_view *view, const struct limit_plan *p
             return view_leaves_ns(view, entry.time) - now_ns;
         at += entry.words;
     }
-    return pending_ns;
+    return 0; /* not reached: with none left everything up to the capacity fits */
 }
 
 static int64_t log_reset_ns(const struct log_view *view, int64_t now_ns)
@@ -263,18 +262,6 @@ static int log_take(struct limit_memory *memory, struct limit_cell *cell,
             algorithm_release_block(memory, cell);
     }
     return 0;
-}
-
-/* What a peek would report after a charge: every entry's time is known, the new one's is now. */
-static int64_t log_reset_peeked(const struct log_view *view, const struct limit_verdict *verdict,
-                                int64_t now_ns)
-{
-    if (verdict->charge == 0)
-        return log_reset_ns(view, now_ns);
-    uint64_t time = ((uint64_t)now_ns + view->quantum_ns - 1) / view->quantum_ns;
-    if (view->log != NULL && view->log->words > 0 && time < view->log->last)
-        time = view->log->last;
-    return view_leaves_ns(view, time) - now_ns;
 }
 
 /* Drops what has left the window, and brings the log to the plan's if that is another (O7). True if
@@ -321,11 +308,9 @@ static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
         view = log_look(log_of(memory, cell), plan, now_ns);
     }
     limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
-    out->reset_after_ns =
-        peek ? log_reset_peeked(&view, &verdict, now_ns) : log_reset_ns(&view, now_ns);
+    out->reset_after_ns = log_reset_ns(&view, now_ns);
     if (!verdict.allowed)
-        out->retry_after_ns = log_retry(&view, plan, verdict.retry_cost, peek ? verdict.charge : 0,
-                                        out->reset_after_ns, now_ns);
+        out->retry_after_ns = log_retry(&view, plan, verdict.retry_cost, now_ns);
     if (peek || (after == kept && !renewed))
         return LIMIT_SAME;
     return after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;

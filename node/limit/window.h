@@ -23,6 +23,10 @@ enum {
     WINDOW_NS_PER_MS = 1000000,
 };
 
+/* How long the window in which a fixed window's cell counts now still lasts. */
+int64_t fixed_window_left_ns(const struct limit_memory *memory, const struct limit_cell *cell,
+                             const struct limit_plan *plan, int64_t now_ns);
+
 /* How the window of a cell relates to the one of now. */
 enum window_relation {
     WINDOW_SAME,     /* it is the current one, or lies ahead because time went back */

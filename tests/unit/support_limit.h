@@ -67,5 +67,9 @@ void limit_carry(struct table *from, struct table *to, uint64_t number, int64_t 
 void limit_fill(struct table *table, struct hash128 id, uint32_t vnode, uint32_t slots,
                 int64_t now_ns);
 bool limit_decisions_equal(const struct limit_decision *a, const struct limit_decision *b);
+/* Fails unless a peek told what the check after it was told, and the state as it was before that.
+ */
+void limit_assert_peek(const struct limit_decision *peek, const struct limit_decision *before,
+                       const struct limit_decision *check);
 
 #endif

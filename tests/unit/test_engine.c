@@ -398,8 +398,9 @@ static void a_soft_limit_decides_as_a_hard_one_of_its_bound(void **state)
         const uint64_t base = limit_capacity(&soft);
         assert_int_equal(got.limit, base);
         assert_int_equal(got.remaining, got.used < base ? base - got.used : 0);
+        const uint64_t asked = operation == OPERATION_PEEK ? got.granted : 0;
         assert_int_equal(got.notes,
-                         expected.allowed && got.used > base && operation <= OPERATION_HIT);
+                         expected.allowed && got.used + asked > base && operation <= OPERATION_HIT);
         exceeded += got.notes;
         got.limit = expected.limit;
         got.remaining = expected.remaining;
@@ -409,6 +410,69 @@ static void a_soft_limit_decides_as_a_hard_one_of_its_bound(void **state)
     assert_in_range(exceeded, 1000, 99000);
     table_free(&soft_table);
     table_free(&hard_table);
+}
+
+/* A new key of 5 shows used 0 and remaining 5, of each algorithm; what a check would be told of its
+ * own cost a peek is told as well. */
+static void a_peek_tells_the_state_as_it_is(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    for (uint8_t algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        const struct limit limit = {
+            .count = 5, .window_ns = UINT64_C(60000000000), .algorithm = algorithm};
+        struct limit_decision seen =
+            limit_do(table, algorithm, &limit, OPERATION_PEEK, 1, 0, LIMIT_TEST_EPOCH_NS);
+        assert_true(seen.allowed);
+        assert_int_equal(seen.granted, 1);
+        assert_int_equal(seen.used, 0);
+        assert_int_equal(seen.remaining, 5);
+        assert_int_equal(seen.reset_after_ns, 0);
+        (void)limit_do(table, algorithm, &limit, OPERATION_CHECK, 3, 0, LIMIT_TEST_EPOCH_NS);
+        const struct limit_decision as_is =
+            limit_do(table, algorithm, &limit, OPERATION_PEEK, 0, 0, LIMIT_TEST_EPOCH_NS);
+        for (unsigned flags = 0; flags <= LIMIT_COUNT_DENIED; flags += LIMIT_COUNT_DENIED) {
+            seen =
+                limit_do(table, algorithm, &limit, OPERATION_PEEK, 3, flags, LIMIT_TEST_EPOCH_NS);
+            assert_false(seen.allowed);
+            assert_int_equal(seen.granted, 0);
+            assert_int_equal(seen.used, 3);
+            assert_int_equal(seen.remaining, 2);
+            assert_int_equal(seen.reset_after_ns, as_is.reset_after_ns);
+            assert_true(seen.retry_after_ns > 0);
+        }
+        seen = limit_do(table, algorithm, &limit, OPERATION_PEEK, 6, 0, LIMIT_TEST_EPOCH_NS);
+        assert_int_equal(seen.retry_after_ns, LIMIT_RETRY_NEVER);
+        seen = limit_do(table, algorithm, &limit, OPERATION_PEEK, 9, LIMIT_AT_MOST,
+                        LIMIT_TEST_EPOCH_NS);
+        assert_true(seen.allowed);
+        assert_int_equal(seen.granted, 2); /* what a check would take */
+        assert_int_equal(seen.used, 3);
+        assert_int_equal(seen.remaining, 2);
+    }
+    table_free(&table);
+}
+
+/* What several windows deny, and count, fits again when all say so, the counted denial included. */
+static void a_counted_denial_of_a_group_tells_when_its_cost_fits(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit narrow = {.count = 2, .window_ns = UINT64_C(2000000000)};
+    const struct limit wide = {.count = 100, .window_ns = UINT64_C(60000000000)};
+    const unsigned flags = LIMIT_LOADED | LIMIT_COUNT_DENIED;
+    for (unsigned n = 0; n < 3; n++) {
+        columns.count = 0;
+        add_row(1, &narrow, OPERATION_CHECK, 1, flags, 1);
+        add_row(2, &wide, OPERATION_CHECK, 1, flags, 1);
+        step(table, LIMIT_TEST_EPOCH_NS);
+        assert_int_equal(row(0).allowed, n < 2);
+    }
+    assert_int_equal(row(0).used, 3);
+    const int64_t then_ns = LIMIT_TEST_EPOCH_NS + row(0).retry_after_ns;
+    assert_false(limit_do(table, 1, &narrow, OPERATION_PEEK, 1, 0, then_ns - 1).allowed);
+    assert_true(limit_do(table, 1, &narrow, OPERATION_PEEK, 1, 0, then_ns).allowed);
+    table_free(&table);
 }
 
 /* Of several windows a hard one denies for all, and then nothing is exceeded. */
@@ -450,6 +514,8 @@ int main(void)
         cmocka_unit_test(a_soft_limit_allows_more_and_says_so),
         cmocka_unit_test(a_soft_limit_decides_as_a_hard_one_of_its_bound),
         cmocka_unit_test(a_soft_window_beside_a_hard_one_is_all_or_nothing),
+        cmocka_unit_test(a_peek_tells_the_state_as_it_is),
+        cmocka_unit_test(a_counted_denial_of_a_group_tells_when_its_cost_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
