@@ -18,16 +18,16 @@
 #include "client/protocol/wire.h"
 
 enum {
-    DECISION_FIELDS = 15, /* and lease_id and lease_ms, where there are */
+    DECISION_FIELDS = 15, /* and shadow_rule, lease_id and lease_ms, where there are */
     LEASE_LEN = 17,       /* as text */
     EXPLAIN_FIELDS = 8,
     POOL_FIELDS = 4, /* more of an elastic limit */
     HOME_FIELDS = 2, /* and if its pool is of all regions */
     ROW_FIELDS = EXPLAIN_FIELDS + POOL_FIELDS + HOME_FIELDS,
-    DECISION_TOKENS = 2 * (DECISION_FIELDS + 3) + 1 + TG_EXPLAIN_MAX * (2 * ROW_FIELDS + 1),
+    DECISION_TOKENS = 2 * (DECISION_FIELDS + 4) + 1 + TG_EXPLAIN_MAX * (2 * ROW_FIELDS + 1),
     /* names and numbers need less than two thirds of it */
     EXPLAIN_LEN = 384 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_NAME_MAX,
-    DECISION_LEN = 1024 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
+    DECISION_LEN = 1024 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
                    TG_EXPLAIN_MAX * EXPLAIN_LEN
 };
 
@@ -117,11 +117,18 @@ static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size
     }
 }
 
+/* Whether a rule on trial would have denied. */
+static bool has_shadow(const tg_decision_t *decision)
+{
+    return tg_shadow_rule(decision)[0] != '\0';
+}
+
 static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
                          const tg_explain_t *explain)
 {
-    mp_put_map(writer, DECISION_FIELDS + (size_t)(decision->lease_id != 0) +
-                           (size_t)(decision->lease_ms != 0) + (size_t)(explain != NULL));
+    mp_put_map(writer, DECISION_FIELDS + (size_t)has_shadow(decision) +
+                           (size_t)(decision->lease_id != 0) + (size_t)(decision->lease_ms != 0) +
+                           (size_t)(explain != NULL));
     put_bool(writer, "allowed", decision->allowed != 0);
     put_text(writer, "outcome", tg_outcome_name(decision->outcome));
     put_text(writer, "rule", decision->rule);
@@ -137,6 +144,8 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
     put_text(writer, "message", decision->message);
     put_bool(writer, "degraded", decision->degraded != 0);
     put_text(writer, "node", decision->node);
+    if (has_shadow(decision))
+        put_text(writer, "shadow_rule", tg_shadow_rule(decision));
     if (decision->lease_id != 0) {
         char lease[LEASE_LEN];
         format_lease(decision->lease_id, lease);
@@ -215,6 +224,19 @@ static void add_span_cell(struct cli_grid *grid, int64_t span_ms)
     cli_grid_add(grid, cell);
 }
 
+/* What was allowed has no message: there the rule on trial is told that would have denied it. */
+static void add_message_cell(struct cli_grid *grid, const tg_decision_t *decision)
+{
+    enum { SHADOW_LEN = sizeof "would be denied by " + WIRE_RULE_MAX };
+    char cell[SHADOW_LEN];
+    if (!has_shadow(decision)) {
+        add_text_cell(grid, decision->message);
+        return;
+    }
+    (void)snprintf(cell, sizeof cell, "would be denied by %s", tg_shadow_rule(decision));
+    add_text_cell(grid, cell);
+}
+
 static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *decision)
 {
     cli_grid_add(grid, decision->allowed ? "yes" : "no");
@@ -229,7 +251,7 @@ static void add_row(struct cli_grid *grid, bool lease, const tg_decision_t *deci
     add_span_cell(grid, decision->reset_after_ms);
     add_text_cell(grid, decision->node);
     cli_grid_add(grid, decision->degraded ? "yes" : "no");
-    add_text_cell(grid, decision->message);
+    add_message_cell(grid, decision);
     if (lease) {
         char text[LEASE_LEN];
         format_lease(decision->lease_id, text);

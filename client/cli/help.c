@@ -70,13 +70,18 @@ static const char exit_statuses[] =
     "2 no answer from the cluster, 3 invalid input, 64 wrong usage, 74 output not written.\n";
 
 static const struct topic topics[CLI_COMMAND_COUNT] = {
-    [CLI_CHECK] = {OPERANDS_ASK, "decide and, if allowed, consume",
-                   "Exit status 0 if every request was allowed, 1 if any was denied.\n"
-                   "With -o json one object a request, one a line.\n",
-                   "  tidegate check --key ada --rate 5/60s --repeat 7\n"
-                   "  tidegate check api=/signup phone=+15550100 -o json\n"
-                   "  tidegate check --key upload --rate 100/minute --cost 30 --at-most\n"},
-    [CLI_PEEK] = {OPERANDS_ASK, "the answer that check would give; nothing is consumed", "",
+    [CLI_CHECK] =
+        {OPERANDS_ASK, "decide and, if allowed, consume",
+         "Exit status 0 if every request was allowed, 1 if any was denied.\n"
+         "With -o json one object a request, one a line. What a rule on trial would have\n"
+         "denied has the outcome shadow_denied, and shadow_rule names that rule: nothing\n"
+         "else of the answer is the trial's.\n",
+         "  tidegate check --key ada --rate 5/60s --repeat 7\n"
+         "  tidegate check api=/signup phone=+15550100 -o json\n"
+         "  tidegate check --key upload --rate 100/minute --cost 30 --at-most\n"},
+    [CLI_PEEK] = {OPERANDS_ASK, "may a check pass now, and if not when; nothing is consumed",
+                  "Whether, and when, is told as check would; used, remaining and reset are the\n"
+                  "limit as it is: of a new key of 5/60s 0 and 5. Granted is 0.\n",
                   "  tidegate peek --key ada --rate 5/60s\n"
                   "  tidegate peek api=/signup phone=+15550100\n"},
     [CLI_HIT] = {OPERANDS_ASK, "consume without asking, even into debt",

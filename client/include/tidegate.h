@@ -176,7 +176,8 @@ TG_API const char *tg_algorithm_name(tg_algorithm_t algorithm);
 
 typedef enum tg_operation {
     TG_CHECK = 0,   /* decide and, if allowed, consume */
-    TG_PEEK = 1,    /* the answer that check would give; nothing is consumed */
+    TG_PEEK = 1,    /* may a check pass now, and if not when; nothing is consumed, so used and
+                       remaining are the state as it is */
     TG_HIT = 2,     /* consume without asking; may go into debt */
     TG_REFUND = 3,  /* give back */
     TG_RESET = 4,   /* as if the key were new */
@@ -261,6 +262,11 @@ typedef struct tg_decision {
     uint64_t lease_id;      /* what was admitted is in flight until this is released; 0 none */
     int64_t lease_ms;       /* of a lease of tokens: how long it lasts (tg_lease); else 0 */
 } tg_decision_t;
+
+/* Of a decision that the library filled, with outcome TG_SHADOW_DENIED: the rule on trial that
+ * would have denied. "" of any other, and if the node does not tell. Lives as the decision's
+ * strings. */
+TG_API const char *tg_shadow_rule(const tg_decision_t *decision);
 
 /* Each asks one request, with the operation of its name, and waits for the decision.
  * 0: *decision is filled. Negative: no decision (its `error` is set, `allowed` is 0).

@@ -2,12 +2,12 @@
  *
  * A node says of a denial when this cost can succeed at the earliest, and whether that is all that
  * can change it (STEADY in PROTOCOL.md). Until then, and for a second at most, who asks for as much
- * or more is answered here. So a caller that does not heed retry_after costs the cluster nothing.
+ * is answered here. So a caller that does not heed retry_after costs the cluster nothing.
  *
  *   places[set] | tag | tag | ... 8 |     one cache line finds the key, or says that it is not
  * there
  *
- * I1  A denial is given only for the same request (tag), an equal or higher cost, before until_ns,
+ * I1  A denial is given only for the same request (tag), an equal cost (or I5), before until_ns,
  *     and if nothing was forgotten since it was asked for.
  * I2  A reader uses what it read only if `version` was even and the same before and after.
  * I3  until_ns - told_ns is at most CLIENT_DENIAL_MS: a changed rule, a raised limit, a refund by
@@ -15,6 +15,8 @@
  * I4  What this handle refunds, resets or releases is seen at once: all denials are forgotten, as
  *     nobody here knows which rules two requests share, and so are those that were asked for before
  *     it and told after. Without an answer it counts as done when it is given up.
+ * I5  A higher cost is denied as well, but perhaps for longer, or for ever: it is answered here
+ * only if already the lower one never succeeds.
  */
 #include "client/lib/denial.h"
 
@@ -60,6 +62,9 @@ static bool read_denial(const struct client_denial_table *table, const struct cl
         !client_verdict_is(&denial->verdict, tag))
         return false;
     client_verdict_get(&denial->verdict, decision);
+    if (decision->retry_after_ms >= 0 &&
+        atomic_load_explicit(&denial->cost, memory_order_acquire) != cost)
+        return false; /* I5 */
     if (version % 2 != 0 || atomic_load_explicit(&denial->version, memory_order_acquire) != version)
         return false; /* I2 */
     client_hold_finish(decision, told_ns, now_ns);

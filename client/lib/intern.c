@@ -47,23 +47,26 @@ static size_t bucket_of(struct wire_text text)
     return hash_mix64(hash) & (CLIENT_INTERN_BUCKETS - 1);
 }
 
+/* Two ends: what is empty has nothing behind its end either. */
+static const char nothing[2] = "";
+
 const char *client_intern_get(struct client_intern *intern, struct wire_text text)
 {
     struct client_intern_entry **bucket;
     struct client_intern_entry *entry;
 
     if (text.len == 0)
-        return "";
+        return nothing;
     bucket = &intern->buckets[bucket_of(text)];
     for (entry = *bucket; entry != NULL; entry = entry->next) {
         if (entry->len == text.len && memcmp(entry->text, text.data, text.len) == 0)
             return entry->text;
     }
     if (intern->count == CLIENT_INTERN_MAX || intern->bytes + text.len > CLIENT_INTERN_BYTES_MAX)
-        return "";
+        return nothing;
     entry = alloc_get(intern->allocator, sizeof *entry + text.len + 1);
     if (entry == NULL)
-        return "";
+        return nothing;
     entry->len = text.len;
     memcpy(entry->text, text.data, text.len);
     entry->text[text.len] = '\0';

@@ -4,6 +4,8 @@
  * I2  A decision's strings are interned or static: never NULL, never the caller's to free.
  * I3  on_failure turns only failures of the moment into decisions; a caller's mistake stays an
  *     error, or a wrong program would silently be allowed for ever.
+ * I4  tg_decision_t never grows: programs that know it as it is have arrays of it. So a rule on
+ *     trial is named behind the end of the message, which is empty then.
  */
 #include "client/lib/request.h"
 #include "base/error.h"
@@ -219,12 +221,35 @@ int client_request_append(const tg_request_t *request, int operation,
                                       request->cost, values, count);
 }
 
+static const char no_message[2] = ""; /* and no rule on trial behind its end (I4) */
+
+static const char *message_of(struct client_intern *intern, const struct wire_source *source)
+{
+    char text[1 + WIRE_RULE_MAX] = "";
+    const size_t len = source->shadow_rule.len;
+
+    if (source->message.len != 0)
+        return client_intern_get(intern, source->message);
+    if (len == 0 || len > WIRE_RULE_MAX)
+        return no_message;
+    memcpy(text + 1, source->shadow_rule.data, len);
+    return client_intern_get(intern, (struct wire_text){text, 1 + len});
+}
+
+const char *tg_shadow_rule(const tg_decision_t *decision)
+{
+    const bool told = decision->outcome == TG_SHADOW_DENIED && decision->message != NULL &&
+                      decision->message[0] == '\0';
+
+    return told ? decision->message + 1 : "";
+}
+
 void client_source_intern(struct client_intern *intern, const struct wire_source *source,
                           struct client_source *out)
 {
     out->rule = client_intern_get(intern, source->rule);
     out->window = client_intern_get(intern, source->window);
-    out->message = client_intern_get(intern, source->message);
+    out->message = message_of(intern, source);
     out->node = client_intern_get(intern, source->node);
     out->status = source->status;
 }
@@ -239,7 +264,7 @@ void client_decision_fill(tg_decision_t *out, const struct wire_decision *decisi
     out->status = source != NULL ? source->status : decision->allowed ? 200 : 429;
     out->rule = source != NULL ? source->rule : "";
     out->window = source != NULL ? source->window : "";
-    out->message = source != NULL ? source->message : "";
+    out->message = source != NULL ? source->message : no_message;
     out->node = source != NULL ? source->node : "";
     out->limit = decision->limit;
     out->used = decision->used;
@@ -299,9 +324,10 @@ int client_decision_fail(tg_decision_t *out, int code, tg_on_failure_t on_failur
         .degraded = decided,
         .error = code,
         .status = open ? 200 : 503,
+        .retry_after_ms = decided && !open ? CLIENT_RETRY_MS : 0,
         .rule = "",
         .window = "",
-        .message = "",
+        .message = no_message,
         .node = "",
     };
     return decided ? 0 : code;

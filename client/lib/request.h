@@ -49,6 +49,8 @@ void client_decision_fill(tg_decision_t *out, const struct wire_decision *decisi
 void client_decision_explain(tg_decision_t *out, const tg_request_t *request,
                              const struct wire_explain *explain, uint32_t i,
                              struct client_intern *intern);
+/* When to ask again what a failure of the moment has denied: nobody knows, but not at once. */
+enum { CLIENT_RETRY_MS = 1000 };
 /* What `code` < 0 gives under `on_failure`: fills *out; returns 0 if that is a decision, else code.
  */
 int client_decision_fail(tg_decision_t *out, int code, tg_on_failure_t on_failure);

@@ -375,6 +375,8 @@ struct wire_source {
     uint16_t status;          /* as HTTP: 200, 429 */
     struct wire_text message; /* <= WIRE_TEXT_MAX */
     struct wire_text node;    /* <= WIRE_NAME_MAX */
+    /* The rule on trial that would have denied what was allowed; "" if none. <= WIRE_RULE_MAX */
+    struct wire_text shadow_rule;
 };
 
 struct wire_explain_row {
@@ -472,7 +474,7 @@ struct wire_decisions {
 };
 
 enum {
-    WIRE_DECISIONS_TOKENS_MAX = 32 + WIRE_SOURCES_MAX * 6 +
+    WIRE_DECISIONS_TOKENS_MAX = 32 + WIRE_SOURCES_MAX * 7 +
                                 WIRE_EXPLAIN_ITEMS_MAX * (1 + WIRE_EXPLAIN_ROWS_MAX * 14) +
                                 WIRE_EXTRA_TOKENS
 };

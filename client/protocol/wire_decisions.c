@@ -4,7 +4,8 @@
  *   outcomes       |u8   |u8   |u8   |
  *   flags          |u8   |u8   |u8   |       1 allowed, 2 degraded, 4 steady, 8 pending
  *   limit, used, remaining, granted, reset_after_ms, retry_after_ms, delay_ms   8 bytes each
- *   source_index   |u16  |u16  |u16  | --> sources: [rule, window, status, message, node]
+ *   source_index   |u16  |u16  |u16  | --> sources: [rule, window, status, message, node,
+ *                                                        shadow_rule, where there is one]
  *   vnode          |u32  |u32  |u32  |
  *
  * I1  Each column has exactly head.count elements; each source index is below source_count or
@@ -24,8 +25,9 @@ enum {
     SOURCE_FIELDS = 5,
     EXPLAIN_FIELDS = 8,
     POOL_FIELDS = 4, /* more of an elastic limit's row */
-    ITEM_LEN = 1 + 1 + 7 * 8 + 2 + 4,
-    SOURCE_LEN = 1 + WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX + 4 * 2 + 3,
+    ITEM_LEN = 1 + 1 + 7 * 8 + 2 + 4 + 8 + 4,
+    SOURCE_LEN =
+        1 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX + 5 * 2 + 3,
     EXPLAIN_ROW_LEN = 1 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_NAME_MAX + 4 * 2 + 8 * 9 + 1,
     EXPLAIN_ITEM_LEN = ITEM_LEN + SOURCE_LEN + 3 + WIRE_EXPLAIN_ROWS_MAX * EXPLAIN_ROW_LEN
 };
@@ -55,7 +57,7 @@ static bool source_equal(const struct wire_source *a, const struct wire_source *
 {
     return a->status == b->status && text_equal(a->rule, b->rule) &&
            text_equal(a->window, b->window) && text_equal(a->node, b->node) &&
-           text_equal(a->message, b->message);
+           text_equal(a->message, b->message) && text_equal(a->shadow_rule, b->shadow_rule);
 }
 
 /* Length and last bytes: enough to spread real rules, windows and nodes over the chains. */
@@ -83,6 +85,7 @@ uint16_t wire_sources_add(struct wire_sources *sources, const struct wire_source
         .status = source->status,
         .message = cut(source->message, WIRE_TEXT_MAX),
         .node = cut(source->node, WIRE_NAME_MAX),
+        .shadow_rule = cut(source->shadow_rule, WIRE_RULE_MAX),
     };
     uint64_t hash;
     uint16_t *head;
@@ -90,6 +93,8 @@ uint16_t wire_sources_add(struct wire_sources *sources, const struct wire_source
     if (sources->count != 0 && source_equal(&sources->table[sources->last], &kept))
         return sources->last;
     hash = text_mix(text_mix(text_mix(kept.status, kept.rule), kept.window), kept.node);
+    if (kept.shadow_rule.len != 0)
+        hash = text_mix(hash, kept.shadow_rule);
     head = &sources->head[hash & (WIRE_SOURCE_BUCKETS - 1)];
     for (uint16_t i = *head; i != WIRE_SOURCE_NONE; i = sources->next[i]) {
         if (source_equal(&sources->table[i], &kept)) {
@@ -212,6 +217,20 @@ static void put_explain(struct mp_writer *writer, const struct wire_explain *exp
     }
 }
 
+static void put_source(struct mp_writer *writer, const struct wire_source *source)
+{
+    const bool shadow = source->shadow_rule.len > 0;
+
+    mp_put_array(writer, SOURCE_FIELDS + (shadow ? 1 : 0));
+    wire_put_text(writer, source->rule);
+    wire_put_text(writer, source->window);
+    mp_put_uint(writer, source->status);
+    wire_put_text(writer, source->message);
+    wire_put_text(writer, source->node);
+    if (shadow)
+        wire_put_text(writer, source->shadow_rule);
+}
+
 int wire_encode_decisions(const struct wire_decisions_head *head,
                           const struct wire_decision_columns *columns,
                           const struct wire_sources *sources, const struct wire_explain *explain,
@@ -230,16 +249,8 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
     mp_put_uint(&writer, head->count);
     put_columns(&writer, columns, head->count);
     mp_put_array(&writer, sources->count);
-    for (uint32_t i = 0; i < sources->count; i++) {
-        const struct wire_source *source = &sources->table[i];
-
-        mp_put_array(&writer, SOURCE_FIELDS);
-        wire_put_text(&writer, source->rule);
-        wire_put_text(&writer, source->window);
-        mp_put_uint(&writer, source->status);
-        wire_put_text(&writer, source->message);
-        wire_put_text(&writer, source->node);
-    }
+    for (uint32_t i = 0; i < sources->count; i++)
+        put_source(&writer, &sources->table[i]);
     if (explain != NULL)
         put_explain(&writer, explain, head->count);
     else
@@ -282,8 +293,13 @@ static void read_sources(struct wire_reader *reader, struct wire_decisions_space
         source->status = (uint16_t)wire_read_uint(reader, "source.status", 0, UINT16_MAX);
         source->message = wire_read_text(reader, "source.message", 0, WIRE_TEXT_MAX);
         source->node = wire_read_text(reader, "source.node", 0, WIRE_NAME_MAX);
+        const bool shadow = reader->status == 0 && fields > SOURCE_FIELDS &&
+                            mp_peek_type(&reader->cursor) != MP_NIL;
+        source->shadow_rule = shadow
+                                  ? wire_read_text(reader, "source.shadow_rule", 0, WIRE_RULE_MAX)
+                                  : wire_text_of("");
         if (reader->status == 0)
-            wire_read_extra(reader, fields - SOURCE_FIELDS);
+            wire_read_extra(reader, fields - SOURCE_FIELDS - (shadow ? 1 : 0));
     }
     for (uint32_t i = 0; reader->status == 0 && i < decisions->head.count; i++) {
         const uint32_t index = bytes_u16_at(decisions->source_index, i);

@@ -262,13 +262,14 @@ static enum outcome outcome_allowed(struct replay *replay, const struct replay_r
 static enum outcome outcome_of(struct replay *replay, const struct replay_record *record,
                                bool allowed, const struct verdicts *verdicts)
 {
+    const bool blocks = allowed && record->shadow_rule != CALLERS_NONE; /* one on trial */
     if (record->invalid || record->action == POLICY_OVERFLOW)
         return OUTCOME_ERROR;
     switch ((enum policy_action)record->action) {
     case POLICY_UNMATCHED:
-        return OUTCOME_NO_RULE;
+        return blocks ? OUTCOME_SHADOW_DENIED : OUTCOME_NO_RULE;
     case POLICY_ALLOW:
-        return OUTCOME_ALLOW;
+        return blocks ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
     case POLICY_BLOCK:
         return OUTCOME_BLOCKED;
     case POLICY_LIMITS:

@@ -131,6 +131,12 @@ static int64_t ms_up(int64_t ns)
     return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
 }
 
+/* Of a limit that denies; Q6 of requests.c. */
+static int64_t retry_ms_of(int64_t ns)
+{
+    return ns == 0 ? 1 : ms_up(ns);
+}
+
 /* A rate of a pool, in nanotokens a second, to the thousandth of a token. */
 static uint64_t thousandths(uint64_t rate)
 {
@@ -183,7 +189,7 @@ const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained,
                 .remaining = state->remaining,
                 .allowed = state->allowed,
                 .reset_after_ms = ms_up(state->reset_after_ns),
-                .retry_after_ms = state->allowed ? 0 : ms_up(state->retry_after_ns),
+                .retry_after_ms = state->allowed ? 0 : retry_ms_of(state->retry_after_ns),
                 .pool = wire_text_of(""),
                 .pool_home = wire_text_of(""),
             };

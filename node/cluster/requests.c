@@ -28,6 +28,12 @@
  *     the charges stay until they drain. A charge meanwhile may make another request be denied.
  *     A rule on trial that cannot be asked neither denies nor allows.
  * Q4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not undone.
+ * Q5  A rule on trial changes nothing of an answer but the outcome of what it would have denied,
+ *     with which it is named: limit, numbers, times, delay and what is granted are those of the
+ *     rules in force, and where there are none those of a request that meets no rule.
+ * Q6  No denial says that it may be asked again at once. What can never succeed says so, whatever a
+ *     rule's response.retry_after is; that goes before any other time, and of several rules that
+ *     deny the one is named that says the longest.
  */
 #include <string.h>
 
@@ -37,6 +43,8 @@
 
 /* Clients remember a denial for so long at most. */
 #define STEADY_NS INT64_C(1000000000)
+/* When to ask again what could not be decided: nobody knows, but not at once. */
+#define SOON_NS INT64_C(1000000000)
 
 static_assert(RESERVE_KEEP_NS >= SHARD_DEADLINE_NS + SHARD_UNDO_NS, "an undo finds its charge");
 
@@ -85,7 +93,8 @@ static void row_init(struct row *row)
     row->degraded = false;
     row->granted_set = false;
     row->shown = false;
-    row->shadow_denied = false;
+    row->looks = false;
+    row->trial_granted = false;
     row->leased = false;
     row->held = false;
     row->soft = false;
@@ -98,6 +107,7 @@ static void row_init(struct row *row)
     row->first_part = POOL_NONE;
     row->vnode = WIRE_VNODE_NONE;
     row->rule = NULL;
+    row->shadow = NULL;
     row->refusal = NULL;
     row->node = 0;
     row->limit = 0;
@@ -106,6 +116,8 @@ static void row_init(struct row *row)
     row->granted = 0;
     row->reset_after_ns = 0;
     row->retry_after_ns = 0;
+    row->told_ns = 0;
+    row->soft_over = INT64_MIN;
     row->delay_ns = 0;
     row->lease = 0;
     row->lease_used = 0;
@@ -123,13 +135,22 @@ static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
     return &block[item % SHARD_ROW_BLOCK];
 }
 
+/* Q6. What is said of when to ask again. */
+static int64_t told_of(const struct policy_rule *rule, int64_t retry_after_ns)
+{
+    if (retry_after_ns < 0 || rule == NULL || rule->retry_after_ns == 0)
+        return retry_after_ns;
+    return (int64_t)rule->retry_after_ns;
+}
+
 /* Whether `answer` says more about the item than what the row shows: a denial the longest wait;
  * else what it granted (at most), then what is left. */
-static __attribute__((noinline)) bool says_more(const struct row *row, const struct answer *answer)
+static __attribute__((noinline)) bool
+says_more(const struct row *row, const struct policy_rule *rule, const struct answer *answer)
 {
     if (answer->allowed != row->allowed)
         return !answer->allowed;
-    if (answer->allowed && row->granted_set && answer->granted != row->granted)
+    if (answer->allowed && row->granted_set && !row->looks && answer->granted != row->granted)
         return answer->granted < row->granted;
     if (answer->allowed && answer->remaining != row->remaining)
         return answer->remaining < row->remaining;
@@ -137,6 +158,9 @@ static __attribute__((noinline)) bool says_more(const struct row *row, const str
         return answer->borrowed;
     if (answer->allowed)
         return answer->soft && !row->soft;
+    const int64_t told_ns = told_of(rule, answer->retry_after_ns);
+    if (told_ns != row->told_ns)
+        return (uint64_t)told_ns > (uint64_t)row->told_ns; /* -1, never, is the longest */
     return (uint64_t)answer->retry_after_ns > (uint64_t)row->retry_after_ns;
 }
 
@@ -158,6 +182,7 @@ static void show(struct row *row, const struct policy_rule *rule, const struct l
     row->remaining = answer->remaining;
     row->reset_after_ns = answer->reset_after_ns;
     row->retry_after_ns = answer->retry_after_ns;
+    row->told_ns = answer->allowed ? 0 : told_of(rule, answer->retry_after_ns);
 }
 
 /* Whether a denial is no denial any more when somebody releases a place, a pool has spare or
@@ -168,20 +193,54 @@ static bool is_unsteady(const struct policy_rule *rule, const struct limit *limi
     if (limit->algorithm == ALGORITHM_CONCURRENCY || limit->pool != 0)
         return true;
     return rule != NULL &&
-           (rule->shadow || rule->count_denied || rule->mode.pool != NULL ||
+           (rule->count_denied || rule->mode.pool != NULL ||
             rule->consistency == POLICY_CONSISTENCY_ANY || rule->scope == POLICY_SCOPE_GLOBAL);
+}
+
+/* A soft limit is exceeded by what the answer grants. If others grant less, and the rest of it is
+ * undone, that may be within the limit. */
+static void note_soft(struct row *row, const struct answer *answer)
+{
+    const uint64_t used = answer->used + (row->looks ? answer->granted : 0);
+    const int64_t over = (int64_t)(used - answer->limit) - (int64_t)answer->granted;
+    row->soft = true;
+    if (over > row->soft_over)
+        row->soft_over = over;
+}
+
+void requests_shadow(struct row *row, const struct policy_rule *rule)
+{
+    if (row->shadow == NULL || rule->rank < row->shadow->rank)
+        row->shadow = rule;
+}
+
+/* Q5. One that cannot be asked would have recorded something; and of what is denied all the same it
+ * is known without it what denies. */
+static __attribute__((noinline)) void merge_trial(struct row *row, const struct policy_rule *rule,
+                                                  uint32_t vnode, const struct answer *answer)
+{
+    row->unsteady = true;
+    if (row->vnode == WIRE_VNODE_NONE)
+        row->vnode = vnode; /* so that a client finds the way there */
+    if (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT)
+        return;
+    if (answer->allowed)
+        row->trial_granted |= answer->granted > 0;
+    else
+        requests_shadow(row, rule);
 }
 
 static inline void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
                          uint32_t vnode, const struct answer *answer, uint64_t node)
 {
-    const bool trial = rule != NULL && rule->shadow;
     ASSERT(row->parts_left > 0);
     row->parts_left--;
+    if (rule != NULL && rule->shadow) {
+        merge_trial(row, rule, vnode, answer);
+        return;
+    }
     row->unsteady |= is_unsteady(rule, limit) ||
                      (!answer->allowed && answer->held && answer->retry_after_ns >= 0);
-    if (trial && (answer->status != ANSWER_DECIDED || row->outcome != OUTCOME_COUNT))
-        return; /* it would have recorded something, or has: what denies is known without it */
     if (answer->status != ANSWER_DECIDED) {
         row->failure = answer->status;
         row->rule = rule;
@@ -191,22 +250,17 @@ static inline void merge(struct row *row, const struct policy_rule *rule, const 
             row->allowed = false;
         return;
     }
-    if (trial && !answer->allowed) {
-        row->shadow_denied = true;
-        return;
-    }
-    if (!row->shown || says_more(row, answer))
+    if (!row->shown || says_more(row, rule, answer))
         show(row, rule, limit, vnode, answer, node);
-    if (!row->granted_set || (!trial && answer->granted < row->granted))
+    if (!row->granted_set || answer->granted < row->granted)
         row->granted = answer->granted;
     if (answer->delay_ns > row->delay_ns)
         row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed &= answer->allowed;
     row->degraded |= answer->degraded;
-    if (trial)
-        return;
     row->granted_set = true;
-    row->soft |= answer->soft;
+    if (answer->soft)
+        note_soft(row, answer);
     row->borrowed |= answer->borrowed;
 }
 
@@ -220,16 +274,16 @@ static inline int64_t ms_up(int64_t ns)
 static uint8_t outcome_of(const struct row *row)
 {
     if (row->outcome != OUTCOME_COUNT)
-        return row->outcome;
+        return row->allowed && row->shadow != NULL ? OUTCOME_SHADOW_DENIED : row->outcome;
     if (!row->allowed)
         return row->failure == ANSWER_DECIDED ? OUTCOME_DENY
                : row->failure == ANSWER_BUSY  ? OUTCOME_BUSY
                                               : OUTCOME_ERROR;
     if (row->borrowed)
         return OUTCOME_ELASTIC_BORROWED;
-    if (row->soft)
+    if (row->soft && row->soft_over + (int64_t)row->granted > 0)
         return OUTCOME_SOFT_EXCEEDED; /* of limits in force, so it goes before those on trial */
-    return row->shadow_denied ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
+    return row->shadow != NULL ? OUTCOME_SHADOW_DENIED : OUTCOME_ALLOW;
 }
 
 static uint16_t status_of(const struct row *row, uint8_t outcome)
@@ -305,6 +359,8 @@ static uint16_t make_source(struct shard *shard, const struct row *row, uint8_t 
         source.message = wire_text_of(row->refusal);
     else if (!row->allowed && row->rule != NULL)
         source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
+    if (outcome == OUTCOME_SHADOW_DENIED)
+        source.shadow_rule = (struct wire_text){row->shadow->name.data, row->shadow->name.len};
     const uint16_t index = wire_sources_add(&shard->reply.sources, &source);
     if (shard->reply.sources.count == sources && shard->reply.window_count > windows) {
         shard->reply.window_count = windows;
@@ -321,15 +377,16 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
     const struct limit_shown *limit = &row->limit_shown;
     if (row->rule != NULL && row->rule->plan)
         return make_source(shard, row, outcome); /* own limits: two may differ in more than that */
-    if (seen->outcome == outcome && seen->rule == row->rule && seen->refusal == row->refusal &&
-        seen->node == row->node && seen->limit.count == limit->count &&
-        seen->limit.window_ns == limit->window_ns && seen->limit.algorithm == limit->algorithm &&
-        seen->limit.ordinal == limit->ordinal)
+    if (seen->outcome == outcome && seen->rule == row->rule && seen->shadow == row->shadow &&
+        seen->refusal == row->refusal && seen->node == row->node &&
+        seen->limit.count == limit->count && seen->limit.window_ns == limit->window_ns &&
+        seen->limit.algorithm == limit->algorithm && seen->limit.ordinal == limit->ordinal)
         return seen->index;
     *seen = (struct source_seen){
         .outcome = outcome,
         .index = make_source(shard, row, outcome),
         .rule = row->rule,
+        .shadow = row->shadow,
         .refusal = row->refusal,
         .node = row->node,
         .limit = *limit,
@@ -360,29 +417,35 @@ static void count_usage(struct shard *shard, const struct row *row, bool exceede
 
 /* Whether a client may remember the denial until the time that it is told. Of whom totals are kept,
  * each one that exceeds is counted. */
-static bool is_steady(const struct row *row, uint8_t outcome, int64_t told_ns)
+static bool is_steady(const struct row *row, uint8_t outcome)
 {
-    const bool as_told = row->retry_after_ns < 0 || row->retry_after_ns >= told_ns ||
+    const bool as_told = row->retry_after_ns < 0 || row->retry_after_ns >= row->told_ns ||
                          row->retry_after_ns >= STEADY_NS;
     return outcome == OUTCOME_DENY && row->failure == ANSWER_DECIDED && row->shown && as_told &&
            !row->unsteady && !row->degraded && (row->user_hash | row->key_hash) == 0;
+}
+
+/* Q6. When to ask again what was denied, in ms. */
+static int64_t retry_ms_of(const struct row *row, uint8_t outcome)
+{
+    int64_t ns = row->told_ns;
+    if (row->refusal == NULL && (outcome == OUTCOME_BUSY || outcome == OUTCOME_ERROR) &&
+        row->failure != ANSWER_DECIDED)
+        ns = told_of(row->rule, SOON_NS);
+    return ns == 0 ? 1 : ms_up(ns); /* 0: it could succeed by now, but was denied before */
 }
 
 static void fill_column(struct shard *shard, uint32_t at, struct row *row)
 {
     struct wire_decision_columns *columns = &shard->reply.columns;
     const uint8_t outcome = outcome_of(row);
-    int64_t retry_ns = row->retry_after_ns;
-    if (!row->allowed && row->rule != NULL && row->rule->retry_after_ns != 0 &&
-        outcome == OUTCOME_DENY)
-        retry_ns = (int64_t)row->rule->retry_after_ns;
     if ((row->user_hash | row->key_hash) != 0 && !row->counted)
         count_usage(shard, row, outcome == OUTCOME_DENY && row->shown); /* by a limit */
     row->counted = true;
     columns->outcomes[at] = outcome;
     columns->flags[at] =
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
-    if (is_steady(row, outcome, retry_ns))
+    if (is_steady(row, outcome))
         columns->flags[at] |= WIRE_STEADY;
     columns->source_index[at] = source_of(shard, row, outcome);
     columns->vnode[at] =
@@ -390,9 +453,9 @@ static void fill_column(struct shard *shard, uint32_t at, struct row *row)
     columns->limit[at] = row->limit;
     columns->used[at] = row->used;
     columns->remaining[at] = row->remaining;
-    columns->granted[at] = row->allowed ? row->granted : 0;
+    columns->granted[at] = row->allowed && !row->looks ? row->granted : 0;
     columns->reset_after_ms[at] = ms_up(row->reset_after_ns);
-    columns->retry_after_ms[at] = row->allowed ? 0 : ms_up(retry_ns);
+    columns->retry_after_ms[at] = row->allowed ? 0 : retry_ms_of(row, outcome);
     columns->leases[at] = 0;
     columns->lease_ms[at] = 0;
     columns->delay_ms[at] = row->allowed && !row->held ? ms_up(row->delay_ns) : 0;
@@ -443,7 +506,7 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
             shard->reply.columns.leases[i] = row->lease;
             shard->reply.columns.lease_ms[i] = (uint32_t)(row->delay_ns / MS); /* not later */
             head.leased = head.held = true;
-        } else if (row->leased && row->allowed && row->granted > 0) {
+        } else if (row->leased && row->allowed && (row->granted > 0 || row->trial_granted)) {
             const struct retry_key key = {session, seq, (uint16_t)i, 0};
             shard->reply.columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
             head.leased = true;
@@ -523,6 +586,15 @@ uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct poli
     return index;
 }
 
+/* How much of the part's charge stays: nothing if the item was denied, else what all rules in force
+ * granted; where there is none, all of it. */
+static uint64_t kept(const struct row *row, const struct part *part)
+{
+    if (!row->allowed)
+        return 0;
+    return row->granted_set ? row->granted : part->answer.granted;
+}
+
 /* What of the part's charge is to be undone: all if the item was denied, what others did not grant
  * as well if it took at most so much. A denial that counts stays: that is what its rule says. */
 static bool owes_undo(struct shard *shard, const struct row *row, const struct part *part)
@@ -531,7 +603,7 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
     if (!several || part->forward.operation != OPERATION_CHECK)
         return false;
     if (part->answer.status == ANSWER_DECIDED && !part->stood_in)
-        return part->answer.allowed && part->answer.granted > (row->allowed ? row->granted : 0);
+        return part->answer.allowed && part->answer.granted > kept(row, part);
     /* In doubt: it may have been charged, though the answer did not come in time, or a stand-in's
      * came first. */
     const bool sent =
@@ -553,7 +625,7 @@ static void settle_item(struct shard *shard, struct row *row, struct effects *ef
         struct part *part = parts_at(shard, index);
         const uint32_t next = part->sibling;
         if (owes_undo(shard, row, part))
-            parts_undo(shard, index, row->allowed ? row->granted : 0, effects);
+            parts_undo(shard, index, kept(row, part), effects);
         else
             parts_free(shard, index);
         index = next;
@@ -713,6 +785,48 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
     }
 }
 
+static void dispatch_new(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                         uint32_t part, struct effects *effects)
+{
+    const struct answer busy = {.status = ANSWER_BUSY};
+    const struct forward *forward = &resolved->parts[part];
+    const uint32_t index = requests_new_part(shard, (uint16_t)item, resolved->rules[part], forward);
+    if (index != POOL_NONE) {
+        parts_dispatch(shard, index, effects);
+        return;
+    }
+    shard->stats.busy++;
+    requests_row_done(shard, &shard->rows[item], resolved->rules[part], &forward->limits[0],
+                      forward->vnode, &busy, effects);
+}
+
+/* Of one rule in force beside others on trial: whether it is decided near, as it would be alone. */
+static bool decide_near_trials(struct shard *shard, uint32_t item, const struct resolved *resolved,
+                               struct effects *effects)
+{
+    uint32_t at = resolved->count;
+    struct answer answer;
+    for (uint32_t i = 0; i < resolved->count; i++) {
+        if (resolved->rules[i]->shadow)
+            continue;
+        if (at != resolved->count)
+            return false; /* there are several */
+        at = i;
+    }
+    if (at == resolved->count || resolved->parts[at].home != 0 ||
+        resolved->rules[at]->consistency != POLICY_CONSISTENCY_ANY ||
+        !resolve_part_holds(resolved, at) ||
+        !purses_decide(shard, &resolved->parts[at], &answer, effects))
+        return false;
+    requests_row_done(shard, &shard->rows[item], resolved->rules[at],
+                      &resolved->parts[at].limits[answer.limit_index], resolved->parts[at].vnode,
+                      &answer, effects);
+    for (uint32_t i = 0; i < resolved->count; i++)
+        if (i != at)
+            dispatch_new(shard, item, resolved, i, effects);
+    return true;
+}
+
 /* Whether the item is decided with tokens that this node holds, or by what it was told. */
 static bool decide_near(struct shard *shard, uint32_t item, const struct resolved *resolved,
                         struct effects *effects)
@@ -720,6 +834,8 @@ static bool decide_near(struct shard *shard, uint32_t item, const struct resolve
     const struct forward *forward = &resolved->parts[0];
     const struct policy_rule *rule = resolved->rules[0];
     struct answer answer;
+    if (resolved->trials && resolved->count > 1)
+        return decide_near_trials(shard, item, resolved, effects);
     if (forward->home != 0) /* it may be a check that is answered at once */
         return resolved->count == 1 && abroad_decide_item(shard, item, rule, forward, effects);
     if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
@@ -736,6 +852,7 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
     if (resolved->count == 0)
         return;
     shard->rows[item].parts_left = (uint16_t)resolved->count;
+    shard->rows[item].looks = resolved->parts[0].operation == OPERATION_PEEK;
     if (decide_near(shard, item, resolved, effects))
         return;
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */

@@ -59,6 +59,8 @@ static void place_in_quorum(const struct shard *shard, struct forward *forward)
 static inline void place(struct shard *shard, const struct limit *limits, uint32_t count,
                          struct resolved *out, uint32_t part)
 {
+    const bool trial = out->rules[part] != NULL && out->rules[part]->shadow;
+    bool leases = false;
     struct forward *forward = &out->parts[part];
     forward->vnode =
         identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
@@ -66,10 +68,13 @@ static inline void place(struct shard *shard, const struct limit *limits, uint32
     forward->limit_count = (uint8_t)count;
     for (uint32_t i = 0; i < count; i++) {
         forward->limits[i] = limits[i];
-        out->leases |= limits[i].algorithm == ALGORITHM_CONCURRENCY;
+        leases |= limits[i].algorithm == ALGORITHM_CONCURRENCY;
         forward->ids[i] = identity_slot(&shard->options.secret, &shard->identity,
                                         limits[i].algorithm, limits[i].ordinal);
     }
+    out->leases |= leases && !trial;
+    out->trials |= trial;
+    out->trial_leases |= leases && trial;
 }
 
 /* The same for the limits of a rule, with own ones on top where the part has any. */
@@ -105,6 +110,9 @@ static uint32_t wait_ms_of(const struct shard *shard, const struct policy_rule *
 static void resolve_rules(struct shard *shard, uint32_t item, const struct policy_result *result,
                           struct resolved *out)
 {
+    uint32_t enforced = 0;
+    for (uint32_t k = 0; k < result->part_count; k++)
+        enforced += !result->parts[k].rule->shadow;
     for (uint32_t k = 0; k < result->part_count; k++) {
         const struct policy_part *found = &result->parts[k];
         const struct policy_rule *rule = found->rule;
@@ -123,7 +131,8 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         out->parts[i].rules = shard->policies[shard->policy].version;
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
-        if (result->part_count > 1 && result->allowed)
+        /* What is on trial denies nothing: beside such alone a rule is charged for itself. */
+        if (result->allowed && (rule->shadow ? result->part_count : enforced) > 1)
             out->parts[i].flags |= FORWARD_SEVERAL;
         place_part(shard, found, out, i);
         policy_place_calendars(rule, shard->now_ns, out->parts[i].limits);
@@ -141,7 +150,15 @@ static void fix_row(struct row *row, uint8_t outcome, bool allowed, const struct
     row->outcome = outcome;
     row->allowed = allowed;
     row->rule = rule;
-    row->retry_after_ns = allowed ? 0 : -1;
+    row->told_ns = row->retry_after_ns = allowed ? 0 : -1;
+}
+
+/* The same of a row that an operator's block or an API key denies: it may end by itself. */
+static void fix_blocked(const struct shard *shard, struct row *row, const struct policy_rule *block)
+{
+    fix_row(row, OUTCOME_BLOCKED, false, block);
+    if (block->until_ms != 0 && block->until_ms <= (uint64_t)(INT64_MAX / MS))
+        row->told_ns = row->retry_after_ns = (int64_t)block->until_ms * MS - shard->now_ns;
 }
 
 /* What denies the request before rules are looked at: its API key, a block, or the user's quota
@@ -163,8 +180,7 @@ static const struct policy_rule *refuse_at_once(struct shard *shard,
         return refusal;
     if (slot->people != NULL)
         people_find(slot->people, attributes, count, now_ms, person);
-    refusal = blocks_find(slot->denied, attributes, *count, now_ms);
-    return refusal != NULL ? refusal : person->denied;
+    return policy_longer(blocks_find(slot->denied, attributes, *count, now_ms), person->denied);
 }
 
 /* Notes in whose totals the item will be: one that asks for something, or tells what was taken of a
@@ -217,9 +233,14 @@ static const char *lease_refusal(enum operation operation)
 
 bool resolve_gives_holds(const struct resolved *resolved)
 {
-    const struct forward *forward = &resolved->parts[0];
-    const struct policy_rule *rule = resolved->rules[0];
-    if (resolved->count != 1 || (rule != NULL && (rule->shadow || rule->count_denied)))
+    return resolved->count == 1 && resolve_part_holds(resolved, 0);
+}
+
+bool resolve_part_holds(const struct resolved *resolved, uint32_t part)
+{
+    const struct forward *forward = &resolved->parts[part];
+    const struct policy_rule *rule = resolved->rules[part];
+    if (rule != NULL && (rule->shadow || rule->count_denied))
         return false;
     for (uint32_t i = 0; i < forward->limit_count; i++)
         if (limit_lease_refusal(&forward->limits[i]) != NULL)
@@ -242,15 +263,38 @@ static void note_hold(struct shard *shard, uint32_t item, struct forward *forwar
                                                 : 0;
 }
 
-/* The item is about a lease, and no limit that it meets has any. If tokens of the limit can be held
- * it is about those. Else nothing of it is charged, and that is told. */
+/* Leaves the rules in force alone. */
+static void drop_trials(struct resolved *resolved)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < resolved->count; i++) {
+        if (resolved->rules[i] != NULL && resolved->rules[i]->shadow)
+            continue;
+        if (count != i) {
+            resolved->parts[count] = resolved->parts[i];
+            resolved->parts[count].retry.part = (uint8_t)count;
+            resolved->rules[count] = resolved->rules[i];
+        }
+        count++;
+    }
+    resolved->count = count;
+}
+
+/* The item is about a lease, and no limit in force that it meets has any. If tokens of the limit
+ * can be held it is about those. Else nothing of it is charged, and that is told. A rule on trial
+ * sees nothing of what is admitted with tokens that are held. It is not to keep anybody from having
+ * some; but who takes what there is, as a library does of its own accord for a hot key, gets none:
+ * asking for each instead, it is told the same, and the trial sees it. */
 static void want_hold(struct shard *shard, uint32_t item, struct resolved *resolved)
 {
     const enum operation operation = wire_checks_operation(&shard->message.checks, item);
     struct row *row = &shard->rows[item];
-    if (row->outcome != OUTCOME_COUNT) {
-        resolved->count = 0; /* denied already, and on trial it is not about these rules */
-    } else if (resolve_gives_holds(resolved)) {
+    const bool watched = resolved->trials && operation == OPERATION_LEASE &&
+                         wire_checks_at_most(&shard->message.checks, item);
+    drop_trials(resolved);
+    if (resolved->count == 0 || row->outcome != OUTCOME_COUNT) {
+        resolved->count = 0; /* decided already, and on trial it is not about these rules */
+    } else if (!watched && resolve_gives_holds(resolved)) {
         note_hold(shard, item, &resolved->parts[0]);
     } else {
         fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
@@ -259,14 +303,24 @@ static void want_hold(struct shard *shard, uint32_t item, struct resolved *resol
     }
 }
 
-/* The item has been placed: notes whether it takes a lease. */
+static bool all_trials(const struct resolved *resolved)
+{
+    for (uint32_t i = 0; i < resolved->count; i++)
+        if (resolved->rules[i] == NULL || !resolved->rules[i]->shadow)
+            return false;
+    return true;
+}
+
+/* The item has been placed: notes whether it takes a lease. The trial of a rule that gives leases
+ * needs to know when they end: so such a rule gives its own. */
 static inline void note_lease(struct shard *shard, uint32_t item, struct resolved *resolved)
 {
     const enum operation operation = wire_checks_operation(&shard->message.checks, item);
-    if (resolved->leases)
+    const bool asks = lease_refusal(operation) != NULL;
+    if (resolved->leases || (resolved->trial_leases && (!asks || all_trials(resolved))))
         shard->rows[item].leased = operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
                                    operation == OPERATION_HIT;
-    else if (lease_refusal(operation) != NULL && resolved->count > 0)
+    else if (asks && resolved->count > 0)
         want_hold(shard, item, resolved);
 }
 
@@ -292,7 +346,7 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
     asking->out = out;
     asking->count = count;
     if (refusal != NULL) {
-        fix_row(row, OUTCOME_BLOCKED, false, refusal);
+        fix_blocked(shard, row, refusal);
         return false;
     }
     if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) != 0) {
@@ -312,9 +366,11 @@ static void apply_rules(struct shard *shard, struct asking *asking)
     policy_search_run(&asking->search);
     if (asking->person.own != NULL || asking->person.key_own != NULL)
         people_apply(&asking->person, asking->attributes, asking->count, result);
-    row->shadow_denied = result->shadow != NULL;
+    if (result->shadow != NULL)
+        requests_shadow(row, result->shadow);
     switch (result->action) {
     case POLICY_LIMITS:
+        row->rule = result->rule; /* that lets by, behind rules on trial alone; else a limit's is */
         resolve_rules(shard, item, result, out);
         break;
     case POLICY_UNMATCHED:
@@ -346,7 +402,7 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
         denied == NULL ? NULL
                        : blocks_find_key(denied, key.data, key.len, (uint64_t)(shard->now_ns / MS));
     if (block != NULL) {
-        fix_row(&shard->rows[item], OUTCOME_BLOCKED, false, block);
+        fix_blocked(shard, &shard->rows[item], block);
         return;
     }
     if (identity_inline(&shard->identity, key.data, key.len) != 0) {
@@ -369,7 +425,7 @@ void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct r
         const struct wire_template *template =
             wire_checks_template(&shard->message.checks, first + i);
         out[i].count = 0;
-        out[i].leases = false;
+        out[i].leases = out[i].trials = out[i].trial_leases = false;
         if (template->kind == WIRE_TEMPLATE_INLINE)
             resolve_inline(shard, first + i, template, &out[i]);
         else if (ask_rules(shard, template, first + i, &out[i], &asking[asked]))

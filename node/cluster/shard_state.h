@@ -310,7 +310,8 @@ struct row {
     bool degraded;
     bool granted_set;
     bool shown;          /* some limit's numbers are in it */
-    bool shadow_denied;  /* a shadow rule would have denied */
+    bool looks;          /* it is a peek: nothing is granted */
+    bool trial_granted;  /* a rule on trial took something */
     bool leased;         /* admitted, it holds a lease */
     bool held;           /* the lease is one of tokens: delay_ns is how long it lasts */
     bool soft;           /* an enforced limit is exceeded, within what mode soft allows */
@@ -322,15 +323,18 @@ struct row {
     uint16_t parts_left; /* answers still to come */
     uint32_t first_part; /* of an item whose parts are decided apart, else POOL_NONE */
     uint32_t vnode;
-    const struct policy_rule *rule; /* of what is shown; NULL: inline */
-    const char *refusal;            /* why what was asked cannot be done; NULL: it can */
-    uint64_t node;                  /* who decided */
+    const struct policy_rule *rule;   /* of what is shown; NULL: inline */
+    const struct policy_rule *shadow; /* the first rule on trial that would have denied, or NULL */
+    const char *refusal;              /* why what was asked cannot be done; NULL: it can */
+    uint64_t node;                    /* who decided */
     uint64_t limit;
     uint64_t used;
     uint64_t remaining;
     uint64_t granted;
     int64_t reset_after_ns;
-    int64_t retry_after_ns;
+    int64_t retry_after_ns; /* until the cost can succeed, as its decider reckons */
+    int64_t soft_over;      /* soft: by how much more than it granted a limit would be exceeded */
+    int64_t told_ns;        /* the same as it is told: a rule may have one of its own */
     int64_t delay_ns;
     uint64_t lease;      /* held: its id */
     uint64_t lease_used; /* of a lease of tokens that is released: so many were */
@@ -469,6 +473,7 @@ struct source_seen {
     uint8_t outcome; /* OUTCOME_COUNT: of none yet */
     uint16_t index;
     const struct policy_rule *rule;
+    const struct policy_rule *shadow;
     const char *refusal;
     uint64_t node;
     struct limit_shown limit;
@@ -892,8 +897,10 @@ enum { RESOLVED_MAX = 8 };
 
 /* What an item is to be decided by. */
 struct resolved {
-    uint32_t count; /* 0: its row is fixed */
-    bool leases;    /* some limit has leases */
+    uint32_t count;    /* 0: its row is fixed */
+    bool leases;       /* some limit in force has leases */
+    bool trials;       /* some rule is on trial, ... */
+    bool trial_leases; /* ... and some limit of those has leases */
     const struct policy_rule *rules[POLICY_PARTS_MAX];
     struct forward parts[POLICY_PARTS_MAX];
 };
@@ -903,6 +910,8 @@ void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct r
 /* Whether tokens of all that the item meets can be held elsewhere: limits of one rule, for of
  * several one might grant what another denies. Its count is not 0. */
 bool resolve_gives_holds(const struct resolved *resolved);
+/* The same of part `part` alone. */
+bool resolve_part_holds(const struct resolved *resolved, uint32_t part);
 
 /* ---- requests.c ------------------------------------------------------------------------------ */
 
@@ -914,6 +923,8 @@ void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struc
 void requests_row_done(struct shard *shard, struct row *row, const struct policy_rule *rule,
                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
                        struct effects *effects);
+/* The rule, which is on trial, would have denied the item of this row. */
+void requests_shadow(struct row *row, const struct policy_rule *rule);
 /* Answers what has been decided of messages that are answered in parts; at the end of events. */
 void requests_tell(struct shard *shard, struct effects *effects);
 /* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */

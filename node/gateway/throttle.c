@@ -17,7 +17,7 @@
  * 1. Times are given as whole seconds, and one more if the milliseconds behind them are at least 1:
  *    what is below a millisecond is dropped. Decisions come in milliseconds, rounded up, so a rest
  * of 1 may have been less: it counts only if it is what whole tokens take, as on a key that was
- * full.
+ * full. But whoever is limited is never told to ask again in 0 s: that is 1.
  * 2. Quantity 0 looks and takes nothing; it is limited if the key is deeper in debt than the burst
  *    that is asked about allows. A negative quantity gives tokens back, never above full, where
  *    redis-cell ends in an error.
@@ -154,6 +154,13 @@ static int64_t seconds_of(int64_t ms)
     return ms < 0 ? -1 : ms / 1000 + (ms % 1000 > 1);
 }
 
+/* The same of when to ask again. */
+static int64_t retry_seconds_of(int64_t ms)
+{
+    const int64_t seconds = seconds_of(ms);
+    return seconds == 0 ? 1 : seconds;
+}
+
 /* The time of so many tokens, in ms. */
 static int64_t time_of(const struct throttle_asked *asked, uint64_t tokens)
 {
@@ -174,7 +181,7 @@ void throttle_put_figures(const struct throttle_figures *figures, struct resp_wr
     resp_put_integer(out, figures->limited);
     resp_put_integer(out, (int64_t)figures->limit);
     resp_put_integer(out, (int64_t)figures->remaining);
-    resp_put_integer(out, figures->limited ? seconds_of(figures->retry_ms) : -1);
+    resp_put_integer(out, figures->limited ? retry_seconds_of(figures->retry_ms) : -1);
     resp_put_integer(out, seconds_of(figures->reset_ms));
 }
 
@@ -193,6 +200,8 @@ void throttle_answer(const struct throttle_asked *asked, const struct wire_decis
     if (asked->peek && decision->allowed && decision->used > asked->limit) { /* 2 */
         figures.limited = true;
         figures.retry_ms = decision->reset_after_ms - time_of(asked, asked->limit);
+        if (figures.retry_ms < 0) /* by what both are rounded; it is not never */
+            figures.retry_ms = 0;
     }
     resp_put_array(out, 5);
     throttle_put_figures(&figures, out);

@@ -36,7 +36,6 @@ struct place {
 
 struct entry {
     struct place place;
-    uint64_t until_ms;
     struct policy_rule rule;
 };
 
@@ -257,7 +256,7 @@ static void add(struct blocks *blocks, const struct block *block)
     struct entry *entry = lookup_add(&blocks->table);
     const char *text = lookup_keep(&blocks->table, place.text, place.len).data;
     entry->place = (struct place){place.kind, text, place.len};
-    entry->until_ms = block->until_ms;
+    entry->rule.until_ms = block->until_ms;
     entry->rule.name = (struct policy_text){"", 0};
     entry->rule.group = (struct policy_text){"", 0};
     entry->rule.message = lookup_keep(&blocks->table, block->reason.data, reason_len);
@@ -287,7 +286,7 @@ static const struct policy_rule *find(const struct blocks *blocks, enum kind kin
     while ((entry = lookup_at(table, at)) != NULL &&
            !is_place(&entry->place, kind, a, a_len, b, b_len))
         at = lookup_next(table, at);
-    if (entry == NULL || (entry->until_ms != 0 && now_ms >= entry->until_ms))
+    if (entry == NULL || (entry->rule.until_ms != 0 && now_ms >= entry->rule.until_ms))
         return NULL;
     return &entry->rule;
 }
@@ -301,33 +300,31 @@ find_address(const struct blocks *blocks, const struct policy_attribute *attribu
     if (blocks->prefix_count == 0 ||
         !read_address(attribute->value, attribute->value_len, address, &v4))
         return NULL;
+    const struct policy_rule *longest = NULL;
     for (uint32_t i = 0; i < blocks->prefix_count; i++) { /* longest first: cut on and on */
         cut(address, blocks->prefixes[i]);
         memcpy(probe, address, ADDRESS_LEN);
         probe[ADDRESS_LEN] = (char)blocks->prefixes[i];
-        const struct policy_rule *rule =
-            find(blocks, KIND_ADDRESS, probe, sizeof probe, "", 0, now_ms);
-        if (rule != NULL)
-            return rule;
+        longest =
+            policy_longer(longest, find(blocks, KIND_ADDRESS, probe, sizeof probe, "", 0, now_ms));
     }
-    return NULL;
+    return longest;
 }
 
 const struct policy_rule *blocks_find(const struct blocks *blocks,
                                       const struct policy_attribute *attributes, size_t count,
                                       uint64_t now_ms)
 {
+    const struct policy_rule *longest = NULL;
     for (size_t i = 0; blocks != NULL && i < count; i++) {
         const struct policy_attribute *attribute = &attributes[i];
         const bool is_ip = attribute->name_len == 2 && memcmp(attribute->name, "ip", 2) == 0;
-        const struct policy_rule *rule =
-            is_ip ? find_address(blocks, attribute, now_ms)
-                  : find(blocks, KIND_ATTRIBUTE, attribute->name, attribute->name_len,
-                         attribute->value, attribute->value_len, now_ms);
-        if (rule != NULL)
-            return rule;
+        longest = policy_longer(longest, is_ip ? find_address(blocks, attribute, now_ms)
+                                               : find(blocks, KIND_ATTRIBUTE, attribute->name,
+                                                      attribute->name_len, attribute->value,
+                                                      attribute->value_len, now_ms));
     }
-    return NULL;
+    return longest;
 }
 
 const struct policy_rule *blocks_find_key(const struct blocks *blocks, const char *key, size_t len,

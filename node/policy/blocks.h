@@ -49,7 +49,8 @@ MUST_USE int blocks_new(const struct allocator *allocator, const struct block *b
 void blocks_free(struct blocks **blocks);
 
 /* The block that denies a request with these attributes, or a check of this key, at `now_ms`, as a
- * rule whose message is the reason; NULL if there is none. `blocks` may be NULL. */
+ * rule whose message is the reason; of several the one that lasts longest; NULL if there is none.
+ * `blocks` may be NULL. */
 const struct policy_rule *blocks_find(const struct blocks *blocks,
                                       const struct policy_attribute *attributes, size_t count,
                                       uint64_t now_ms);

@@ -32,7 +32,6 @@ struct entry {
 };
 
 struct verdict {
-    uint64_t until_ms;
     struct policy_rule rule;
 };
 
@@ -157,10 +156,10 @@ static uint32_t add_verdict(struct people *people, const struct quota *quota)
         return NOTHING;
     struct verdict *verdict = &people->verdicts[people->verdict_count];
     *verdict = (struct verdict){
-        .until_ms = quota->until_ms,
         .rule = {.name = {"", 0},
                  .group = {"", 0},
                  .message = lookup_keep(&people->table, quota->reason.data, quota->reason.len),
+                 .until_ms = quota->until_ms,
                  .act = POLICY_ACT_BLOCK,
                  .status = STATUS_BLOCKED,
                  .enabled = true},
@@ -306,7 +305,7 @@ void people_find(const struct people *people, struct policy_attribute *attribute
     person->user_hash = hash;
     if (entry->verdict != NOTHING) {
         const struct verdict *verdict = &people->verdicts[entry->verdict];
-        if (verdict->until_ms == 0 || now_ms < verdict->until_ms)
+        if (verdict->rule.until_ms == 0 || now_ms < verdict->rule.until_ms)
             person->denied = &verdict->rule;
     }
     if (entry->own != NOTHING)
@@ -315,11 +314,26 @@ void people_find(const struct people *people, struct policy_attribute *attribute
         set_tier(attributes, count, entry->user + entry->user_len + 1, entry->tier_len);
 }
 
+/* Drops the last part of a rule on trial, which gives way (I2 of policy_resolve.c). */
+static bool drop_trial(struct policy_result *result)
+{
+    for (uint32_t i = result->part_count; i-- > 0;) {
+        if (!result->parts[i].rule->shadow)
+            continue;
+        memmove(&result->parts[i], &result->parts[i + 1],
+                (result->part_count - i - 1) * sizeof *result->parts);
+        result->part_count--;
+        return true;
+    }
+    return false;
+}
+
 /* Adds a part with own limits alone. */
 static void add_part(struct policy_result *result, const struct policy_rule *rule,
                      const struct policy_text *value, const struct own_limits *own)
 {
-    if (result->part_count == POLICY_PARTS_MAX) { /* a limit is never lost in silence */
+    if (result->part_count == POLICY_PARTS_MAX && !drop_trial(result)) {
+        /* a limit is never lost in silence */
         result->action = POLICY_OVERFLOW;
         result->part_count = 0;
         return;

@@ -154,10 +154,11 @@ struct policy_rule {
     uint64_t home_region;                     /* its policy_region_id; 0: by hash */
     uint64_t wan_wait_ns;    /* GLOBAL: how long a check may wait for another region */
     uint64_t retry_after_ns; /* response.retry_after, 0 = as computed */
-    int32_t priority;        /* higher acts first */
-    uint32_t line;           /* of the rule in the file, from 1 */
-    uint16_t status;         /* response.status; 429, 403 for block */
-    uint16_t rank;           /* it is policy_rule_at(rank) of its policy */
+    uint64_t until_ms; /* of a block by an operator: when it ends, Unix time; 0: not by itself */
+    int32_t priority;  /* higher acts first */
+    uint32_t line;     /* of the rule in the file, from 1 */
+    uint16_t status;   /* response.status; 429, 403 for block */
+    uint16_t rank;     /* it is policy_rule_at(rank) of its policy */
     uint8_t match_count;
     uint8_t key_count;   /* 1.. for throttle, else 0 */
     uint8_t limit_count; /* 1.. for throttle, else 0 */
@@ -174,6 +175,15 @@ struct policy_rule {
     bool missing_deny; /* an absent key attribute denies (else the rule is skipped) */
     bool plan;         /* own limits may be on top: of that group, enforced, counted by [user] */
 };
+
+/* The one of two blocks that lasts longer, the first if both last as long; either may be NULL. */
+static inline const struct policy_rule *policy_longer(const struct policy_rule *a,
+                                                      const struct policy_rule *b)
+{
+    if (a == NULL || b == NULL)
+        return a == NULL ? b : a;
+    return b->until_ms - 1 > a->until_ms - 1 ? b : a; /* 0 is the longest */
+}
 
 struct own_limits;
 

@@ -56,6 +56,28 @@ static void a_lease_of_tokens_tells_how_long_it_lasts(void **state)
     cli_text_fini(&text);
 }
 
+/* What a rule on trial would have denied names it; nothing else has the field. */
+static void a_rule_on_trial_is_named(void **state)
+{
+    static const char named[] = "\0trial"; /* as the library leaves it: tg_shadow_rule */
+    tg_decision_t decision = allowed;
+    struct cli_text text;
+    (void)state;
+    decision.outcome = TG_SHADOW_DENIED;
+    decision.message = named;
+    cli_text_init(&text);
+    cli_decision_json(&text, &decision, NULL);
+    assert_non_null(strstr(text.data, "\"outcome\":\"shadow_denied\""));
+    assert_non_null(strstr(text.data, "\"message\":\"\",\"degraded\":false,\"node\":\"n1\","
+                                      "\"shadow_rule\":\"trial\"}"));
+    cli_text_fini(&text);
+    decision.outcome = TG_ALLOW;
+    cli_text_init(&text);
+    cli_decision_json(&text, &decision, NULL);
+    assert_null(strstr(text.data, "shadow_rule"));
+    cli_text_fini(&text);
+}
+
 /* Of an elastic limit the pool is told, in tokens a second, and where it lends if it is one for all
  * regions; of another one it is left out. */
 static void an_explained_limit_tells_of_its_pool(void **state)
@@ -195,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_of_a_decision_is_as_documented),
         cmocka_unit_test(a_lease_of_tokens_tells_how_long_it_lasts),
+        cmocka_unit_test(a_rule_on_trial_is_named),
         cmocka_unit_test(an_explained_limit_tells_of_its_pool),
         cmocka_unit_test(never_is_minus_one),
         cmocka_unit_test(the_longest_texts_fit),

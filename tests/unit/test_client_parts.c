@@ -370,6 +370,7 @@ static void on_failure_decides_only_for_failures_of_the_moment(void **state)
         assert_true(decision.allowed && decision.degraded && decision.error == moment[i]);
         assert_int_equal(client_decision_fail(&decision, moment[i], TG_FAIL_CLOSED), 0);
         assert_true(!decision.allowed && decision.degraded && decision.error == moment[i]);
+        assert_int_equal(decision.retry_after_ms, 1000); /* no denial says that it may be at once */
         assert_int_equal(client_decision_fail(&decision, moment[i], TG_FAIL_ERROR), moment[i]);
         assert_true(!decision.allowed && !decision.degraded);
     }
@@ -378,6 +379,44 @@ static void on_failure_decides_only_for_failures_of_the_moment(void **state)
         assert_int_equal(decision.allowed, 0);
         assert_string_equal(decision.rule, "");
     }
+}
+
+/* The rule on trial that would have denied is named, of that outcome alone; what a node of an older
+ * release does not tell, and what there is no memory for, is an empty name. */
+static void a_rule_on_trial_is_named_behind_the_message(void **state)
+{
+    const struct wire_decision denied = {.allowed = true, .outcome = OUTCOME_SHADOW_DENIED};
+    struct wire_source source = {.rule = wire_text_of("real"),
+                                 .window = wire_text_of("5/h"),
+                                 .status = 200,
+                                 .message = wire_text_of(""),
+                                 .node = wire_text_of("n1"),
+                                 .shadow_rule = wire_text_of("trial")};
+    struct client_intern intern;
+    struct client_source interned;
+    tg_decision_t decision;
+
+    (void)state;
+    assert_int_equal(client_intern_init(&intern, alloc_heap()), 0);
+    client_source_intern(&intern, &source, &interned);
+    client_decision_fill(&decision, &denied, &interned);
+    assert_string_equal(decision.message, "");
+    assert_string_equal(tg_shadow_rule(&decision), "trial");
+    decision.outcome = TG_ALLOW;
+    assert_string_equal(tg_shadow_rule(&decision), "");
+    source.shadow_rule = wire_text_of("");
+    client_source_intern(&intern, &source, &interned);
+    client_decision_fill(&decision, &denied, &interned);
+    assert_string_equal(tg_shadow_rule(&decision), "");
+    client_decision_fill(&decision, &denied, NULL);
+    assert_string_equal(tg_shadow_rule(&decision), "");
+    source.message = wire_text_of("WHY");
+    source.shadow_rule = wire_text_of("trial");
+    client_source_intern(&intern, &source, &interned);
+    client_decision_fill(&decision, &denied, &interned);
+    assert_string_equal(decision.message, "WHY");
+    assert_string_equal(tg_shadow_rule(&decision), "");
+    client_intern_fini(&intern);
 }
 
 /* No more rows than the caller has room for, and each item its own. */
@@ -450,6 +489,7 @@ int main(void)
         cmocka_unit_test(requests_share_equal_templates_only),
         cmocka_unit_test(a_release_says_what_was_used),
         cmocka_unit_test(on_failure_decides_only_for_failures_of_the_moment),
+        cmocka_unit_test(a_rule_on_trial_is_named_behind_the_message),
         cmocka_unit_test(explanations_are_cut_to_the_callers_room),
     };
 

@@ -110,14 +110,19 @@ static void a_denial_holds_for_a_second_at_most(void **state)
     assert_false(denied("never", 1, start_ns + 1000 * MS));
 }
 
-/* Who asks for less may get it. */
-static void a_smaller_cost_is_asked_for(void **state)
+/* Who asks for less may get it; who asks for more may have to wait for longer, unless even less
+ * than that never succeeds. */
+static void another_cost_is_asked_for(void **state)
 {
     (void)state;
     put("k", 5, 100, start_ns, start_ns);
     assert_false(denied("k", 4, start_ns + MS));
     assert_true(denied("k", 5, start_ns + MS));
-    assert_true(denied("k", 500, start_ns + MS));
+    assert_false(denied("k", 6, start_ns + MS));
+    put("n", 5, -1, start_ns, start_ns);
+    assert_false(denied("n", 4, start_ns + MS));
+    assert_true(denied("n", 5, start_ns + MS));
+    assert_true(denied("n", 500, start_ns + MS));
     put("k", 2, 50, start_ns, start_ns + MS); /* that says more */
     assert_true(denied("k", 2, start_ns + 2 * MS));
     put("k", 9, 100, start_ns, start_ns + MS); /* and this less */
@@ -250,7 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_denial_holds_until_it_can_change, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_denial_holds_for_a_second_at_most, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_smaller_cost_is_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_cost_is_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_back_forgets_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_too_many_the_shortest_are_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_denial_that_is_being_written_is_not_read, set_up,

@@ -419,7 +419,8 @@ static void rules_without_a_key_are_counted_by_address(void **state)
     const struct replay_totals *totals = replay_totals(replay);
     assert_int_equal(totals->outcomes[OUTCOME_BLOCKED], 3);
     assert_int_equal(totals->outcomes[OUTCOME_DENY], 1);
-    assert_int_equal(totals->outcomes[OUTCOME_NO_RULE], 1);
+    assert_int_equal(totals->outcomes[OUTCOME_NO_RULE], 0);
+    assert_int_equal(totals->outcomes[OUTCOME_SHADOW_DENIED], 1);
     assert_int_equal(totals->allowed, 3);
     assert_int_equal(replay_all(replay)->denied, 4);
     assert_int_equal(replay_all(replay)->callers, 2);

@@ -217,7 +217,7 @@ static void outcomes_are_told_apart(void **state)
               "-UNAVAILABLE no node that holds this key can be reached\r\n"
               "*7\r\n:1\r\n:100\r\n:7\r\n:1\r\n:3\r\n$4\r\ndeny\r\n$9\r\nsome-rule\r\n"
               "-BUSY the node has more requests than it can decide; try again later\r\n"
-              "*7\r\n:1\r\n:100\r\n:9\r\n:0\r\n:3\r\n$5\r\nerror\r\n$9\r\nsome-rule\r\n");
+              "*7\r\n:1\r\n:100\r\n:9\r\n:1\r\n:3\r\n$5\r\nerror\r\n$9\r\nsome-rule\r\n");
     assert_int_equal(resp_gate_stats(bench.gate)->busy, 2);
 }
 

@@ -120,6 +120,13 @@ static int64_t cell_seconds(int64_t ns)
     return ns / NS_PER_S + (ns % NS_PER_S / NS_PER_MS > 0);
 }
 
+/* The one difference: redis-cell sends whoever is limited for less than a millisecond away for 0 s.
+ */
+static int64_t wait_seconds(int64_t ns)
+{
+    return ns < NS_PER_MS ? 1 : cell_seconds(ns);
+}
+
 static struct five cell_throttle(struct cell *cell, const struct throttle *throttle,
                                  int64_t quantity, int64_t now_ns)
 {
@@ -136,7 +143,7 @@ static struct five cell_throttle(struct cell *cell, const struct throttle *throt
         cell->tat_ns = wanted_ns;
     const int64_t next_ns = tolerance_ns - left_ns;
     return (struct five){{limited, burst, next_ns > -interval_ns ? next_ns / interval_ns : 0,
-                          limited && fits ? cell_seconds(wait_ns) : -1, cell_seconds(left_ns)}};
+                          limited && fits ? wait_seconds(wait_ns) : -1, cell_seconds(left_ns)}};
 }
 
 static int64_t ms_up(int64_t ns)

@@ -47,7 +47,8 @@ static struct wire_source source_of(struct bench *b, size_t rule, size_t node)
                                 .window = wire_text_of("5/h"),
                                 .status = 429,
                                 .message = wire_text_of("NO"),
-                                .node = wire_text_of(b->texts[node])};
+                                .node = wire_text_of(b->texts[node]),
+                                .shadow_rule = wire_text_of(rule % 3 == 1 ? b->texts[0] : "")};
 }
 
 /* Every number is random over its whole range; -1 stays never. */
@@ -118,6 +119,9 @@ static void random_decisions_round_trip(void **state)
                 assert_int_equal(d.source->rule.len, sent->rule.len);
                 assert_memory_equal(d.source->rule.data, sent->rule.data, sent->rule.len);
                 assert_memory_equal(d.source->node.data, sent->node.data, sent->node.len);
+                assert_int_equal(d.source->shadow_rule.len, sent->shadow_rule.len);
+                assert_memory_equal(d.source->shadow_rule.data, sent->shadow_rule.data,
+                                    sent->shadow_rule.len);
             }
         }
     }
@@ -144,8 +148,11 @@ static void each_source_is_kept_once(void **state)
     source.message = wire_text_of("NO");
     source.node = wire_text_of("n9");
     assert_int_not_equal(wire_sources_add(&b->sources, &source), first);
-    assert_int_equal(b->sources.count, 5);
     source.node = wire_text_of(b->texts[2]);
+    source.shadow_rule = wire_text_of("trial");
+    assert_int_not_equal(wire_sources_add(&b->sources, &source), first);
+    assert_int_equal(b->sources.count, 6);
+    source.shadow_rule = wire_text_of(b->texts[0]);
     assert_int_equal(wire_sources_add(&b->sources, &source), first);
 }
 
