@@ -12,8 +12,10 @@
     proxy     links that delay what goes through them
     command   the command-line client
     resp      a Redis client of a few lines
+    releases  the programs of releases that were made before
 """
 
+from . import releases
 from .client import Client, Decision, Limit, Refused, Unanswered
 from .cluster import Cluster
 from .command import Command
@@ -24,5 +26,5 @@ from .resp import Resp, RespError
 from .waiting import Stopwatch, promised, scaled, steady, wait_for, within_one
 
 __all__ = ["Client", "Cluster", "Command", "Decision", "History", "Limit", "Load", "Node", "Promise",
-           "Refused", "Resp", "RespError", "Stopwatch", "Unanswered", "program", "promised", "scaled",
-           "steady", "wait_for", "within_one"]
+           "Refused", "Resp", "RespError", "Stopwatch", "Unanswered", "program", "promised",
+           "releases", "scaled", "steady", "wait_for", "within_one"]

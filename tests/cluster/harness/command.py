@@ -15,13 +15,14 @@ WAITING = {"drain", "leave", "remove", "--wait"}  # what waits by itself, and ha
 class Command:
     """One run: exit code, what it wrote, and that as JSON lines. Unless told, it is patient with a node that is late."""
 
-    def __init__(self, *arguments, endpoints=None, within_s=60, cwd=None, enter=None):
+    def __init__(self, *arguments, endpoints=None, within_s=60, cwd=None, enter=None,
+                 programs=None):
         environment = {name: value for name, value in os.environ.items()
                        if name != "TIDEGATE_ENDPOINT"}
         given = ["-e", ",".join(f"tcp://{endpoint}" for endpoint in endpoints)] if endpoints else []
         if "--timeout" not in arguments and not WAITING & set(arguments):
             given += ["--timeout", f"{scaled(PATIENCE_S):.0f}s"]
-        done = subprocess.run([program("tidegate"), *given, *arguments], env=environment, cwd=cwd,
+        done = subprocess.run([program("tidegate", programs), *given, *arguments], env=environment, cwd=cwd,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               timeout=scaled(within_s), text=True, preexec_fn=enter)
         self.code = done.returncode

@@ -17,9 +17,9 @@ READY = re.compile(r"^tidegated ready client=(\S+) .*$", re.MULTILINE)
 DRAIN_S = 10
 
 
-def program(name):
-    """The path of one of the programs under test."""
-    folder = os.environ.get("TIDEGATE_BUILD") or "build"
+def program(name, folder=None):
+    """The path of one of the programs under test, or of those in another folder."""
+    folder = folder or os.environ.get("TIDEGATE_BUILD") or "build"
     return os.path.join(os.path.abspath(folder), name)
 
 
@@ -37,6 +37,7 @@ class Node:
         self.shards = shards
         self.arguments = list(arguments)
         self.environment = environment or {}
+        self.programs = None  # the folder of its program, if it is not the one under test
         self.data = os.path.join(self.folder, f"{name}-data")
         self.log_path = os.path.join(self.folder, f"{name}.log")
         self.process = None
@@ -84,7 +85,7 @@ class Node:
                 "--shards", str(self.shards), "--drain-timeout", f"{DRAIN_S}s"]
         if self.host != "127.0.0.1":
             base += ["--bind", self.host, "--insecure"]
-        return [*self.prefix, program("tidegated"), *base, *self.arguments, *more]
+        return [*self.prefix, program("tidegated", self.programs), *base, *self.arguments, *more]
 
     def spawn(self, *more, command=None):
         """Starts the process and does not wait for it."""
