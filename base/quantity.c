@@ -173,22 +173,39 @@ static const struct unit *time_unit(const struct subject *subject, const char *n
     return NULL;
 }
 
-int quantity_parse_duration(const char *text, uint64_t *ns, char *error)
+/* Reads a duration; 0 is one. */
+static int parse_duration(const struct subject *subject, uint64_t *ns)
 {
-    const struct subject subject = {.kind = "duration", .text = text, .error = error};
-    const char *at = text;
+    const char *at = subject->text;
     uint64_t number;
 
     if (!is_digit(*at))
-        return refuse(&subject, "expected a whole number and a unit, such as 250ms or 5m");
+        return refuse(subject, "expected a whole number and a unit, such as 250ms or 5m");
     if (!scan_number(&at, &number))
-        return refuse(&subject, DURATION_TOO_LONG);
-    const struct unit *unit = time_unit(&subject, at);
+        return refuse(subject, DURATION_TOO_LONG);
+    const struct unit *unit = time_unit(subject, at);
     if (unit == NULL)
         return TG_EINVALID;
     if (__builtin_mul_overflow(number, unit->scale, ns) || *ns > INT64_MAX)
-        return refuse(&subject, DURATION_TOO_LONG);
+        return refuse(subject, DURATION_TOO_LONG);
     return TG_OK;
+}
+
+int quantity_parse_duration(const char *text, uint64_t *ns, char *error)
+{
+    const struct subject subject = {.kind = "duration", .text = text, .error = error};
+    const int result = parse_duration(&subject, ns);
+
+    if (result == TG_OK && *ns == 0)
+        return refuse(&subject, "is 0; expected more than 0, such as 250ms or 5m");
+    return result;
+}
+
+int quantity_parse_wait(const char *text, uint64_t *ns, char *error)
+{
+    const struct subject subject = {.kind = "duration", .text = text, .error = error};
+
+    return parse_duration(&subject, ns);
 }
 
 int quantity_parse_size(const char *text, uint64_t *bytes, char *error)

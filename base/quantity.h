@@ -24,8 +24,11 @@ enum { QUANTITY_ERROR_LEN = 160, QUANTITY_TEXT_LEN = 48 };
 
 /* Each returns 0, or TG_EINVALID with a sentence in `error` (QUANTITY_ERROR_LEN bytes) that says
  * what was found and what was expected; the value is then unspecified. `text` is NUL-terminated.
- * A duration is at most INT64_MAX ns (292 years), so that it fits any time; it may be 0. */
+ * A duration is more than 0, so that nobody takes 0 for "for ever", and at most INT64_MAX ns (292
+ * years), so that it fits any time. */
 MUST_USE int quantity_parse_duration(const char *text, uint64_t *ns, char *error);
+/* The same where 0 is a duration like others: how long something waits, at most not at all. */
+MUST_USE int quantity_parse_wait(const char *text, uint64_t *ns, char *error);
 MUST_USE int quantity_parse_size(const char *text, uint64_t *bytes, char *error);
 MUST_USE int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *error);
 /* Of a text that quantity_parse_rate takes: how many of which unit its window is, as 2 and 1 h of

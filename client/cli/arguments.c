@@ -18,7 +18,7 @@
 #include "base/limit.h"
 #include "base/quantity.h"
 #include "client/cli/pool_flags.h"
-#include "client/cli/text.h"
+#include "client/replay/log_time.h"
 #include "node/policy/api_keys.h"
 
 enum { WORDS_MAX = 300, REPEATED_MAX = 80, MS_NS = 1000000 };
@@ -441,7 +441,7 @@ static int take_timeout(struct cli_arguments *out, const struct raw *raw)
     const char *value = raw->values[FLAG_TIMEOUT];
     if (value == NULL)
         return CLI_EXIT_OK;
-    if (quantity_parse_duration(value, &ns, error) != 0)
+    if (quantity_parse_wait(value, &ns, error) != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--timeout: %s", error);
     const uint64_t ms = ns / MS_NS + (ns % MS_NS != 0);
     if (ms < 1 || ms > TG_TIMEOUT_MS_MAX)
@@ -688,11 +688,12 @@ static int take_time(struct cli_arguments *out, const struct raw *raw)
             return refuse(raw, CLI_EXIT_INVALID, "--for: %s", error);
         out->for_ms = ns / MS_NS + (ns % MS_NS != 0);
     }
-    if (until != NULL && !cli_parse_time(until, &out->until_ms))
+    const char *wrong = until != NULL ? log_time_date(until, strlen(until), &out->until_ms) : NULL;
+    if (wrong != NULL)
         return refuse(raw, CLI_EXIT_INVALID,
-                      "--until is '%.64s'; expected a time in UTC like 2026-12-31T18:00:00Z, or "
-                      "seconds since 1970",
-                      until);
+                      "--until is '%.64s': %s; expected a time like 2026-12-31T18:00:00Z, a day "
+                      "like 2026-12-31 (in UTC), or seconds since 1970",
+                      until, wrong);
     return CLI_EXIT_OK;
 }
 

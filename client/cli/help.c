@@ -50,7 +50,8 @@ static const char flags_of_replay[] =
     "  --time-field FIELD   JSON: seconds or milliseconds since 1970, or RFC 3339 (default:\n"
     "                       time, timestamp, ts and other usual names)\n"
     "  --cost-field FIELD   what a request costs, such as bytes (default: each costs 1)\n"
-    "  --reorder DURATION   how far lines may be out of order (default 10s, at most 600s)\n"
+    "  --reorder DURATION   how far lines may be out of order (default 10s, at most 600s; 0:\n"
+    "                       they are taken in the order in which they stand)\n"
     "  --spread             set requests of one whole second evenly over it, in their order\n"
     "  --top N              busiest keys shown of each rule (default 5)\n"
     "  --suggest SHARE      the smallest limit that denies at most this share of callers: 0.1%\n";

@@ -121,7 +121,7 @@ static int take_reorder(struct cli_replay *out, const char *word, char *sentence
     out->reorder_ns = REPLAY_REORDER_NS;
     if (word == NULL)
         return CLI_EXIT_OK;
-    if (strcmp(word, "0") != 0 && quantity_parse_duration(word, &ns, error) != 0)
+    if (strcmp(word, "0") != 0 && quantity_parse_wait(word, &ns, error) != 0)
         return refuse(sentence, CLI_EXIT_INVALID, "--reorder: %s", error);
     if (ns > REPLAY_REORDER_MAX_S * SECOND_NS)
         return refuse(sentence, CLI_EXIT_INVALID, "--reorder is '%.64s'; expected 0 to %ds", word,

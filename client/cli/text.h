@@ -48,8 +48,4 @@ size_t cli_utf8_count(const char *data, size_t len);
 enum { CLI_SPAN_LEN = 32 };
 void cli_span(long long span_ms, char *out);
 
-/* "2026-12-31T18:00:00Z" (the Z may be missing, so may the time) or seconds since 1970, as Unix
- * time in milliseconds; false if it is neither. */
-bool cli_parse_time(const char *text, uint64_t *ms);
-
 #endif

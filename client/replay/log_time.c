@@ -3,8 +3,11 @@
  * A date becomes a day number by the proleptic Gregorian calendar counted in years that begin in
  * March, so that the leap day is the last of its year and needs no case of its own.
  *
- * I1  What is accepted is a moment between 1970 and LOG_TIME_MAX, to the nanosecond.
- * I2  A second of 60 (a leap second) is the first of the next minute, as POSIX counts.
+ * I1  What is accepted is a moment between 1970 and LOG_TIME_MAX, to the nanosecond; what people
+ *     write (log_time_date) may be up to the end of the year 9999.
+ * I2  A second of 60 (a leap second) is the first of the next day, as POSIX counts. There is none
+ *     but at the end of a day in UTC.
+ * I3  A date that does not exist is refused, never moved to one that does.
  *
  * Must not know the zone of the machine: only that which is written counts.
  */
@@ -62,19 +65,30 @@ static unsigned days_in(unsigned year, unsigned month)
     return days[month - 1] + (month == 2 && leap ? 1u : 0u);
 }
 
+/* The seconds since 1970, without the fraction; NULL, or what is wrong (I3). */
+static const char *moment_s(const struct moment *moment, int64_t *out)
+{
+    if (moment->year < 1970)
+        return "it is before 1970";
+    if (moment->month < 1 || moment->month > 12)
+        return "there is no such month";
+    if (moment->day < 1 || moment->day > days_in(moment->year, moment->month))
+        return "there is no such day";
+    if (moment->hour > 23 || moment->minute > 59 || moment->second > 60)
+        return "there is no such time of day";
+    *out = day_number(moment->year, moment->month, moment->day) * DAY_S + moment->hour * HOUR_S +
+           moment->minute * MINUTE_S + moment->second - moment->zone_s;
+    if (moment->second == 60 && *out % DAY_S != 0)
+        return "there is no such time of day"; /* I2 */
+    return *out < 0 ? "it is before 1970" : NULL;
+}
+
 static int moment_ns(const struct moment *moment, int64_t *ns)
 {
-    if (moment->year < 1970 || moment->year > 2100 || moment->month < 1 || moment->month > 12 ||
-        moment->day < 1 || moment->day > days_in(moment->year, moment->month) ||
-        moment->hour > 23 || moment->minute > 59 || moment->second > 60)
-        return TG_EINVALID;
-    const int64_t seconds = day_number(moment->year, moment->month, moment->day) * DAY_S +
-                            moment->hour * HOUR_S + moment->minute * MINUTE_S + moment->second -
-                            moment->zone_s;
-    const int64_t result = seconds * SECOND_NS + moment->fraction_ns; /* < 2^63 until 2262 */
-    if (result < 0 || result > LOG_TIME_MAX)
+    int64_t seconds;
+    if (moment_s(moment, &seconds) != NULL || seconds >= LOG_TIME_MAX / SECOND_NS)
         return TG_EINVALID; /* I1 */
-    *ns = result;
+    *ns = seconds * SECOND_NS + moment->fraction_ns;
     return TG_OK;
 }
 
@@ -135,26 +149,29 @@ int log_time_clf(const char *text, size_t len, int64_t *ns)
     return moment_ns(&moment, ns);
 }
 
-static int read_rfc3339(const char *text, size_t len, int64_t *ns)
+/* "2026-11-21": exactly LOG_DATE_LEN bytes. */
+static bool read_date(const char *text, struct moment *moment)
 {
-    struct moment moment = {.fraction_ns = 0};
+    return text[4] == '-' && text[7] == '-' && four(text, &moment->year) &&
+           two(text + 5, &moment->month) && two(text + 8, &moment->day);
+}
+
+static bool read_rfc3339(const char *text, size_t len, struct moment *moment)
+{
     size_t at = 19;
-    if (len < at || text[4] != '-' || text[7] != '-' ||
+    if (len < at || !read_date(text, moment) ||
         (text[10] != 'T' && text[10] != 't' && text[10] != ' ') || text[13] != ':' ||
-        text[16] != ':' || !four(text, &moment.year) || !two(text + 5, &moment.month) ||
-        !two(text + 8, &moment.day) || !two(text + 11, &moment.hour) ||
-        !two(text + 14, &moment.minute) || !two(text + 17, &moment.second))
-        return TG_EINVALID;
+        text[16] != ':' || !two(text + 11, &moment->hour) || !two(text + 14, &moment->minute) ||
+        !two(text + 17, &moment->second))
+        return false;
     if (at < len && (text[at] == '.' || text[at] == ',')) {
-        const size_t digits = read_fraction(text + at + 1, len - at - 1, &moment.fraction_ns);
+        const size_t digits = read_fraction(text + at + 1, len - at - 1, &moment->fraction_ns);
         if (digits == 0)
-            return TG_EINVALID;
+            return false;
         at += 1 + digits;
     }
     const bool utc = at == len || (at + 1 == len && (text[at] == 'Z' || text[at] == 'z'));
-    if (!utc && !read_zone(text + at, len - at, &moment.zone_s))
-        return TG_EINVALID;
-    return moment_ns(&moment, ns);
+    return utc || read_zone(text + at, len - at, &moment->zone_s);
 }
 
 /* The nanoseconds of one unit of a number with so many digits before its point. */
@@ -195,9 +212,36 @@ int log_time_any(const char *text, size_t len, int64_t *ns)
 {
     if (len >= LOG_CLF_LEN && text[2] == '/')
         return log_time_clf(text, len, ns);
-    if (len >= 19 && text[4] == '-')
-        return read_rfc3339(text, len, ns);
+    if (len >= 19 && text[4] == '-') {
+        struct moment moment = {.fraction_ns = 0};
+        return read_rfc3339(text, len, &moment) ? moment_ns(&moment, ns) : TG_EINVALID;
+    }
     return read_epoch(text, len, ns);
+}
+
+const char *log_time_date(const char *text, size_t len, uint64_t *ms)
+{
+    enum { MS_NS = 1000000, MS = 1000 };
+    static const char other[] = "it is none";
+    struct moment moment = {.fraction_ns = 0};
+    int64_t seconds;
+    if (len < LOG_DATE_LEN || text[4] != '-') {
+        int64_t ns;
+        if (read_epoch(text, len, &ns) != TG_OK)
+            return other;
+        if (ns < MS_NS)
+            return "it is long over";
+        *ms = (uint64_t)(ns / MS_NS);
+        return NULL;
+    }
+    if (!(len == LOG_DATE_LEN ? read_date(text, &moment) : read_rfc3339(text, len, &moment)))
+        return other;
+    const char *wrong = moment_s(&moment, &seconds);
+    if (wrong == NULL && (seconds == 0 || seconds >= LOG_DATE_MAX_S))
+        wrong = seconds == 0 ? "it is long over" : "it is behind the year 9999";
+    if (wrong == NULL)
+        *ms = (uint64_t)(seconds * MS + moment.fraction_ns / MS_NS);
+    return wrong;
 }
 
 void log_time_format(int64_t ns, char *out)

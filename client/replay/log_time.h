@@ -18,13 +18,20 @@
     INT64_C(4000000000000000000) /* the year 2096; the engine's clock ends there                   \
                                   */
 
-enum { LOG_CLF_LEN = 26 }; /* "21/Nov/2026:12:44:22 +0100" */
+#define LOG_DATE_MAX_S INT64_C(253402300800) /* the end of the year 9999 */
+
+enum { LOG_CLF_LEN = 26, LOG_DATE_LEN = 10 }; /* "21/Nov/2026:12:44:22 +0100", "2026-11-21" */
 
 /* The common log format, exactly LOG_CLF_LEN bytes or longer by a fraction of the second. 0 or
  * TG_EINVALID, *ns then untouched. */
 MUST_USE int log_time_clf(const char *text, size_t len, int64_t *ns);
 /* Any of the above; `text` is not NUL-terminated. 0 or TG_EINVALID, *ns then untouched. */
 MUST_USE int log_time_any(const char *text, size_t len, int64_t *ns);
+
+/* A moment as people write it on a command line, as ms since 1970, never 0: RFC 3339 as above, a
+ * date alone, which is its first moment in UTC, or a number as above. NULL, or what is wrong with
+ * it, as half a sentence; *ms is untouched then. */
+MUST_USE const char *log_time_date(const char *text, size_t len, uint64_t *ms);
 
 /* Writes "2026-11-21T12:44:22Z", the fraction cut off, and a NUL. `out` has LOG_TIME_LEN bytes. */
 enum { LOG_TIME_LEN = 24 };

@@ -75,8 +75,9 @@ struct settings_text control_read_text(const struct answer_context *context, con
 struct settings_text control_read_document(const struct answer_context *context);
 bool control_read_uint(const struct answer_context *context, const char *name, uint64_t *out);
 
-/* When something is to end, by "until_ms" or "for_ms" from now; 0: never. False after it was
- * answered that one of them is no number, or, with the sentence `over`, that this has passed. */
+/* When something is to end, by "until_ms" (0: never, as answers tell it) or "for_ms" from now,
+ * which is never 0; *until_ms 0: never. False after it was answered that one of them is no such
+ * number, or, with the sentence `over`, that this has passed. */
 bool control_read_end(struct answer_context *context, const char *over, uint64_t *until_ms);
 /* A flag: true or 1, false or 0 or not given. False after it was answered that it is none. */
 bool control_read_flag(struct answer_context *context, const char *name, bool *out);

@@ -5,6 +5,7 @@
  *
  * A block that ended does nothing; it is removed by upkeep later (control_edit.c).
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@
 #include "node/cluster/settings.h"
 #include "node/policy/blocks.h"
 
-enum { UNTIL_LEN = 8, VALUE_LEN_MAX = UNTIL_LEN + BLOCKS_REASON_LEN_MAX };
+enum { UNTIL_LEN = 8, VALUE_LEN_MAX = UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 160 };
+#define UNTIL_MAX_MS UINT64_C(253402300799999) /* the last of the year 9999 */
+#define FOR_MAX_MS   (INT64_MAX / UINT64_C(1000000))
 
 bool control_block_of(const struct settings_entry *entry, struct block *out)
 {
@@ -47,26 +50,34 @@ static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN
     return true;
 }
 
-/* A number of milliseconds, 0 if it is not given; false if something else is. */
-static bool read_ms(const struct answer_context *context, const char *name, uint64_t *out)
+/* A number of milliseconds from `least` to `most`, 0 if it is not given. False after the answer was
+ * that something else is. */
+static bool read_ms(struct answer_context *context, const char *name, uint64_t least, uint64_t most,
+                    uint64_t *out)
 {
+    char sentence[SENTENCE_LEN];
     struct mp_cursor cursor;
     *out = 0;
-    return !answer_argument(context, name, &cursor) || control_read_uint(context, name, out);
+    if (!answer_argument(context, name, &cursor) ||
+        (control_read_uint(context, name, out) && *out >= least && *out <= most))
+        return true;
+    (void)snprintf(sentence, sizeof sentence,
+                   "%s: expected a whole number of milliseconds from %" PRIu64 " to %" PRIu64
+                   "; without an end it is left out",
+                   name, least, most);
+    answer_error(context, TG_EINVALID, sentence);
+    return false;
 }
 
 bool control_read_end(struct answer_context *context, const char *over, uint64_t *until_ms)
 {
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     uint64_t for_ms;
-    const bool given = read_ms(context, "until_ms", until_ms);
-    if (!read_ms(context, "for_ms", &for_ms) || !given) {
-        answer_error(context, TG_EINVALID,
-                     "until_ms, for_ms: expected a whole number of milliseconds");
+    if (!read_ms(context, "until_ms", 0, UNTIL_MAX_MS, until_ms) ||
+        !read_ms(context, "for_ms", 1, FOR_MAX_MS, &for_ms))
         return false;
-    }
     if (for_ms > 0)
-        *until_ms = for_ms < UINT64_MAX - now_ms ? now_ms + for_ms : 0;
+        *until_ms = now_ms + for_ms;
     if (*until_ms == 0 || *until_ms > now_ms)
         return true;
     answer_error(context, TG_EINVALID, over);

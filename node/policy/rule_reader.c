@@ -230,7 +230,7 @@ static int read_wait(const struct yaml_reader *reader, uint32_t node, uint64_t *
         yaml_reader_text(reader, node, "wan_wait", 1, QUANTITY_TEXT_LEN, &text, &len);
     if (result != TG_OK)
         return result;
-    if (quantity_parse_duration(text, wait_ns, sentence) != TG_OK)
+    if (quantity_parse_wait(text, wait_ns, sentence) != TG_OK) /* 0: not at all */
         return yaml_reader_fail(reader, node, "wan_wait: %s", sentence);
     if (*wait_ns > POLICY_WAN_WAIT_MAX_NS)
         return yaml_reader_fail(reader, node, "wan_wait: found \"%s\"; expected at most 10 s",
@@ -266,10 +266,9 @@ static int read_response(struct chunks *chunks, const struct yaml_reader *reader
         return result;
     if (quantity_parse_duration(text, &rule->retry_after_ns, sentence) != TG_OK)
         return yaml_reader_fail(reader, fields[2].node, "response.retry_after: %s", sentence);
-    if (rule->retry_after_ns == 0 || rule->retry_after_ns > LIMIT_WINDOW_MAX_NS)
+    if (rule->retry_after_ns > LIMIT_WINDOW_MAX_NS)
         return yaml_reader_fail(reader, fields[2].node,
-                                "response.retry_after: found \"%s\"; expected more than 0 and at "
-                                "most 10 years",
+                                "response.retry_after: found \"%s\"; expected at most 10 years",
                                 text);
     return TG_OK;
 }

@@ -187,7 +187,7 @@ static const struct config_option options[] = {
      AT(drain_timeout_ns),
      .min = 0,
      .max = 3600 * NS_PER_S,
-     .help = "longest orderly stop; s, m"},
+     .help = "longest orderly stop; s, m; 0s: none, it ends at once"},
     {.name = "cluster-secret",
      .value = "FILE",
      .kind = CONFIG_KIND_UNSUPPORTED,

@@ -111,7 +111,7 @@ static int set_duration(const struct config_option *option, int64_t *field, cons
     char max[QUANTITY_TEXT_LEN];
     uint64_t ns;
 
-    if (quantity_parse_duration(text, &ns, error) != TG_OK) {
+    if (quantity_parse_wait(text, &ns, error) != TG_OK) { /* the range says whether it may be 0 */
         (void)snprintf(why, CONFIG_WHY_LEN, "%s", error);
         return TG_EINVALID;
     }

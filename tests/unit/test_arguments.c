@@ -498,8 +498,23 @@ static void changes_are_read_whole(void **state)
     assert_string_equal(out.key, "k");
     assert_null(out.target);
     refuses("rules rollback twelve", CLI_EXIT_INVALID, "VERSION");
-    refuses("block a=b --until tomorrow", CLI_EXIT_INVALID, "expected a time in UTC");
+    refuses("block a=b --until tomorrow", CLI_EXIT_INVALID,
+            "expected a time like 2026-12-31T18:00:00Z");
     refuses("block a=b --for ever", CLI_EXIT_INVALID, "--for");
+    refuses("block user=z --for 0s", CLI_EXIT_INVALID,
+            "--for: duration \"0s\": is 0; expected more than 0");
+    refuses("quota set a --block x --for 0d", CLI_EXIT_INVALID, "expected more than 0");
+    refuses("apikey create --for 0h", CLI_EXIT_INVALID, "expected more than 0");
+    refuses("status --timeout 0s", CLI_EXIT_INVALID, "expected 1ms to 1h");
+    static const char *const commands[] = {"block a=b", "quota set a --block x", "apikey create"};
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        char line[128];
+        (void)snprintf(line, sizeof line, "%s --until 2027-02-30T00:00:00Z", commands[i]);
+        refuses(line, CLI_EXIT_INVALID, "--until is '2027-02-30T00:00:00Z': there is no such day");
+    }
+    refuses("block a=b --until 0", CLI_EXIT_INVALID, "long over");
+    accepts(&out, "block a=b --until 2026-11-21T14:33:07+01:00");
+    assert_int_equal(out.until_ms, 1795267987000);
 }
 
 /* API keys are named by id, name or the key itself, of which only the id is kept. */
@@ -530,7 +545,8 @@ static void api_keys_are_named_without_being_told(void **state)
     refuses("apikey show a b", CLI_EXIT_USAGE, "unexpected 'b'");
     refuses("apikey create ci", CLI_EXIT_USAGE, "unexpected 'ci'");
     refuses("apikey revoke a --tier b", CLI_EXIT_USAGE, "does not take --tier");
-    refuses("apikey create --until never", CLI_EXIT_INVALID, "expected a time in UTC");
+    refuses("apikey create --until never", CLI_EXIT_INVALID,
+            "expected a time like 2026-12-31T18:00:00Z");
 }
 
 /* Examples that do not work teach nothing: each line of each example is parsed. */

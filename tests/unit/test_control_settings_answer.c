@@ -354,7 +354,7 @@ static void blocks_are_made_listed_and_lifted(void **state)
     struct net *net = net_cluster(1);
     answer.policy = NULL;
     const struct pair block[] = {{"id", ID_A, 0},           {"author", "ada", 0},
-                                 {"what", "10.1.2.3/8", 0}, {"reason", "noise", 0},
+                                 {"what", "10.0.0.0/8", 0}, {"reason", "noise", 0},
                                  {"for_ms", NULL, 5000},    {NULL, NULL, 0}};
     make(net, "block", block, &answer);
     tokens_assert_text(value_of(&answer), "state", "done");
@@ -401,6 +401,14 @@ static void blocks_are_made_listed_and_lifted(void **state)
     assert_refused(&answer, TG_EINVALID, "ended already");
     ask(net, "block", NULL, &answer);
     assert_refused(&answer, TG_EINVALID, "expected {");
+    static const char *const changes[] = {"block", "unblock"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct pair wide[] = {
+            {"id", ID_C, 0}, {"author", "ada", 0}, {"what", "10.0.0.1/8", 0}, {NULL, NULL, 0}};
+        ask(net, changes[i], wide, &answer);
+        assert_refused(&answer, TG_EINVALID,
+                       "found 10.0.0.1/8, which sets bits behind its prefix; expected 10.0.0.0/8");
+    }
     net_free(net);
 }
 
@@ -593,6 +601,41 @@ static void a_quota_is_tried_without_a_change(void **state)
     net_free(net);
 }
 
+#define KEY_DIGEST "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+/* A block and a key that would end at once, or later than any clock shows, are refused: neither is
+ * taken for one without an end. */
+static void an_end_is_never_taken_for_none(void **state)
+{
+    static const struct {
+        struct pair pair;
+        const char *part;
+    } bad[] = {
+        {{"for_ms", NULL, 0}, "for_ms: expected a whole number of milliseconds from 1 to"},
+        {{"for_ms", "soon", 0}, "for_ms: expected a whole number"},
+        {{"for_ms", NULL, UINT64_MAX}, "from 1 to 9223372036854"},
+        {{"until_ms", NULL, 253402300800000}, "until_ms: expected a whole number"},
+    };
+    (void)state;
+    static struct answer answer;
+    struct net *net = net_cluster(1);
+    answer.policy = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const struct pair block[] = {EDIT(ID_A), {"what", "user=z", 0}, bad[i].pair, END};
+        const struct pair quota[] = {
+            EDIT(ID_A), {"user", "z", 0}, {"block", "x", 0}, bad[i].pair, END};
+        const struct pair key[] = {
+            EDIT(ID_A), {"key", "abcdefghijkl", 0}, {"digest", KEY_DIGEST, 0}, bad[i].pair, END};
+        ask(net, "block", block, &answer);
+        assert_refused(&answer, TG_EINVALID, bad[i].part);
+        ask(net, "quota.set", quota, &answer);
+        assert_refused(&answer, TG_EINVALID, bad[i].part);
+        ask(net, "apikey.create", key, &answer);
+        assert_refused(&answer, TG_EINVALID, bad[i].part);
+    }
+    net_free(net);
+}
+
 /* What is no user, tier, limit, block or note is refused with what was expected; of two edits that
  * were worked out from one record the second is told. */
 static void quotas_that_cannot_be_are_refused(void **state)
@@ -726,8 +769,7 @@ static void rules_compiled_beforehand_are_taken(void **state)
 }
 
 /* A key as an operator's tool makes one: the node is told its id and its digest. */
-#define KEY_ID     "abcdefgh2345"
-#define KEY_DIGEST "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define KEY_ID "abcdefgh2345"
 
 static void create_key(struct net *net, const char *id, const char *key, const char *name,
                        struct answer *answer)
@@ -911,6 +953,7 @@ int main(void)
         cmocka_unit_test(quotas_are_listed_and_deleted),
         cmocka_unit_test(a_list_too_long_for_a_message_comes_in_parts),
         cmocka_unit_test(a_quota_is_tried_without_a_change),
+        cmocka_unit_test(an_end_is_never_taken_for_none),
         cmocka_unit_test(quotas_that_cannot_be_are_refused),
         cmocka_unit_test(rules_that_are_not_in_force_are_shown),
         cmocka_unit_test(rules_that_found_no_memory_are_due_again),

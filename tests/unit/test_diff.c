@@ -156,35 +156,6 @@ static void control_characters_are_not_passed_on(void **state)
     assert_diff("a\n", "\033[2J\n", "@@ line 1 @@\n-a\n+?[2J\n");
 }
 
-/* Times are read as UTC, with or without their parts, and nothing else is taken for one. */
-static void times_are_read_as_utc(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t ms;
-    } good[] = {{"2026-11-21T13:33:07Z", 1795267987000},
-                {"2026-11-21 13:33:07", 1795267987000},
-                {"2024-02-29", 1709164800000},
-                {"1795267987", 1795267987000},
-                {"2000-03-01T00:00:00Z", 951868800000}};
-    static const char *const bad[] = {"",
-                                      "tomorrow",
-                                      "2026-13-01",
-                                      "2026-11-21T25:00:00Z",
-                                      "2026-11-21x",
-                                      "0",
-                                      "2026-11-21T13:33:07+01:00",
-                                      "1969-01-01"};
-    uint64_t ms;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_true(cli_parse_time(good[i].text, &ms));
-        assert_int_equal(ms, good[i].ms);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(cli_parse_time(bad[i], &ms));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,7 +164,6 @@ int main(void)
         cmocka_unit_test(a_difference_is_right_and_the_shortest),
         cmocka_unit_test(few_changes_of_many_lines_are_few_lines),
         cmocka_unit_test(control_characters_are_not_passed_on),
-        cmocka_unit_test(times_are_read_as_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -378,7 +378,7 @@ static const struct refusal responses[] = {
     {RULE("response: {retry_after: 60}"), 2, 70,
      "response.retry_after: duration \"60\": no unit; " UNITS},
     {RULE("response: {retry_after: 0s}"), 2, 70,
-     "response.retry_after: found \"0s\"; expected more than 0 and at most 10 years"},
+     "response.retry_after: duration \"0s\": is 0; expected more than 0, such as 250ms or 5m"},
     {RULE("response: {code: 429}"), 2, 57,
      "response: found unknown key \"code\"; expected status, message, retry_after"},
 };

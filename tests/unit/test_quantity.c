@@ -66,7 +66,6 @@ static void every_unit_of_time_is_understood(void **state)
         {"2months", 60 * DAY_NS},
         {"1year", 365 * DAY_NS},
         {"2years", 730 * DAY_NS},
-        {"0s", 0},
         {"007s", 7 * S_NS},
         {"9223372036854775807ns", INT64_MAX},
     };
@@ -107,6 +106,8 @@ static void other_durations_are_refused_with_a_reason(void **state)
         {"18446744073709551616ns", "too long"},
         {"300years", "duration \"300years\": too long; expected at most 292 years"},
         {"99999999999999999999999999s", "too long"},
+        {"0s", "duration \"0s\": is 0; expected more than 0, such as 250ms or 5m"},
+        {"000years", "is 0; expected more than 0"},
     };
 
     (void)state;
@@ -116,6 +117,21 @@ static void other_durations_are_refused_with_a_reason(void **state)
         assert_int_equal(quantity_parse_duration(refused[i].text, &ns, error), TG_EINVALID);
         sentence_says(error, refused[i].words);
     }
+}
+
+/* Where a duration says how long something waits, it may be not at all. */
+static void a_wait_may_be_0(void **state)
+{
+    char error[QUANTITY_ERROR_LEN] = "";
+    uint64_t ns = 1;
+
+    (void)state;
+    assert_int_equal(quantity_parse_wait("0s", &ns, error), 0);
+    assert_true(ns == 0);
+    assert_int_equal(quantity_parse_wait("250ms", &ns, error), 0);
+    assert_true(ns == 250 * MS_NS);
+    assert_int_equal(quantity_parse_wait("0", &ns, error), TG_EINVALID);
+    sentence_says(error, "no unit");
 }
 
 /* ---- sizes ---- */
@@ -443,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_unit_of_time_is_understood),
         cmocka_unit_test(other_durations_are_refused_with_a_reason),
+        cmocka_unit_test(a_wait_may_be_0),
         cmocka_unit_test(sizes_are_powers_of_1024),
         cmocka_unit_test(other_sizes_are_refused_with_a_reason),
         cmocka_unit_test(rates_are_a_count_per_window),
