@@ -205,7 +205,7 @@ static const struct {
     [FLAG_TOP] = {"top", 0, true, BIT(CLI_REPLAY)},
     [FLAG_SUGGEST] = {"suggest", 0, true, BIT(CLI_REPLAY)},
     [FLAG_DRY_RUN] = {"dry-run", 0, false, APPLYING | BIT(CLI_QUOTA_SET)},
-    [FLAG_YES] = {"yes", 'y', false, APPLYING},
+    [FLAG_YES] = {"yes", 'y', false, APPLYING | BIT(CLI_BLOCK)},
     [FLAG_AUTHOR] = {"author", 0, true, APPLYING | BLOCKING | KEYING | QUOTING},
     [FLAG_NOTE] = {"note", 0, true, APPLYING | KEYING | QUOTING},
     [FLAG_OF_VERSION] = {"of-version", 0, true, BIT(CLI_RULES_SHOW)},

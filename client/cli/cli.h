@@ -107,6 +107,9 @@ MUST_USE int cli_pools(struct cli *cli);
 MUST_USE int cli_flush(struct cli *cli);
 /* Prints `tidegate: sentence`, safe to show whatever it holds. */
 __attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
+/* Asks whether a change is wanted, unless --yes says so; `instead`: what else may be given where
+ * there is no terminal to ask, "" for nothing. CLI_EXIT_OK, or the exit status. */
+MUST_USE int cli_confirm(const struct cli *cli, const char *question, const char *instead);
 /* Says why a call returned `code`: `said` is the node's own sentence, "" for none. Returns the
  * exit status for it. */
 MUST_USE int cli_fail(struct cli *cli, int code, const char *said);

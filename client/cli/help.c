@@ -200,13 +200,15 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "It becomes a new version; what was counted stays. Flags as of apply.\n",
          "  tidegate rules rollback 12\n"},
     [CLI_BLOCK] =
-        {"attr=value | CIDR | --key K [--for DURATION | --until TIME] [--reason TEXT] "
+        {"attr=value | CIDR | --key K [--for DURATION | --until TIME] [--reason TEXT] [--yes] "
          "[--author NAME]",
          "deny requests at once, on every node, until a time",
          "Blocks an attribute value, the addresses of a CIDR (of the attribute ip), or an\n"
          "inline key: status 403, outcome blocked, and the reason as the message. It lifts\n"
          "itself at its end: --for 1h, or --until 2026-12-31T18:00:00Z (UTC); without either\n"
-         "it stays until unblock. Blocked again, end and reason are replaced.\n",
+         "it stays until unblock. Blocked again, end and reason are replaced. A CIDR names a\n"
+         "network, without bits behind its prefix. One with everybody in it, 0.0.0.0/0 or ::/0,\n"
+         "is asked for first; --yes does not ask, and is needed without a terminal.\n",
          "  tidegate block user=mallory --for 1h --reason too-many-tries\n"
          "  tidegate block 203.0.113.0/24 --until 2026-12-31T18:00:00Z\n"
          "  tidegate block --key ada\n"},

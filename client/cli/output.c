@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 
@@ -36,6 +37,24 @@ void cli_complain(const char *format, ...)
     if (!line.failed)
         (void)fwrite(line.data, 1, line.len, stderr);
     cli_text_fini(&line);
+}
+
+int cli_confirm(const struct cli *cli, const char *question, const char *instead)
+{
+    char line[16];
+    if (cli->arguments->yes)
+        return CLI_EXIT_OK;
+    if (isatty(STDIN_FILENO) != 1) {
+        cli_complain("'%s' asks before it changes anything: %s There is no terminal to ask; give "
+                     "--yes%s",
+                     cli_command_name(cli->arguments->command), question, instead);
+        return CLI_EXIT_USAGE;
+    }
+    (void)fprintf(stderr, "%s [y/N] ", question);
+    if (fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+        return CLI_EXIT_OK;
+    cli_complain("nothing was changed");
+    return CLI_EXIT_DENIED;
 }
 
 int cli_exit_of(int code)

@@ -16,7 +16,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -340,25 +339,6 @@ static bool is_up_to_date(const struct document *document, const struct cli_answ
     return false;
 }
 
-/* Whether the change is wanted. Returns an exit status. */
-static int confirm(const struct cli *cli)
-{
-    char line[16];
-    if (cli->arguments->yes)
-        return CLI_EXIT_OK;
-    if (isatty(STDIN_FILENO) != 1) {
-        cli_complain("'%s' asks before it changes anything, and there is no terminal to ask; "
-                     "give --yes, or --dry-run to look only",
-                     cli_command_name(cli->arguments->command));
-        return CLI_EXIT_USAGE;
-    }
-    (void)fputs("Apply this to the cluster? [y/N] ", stderr);
-    if (fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
-        return CLI_EXIT_OK;
-    cli_complain("nothing was changed");
-    return CLI_EXIT_DENIED;
-}
-
 static int apply(struct cli *cli, const struct document *document,
                  const struct cli_answer *compared)
 {
@@ -387,7 +367,7 @@ static int change(struct cli *cli, struct document *document)
     const bool looks = cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run;
     if (status == CLI_EXIT_OK && !looks) {
         if (!cli_answer_true(&compared, "same_text"))
-            status = confirm(cli);
+            status = cli_confirm(cli, "Apply this to the cluster?", ", or --dry-run to look only");
         if (status == CLI_EXIT_OK)
             status = apply(cli, document, &compared);
     }

@@ -24,7 +24,7 @@ _tidegate_flags() {
         ;;
     "rules show") echo "$common --of-version" ;;
     "rules apply" | "rules delete" | "rules rollback") echo "$common --dry-run --yes --note --author" ;;
-    block) echo "$common --key --for --until --reason --author" ;;
+    block) echo "$common --key --for --until --reason --yes --author" ;;
     unblock) echo "$common --key --author" ;;
     "apikey create") echo "$common --name --owner --tier --limit --burst --for --until --note --author" ;;
     "apikey list") echo "$common --owner --after" ;;

@@ -75,9 +75,12 @@ static bool read_address(const char *text, size_t len, uint8_t out[ADDRESS_LEN],
     return true;
 }
 
-/* Reads "ADDRESS" or "ADDRESS/BITS"; *prefix counts from the 128. False if it is neither. */
-static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], unsigned *prefix)
+/* Reads "ADDRESS" or "ADDRESS/BITS"; *prefix counts from the 128, *host_bits tells whether bits
+ * behind it are set, which are cleared. False if it is neither. */
+static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], unsigned *prefix,
+                      bool *host_bits)
 {
+    uint8_t whole[ADDRESS_LEN];
     const char *slash = memchr(text, '/', len);
     const size_t address_len = slash != NULL ? (size_t)(slash - text) : len;
     bool v4;
@@ -86,6 +89,7 @@ static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], un
         return false;
     const bool dotted = memchr(text, ':', address_len) == NULL;
     const unsigned most = dotted ? 32 : ADDRESS_BITS;
+    *host_bits = false;
     if (slash == NULL) {
         *prefix = ADDRESS_BITS;
         return true;
@@ -100,7 +104,9 @@ static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], un
         bits = bits * 10 + (unsigned)(c - '0');
     }
     *prefix = dotted ? bits + MAPPED_BITS : bits;
+    memcpy(whole, out, sizeof whole);
     cut(out, *prefix);
+    *host_bits = memcmp(whole, out, sizeof whole) != 0;
     return bits <= most;
 }
 
@@ -158,12 +164,20 @@ static int refuse(char error[BLOCKS_ERROR_LEN], const char *sentence)
 static int name_of_cidr(const char *text, size_t len, char out[BLOCKS_NAME_LEN_MAX],
                         char error[BLOCKS_ERROR_LEN])
 {
+    enum { KIND_LEN = sizeof "cidr " - 1, SHOWN = INET6_ADDRSTRLEN + 4 };
     uint8_t address[ADDRESS_LEN];
     unsigned prefix;
-    if (!read_cidr(text, len, address, &prefix))
+    bool host_bits;
+    if (!read_cidr(text, len, address, &prefix, &host_bits))
         return refuse(error, "found neither attr=value nor an address; expected like user=ada, "
                              "192.0.2.7, 10.0.0.0/8 or 2001:db8::/32");
-    return write_cidr(address, prefix, out);
+    const int name_len = write_cidr(address, prefix, out);
+    if (!host_bits)
+        return name_len;
+    (void)snprintf(error, BLOCKS_ERROR_LEN,
+                   "found %.*s, which sets bits behind its prefix; expected %.*s or one address",
+                   len < SHOWN ? (int)len : SHOWN, text, name_len - KIND_LEN, out + KIND_LEN);
+    return TG_EINVALID;
 }
 
 int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_LEN_MAX],
@@ -196,6 +210,7 @@ static bool read_name(const struct policy_text *name, struct place *place,
 {
     uint8_t address[ADDRESS_LEN];
     unsigned prefix;
+    bool host_bits;
     if (name->len > 4 && memcmp(name->data, "key ", 4) == 0) {
         *place = (struct place){KIND_KEY, name->data + 4, name->len - 4};
         return true;
@@ -205,7 +220,7 @@ static bool read_name(const struct policy_text *name, struct place *place,
         return memchr(place->text, '=', place->len) != NULL;
     }
     if (name->len <= 5 || memcmp(name->data, "cidr ", 5) != 0 ||
-        !read_cidr(name->data + 5, name->len - 5, address, &prefix))
+        !read_cidr(name->data + 5, name->len - 5, address, &prefix, &host_bits))
         return false;
     memcpy(scratch, address, ADDRESS_LEN);
     scratch[ADDRESS_LEN] = (char)prefix;

@@ -508,6 +508,36 @@ def test_a_rule_is_taken_out_of_the_document_that_the_node_has(node):
     assert {command for command, _ in node.asked} == {"rules.show", "rules.diff"}
 
 
+EVERYBODY = ["0.0.0.0/0", "::/0", "ip=0.0.0.0/0", "::ffff:0.0.0.0/96", "::/64"]
+
+
+@pytest.mark.parametrize("everybody", EVERYBODY)
+def test_a_block_of_everybody_asks_first(node, everybody):
+    node.replies["block"] = (0, {"ok": True, "id": "0" * 32, "state": "done", "version": 5, "changed": True, "message": ""})
+    done = tidegate("block", everybody, endpoint=node.endpoint)
+    assert done.returncode == USAGE and "--yes" in done.stderr and "everybody" in done.stderr and not node.asked
+    for answer, status in ((b"n\n", DENIED), (b"\n", DENIED), (b"y\n", ALLOWED)):
+        master, slave = pty.openpty()
+        os.write(master, answer)
+        done = subprocess.run([PROGRAM, "-e", node.endpoint, "block", everybody], stdin=slave, capture_output=True,
+                              text=True, check=False, timeout=120)
+        os.close(slave)
+        os.close(master)
+        assert done.returncode == status and "Block them all? [y/N]" in done.stderr, done
+        assert bool(node.asked) == (status == ALLOWED)
+    node.asked.clear()
+    assert tidegate("block", everybody, "--yes", endpoint=node.endpoint).returncode == ALLOWED
+    assert node.asked[-1][1]["what"] == everybody
+
+
+def test_other_blocks_do_not_ask(node):
+    node.replies["block"] = (0, {"ok": True, "id": "0" * 32, "state": "done", "version": 5, "changed": True, "message": ""})
+    node.replies["unblock"] = node.replies["block"]
+    for words in (["block", "10.0.0.0/8"], ["block", "2001:db8::/32"], ["block", "user=0.0.0.0/0"], ["block", "::/96"],
+                  ["unblock", "0.0.0.0/0"], ["block", "--key", "0.0.0.0/0"]):
+        assert tidegate(*words, endpoint=node.endpoint).returncode == ALLOWED, words
+
+
 # What was made of a document is not applied to another one: the edit is based on the version that it was made of, and where
 # somebody has changed the rules before they are compared, nothing is asked or shown.
 def test_an_edit_does_not_take_back_what_somebody_else_changed(node):

@@ -214,6 +214,12 @@ def test_a_block_is_on_every_node_and_lifts_itself(settled):
         client.close()
     bad = tidegate(settled[0], "block", "no-address")
     assert bad.code == 3 and "expected like user=ada" in bad.error
+    wide = tidegate(settled[0], "block", "10.0.0.1/8")
+    assert wide.code == 3 and "found 10.0.0.1/8, which sets bits behind its prefix; expected 10.0.0.0/8" in wide.error
+    endless = tidegate(settled[0], "block", f"user={user}", "--for", "0s")
+    assert endless.code == 3 and "is 0; expected more than 0" in endless.error
+    gone = tidegate(settled[0], "block", f"user={user}", "--until", "2027-02-30T00:00:00Z")
+    assert gone.code == 3 and "there is no such day" in gone.error
 
 
 def create_key(node, *arguments):

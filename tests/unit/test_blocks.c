@@ -59,13 +59,13 @@ static void what_is_blocked_has_one_name(void **state)
     (void)state;
     assert_string_equal(name_of("user=ada", false), "attr user=ada");
     assert_string_equal(name_of("query=a=b c", false), "attr query=a=b c");
-    assert_string_equal(name_of("10.1.2.3/8", false), "cidr 10.0.0.0/8");
+    assert_string_equal(name_of("10.0.0.0/8", false), "cidr 10.0.0.0/8");
     assert_string_equal(name_of("192.0.2.7", false), "cidr 192.0.2.7/32");
     assert_string_equal(name_of("ip=192.0.2.7", false), "cidr 192.0.2.7/32");
     assert_string_equal(name_of("::ffff:192.0.2.7", false), "cidr 192.0.2.7/32");
     assert_string_equal(name_of("::ffff:c000:207", false), "cidr 192.0.2.7/32");
-    assert_string_equal(name_of("::ffff:c000:207/120", false), "cidr 192.0.2.0/24");
-    assert_string_equal(name_of("2001:DB8::1/32", false), "cidr 2001:db8::/32");
+    assert_string_equal(name_of("::ffff:c000:200/120", false), "cidr 192.0.2.0/24");
+    assert_string_equal(name_of("2001:DB8::/32", false), "cidr 2001:db8::/32");
     assert_string_equal(name_of("::/0", false), "cidr ::/0");
     assert_string_equal(name_of("a b=c", true), "key a b=c");
     const char *const refused[] = {
@@ -74,6 +74,30 @@ static void what_is_blocked_has_one_name(void **state)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         assert_null(name_of(refused[i], false));
     assert_null(name_of("", true));
+}
+
+/* A network is never made wider than it was written: bits behind the prefix are refused, and what
+ * was probably meant is named. */
+static void a_network_with_bits_behind_its_prefix_is_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *part;
+    } wide[] = {
+        {"10.0.0.1/8", "found 10.0.0.1/8, which sets bits behind its prefix; expected 10.0.0.0/8"},
+        {"ip=10.1.2.3/8", "found 10.1.2.3/8"},
+        {"1.2.3.4/0", "expected 0.0.0.0/0 or one address"},
+        {"2001:db8::1/32", "expected 2001:db8::/32 or one address"},
+        {"::ffff:c000:207/120", "expected 192.0.2.0/24 or one address"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        char name[BLOCKS_NAME_LEN_MAX];
+        char error[BLOCKS_ERROR_LEN] = "";
+        assert_int_equal(blocks_name(wide[i].text, strlen(wide[i].text), false, name, error),
+                         TG_EINVALID);
+        assert_non_null(strstr(error, wide[i].part));
+    }
 }
 
 /* An attribute value, an address in a network and a key are denied with their reason; others are
@@ -145,8 +169,9 @@ static void networks_deny_what_lies_in_them(void **state)
     for (uint32_t i = 0; i < RANDOM_BLOCKS; i++) {
         char written[64];
         prefixes[i] = 6 + (unsigned)random_below(&random, 27);
+        const uint32_t mask = UINT32_MAX << (32 - prefixes[i]);
         for (uint32_t b = 0; b < 4; b++)
-            networks[i][b] = (uint8_t)random_next(&random);
+            networks[i][b] = (uint8_t)(random_next(&random) & mask >> (24 - 8 * b));
         (void)snprintf(written, sizeof written, "%u.%u.%u.%u/%u", networks[i][0], networks[i][1],
                        networks[i][2], networks[i][3], prefixes[i]);
         (void)snprintf(names[i], sizeof names[i], "%s", name_of(written, false));
@@ -228,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_blocked_has_one_name),
+        cmocka_unit_test(a_network_with_bits_behind_its_prefix_is_refused),
         cmocka_unit_test(what_is_blocked_is_denied_with_its_reason),
         cmocka_unit_test(a_block_lifts_itself_at_its_end),
         cmocka_unit_test(networks_deny_what_lies_in_them),
