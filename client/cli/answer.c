@@ -157,6 +157,9 @@ static void add_table(struct cli *cli, const struct cli_answer *answer)
     case CLI_QUOTA_LIST:
         cli_table_rows(text, answer->tokens, answer->count, cli_quota_columns, cli->colour);
         break;
+    case CLI_POOLS_LIST:
+        cli_table_rows(text, answer->tokens, answer->count, NULL, cli->colour);
+        break;
     case CLI_BLOCKS:
         cli_table_rows(text, answer->tokens, answer->count, cli_block_columns, cli->colour);
         break;

@@ -337,7 +337,7 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
 /* Rows come one by one: columns whose values grow start with room for what usually comes. */
 static void init_grid(struct cli_grid *grid, bool leases, bool colour)
 {
-    static const size_t usual[DECISION_COLUMNS] = {0, 7, 0, 0, 0, 5, 0, 0, 6, 6, 0, 0, 0, 0};
+    static const size_t usual[DECISION_COLUMNS] = {0, 7, 0, 0, 0, 5, 0, 0, 10, 10, 0, 0, 0, 0};
     const size_t columns = leases ? DECISION_COLUMNS : DECISION_COLUMNS - 1;
     cli_grid_init(grid, decision_headers, columns, colour);
     for (size_t i = 0; i < columns; i++)

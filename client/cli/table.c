@@ -11,6 +11,7 @@
 
 #include "client/cli/document.h"
 #include "client/cli/grid.h"
+#include "client/replay/log_time.h"
 
 enum {
     FIELD_LEN = 65,      /* a field's name with its NUL; longer ones are cut */
@@ -24,7 +25,7 @@ const char *const cli_owner_columns[] = {"rule",  "window", "vnode",    "owner",
                                          "epoch", "term",   "replicas", "home",  NULL};
 const char *const cli_rule_columns[] = {"priority", "name",   "action", "enabled",
                                         "key",      "limits", "match",  NULL};
-const char *const cli_version_columns[] = {"version", "time_ms",  "author", "note",
+const char *const cli_version_columns[] = {"version", "time",     "author", "note",
                                            "bytes",   "in_force", NULL};
 const char *const cli_quota_columns[] = {
     "user",           "tier",           "limits",    "burst",  "blocked", "reason", "until",
@@ -91,7 +92,100 @@ static bool is_named_rows(const struct mp_token *tokens, size_t at, size_t count
     return true;
 }
 
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/* What a number is a number of, as its field's name tells. */
+enum unit { UNIT_NONE, UNIT_MOMENT, UNIT_MS, UNIT_US };
+
+enum { SUFFIX_LEN = 3 }; /* "_ms" */
+
+/* The fields whose ms are since 1970; those of others say how long something lasts. */
+static const char *const moments[] = {"time_ms",    "until_ms",     "created_ms",  "expires_ms",
+                                      "revoked_ms", "last_seen_ms", "last_used_ms"};
+
+static bool name_is(const char *name, size_t len, const char *other)
+{
+    return len == strlen(other) && memcmp(name, other, len) == 0;
+}
+
+static enum unit unit_of(const char *name, size_t len)
+{
+    if (len <= SUFFIX_LEN)
+        return UNIT_NONE;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        if (name_is(name, len, moments[i]))
+            return UNIT_MOMENT;
+    const char *suffix = name + len - SUFFIX_LEN;
+    return memcmp(suffix, "_ms", SUFFIX_LEN) == 0   ? UNIT_MS
+           : memcmp(suffix, "_us", SUFFIX_LEN) == 0 ? UNIT_US
+                                                    : UNIT_NONE;
+}
+
+/* How much of a name is shown: its unit stands behind the value. */
+static size_t shown_len(const char *name, size_t len)
+{
+    return unit_of(name, len) == UNIT_NONE ? len : len - SUFFIX_LEN;
+}
+
+/* Whether the map at `at` says the same of a moment as a text, under the name without its unit. */
+static bool is_told_twice(const struct mp_token *tokens, size_t at, size_t count, const char *name,
+                          size_t len)
+{
+    char text[FIELD_LEN];
+    if (unit_of(name, len) != UNIT_MOMENT)
+        return false;
+    (void)snprintf(text, sizeof text, "%.*s", (int)(len - SUFFIX_LEN), name);
+    return find_field(tokens, at, count, text) < count;
+}
+
+/* Whether what is left of something in this map is of one without an end. */
+static bool is_endless(const struct mp_token *tokens, size_t at, size_t count, const char *name,
+                       size_t len)
+{
+    if (!name_is(name, len, "left_ms"))
+        return false;
+    const size_t until = find_field(tokens, at, count, "until_ms");
+    return until < count && tokens[until].type == MP_UINT && tokens[until].uint == 0;
+}
+
+/* Adds a number of milliseconds or microseconds as a time of day or a span. */
+static void add_time(struct cli_text *cell, enum unit unit, const struct mp_token *value)
+{
+    char text[CLI_SPAN_LEN];
+    const bool whole = value->type == MP_UINT && value->uint <= INT64_MAX;
+    if (unit == UNIT_MOMENT && value->type == MP_UINT && value->uint != 0)
+        log_date_format(value->uint, text);
+    else if (unit == UNIT_MOMENT)
+        (void)snprintf(text, sizeof text, "-");
+    else if (unit == UNIT_US && whole)
+        cli_span_us(value->uint, text);
+    else
+        cli_span(whole ? (long long)value->uint : -1, text);
+    cli_text_str(cell, text);
+}
+
+/* Adds the scalar of a field. */
+static void add_scalar(struct cli_text *cell, const char *name, size_t len,
+                       const struct mp_token *value)
+{
+    const enum unit unit = unit_of(name, len);
+    if (unit != UNIT_NONE && (value->type == MP_UINT || value->type == MP_INT))
+        add_time(cell, unit, value);
+    else
+        cli_plain(cell, value);
+}
+
 /* ---- cells ----------------------------------------------------------------------------------- */
+
+/* Adds the name of a field, without the unit that its value is shown with. */
+static void add_name(struct cli_text *text, const struct mp_token *name)
+{
+    if (name->type == MP_STR && name->count > 0)
+        cli_text_shown(text, (const char *)name->data,
+                       shown_len((const char *)name->data, name->count));
+    else
+        cli_plain(text, name);
+}
 
 /* Scalars joined by commas, pairs as "name value"; what lies deeper as JSON. */
 static void add_list(struct cli_text *cell, const struct mp_token *tokens, size_t at, size_t count)
@@ -102,23 +196,30 @@ static void add_list(struct cli_text *cell, const struct mp_token *tokens, size_
         cli_text_str(cell, "-");
     at++;
     for (uint32_t i = 0; i < elements && at < count; i++) {
+        const char *name = "";
+        size_t name_len = 0;
         if (i > 0)
             cli_text_str(cell, map ? ", " : ",");
         if (map) {
-            cli_plain(cell, &tokens[at]);
+            add_name(cell, &tokens[at]);
             cli_text_str(cell, " ");
+            if (tokens[at].type == MP_STR) {
+                name = (const char *)tokens[at].data;
+                name_len = tokens[at].count;
+            }
             at = next_value(tokens, at, count);
         }
         if (at < count && is_container(&tokens[at]))
             cli_json(cell, tokens + at, count - at);
         else if (at < count)
-            cli_plain(cell, &tokens[at]);
+            add_scalar(cell, name, name_len, &tokens[at]);
         at = at < count ? next_value(tokens, at, count) : count;
     }
 }
 
 /* The value at `at` as a cell; "-" for at == count. */
-static void add_cell(struct cli_grid *grid, const struct mp_token *tokens, size_t at, size_t count)
+static void add_cell(struct cli_grid *grid, const struct mp_token *tokens, const char *name,
+                     size_t name_len, size_t at, size_t count)
 {
     struct cli_text cell;
     cli_text_init(&cell);
@@ -127,11 +228,21 @@ static void add_cell(struct cli_grid *grid, const struct mp_token *tokens, size_
     else if (is_container(&tokens[at]))
         add_list(&cell, tokens, at, count);
     else
-        cli_plain(&cell, &tokens[at]);
+        add_scalar(&cell, name, name_len, &tokens[at]);
     if (cell.failed)
         grid->cells.failed = true;
     cli_grid_add(grid, cell.data != NULL ? cell.data : "");
     cli_text_fini(&cell);
+}
+
+/* The field of the map at `row`, which ends at `end`, as a cell. */
+static void add_field(struct cli_grid *grid, const struct mp_token *tokens, size_t row, size_t end,
+                      const char *name)
+{
+    const size_t len = strlen(name);
+    const size_t at = find_field(tokens, row, end, name);
+    const bool shown = at < end && !is_endless(tokens, row, end, name, len);
+    add_cell(grid, tokens, name, len, shown ? at : end, end);
 }
 
 /* ---- an array of maps ------------------------------------------------------------------------ */
@@ -152,9 +263,11 @@ static void add_column(struct columns *columns, const char *name, size_t len)
     const size_t kept = len < FIELD_LEN ? len : FIELD_LEN - 1;
     memcpy(field, name, kept);
     field[kept] = '\0';
-    for (size_t i = 0; i <= kept; i++) {
+    const size_t named = shown_len(field, kept);
+    header[named] = '\0';
+    for (size_t i = 0; i < named; i++) {
         header[i] = field[i] >= 'a' && field[i] <= 'z' ? (char)(field[i] - 'a' + 'A') : field[i];
-        if (header[i] == '_' || (header[i] != '\0' && (header[i] < ' ' || header[i] > '~')))
+        if (header[i] == '_' || header[i] < ' ' || header[i] > '~')
             header[i] = ' ';
     }
     columns->header_at[columns->count] = header;
@@ -185,8 +298,10 @@ static void choose_columns(struct columns *columns, const struct mp_token *token
     }
     size_t at = 2;
     for (uint32_t i = 0; i < tokens[1].count && at < count; i++) {
-        if (tokens[at].type == MP_STR)
-            add_column(columns, (const char *)tokens[at].data, tokens[at].count);
+        const char *name = (const char *)tokens[at].data;
+        if (tokens[at].type == MP_STR &&
+            !is_told_twice(tokens, 1, next_value(tokens, 1, count), name, tokens[at].count))
+            add_column(columns, name, tokens[at].count);
         at = next_value(tokens, at, count);
         at = at < count ? next_value(tokens, at, count) : count;
     }
@@ -200,10 +315,8 @@ static void add_upright(struct cli_text *text, const struct mp_token *tokens, si
     size_t row = 1;
     for (uint32_t i = 0; i < tokens[0].count && row < count; i++) {
         const size_t end = next_value(tokens, row, count);
-        for (size_t k = 0; k < columns->count; k++) {
-            const size_t at = find_field(tokens, row, end, columns->fields[k]);
-            add_cell(&grid, tokens, at < end ? at : count, count);
-        }
+        for (size_t k = 0; k < columns->count; k++)
+            add_field(&grid, tokens, row, end, columns->fields[k]);
         row = end;
     }
     cli_grid_write(&grid, text);
@@ -219,12 +332,14 @@ static void add_sideways(struct cli_text *text, const struct mp_token *tokens, s
         tokens[0].count < CLI_COLUMNS_MAX - 1 ? tokens[0].count : CLI_COLUMNS_MAX - 1;
     cli_grid_init(&grid, NULL, rows + 1, colour);
     for (size_t k = 0; k < columns->count; k++) {
-        cli_grid_add(&grid, columns->fields[k]);
+        const char *field = columns->fields[k];
+        char name[FIELD_LEN];
+        (void)snprintf(name, sizeof name, "%.*s", (int)shown_len(field, strlen(field)), field);
+        cli_grid_add(&grid, name);
         size_t row = 1;
         for (size_t i = 0; i < rows; i++) {
             const size_t end = next_value(tokens, row, count);
-            const size_t at = find_field(tokens, row, end, columns->fields[k]);
-            add_cell(&grid, tokens, at < end ? at : count, count);
+            add_field(&grid, tokens, row, end, field);
             row = end;
         }
     }
@@ -269,11 +384,9 @@ static void add_named_rows(struct cli_text *text, const struct mp_token *tokens,
     for (uint32_t i = 0; i < tokens[0].count && name < count; i++) {
         const size_t row = next_value(tokens, name, count);
         const size_t end = next_value(tokens, row, count);
-        add_cell(&grid, tokens, name, count);
-        for (size_t k = 1; k < columns.count; k++) {
-            const size_t cell = find_field(tokens, row, end, columns.fields[k]);
-            add_cell(&grid, tokens, cell < end ? cell : count, count);
-        }
+        add_cell(&grid, tokens, "", 0, name, count);
+        for (size_t k = 1; k < columns.count; k++)
+            add_field(&grid, tokens, row, end, columns.fields[k]);
         name = end;
     }
     cli_grid_write(&grid, text);
@@ -292,12 +405,15 @@ static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size
     size_t at = 1;
     for (uint32_t i = 0; i < tokens[0].count && at < count; i++) {
         const size_t value = next_value(tokens, at, count);
+        const bool named = tokens[at].type == MP_STR;
+        const char *field = named ? (const char *)tokens[at].data : "";
+        const size_t len = named ? tokens[at].count : 0;
         if (value < count && !is_rows(tokens, value, count) &&
-            !is_named_rows(tokens, value, count)) {
+            !is_named_rows(tokens, value, count) && !is_told_twice(tokens, 0, count, field, len)) {
             cli_text_clear(&name);
-            cli_plain(&name, &tokens[at]);
+            add_name(&name, &tokens[at]);
             cli_grid_add(&grid, name.data != NULL ? name.data : "");
-            add_cell(&grid, tokens, value, count);
+            add_cell(&grid, tokens, field, len, value, count);
         }
         at = value < count ? next_value(tokens, value, count) : count;
     }

@@ -4,6 +4,9 @@
  * (document.h) show every field. An answer of another shape than expected is shown as YAML
  * rather than not at all.
  *
+ * Times are for people, too: a number of a field whose name ends with its unit (_ms, _us) is shown
+ * as a time of day in UTC or as a span, and a moment that is told as a text as well once.
+ *
  *   array of maps   -> one line each under a header
  *   map             -> "field  value" lines, then a table for each array of maps in it;
  *                      one with very many fields is turned on its side; a map of maps is a

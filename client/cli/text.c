@@ -173,44 +173,56 @@ void cli_text_shown(struct cli_text *text, const char *data, size_t len)
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
+/* Appends "N" and the unit unless N is 0. */
+static size_t add_part(char *out, size_t len, long long number, char unit)
+{
+    const int more =
+        number != 0 ? snprintf(out + len, CLI_SPAN_LEN - len, "%lld%c", number, unit) : 0;
+    return len + (size_t)more;
+}
+
+/* Appends a number of thousandths as one with a fraction: 1500 is "1.5". */
+static size_t add_fraction(char *out, size_t len, long long thousandths)
+{
+    len += (size_t)snprintf(out + len, CLI_SPAN_LEN - len, "%lld.%03lld", thousandths / 1000,
+                            thousandths % 1000);
+    while (out[len - 1] == '0')
+        len--;
+    return out[len - 1] == '.' ? len - 1 : len;
+}
+
+/* Exact: a time that is cut is told too short to whoever waits for it, and one that is rounded up
+ * longer than any window of its limit. */
 void cli_span(long long span_ms, char *out)
 {
-    enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR };
-    static const struct {
-        long long unit_ms; /* shown in this unit and the next smaller one */
-        long long part_ms;
-        char unit;
-        char part;
-    } steps[] = {{DAY, HOUR, 'd', 'h'}, {HOUR, MINUTE, 'h', 'm'}, {MINUTE, SECOND, 'm', 's'}};
-
+    enum { MINUTE = 60 * 1000, HOUR = 60 * MINUTE, DAY = 24 * HOUR };
+    size_t len = 0;
     if (span_ms < 0) {
         (void)snprintf(out, CLI_SPAN_LEN, "never");
         return;
     }
-    if (span_ms < SECOND) {
+    if (span_ms < 1000) {
         (void)snprintf(out, CLI_SPAN_LEN, "%lldms", span_ms);
         return;
     }
-    /* Rounding up first decides the unit: 59,951 ms is a minute, not "60.0s". */
-    const long long tenths = span_ms / 100 + (span_ms % 100 != 0);
-    if (tenths < MINUTE / 100) {
-        if (tenths % 10 == 0)
-            (void)snprintf(out, CLI_SPAN_LEN, "%llds", tenths / 10);
-        else
-            (void)snprintf(out, CLI_SPAN_LEN, "%lld.%llds", tenths / 10, tenths % 10);
-        return;
+    len = add_part(out, len, span_ms / DAY, 'd');
+    len = add_part(out, len, span_ms % DAY / HOUR, 'h');
+    len = add_part(out, len, span_ms % HOUR / MINUTE, 'm');
+    if (span_ms % MINUTE != 0) {
+        len = add_fraction(out, len, span_ms % MINUTE);
+        out[len++] = 's';
     }
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const long long parts =
-            span_ms / steps[i].part_ms + (span_ms % steps[i].part_ms != 0 ? 1 : 0);
-        const long long per_unit = steps[i].unit_ms / steps[i].part_ms;
-        if (parts < per_unit)
-            continue;
-        if (parts % per_unit == 0)
-            (void)snprintf(out, CLI_SPAN_LEN, "%lld%c", parts / per_unit, steps[i].unit);
-        else
-            (void)snprintf(out, CLI_SPAN_LEN, "%lld%c%lld%c", parts / per_unit, steps[i].unit,
-                           parts % per_unit, steps[i].part);
-        return;
+    out[len] = '\0';
+}
+
+void cli_span_us(unsigned long long span_us, char *out)
+{
+    if (span_us < 1000) {
+        (void)snprintf(out, CLI_SPAN_LEN, "%lluus", span_us);
+    } else if (span_us < 1000000) {
+        const size_t len = add_fraction(out, 0, (long long)span_us);
+        (void)snprintf(out + len, CLI_SPAN_LEN - len, "ms");
+    } else {
+        cli_span((long long)(span_us / 1000 + (span_us % 1000 != 0)), out);
     }
 }

@@ -43,9 +43,11 @@ size_t cli_utf8_len(const char *data, size_t len);
 /* Characters, which is what columns are aligned by. */
 size_t cli_utf8_count(const char *data, size_t len);
 
-/* A span of time for people, rounded up: "250ms", "59.5s", "12m30s", "5h12m", "3d4h"; "never" for
- * a negative one. `out` has CLI_SPAN_LEN bytes. */
+/* A span of time for people, exact: "250ms", "59.5s", "12m30s", "59m59.982s", "3d4h"; "never" for a
+ * negative one. `out` has CLI_SPAN_LEN bytes. */
 enum { CLI_SPAN_LEN = 32 };
 void cli_span(long long span_ms, char *out);
+/* The same of microseconds, above a second rounded up to ms: "90us", "1.25ms". */
+void cli_span_us(unsigned long long span_us, char *out);
 
 #endif

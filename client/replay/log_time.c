@@ -244,10 +244,14 @@ const char *log_time_date(const char *text, size_t len, uint64_t *ms)
     return wrong;
 }
 
-void log_time_format(int64_t ns, char *out)
+void log_date_format(uint64_t ms, char *out)
 {
-    const int64_t seconds = ns / SECOND_NS;
+    const uint64_t seconds = ms / 1000;
     const unsigned rest = (unsigned)(seconds % DAY_S);
+    if (seconds >= LOG_DATE_MAX_S) {
+        (void)snprintf(out, LOG_TIME_LEN, "after 9999");
+        return;
+    }
     /* The inverse of day_number: years that begin in March, cut from eras of 400 of them. */
     const unsigned days = (unsigned)(seconds / DAY_S) + 719468;
     const unsigned era = days / 146097;
@@ -261,4 +265,9 @@ void log_time_format(int64_t ns, char *out)
     (void)snprintf(out, LOG_TIME_LEN, "%04u-%02u-%02uT%02u:%02u:%02uZ",
                    (year + era * 400 + (month <= 2 ? 1 : 0)) % 10000, month % 100, day % 100,
                    rest / HOUR_S % 24, rest / MINUTE_S % 60, rest % 60);
+}
+
+void log_time_format(int64_t ns, char *out)
+{
+    log_date_format((uint64_t)ns / 1000000, out);
 }

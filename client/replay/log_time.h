@@ -36,5 +36,7 @@ MUST_USE const char *log_time_date(const char *text, size_t len, uint64_t *ms);
 /* Writes "2026-11-21T12:44:22Z", the fraction cut off, and a NUL. `out` has LOG_TIME_LEN bytes. */
 enum { LOG_TIME_LEN = 24 };
 void log_time_format(int64_t ns, char *out);
+/* The same of ms; "after 9999" for what is. */
+void log_date_format(uint64_t ms, char *out);
 
 #endif

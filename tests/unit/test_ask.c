@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "client/cli/cli.h"
 
 static const tg_decision_t allowed = {
@@ -188,18 +190,35 @@ static void errors_of_the_caller_and_of_the_cluster_differ(void **state)
     assert_int_equal(cli_exit_of(0), CLI_EXIT_OK);
 }
 
-/* Whoever waits as long as it says has waited long enough: spans are rounded up. */
-static void spans_are_short_and_never_too_short(void **state)
+/* Whoever waits as long as it says has waited long enough, and not longer than need be: spans are
+ * exact. */
+static void spans_are_exact(void **state)
 {
     static const struct {
         long long span_ms;
         const char *expected;
     } known[] = {
-        {-1, "never"},    {0, "0ms"},         {999, "999ms"},      {1000, "1s"},
-        {1001, "1.1s"},   {59500, "59.5s"},   {59901, "1m"},       {59900, "59.9s"},
-        {60000, "1m"},    {60001, "1m1s"},    {750000, "12m30s"},  {3599001, "1h"},
-        {3600000, "1h"},  {3600001, "1h1m"},  {18720000, "5h12m"}, {86399999, "1d"},
-        {86400000, "1d"}, {86400001, "1d1h"}, {273600000, "3d4h"},
+        {-1, "never"},
+        {0, "0ms"},
+        {999, "999ms"},
+        {1000, "1s"},
+        {1001, "1.001s"},
+        {1250, "1.25s"},
+        {59500, "59.5s"},
+        {59999, "59.999s"},
+        {60000, "1m"},
+        {60001, "1m0.001s"},
+        {750000, "12m30s"},
+        {3599982, "59m59.982s"},
+        {3600000, "1h"},
+        {3600030, "1h0.03s"},
+        {3604811, "1h4.811s"},
+        {18720000, "5h12m"},
+        {86399999, "23h59m59.999s"},
+        {86400000, "1d"},
+        {86460000, "1d1m"},
+        {273600000, "3d4h"},
+        {INT64_MAX, "106751991167d7h12m55.807s"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -207,9 +226,55 @@ static void spans_are_short_and_never_too_short(void **state)
         cli_span(known[i].span_ms, out);
         assert_string_equal(out, known[i].expected);
     }
-    char out[CLI_SPAN_LEN];
-    cli_span(INT64_MAX, out);
-    assert_string_equal(out, "106751991167d8h");
+}
+
+/* Reads a span back by its parts: any is what was to be shown, to the millisecond. */
+static void random_spans_add_up_to_what_they_show(void **state)
+{
+    struct random random;
+    (void)state;
+    random_init(&random, 13);
+    for (int i = 0; i < 20000; i++) {
+        char out[CLI_SPAN_LEN];
+        const long long span_ms =
+            1000 + (long long)(random_next(&random) >> (2 + random_below(&random, 50)));
+        long long sum_ms = 0;
+        cli_span(span_ms, out);
+        for (const char *at = out; *at != '\0'; at++) {
+            char *end;
+            long long number = strtoll(at, &end, 10);
+            long long fraction = 0;
+            if (*end == '.') {
+                long long unit = 100;
+                for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+                    fraction += (*end - '0') * unit;
+            }
+            const long long unit_ms = *end == 'd'   ? 86400000
+                                      : *end == 'h' ? 3600000
+                                      : *end == 'm' ? 60000
+                                                    : 1000;
+            sum_ms += number * unit_ms + fraction;
+            at = end;
+        }
+        assert_true(sum_ms == span_ms);
+    }
+}
+
+/* What lasts less than a millisecond is shown, too. */
+static void microseconds_are_exact_below_a_second(void **state)
+{
+    static const struct {
+        unsigned long long span_us;
+        const char *expected;
+    } known[] = {{0, "0us"},         {999, "999us"},        {1000, "1ms"},
+                 {1250, "1.25ms"},   {999999, "999.999ms"}, {1000000, "1s"},
+                 {1000001, "1.001s"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char out[CLI_SPAN_LEN];
+        cli_span_us(known[i].span_us, out);
+        assert_string_equal(out, known[i].expected);
+    }
 }
 
 int main(void)
@@ -222,7 +287,9 @@ int main(void)
         cmocka_unit_test(never_is_minus_one),
         cmocka_unit_test(the_longest_texts_fit),
         cmocka_unit_test(errors_of_the_caller_and_of_the_cluster_differ),
-        cmocka_unit_test(spans_are_short_and_never_too_short),
+        cmocka_unit_test(spans_are_exact),
+        cmocka_unit_test(random_spans_add_up_to_what_they_show),
+        cmocka_unit_test(microseconds_are_exact_below_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,6 +406,82 @@ static void a_map_becomes_lines_and_tables(void **state)
     cli_text_fini(&text);
 }
 
+static void put_number(struct value *value, const char *name, uint64_t number)
+{
+    mp_put_str(&value->writer, name);
+    mp_put_uint(&value->writer, number);
+}
+
+static void put_text(struct value *value, const char *name, const char *text)
+{
+    mp_put_str(&value->writer, name);
+    mp_put_str(&value->writer, text);
+}
+
+/* Nobody reads milliseconds since 1970: tables show times of day and durations, a moment once, and
+ * 0 as none; JSON keeps the numbers. */
+static void a_table_shows_times_and_durations(void **state)
+{
+    struct value value;
+    struct cli_text text;
+    (void)state;
+    start(&value);
+    mp_put_map(&value.writer, 7);
+    put_number(&value, "until_ms", 1795903135421);
+    put_text(&value, "until", "2026-11-28T21:58:55Z");
+    put_number(&value, "time_ms", 1795643935311);
+    put_number(&value, "revoked_ms", 0);
+    put_number(&value, "flush_lag_ms", 1234);
+    put_number(&value, "p50_us", 1250);
+    mp_put_str(&value.writer, "handoff");
+    mp_put_map(&value.writer, 2);
+    put_number(&value, "left_ms", 90000);
+    put_number(&value, "bytes", 90000);
+    finish(&value);
+    cli_text_init(&text);
+    cli_table_map(&text, value.tokens, value.count, false);
+    assert_string_equal(text.data, "until      2026-11-28T21:58:55Z\n"
+                                   "time       2026-11-25T21:58:55Z\n"
+                                   "revoked    -\n"
+                                   "flush_lag  1.234s\n"
+                                   "p50        1.25ms\n"
+                                   "handoff    left 1m30s, bytes 90000\n");
+    cli_text_fini(&text);
+    json_is(&value, "{\"until_ms\":1795903135421,\"until\":\"2026-11-28T21:58:55Z\","
+                    "\"time_ms\":1795643935311,\"revoked_ms\":0,\"flush_lag_ms\":1234,"
+                    "\"p50_us\":1250,\"handoff\":{\"left_ms\":90000,\"bytes\":90000}}");
+}
+
+/* Of a block without an end nothing is left to wait for, which is no 0; -1 is never. */
+static void a_row_without_an_end_has_no_time_left(void **state)
+{
+    struct value value;
+    struct cli_text text;
+    (void)state;
+    start(&value);
+    mp_put_array(&value.writer, 2);
+    for (uint64_t row = 0; row < 2; row++) {
+        mp_put_map(&value.writer, 4);
+        put_text(&value, "what", row == 0 ? "a" : "b");
+        put_number(&value, "until_ms", row * 1795903135421);
+        put_number(&value, "left_ms", row * 5399952);
+        mp_put_str(&value.writer, "retry_after_ms");
+        mp_put_int(&value.writer, row == 0 ? -1 : 3600000);
+    }
+    finish(&value);
+    cli_text_init(&text);
+    cli_table_rows(&text, value.tokens, value.count, cli_block_columns, false);
+    assert_string_equal(text.data, "WHAT          LEFT\n"
+                                   "a                -\n"
+                                   "b     1h29m59.952s\n");
+    cli_text_clear(&text);
+    cli_table_rows(&text, value.tokens, value.count, NULL, false);
+    assert_string_equal(text.data, "WHAT  UNTIL                         LEFT  RETRY AFTER\n"
+                                   "a     -                                -        never\n"
+                                   "b     2026-11-28T21:58:55Z  1h29m59.952s           1h\n");
+    cli_text_fini(&text);
+}
+
 /* A map of maps is a table, each row under its name; a field that a row lacks is a dash. */
 static void maps_in_a_map_are_rows_with_names(void **state)
 {
@@ -499,6 +575,8 @@ int main(void)
         cmocka_unit_test(colour_marks_states_and_keeps_columns),
         cmocka_unit_test(a_table_shows_no_control_character),
         cmocka_unit_test(a_map_becomes_lines_and_tables),
+        cmocka_unit_test(a_table_shows_times_and_durations),
+        cmocka_unit_test(a_row_without_an_end_has_no_time_left),
         cmocka_unit_test(maps_in_a_map_are_rows_with_names),
         cmocka_unit_test(rows_with_very_many_fields_are_turned),
         cmocka_unit_test(what_is_no_table_is_shown_as_yaml),
