@@ -45,6 +45,24 @@ const char *outcome_name(unsigned number)
     return number < OUTCOME_COUNT ? outcomes[number] : NULL;
 }
 
+const char *outcome_sentence(unsigned number)
+{
+    switch (number) {
+    case OUTCOME_DENY:
+        return "the limit is reached";
+    case OUTCOME_BLOCKED:
+        return "blocked";
+    case OUTCOME_NO_RULE:
+        return "no rule allows this request";
+    case OUTCOME_BUSY:
+        return "there is more to decide than can be decided now; ask again";
+    case OUTCOME_ERROR:
+        return "nobody who can decide for this key is in reach now; ask again";
+    default:
+        return "not allowed";
+    }
+}
+
 int algorithm_parse(const char *text, size_t len)
 {
     return word_find(algorithms, ALGORITHM_COUNT, text, len);

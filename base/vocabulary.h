@@ -53,6 +53,9 @@ enum outcome { OUTCOME_MAP(OUTCOME_ENUM) OUTCOME_COUNT };
 const char *algorithm_name(unsigned number);
 const char *operation_name(unsigned number);
 const char *outcome_name(unsigned number);
+/* What is said of a request that was not allowed with that outcome, where nothing more precise is
+ * known: never empty, at most 128 bytes. Static storage, any thread. */
+const char *outcome_sentence(unsigned number);
 
 /* The number of a text of `len` bytes (not NUL-terminated), or -1. */
 int algorithm_parse(const char *text, size_t len);

@@ -249,7 +249,7 @@ typedef struct tg_decision {
     int local;           /* 1: made by this handle, without asking (tg_check) */
     const char *rule;    /* the rule and window that decided; "" if none */
     const char *window;  /* "5/h" */
-    const char *message; /* the rule's message, or "" */
+    const char *message; /* of what is not allowed: the rule's, or why; never empty; else "" */
     const char *node;    /* who decided, or "" */
     uint64_t limit;
     uint64_t used;

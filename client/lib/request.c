@@ -265,6 +265,8 @@ void client_decision_fill(tg_decision_t *out, const struct wire_decision *decisi
     out->rule = source != NULL ? source->rule : "";
     out->window = source != NULL ? source->window : "";
     out->message = source != NULL ? source->message : no_message;
+    if (!decision->allowed && out->message[0] == '\0') /* of an older node, or one of too many */
+        out->message = outcome_sentence(decision->outcome);
     out->node = source != NULL ? source->node : "";
     out->limit = decision->limit;
     out->used = decision->used;
@@ -327,7 +329,7 @@ int client_decision_fail(tg_decision_t *out, int code, tg_on_failure_t on_failur
         .retry_after_ms = decided && !open ? CLIENT_RETRY_MS : 0,
         .rule = "",
         .window = "",
-        .message = no_message,
+        .message = open ? no_message : error_message(code),
         .node = "",
     };
     return decided ? 0 : code;

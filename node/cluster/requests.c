@@ -103,6 +103,7 @@ static void row_init(struct row *row)
     row->unsteady = false;
     row->failure = ANSWER_DECIDED;
     row->outcome = OUTCOME_COUNT;
+    row->why = WHY_NOTHING;
     row->parts_left = 0;
     row->first_part = POOL_NONE;
     row->vnode = WIRE_VNODE_NONE;
@@ -339,6 +340,37 @@ static struct wire_text window_of(struct shard *shard, const struct row *row)
     return wire_text_of(text);
 }
 
+/* What is said of a request that is not allowed: by whoever wrote the rule, or else why. Never
+ * empty. */
+static struct wire_text message_of(const struct row *row, uint8_t outcome)
+{
+    const struct policy_rule *rule = row->rule;
+    if (row->refusal != NULL)
+        return wire_text_of(row->refusal);
+    if (rule != NULL && rule->message.len > 0)
+        return (struct wire_text){rule->message.data, rule->message.len};
+    if (row->why >= WHY_ABSENT && rule != NULL && rule->absent != NULL) {
+        const struct policy_text *absent = &rule->absent[row->why - WHY_ABSENT];
+        return (struct wire_text){absent->data, absent->len};
+    }
+    switch (row->why) {
+    case WHY_CROWD:
+        return wire_text_of(POLICY_CROWD_SENTENCE);
+    case WHY_BOUNDS:
+        return wire_text_of("found too many or too long attributes; expected at most 32, their "
+                            "names of at most 64 and values of at most 1024 bytes");
+    case WHY_LEASE:
+        if (outcome == OUTCOME_DENY)
+            return wire_text_of("the lease is over, or there was none");
+        break;
+    default:
+        break;
+    }
+    if (outcome == OUTCOME_DENY && row->shown && row->retry_after_ns < 0)
+        return wire_text_of("the cost is more than the limit ever allows at once");
+    return wire_text_of(outcome_sentence(outcome));
+}
+
 /* The row's source, made if no row before has the same. A window that was written for it is kept
  * only with a source that is new: so there are never more of them than sources, whatever the order
  * in which rows of several limits come. */
@@ -355,10 +387,8 @@ static uint16_t make_source(struct shard *shard, const struct row *row, uint8_t 
     };
     if (row->rule != NULL)
         source.rule = (struct wire_text){row->rule->name.data, row->rule->name.len};
-    if (!row->allowed && row->refusal != NULL)
-        source.message = wire_text_of(row->refusal);
-    else if (!row->allowed && row->rule != NULL)
-        source.message = (struct wire_text){row->rule->message.data, row->rule->message.len};
+    if (!row->allowed)
+        source.message = message_of(row, outcome);
     if (outcome == OUTCOME_SHADOW_DENIED)
         source.shadow_rule = (struct wire_text){row->shadow->name.data, row->shadow->name.len};
     const uint16_t index = wire_sources_add(&shard->reply.sources, &source);
@@ -377,13 +407,17 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
     const struct limit_shown *limit = &row->limit_shown;
     if (row->rule != NULL && row->rule->plan)
         return make_source(shard, row, outcome); /* own limits: two may differ in more than that */
+    const bool never = row->retry_after_ns < 0;
     if (seen->outcome == outcome && seen->rule == row->rule && seen->shadow == row->shadow &&
-        seen->refusal == row->refusal && seen->node == row->node &&
-        seen->limit.count == limit->count && seen->limit.window_ns == limit->window_ns &&
-        seen->limit.algorithm == limit->algorithm && seen->limit.ordinal == limit->ordinal)
+        seen->refusal == row->refusal && seen->why == row->why && seen->never == never &&
+        seen->node == row->node && seen->limit.count == limit->count &&
+        seen->limit.window_ns == limit->window_ns && seen->limit.algorithm == limit->algorithm &&
+        seen->limit.ordinal == limit->ordinal)
         return seen->index;
     *seen = (struct source_seen){
         .outcome = outcome,
+        .why = row->why,
+        .never = never,
         .index = make_source(shard, row, outcome),
         .rule = row->rule,
         .shadow = row->shadow,

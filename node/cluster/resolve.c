@@ -317,6 +317,8 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
 {
     const enum operation operation = wire_checks_operation(&shard->message.checks, item);
     const bool asks = lease_refusal(operation) != NULL;
+    if (operation == OPERATION_RENEW && shard->rows[item].outcome == OUTCOME_COUNT)
+        shard->rows[item].why = WHY_LEASE;
     if (resolved->leases || (resolved->trial_leases && (!asks || all_trials(resolved))))
         shard->rows[item].leased = operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
                                    operation == OPERATION_HIT;
@@ -351,9 +353,20 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
     }
     if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) != 0) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
+        row->why = WHY_BOUNDS;
         return false;
     }
     return true;
+}
+
+/* Which attribute of the key is missing. */
+static uint8_t why_absent(const struct policy_result *result)
+{
+    uint8_t place = 0;
+    while (place + 1 < result->rule->key_count &&
+           result->rule->key[place].data != result->missing.data)
+        place++;
+    return (uint8_t)(WHY_ABSENT + place);
 }
 
 /* Applies the rules that the item meets. What needs no limit fixes the row at once. */
@@ -385,9 +398,11 @@ static void apply_rules(struct shard *shard, struct asking *asking)
         break;
     case POLICY_MISSING:
         fix_row(row, OUTCOME_DENY, false, result->rule);
+        row->why = why_absent(result);
         break;
     case POLICY_OVERFLOW:
         fix_row(row, OUTCOME_ERROR, false, NULL);
+        row->why = WHY_CROWD;
         break;
     }
     note_lease(shard, item, out);
@@ -407,6 +422,7 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
     }
     if (identity_inline(&shard->identity, key.data, key.len) != 0) {
         fix_row(&shard->rows[item], OUTCOME_ERROR, false, NULL);
+        shard->rows[item].why = WHY_BOUNDS;
         return;
     }
     out->count = 1;

@@ -304,6 +304,10 @@ struct limit_shown {
     uint8_t ordinal;
 };
 
+/* Why an item is not allowed, where neither its outcome nor a rule tells. From WHY_ABSENT on: the
+ * attribute of the rule's key with that place, counted from there, is missing. */
+enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_ABSENT };
+
 /* The decision of one item as it takes shape. */
 struct row {
     bool allowed;
@@ -320,6 +324,7 @@ struct row {
     bool unsteady;       /* if denied, more than time may change it, or it is to be counted */
     uint8_t failure;     /* enum answer_status when a part could not be decided */
     uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
+    uint8_t why;         /* enum row_why */
     uint16_t parts_left; /* answers still to come */
     uint32_t first_part; /* of an item whose parts are decided apart, else POOL_NONE */
     uint32_t vnode;
@@ -471,6 +476,8 @@ struct upkeep {
 /* What the source of a row was made of, and which one it is (source_of of requests.c). */
 struct source_seen {
     uint8_t outcome; /* OUTCOME_COUNT: of none yet */
+    uint8_t why;
+    bool never; /* no retry can succeed */
     uint16_t index;
     const struct policy_rule *rule;
     const struct policy_rule *shadow;

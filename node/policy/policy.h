@@ -20,6 +20,7 @@
 #ifndef NODE_POLICY_POLICY_H
 #define NODE_POLICY_POLICY_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +57,12 @@ enum {
     POLICY_ZONE_NAME_LEN_MAX = 64, /* [A-Za-z0-9_+/-]+ */
     POLICY_ZONE_SPANS_MAX = 1024
 };
+
+/* What is said of POLICY_OVERFLOW. */
+#define POLICY_CROWD_SENTENCE                                                                      \
+    "more than 8 rules with limits meet on this request; expected at most 8 (`tidegate rules "     \
+    "explain` tells which)"
+static_assert(POLICY_PARTS_MAX == 8, "the sentence says so");
 
 /* A tier is a rule with this name and its own behind it, of this group: that of all rules that are
  * a user's plan, of which one at most acts. */
@@ -174,6 +181,9 @@ struct policy_rule {
     bool count_denied; /* a denied request consumes as well */
     bool missing_deny; /* an absent key attribute denies (else the rule is skipped) */
     bool plan;         /* own limits may be on top: of that group, enforced, counted by [user] */
+
+    /* Of a rule with `missing: deny` what is said where key[i] is absent; else NULL. */
+    const struct policy_text *absent;
 };
 
 /* The one of two blocks that lasts longer, the first if both last as long; either may be NULL. */

@@ -86,13 +86,15 @@ static void put_rule(struct mp_writer *writer, const struct policy_rule *rule,
 void policy_report_put(struct mp_writer *writer, const struct policy *policy,
                        const struct policy_result *result, const struct policy_reason *reasons)
 {
-    mp_put_map(writer, FIELDS);
+    mp_put_map(writer, FIELDS + 1);
     put_text(writer, "action", action_name(result->action));
+
     mp_put_str(writer, "allowed");
     mp_put_bool(writer, result->allowed);
     put_text(writer, "rule", result->rule != NULL ? result->rule->name.data : "");
     mp_put_str(writer, "missing");
     mp_put_strn(writer, result->missing.len != 0 ? result->missing.data : "", result->missing.len);
+    put_text(writer, "message", result->action == POLICY_OVERFLOW ? POLICY_CROWD_SENTENCE : "");
     put_limits(writer, result);
     mp_put_str(writer, "rules");
     mp_put_array(writer, (uint32_t)policy_rule_count(policy));

@@ -1,12 +1,12 @@
 /* policy_report.h - an explained request as a msgpack value, the same from a node and offline.
  *
- *   {"action": "limits", "allowed": true, "rule": "", "missing": "",
+ *   {"action": "limits", "allowed": true, "rule": "", "missing": "", "message": "",
  *    "limits": [{"rule", "window", "algorithm", "exceed_percent", "shadow", "key": ["phone=1"]}],
  *    "rules": [{"name", "priority", "action", "acts", "why", "because"}]}
  *
  * `action` is what the rules alone say: limits (all of `limits` are asked), allow or block (`rule`
  * said so), missing (`rule` insists on the attribute `missing`), unmatched, or overflow (too many
- * rules act). `allowed` is what the request gets without its limits.
+ * rules act: `message` says how many may). `allowed` is what the request gets without its limits.
  */
 #ifndef NODE_POLICY_POLICY_REPORT_H
 #define NODE_POLICY_POLICY_REPORT_H

@@ -25,7 +25,8 @@ enum {
     STATUS_THROTTLE = 429,
     STATUS_BLOCK = 403,
     PREFIX_MAX = 128,
-    SHARE_MAX = 100
+    SHARE_MAX = 100,
+    ABSENT_LEN = POLICY_ATTRIBUTE_NAME_LEN_MAX + 128
 };
 
 enum rule_field {
@@ -574,6 +575,30 @@ static int read_global(struct chunks *chunks, const struct yaml_reader *reader,
                            : result;
 }
 
+/* A request that is denied is told why, also by a rule without a message. */
+static int write_absent(struct chunks *chunks, struct policy_rule *rule)
+{
+    char sentence[ABSENT_LEN];
+
+    if (!rule->missing_deny)
+        return TG_OK;
+    struct policy_text *absent = chunks_get(chunks, rule->key_count, sizeof(*absent));
+    if (absent == NULL)
+        return TG_ENOMEM;
+    for (uint8_t i = 0; i < rule->key_count; i++) {
+        const int len = snprintf(sentence, sizeof(sentence),
+                                 "attribute %.*s is missing: the rule counts by it, and denies "
+                                 "what is without it",
+                                 (int)rule->key[i].len, rule->key[i].data);
+        ASSERT(len > 0 && len < ABSENT_LEN);
+        absent[i] = (struct policy_text){chunks_copy(chunks, sentence, (size_t)len), (size_t)len};
+        if (absent[i].data == NULL)
+            return TG_ENOMEM;
+    }
+    rule->absent = absent;
+    return TG_OK;
+}
+
 int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                      struct policy_rule *rule)
 {
@@ -612,5 +637,5 @@ int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, ui
         result = read_global(chunks, reader, fields, rule);
     if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
         result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
-    return result;
+    return result == TG_OK ? write_absent(chunks, rule) : result;
 }

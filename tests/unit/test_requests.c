@@ -183,6 +183,93 @@ static void a_lease_that_nobody_gives_is_refused_with_a_sentence(void **state)
     assert_int_equal(ask(lab, 1, ann).used, 1);
 }
 
+/* Whether the decision is a denial of that outcome and status which says this. */
+static bool says(const struct wire_decision *decision, enum outcome outcome, unsigned status,
+                 const char *message)
+{
+    return !decision->allowed && decision->outcome == outcome &&
+           decision->source->status == status && lab_text_is(decision->source->message, message);
+}
+
+/* Nobody is denied without being told why, whoever wrote no message: the rule's own comes first. */
+static void every_denial_says_why(void **state)
+{
+    static const char *const nobody[] = {"api=/pay", "method=GET", NULL};
+    static const char *const silent[] = {"api=/pay", "method=PUT", NULL};
+    static const char *const closed[] = {"api=/closed", NULL};
+    static const char *const odd[] = {"api=/odd", NULL};
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(2);
+    lab_rules(lab,
+              "unmatched: deny\n"
+              "rules:\n"
+              "- {name: spoken, match: {user: ann}, key: [user], limits: [{rate: 1/h}],"
+              " response: {message: SLOWER}}\n"
+              "- {name: mute, match: {user: bob}, key: [user], limits: [{rate: 1/h}]}\n"
+              "- {name: get, match: {api: /pay, method: GET}, key: [api, phone], missing: deny,"
+              " limits: [{rate: 1/h}], response: {status: 422}}\n"
+              "- {name: put, match: {api: /pay, method: PUT}, key: [api, phone], missing: deny,"
+              " limits: [{rate: 1/h}], response: {message: WHO}}\n"
+              "- {name: shut, match: {api: /closed}, action: block}\n");
+    assert_true(ask(lab, 1, ann).allowed);
+    assert_true(ask(lab, 1, bob).allowed);
+    struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(says(&decision, OUTCOME_DENY, 429, "SLOWER"));
+    decision = ask(lab, 1, bob);
+    assert_true(says(&decision, OUTCOME_DENY, 429, "the limit is reached"));
+    decision = ask(lab, 2, bob);
+    assert_true(
+        says(&decision, OUTCOME_DENY, 429, "the cost is more than the limit ever allows at once"));
+    decision = lab_check(lab, 0, "k", &limit, 3);
+    assert_true(
+        says(&decision, OUTCOME_DENY, 429, "the cost is more than the limit ever allows at once"));
+    decision = ask(lab, 1, nobody);
+    assert_true(says(&decision, OUTCOME_DENY, 422,
+                     "attribute phone is missing: the rule counts by it, and denies what is "
+                     "without it"));
+    decision = ask(lab, 1, silent);
+    assert_true(says(&decision, OUTCOME_DENY, 429, "WHO"));
+    decision = ask(lab, 1, closed);
+    assert_true(says(&decision, OUTCOME_BLOCKED, 403, "blocked"));
+    decision = ask(lab, 1, odd);
+    assert_true(says(&decision, OUTCOME_NO_RULE, 403, "no rule allows this request"));
+}
+
+/* Decisions of one message that are denied for different reasons each have their own. */
+static void denials_of_one_message_say_why_each(void **state)
+{
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(2);
+    const struct limit flight = {
+        .count = 1, .window_ns = UINT64_C(30) * 1000000000, .algorithm = ALGORITHM_CONCURRENCY};
+    assert_true(lab_check(lab, 0, "k", &limit, 2).allowed);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
+    lab_ask(lab, &limit, "k", OPERATION_CHECK, 3);
+    lab_ask(lab, &flight, "f", OPERATION_RENEW, 7);
+    const uint64_t seq = lab_send(lab, 0, 1000);
+    struct wire_decision decision = lab_answer(lab, seq, 0);
+    assert_true(says(&decision, OUTCOME_DENY, 429, "the limit is reached"));
+    decision = lab_answer(lab, seq, 1);
+    assert_true(
+        says(&decision, OUTCOME_DENY, 429, "the cost is more than the limit ever allows at once"));
+    decision = lab_answer(lab, seq, 2);
+    assert_true(says(&decision, OUTCOME_DENY, 429, "the lease is over, or there was none"));
+}
+
+/* More rules than may act on one request are an error that says so, and charge nothing. */
+static void too_many_rules_are_an_error_with_a_sentence(void **state)
+{
+    char text[2048] = "rules:\n";
+    size_t len = strlen(text);
+    struct lab *lab = *state;
+    for (int i = 0; i <= POLICY_PARTS_MAX; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "- {name: r%d, key: [user], limits: [{rate: 5/h}]}\n", i);
+    lab_rules(lab, text);
+    const struct wire_decision decision = ask(lab, 1, ann);
+    assert_true(says(&decision, OUTCOME_ERROR, 503, POLICY_CROWD_SENTENCE));
+}
+
 /* Of several queues that a request joins it is told the longest. */
 static void the_longest_queue_is_told(void **state)
 {
@@ -872,6 +959,9 @@ int main(void)
         LAB_TEST_ONE(the_operations_do_what_their_names_say),
         LAB_TEST_ONE(an_admission_in_flight_has_a_lease),
         LAB_TEST_ONE(a_lease_that_nobody_gives_is_refused_with_a_sentence),
+        LAB_TEST_ONE(every_denial_says_why),
+        LAB_TEST_ONE(denials_of_one_message_say_why_each),
+        LAB_TEST_ONE(too_many_rules_are_an_error_with_a_sentence),
         LAB_TEST_ONE(the_longest_queue_is_told),
         LAB_TEST_ONE(at_most_grants_what_is_left),
         LAB_TEST_ONE(a_denial_names_the_limit_that_lasts_longest),
