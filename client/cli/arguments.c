@@ -549,8 +549,6 @@ static int take_inline(struct cli_arguments *out, const struct raw *raw)
     if (strlen(key) > TG_VALUE_MAX)
         return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected at most %d",
                       strlen(key), (int)TG_VALUE_MAX);
-    if (key[0] == '\0')
-        return refuse(raw, CLI_EXIT_INVALID, "--key is empty; expected a text");
     out->key = key;
     if (raw->values[FLAG_RATE] != NULL)
         return take_limit(out, raw);
@@ -704,8 +702,8 @@ static int take_blocked(struct cli_arguments *out, const struct raw *raw, const 
     if (out->key == NULL && count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attr=value, a CIDR or --key",
                       command_names[out->command]);
-    if (out->key != NULL && (out->key[0] == '\0' || strlen(out->key) > TG_VALUE_MAX))
-        return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected 1 to %d",
+    if (out->key != NULL && strlen(out->key) > TG_VALUE_MAX)
+        return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected at most %d",
                       strlen(out->key), (int)TG_VALUE_MAX);
     if (out->key == NULL)
         out->target = words[0];

@@ -19,11 +19,15 @@ struct topic {
 static const char flags_of_target[] =
     "What it takes:\n"
     "  attr=value...        attributes of the request; the cluster's rules say which limits apply\n"
-    "  --key K              instead: one counter by this name, with the limit given here\n"
+    "  --key K              instead: one counter by this name (it may be empty, as that of a\n"
+    "                       Redis client may), with the limit given here\n"
     "  --rate COUNT/PERIOD  its limit: 5/60s, 30/24h, 100/minute\n"
     "  --burst B            of a bucket: how many at once (default: the rate's count)\n"
-    "  --algorithm A        token_bucket (default), leaky_bucket, fixed_window, sliding_window,\n"
-    "                       sliding_buckets, sliding_log, concurrency\n";
+    "  --algorithm A        sliding_log, sliding_buckets: never more than COUNT in any PERIOD,\n"
+    "                       wherever it begins. fixed_window: in no window, but up to twice that\n"
+    "                       across the end of one. token_bucket (default), leaky_bucket: up to\n"
+    "                       the burst and COUNT. sliding_window: nearly, for it takes what came\n"
+    "                       before to be spread evenly. concurrency: never more than COUNT at once\n";
 
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =

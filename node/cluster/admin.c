@@ -166,7 +166,7 @@ static bool read_question(const struct wire_value *arguments, struct owner_quest
             mp_skip(&cursor);
         }
     }
-    return !cursor.failed && (out->key.len > 0) != (out->attribute_count > 0);
+    return !cursor.failed && (out->key.data != NULL) != (out->attribute_count > 0);
 }
 
 static void put_name(const struct shard *shard, uint64_t id, struct mp_writer *writer)
@@ -267,7 +267,7 @@ static void answer_owner(struct shard *shard, uint64_t connection, const struct 
     mp_writer_init(&writer, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX);
     wire_begin_admin_reply(&writer, admin->session, admin->seq, 0);
     bool ok = true;
-    if (question.key.len > 0) {
+    if (question.key.data != NULL) {
         ok = identity_inline(&shard->identity, question.key.data, question.key.len) == 0;
         mp_put_array(&writer, 1);
         put_owner(shard, NULL, "", &writer);

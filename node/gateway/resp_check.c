@@ -1,18 +1,21 @@
 /* resp_check.c - checks by rules from Redis clients; resp_check.h has their form.
  *
- * The words are read from behind: a last word without a partner is PEEK, and a last pair may be
- * COST with its number. What is left are attributes. So it never depends on values what a word
- * means, and a client may send names and values as they come.
+ * Options are read from behind, in any order: PEEK and MESSAGE are one word, COST has its number
+ * behind it. What is left are attributes, so an even number of words: a word that only looks like
+ * an option, as the value of an attribute, is told from one by that. Of two ways to read the words
+ * the one with fewer attributes is meant, so an attribute called `cost` is given before another
+ * one.
  */
 #include "node/gateway/resp_check.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "node/gateway/throttle.h"
 
-enum { SHOWN_LEN = 64 };
+enum { SHOWN_LEN = 64, OPTIONS_MAX = 6 };
 
 bool resp_is_word(struct wire_text text, const char *word)
 {
@@ -30,6 +33,15 @@ static int shown(struct wire_text text)
     return text.len < SHOWN_LEN ? (int)text.len : SHOWN_LEN;
 }
 
+__attribute__((format(printf, 2, 3))) static int refuse(char *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(error, RESP_CHECK_ERROR_LEN, format, arguments);
+    va_end(arguments);
+    return TG_EINVALID;
+}
+
 static int read_cost(struct wire_text text, uint64_t *cost, char *error)
 {
     int64_t value;
@@ -37,31 +49,76 @@ static int read_cost(struct wire_text text, uint64_t *cost, char *error)
         *cost = (uint64_t)value;
         return 0;
     }
-    (void)snprintf(error, RESP_CHECK_ERROR_LEN,
-                   "ERR COST: found '%.*s', expected a whole number from 0 to %" PRIu64,
-                   shown(text), text.data, (uint64_t)WIRE_COST_MAX);
-    return TG_EINVALID;
+    return refuse(error, "ERR COST: found '%.*s', expected a whole number from 0 to %" PRIu64,
+                  shown(text), text.data, (uint64_t)WIRE_COST_MAX);
+}
+
+/* What was found at the end of the words. */
+struct options {
+    uint32_t rest; /* words in front of them */
+    uint32_t peeks;
+    uint32_t messages;
+    uint32_t costs;
+    struct wire_text cost;
+};
+
+/* Takes one option from the end; `pairs`: a COST before a single word, where it may be either. */
+static bool take_option(const struct wire_text *words, bool pairs, struct options *options)
+{
+    const struct wire_text *end = words + options->rest;
+    const bool cost = options->rest >= 2 && resp_is_word(end[-2], "COST");
+    const bool peek = options->rest >= 1 && resp_is_word(end[-1], "PEEK");
+    const bool message = options->rest >= 1 && resp_is_word(end[-1], "MESSAGE");
+    if (cost && (pairs || !(peek || message))) {
+        options->costs++;
+        options->cost = end[-1];
+        options->rest -= 2;
+        return true;
+    }
+    options->peeks += peek;
+    options->messages += message;
+    options->rest -= peek || message;
+    return peek || message;
+}
+
+/* The most options that leave whole attributes; `rest` is odd if there is no such way. */
+static struct options find_options(const struct wire_text *words, uint32_t count)
+{
+    struct options best = {.rest = count};
+    for (unsigned pairs = 0; pairs < 2; pairs++) {
+        struct options options = {.rest = count};
+        for (uint32_t i = 0; i < OPTIONS_MAX && take_option(words, pairs != 0, &options); i++)
+            if (options.rest % 2 == 0 && (best.rest % 2 == 1 || options.rest < best.rest))
+                best = options;
+    }
+    return best;
 }
 
 /* Takes options from the end of `words`; *count is what is left. */
 static int read_options(const struct wire_text *words, uint32_t *count, struct resp_check *out,
                         char *error)
 {
+    const struct options options = find_options(words, *count);
     out->cost = 1;
-    if (*count % 2 == 1) {
-        if (out->operation != OPERATION_CHECK || !resp_is_word(words[*count - 1], "PEEK")) {
-            (void)snprintf(error, RESP_CHECK_ERROR_LEN,
-                           "ERR '%.*s': expected a value behind each attribute",
-                           shown(words[*count - 1]), words[*count - 1].data);
-            return TG_EINVALID;
-        }
+    if (options.rest % 2 == 1)
+        return refuse(error, "ERR '%.*s': expected a value behind each attribute",
+                      shown(words[*count - 1]), words[*count - 1].data);
+    if (options.peeks > 1 || options.costs > 1 || options.messages > 1)
+        return refuse(error,
+                      "ERR %s: found it twice, expected it once (an attribute of that name "
+                      "is given before another one)",
+                      options.costs > 1   ? "COST"
+                      : options.peeks > 1 ? "PEEK"
+                                          : "MESSAGE");
+    if (options.peeks > 0 && out->operation != OPERATION_CHECK)
+        return refuse(error, "ERR PEEK: expected it with TG.CHECK alone");
+    if (options.costs > 0 && out->operation == OPERATION_RESET)
+        return refuse(error, "ERR COST: expected none with TG.RESET, which gives all back");
+    if (options.peeks > 0)
         out->operation = OPERATION_PEEK;
-        (*count)--;
-    }
-    if (*count < 2 || out->operation == OPERATION_RESET || !resp_is_word(words[*count - 2], "COST"))
-        return 0;
-    *count -= 2;
-    return read_cost(words[*count + 1], &out->cost, error);
+    out->says = options.messages > 0;
+    *count = options.rest;
+    return options.costs > 0 ? read_cost(options.cost, &out->cost, error) : 0;
 }
 
 static bool name_repeated(const struct resp_check *check, uint32_t at)
@@ -102,6 +159,7 @@ int resp_check_read(const struct resp_request *request, enum operation operation
     const struct wire_text *words = request->arguments + 1;
     uint32_t count = request->count - 1;
     out->operation = (uint8_t)operation;
+    out->says = false;
     if (count > 0 && read_options(words, &count, out, error) != 0)
         return TG_EINVALID;
     if (count == 0 || count > 2 * WIRE_ATTRIBUTES_MAX) {
@@ -120,7 +178,17 @@ int resp_check_read(const struct resp_request *request, enum operation operation
     return 0;
 }
 
-void resp_check_answer(const struct wire_decision *decision, struct resp_writer *out)
+/* What is said of what is not allowed. */
+static void put_message(const struct wire_decision *decision, struct resp_writer *out)
+{
+    const struct wire_source *source = decision->source;
+    if (source != NULL && source->message.len > 0)
+        resp_put_bulk(out, source->message.data, source->message.len);
+    else
+        resp_put_text(out, decision->allowed ? "" : outcome_sentence(decision->outcome));
+}
+
+void resp_check_answer(const struct wire_decision *decision, bool says, struct resp_writer *out)
 {
     const struct throttle_figures figures = {
         .limited = !decision->allowed,
@@ -130,9 +198,11 @@ void resp_check_answer(const struct wire_decision *decision, struct resp_writer 
         .reset_ms = decision->reset_after_ms,
     };
     const struct wire_source *source = decision->source;
-    resp_put_array(out, 7);
+    resp_put_array(out, says ? 8 : 7);
     throttle_put_figures(&figures, out);
     resp_put_text(out, outcome_name(decision->outcome));
     resp_put_bulk(out, source != NULL ? source->rule.data : "",
                   source != NULL ? source->rule.len : 0);
+    if (says)
+        put_message(decision, out);
 }

@@ -1,16 +1,18 @@
 /* resp_check.h - TG.CHECK and its kin: words to a check by rules, a decision to a reply.
  *
- *   TG.CHECK  attribute value [attribute value ...] [COST n] [PEEK]
- *   TG.PEEK | TG.HIT | TG.REFUND  attribute value ... [COST n]
- *   TG.RESET  attribute value ...
+ *   TG.CHECK  attribute value [attribute value ...] [COST n] [PEEK] [MESSAGE]
+ *   TG.PEEK | TG.HIT | TG.REFUND  attribute value ... [COST n] [MESSAGE]
+ *   TG.RESET  attribute value ... [MESSAGE]
  *   --> [0 allowed | 1 denied, limit, remaining, retry_after_s, reset_after_s, outcome, rule]
+ *       and with MESSAGE one more: why it is not allowed, never empty then
  *
- * Options come last and are written in any case; so an attribute called `cost` is given before
- * another one. Pure.
+ * Options come last, in any order and any case, each once; so an attribute called `cost` is given
+ * before another one. Pure.
  */
 #ifndef NODE_GATEWAY_RESP_CHECK_H
 #define NODE_GATEWAY_RESP_CHECK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -24,6 +26,7 @@ enum { RESP_CHECK_ERROR_LEN = 256 };
 struct resp_check {
     uint32_t count; /* 1 .. WIRE_ATTRIBUTES_MAX; names are distinct */
     uint8_t operation;
+    bool says; /* the message is asked for */
     uint64_t cost;
     struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
@@ -33,7 +36,8 @@ struct resp_check {
  * of the error reply. */
 MUST_USE int resp_check_read(const struct resp_request *request, enum operation operation,
                              struct resp_check *out, char error[RESP_CHECK_ERROR_LEN]);
-void resp_check_answer(const struct wire_decision *decision, struct resp_writer *out);
+/* `says`: with the message. */
+void resp_check_answer(const struct wire_decision *decision, bool says, struct resp_writer *out);
 
 /* Whether the two are the same but for the case of letters; `word` in capitals. */
 bool resp_is_word(struct wire_text text, const char *word);

@@ -77,6 +77,7 @@ struct item {
     uint64_t token;
     uint8_t ask;
     bool answered;
+    bool says; /* ASK_CHECK: with the message */
     struct throttle_asked throttle;
 };
 
@@ -230,7 +231,8 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
                                                   throttle.operation, throttle.cost,
                                                   &gate->request.arguments[1], 1) < 0)
         return TOOK_NOT;
-    const struct item item = {token, ASK_THROTTLE, false, throttle_asked(&throttle)};
+    const struct item item = {
+        .token = token, .ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
     add_item(gate, peer, &item);
     return TOOK;
 }
@@ -268,7 +270,7 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
                   wire_checks_builder_append(&gate->builder, (uint32_t) template, check->operation,
                                              check->cost, check->values, check->count) < 0)
         return TOOK_NOT;
-    const struct item item = {.token = token, .ask = ASK_CHECK};
+    const struct item item = {.token = token, .ask = ASK_CHECK, .says = check->says};
     add_item(gate, peer, &item);
     return TOOK;
 }
@@ -478,7 +480,7 @@ static void answer_one(struct resp_gate *gate, const struct item *item,
     if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
-        resp_check_answer(decision, out);
+        resp_check_answer(decision, item->says, out);
     else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
         resp_put_error(out, "UNAVAILABLE no node that holds this key can be reached");
     else

@@ -189,9 +189,8 @@ int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_
     if (!printable(text, len))
         return refuse(error, "found a control character");
     if (is_key)
-        return len >= 1 && len <= POLICY_VALUE_LEN_MAX
-                   ? write_name("key ", text, len, out)
-                   : refuse(error, "expected a key of 1 to 1024 bytes");
+        return len <= POLICY_VALUE_LEN_MAX ? write_name("key ", text, len, out)
+                                           : refuse(error, "expected a key of at most 1024 bytes");
     if (equals == NULL)
         return name_of_cidr(text, len, out, error);
     if (!attribute_name_ok(text, name_len))
@@ -211,7 +210,7 @@ static bool read_name(const struct policy_text *name, struct place *place,
     uint8_t address[ADDRESS_LEN];
     unsigned prefix;
     bool host_bits;
-    if (name->len > 4 && memcmp(name->data, "key ", 4) == 0) {
+    if (name->len >= 4 && memcmp(name->data, "key ", 4) == 0) { /* also the empty one */
         *place = (struct place){KIND_KEY, name->data + 4, name->len - 4};
         return true;
     }

@@ -13,7 +13,7 @@ import threading
 import pytest
 import redis
 
-from harness import Cluster, Limit, Resp, RespError, scaled, wait_for
+from harness import Cluster, Command, Limit, Resp, RespError, scaled, wait_for
 from harness.resp import encode
 
 CONNECTIONS = 10000
@@ -125,6 +125,26 @@ def test_both_protocols_share_a_bucket(ruled):
         assert client.ask("CL.THROTTLE", key, 9, 10, 3600, -4)[2] == 5
 
 
+# What a Redis client counts under the empty key everybody can ask about, block and reset.
+def test_the_empty_key_is_one_key_by_every_way_in(ruled):
+    limit = Limit(10, 3600 * 10**9, "token_bucket", 10)
+    words = ["--key", "", "--rate", "10/h"]
+
+    def tidegate(*arguments):
+        return Command(*arguments, endpoints=[ruled[0].endpoint])
+    with Resp(ruled[0].resp) as client, ruled.client(1) as native:
+        tidegate("reset", *words)
+        assert client.ask("CL.THROTTLE", "", 9, 10, 3600, 4)[2] == 6
+        assert native.check("", limit, cost=1).remaining == 5
+        assert tidegate("peek", *words, "-o", "json").rows[0]["limit"] == 10
+        assert tidegate("owner", "--key", "").code == 0
+        assert tidegate("reset", *words).code == 0
+        assert client.ask("CL.THROTTLE", "", 9, 10, 3600, 0)[2] == 10
+        assert tidegate("block", "--key", "").code == 0
+        wait_for(lambda: client.ask("CL.THROTTLE", "", 9, 10, 3600)[0] == 1, 5, "the empty key is blocked")
+        assert tidegate("unblock", "--key", "").code == 0
+
+
 # Checks by rules answer the five integers, outcome and rule; loads reach pools.
 @pytest.mark.undisturbed
 def test_rules_are_asked_and_pools_are_told(ruled):
@@ -141,8 +161,15 @@ def test_rules_are_asked_and_pools_are_told(ruled):
         assert client.ask("TG.CHECK", "api", "/other")[5] == "no_rule"
         assert client.ask("TG.CHECK", "api") == \
             RespError("ERR wrong number of arguments for 'tg.check' command; "
-                      "expected attribute value ... [COST n] [PEEK]")
+                      "expected attribute value ... [COST n] [PEEK] [MESSAGE]")
         assert "found it twice" in str(client.ask("TG.CHECK", "a", 1, "a", 2))
+        assert client.ask("TG.CHECK", *words, "PEEK", "COST", 6)[:6] == [1, 5, 5, -1, 0, "deny"]
+        denied = client.ask("TG.CHECK", *words, "message", "COST", 6)
+        assert denied[5:] == ["deny", "per-user", "the cost is more than the limit ever allows at once"]
+        assert client.ask("TG.CHECK", *words, "MESSAGE")[5:] == ["allow", "per-user", ""]
+        assert "COST: found it twice" in str(client.ask("TG.CHECK", *words, "COST", 1, "COST", 2))
+        assert "PEEK: expected it with TG.CHECK alone" in str(client.ask("TG.HIT", *words, "PEEK"))
+        assert "COST: expected none with TG.RESET" in str(client.ask("TG.RESET", *words, "COST", 2))
         assert client.ask("TG.LOAD", "shared", "0.5") == "OK"
         assert "no pool" in str(client.ask("TG.LOAD", "other", "0.5"))
 
