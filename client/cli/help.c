@@ -27,7 +27,8 @@ static const char flags_of_target[] =
     "                       wherever it begins. fixed_window: in no window, but up to twice that\n"
     "                       across the end of one. token_bucket (default), leaky_bucket: up to\n"
     "                       the burst and COUNT. sliding_window: nearly, for it takes what came\n"
-    "                       before to be spread evenly. concurrency: never more than COUNT at once\n";
+    "                       before to be spread evenly. concurrency: never more than COUNT at "
+    "once\n";
 
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =
@@ -155,7 +156,10 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
         {"FILE", "whether a rules file is good; nothing is changed",
          "FILE may be - for standard input. What is wrong is said as\n"
          "FILE:LINE:COLUMN: message, with exit status 3. No node is asked, unless one is named\n"
-         "by --endpoint: a node of another version may judge otherwise.\n",
+         "by --endpoint: a node of another version may judge otherwise.\n"
+         "Of a good file it is told, as a warning, what it probably does not mean: more than\n"
+         "8 rules with limits that can meet on one request, which would be an error, and soft\n"
+         "limits that may be exceeded by less than one.\n",
          "  tidegate rules validate rules.yaml\n"
          "  tidegate -e tcp://10.0.0.2:7600 rules validate rules.yaml\n"},
     [CLI_RULES_EXPLAIN] =

@@ -17,10 +17,11 @@
 #include "client/protocol/wire.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_report.h"
+#include "node/policy/policy_warnings.h"
 #include "node/zones/zones.h"
 
 enum {
-    VERDICT_LEN = 1024,
+    VERDICT_LEN = 1024 + POLICY_WARNINGS_MAX * (POLICY_WARNING_LEN + 32),
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     REPORT_LEN = 16 * 1024, /* and so much for every rule */
     REPORT_RULE_LEN = 1024
@@ -50,6 +51,51 @@ int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const cha
 
 /* ---- validate -------------------------------------------------------------------------------- */
 
+static void tell_warning(const char *path, uint64_t line, const char *message)
+{
+    struct cli_text text;
+    cli_text_init(&text);
+    cli_text_shown(&text, path, strlen(path));
+    cli_text_format(&text, ":%llu: warning: ", (unsigned long long)line);
+    cli_text_shown(&text, message, strlen(message));
+    cli_text_str(&text, "\n");
+    if (!text.failed)
+        (void)fwrite(text.data, 1, text.len, stderr);
+    cli_text_fini(&text);
+}
+
+/* Says what a good file probably does not mean. */
+static void tell_warnings(const char *path, const struct cli_answer *answer)
+{
+    struct mp_cursor cursor = {.at = 0};
+    const uint32_t count = cli_answer_find(answer, "warnings", &cursor) ? mp_get_array(&cursor) : 0;
+    size_t row = cursor.at;
+    for (uint32_t i = 0; i < count && !cursor.failed && row < answer->count; i++) {
+        char message[POLICY_WARNING_LEN];
+        if (answer->tokens[row].type != MP_MAP)
+            return;
+        const struct mp_token *line = cli_answer_value(answer, row, "line");
+        cli_token_text(cli_answer_value(answer, row, "message"), message, sizeof message);
+        tell_warning(path, line != NULL && line->type == MP_UINT ? line->uint : 0, message);
+        row = cli_token_next(answer, row);
+    }
+}
+
+void cli_warn_rules(const char *path, const char *text, size_t len)
+{
+    struct policy_error error;
+    struct policy *policy;
+    struct policy_warning *found = alloc_array(alloc_heap(), POLICY_WARNINGS_MAX, sizeof *found);
+    if (found != NULL &&
+        policy_compile_zoned(text, len, alloc_heap(), zones_system(), &policy, &error) == 0) {
+        const int count = policy_warnings(policy, alloc_heap(), found, POLICY_WARNINGS_MAX);
+        for (int i = 0; i < count; i++)
+            tell_warning(path, found[i].line, found[i].message);
+        policy_free(&policy);
+    }
+    alloc_put(alloc_heap(), found, POLICY_WARNINGS_MAX * sizeof *found);
+}
+
 static int judge_rules(struct cli *cli, const struct cli_answer *answer)
 {
     const char *path = cli->arguments->file;
@@ -66,8 +112,10 @@ static int judge_rules(struct cli *cli, const struct cli_answer *answer)
                         rules == 1 ? "rule" : "rules");
         status = cli_flush(cli);
     }
-    if (ok)
+    if (ok) {
+        tell_warnings(path, answer);
         return status;
+    }
     const char *message =
         cli_answer_find(answer, "message", &cursor) ? mp_get_str(&cursor, &len) : NULL;
     return cli_refuse_rules(path, cli_answer_uint(answer, "line"),
@@ -82,7 +130,7 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     char digest[24];
     const int result =
         policy_compile_zoned(file->text, file->len, alloc_heap(), zones_system(), &policy, &error);
-    mp_put_map(writer, result == 0 ? 3 : 4);
+    mp_put_map(writer, 4);
     mp_put_str(writer, "ok");
     mp_put_bool(writer, result == 0);
     if (result == 0) {
@@ -91,6 +139,7 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
         mp_put_uint(writer, policy_rule_count(policy));
         mp_put_str(writer, "digest");
         mp_put_str(writer, digest);
+        policy_warnings_put(writer, policy, alloc_heap());
         policy_free(&policy);
         return;
     }

@@ -165,6 +165,17 @@ static bool note_elastic(const struct replay_run *run, char *note)
     return false;
 }
 
+static bool note_errors(const struct replay_run *run, char *note)
+{
+    const uint64_t errors = replay_totals(run->replay)->outcomes[OUTCOME_ERROR];
+    (void)snprintf(note, REPLAY_NOTE_LEN,
+                   "%llu %s an error: more than %d rules with limits meet on it (`tidegate rules "
+                   "validate` tells which), or it has too many attributes, or too long ones",
+                   number(errors), errors == 1 ? "request is" : "requests are each",
+                   (int)POLICY_PARTS_MAX);
+    return errors > 0;
+}
+
 static bool note_suggest_cut(const struct replay_run *run, char *note)
 {
     (void)snprintf(note, REPLAY_NOTE_LEN,
@@ -184,8 +195,8 @@ static bool note_broken(const struct replay_run *run, char *note)
 bool cli_replay_note(const struct replay_run *run, size_t index, char *note)
 {
     static bool (*const writers[])(const struct replay_run *, char *) = {
-        note_broken,        note_memory,      note_estimates, note_late,   note_forwarded,
-        note_whole_seconds, note_suggest_cut, note_left_out,  note_elastic};
+        note_broken,    note_errors,        note_memory,      note_estimates, note_late,
+        note_forwarded, note_whole_seconds, note_suggest_cut, note_left_out,  note_elastic};
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
         if (!writers[i](run, note))
             continue;

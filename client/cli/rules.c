@@ -363,6 +363,8 @@ static int change(struct cli *cli, struct document *document)
     if (status == CLI_EXIT_OK && !is_up_to_date(document, &compared))
         status = CLI_EXIT_INVALID;
     if (status == CLI_EXIT_OK)
+        cli_warn_rules(document->path, document->text, document->len);
+    if (status == CLI_EXIT_OK)
         status = show_difference(cli, document, &compared);
     const bool looks = cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run;
     if (status == CLI_EXIT_OK && !looks) {

@@ -10,6 +10,7 @@
 #include "node/policy/people.h"
 #include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
+#include "node/policy/policy_warnings.h"
 
 enum { RULE_TEXT_LEN = 8192, SENTENCE_LEN = 512 };
 
@@ -96,10 +97,11 @@ void answer_validate(struct answer_context *context)
     if (policy == NULL)
         return;
     answer_begin(context);
-    mp_put_map(context->writer, 3);
+    mp_put_map(context->writer, 4);
     put_field_bool(context->writer, "ok", true);
     put_field_uint(context->writer, "rules", policy_rule_count(policy));
     put_field_hex(context->writer, "digest", policy_digest(policy));
+    policy_warnings_put(context->writer, policy, context->control->allocator);
     policy_free(&policy);
 }
 

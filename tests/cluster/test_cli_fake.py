@@ -408,6 +408,26 @@ def test_a_bad_rules_file_is_named_with_line_and_column(node, tmp_path):
     assert (done.returncode, done.stdout) == (INVALID, "") and "more than the 1036288 that" in done.stderr
 
 
+# What nobody can mean is told before it is in force: where it is validated, here or by a node, compared and applied.
+def test_what_rules_do_not_mean_is_told(node, tmp_path):
+    path = tmp_path / "rules.yaml"
+    rule = "- {{name: r{}, match: {{api: {}}}, key: [user], limits: [{{rate: 5/h}}]}}\n".format
+    path.write_text("rules:\n" + "".join(rule(i, "/pay") for i in range(9)))
+    told = f"{path}:10: warning: more than 8 rules with limits can meet on one request, which is an error then: r0, r1, "
+    done = tidegate("rules", "validate", str(path))
+    assert done.returncode == ALLOWED and done.stderr.startswith(told)
+    warnings = lines(tidegate("rules", "validate", str(path), "-o", "json"))[0]["warnings"]
+    assert [warning["line"] for warning in warnings] == [10] and "r8; expected at most 8" in warnings[0]["message"]
+    node.replies["rules.validate"] = (0, {"ok": True, "rules": 9, "digest": "0", "warnings": [{"line": 4, "message": "hm\x1b"}]})
+    done = tidegate("rules", "validate", str(path), endpoint=node.endpoint)
+    assert (done.returncode, done.stderr) == (ALLOWED, f"{path}:4: warning: hm?\n")
+    node.replies["rules.diff"] = (0, {"ok": True, "version": 4, "base": 3, "same_text": False})
+    node.replies["rules.show"] = (-9, "no rules have been applied to this cluster yet")
+    assert tidegate("rules", "diff", str(path), endpoint=node.endpoint).stderr.startswith(told)
+    path.write_text("rules:\n" + "".join(rule(i, f"/pay-{i}") for i in range(9)))
+    assert tidegate("rules", "validate", str(path)).stderr == ""
+
+
 # A document that is longer than a message is sent and taken as gzip.
 def test_a_large_document_goes_packed(node, tmp_path):
     path = tmp_path / "rules.yaml"
@@ -438,7 +458,9 @@ def test_rules_are_validated_without_a_node(tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text(RULES)
     done = tidegate("rules", "validate", str(path))
-    assert (done.returncode, done.stdout, done.stderr) == (ALLOWED, f"{path}: ok, 2 rules\n", "")
+    assert (done.returncode, done.stdout) == (ALLOWED, f"{path}: ok, 2 rules\n")
+    assert done.stderr == (f"{path}:3: warning: rule per-phone: soft by 10% of 5/h is less than one: the limit is as "
+                           "hard as one without it; expected a larger share, or a larger limit\n")
     done = tidegate("rules", "validate", "-", "-o", "json", stdin=RULES)
     assert lines(done)[0]["ok"] is True and lines(done)[0]["rules"] == 2 and len(lines(done)[0]["digest"]) == 16
     done = tidegate("rules", "validate", "-", stdin='{"api":{"/a":[{"caller":"u","request-count":20,"time":60}]}}')
