@@ -372,7 +372,8 @@ static void owner_without_one_question_is_refused(void **state)
     const struct {
         const char *key;
         const char *const *attributes;
-    } questions[] = {{NULL, NULL}, {KEY, attributes}, {"", attributes}, {NULL, none}, {long_key, NULL}};
+    } questions[] = {
+        {NULL, NULL}, {KEY, attributes}, {"", attributes}, {NULL, none}, {long_key, NULL}};
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         ask_owner(lab, questions[i].key, questions[i].attributes);
         assert_int_equal(lab_last_error(lab).code, TG_EINVALID);
