@@ -73,6 +73,21 @@ static void try_time(const char *text, size_t len)
     ASSERT(again == ns - ns % 1000000000);
 }
 
+static void try_date(const char *text, size_t len)
+{
+    char shown[LOG_TIME_LEN];
+    uint64_t ms = 7;
+    uint64_t again = 0;
+    if (log_time_date(text, len, &ms) != NULL) {
+        ASSERT(ms == 7);
+        return;
+    }
+    ASSERT(ms > 0 && ms < LOG_DATE_MAX_S * UINT64_C(1000));
+    log_date_format(ms, shown);
+    ASSERT(ms < 1000 || log_time_date(shown, strlen(shown), &again) == NULL);
+    ASSERT(again == ms - ms % 1000);
+}
+
 static void try_line(const char *text, size_t len, uint8_t choice)
 {
     const struct log_options options = make_options(choice);
@@ -191,9 +206,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t rest_len = 0;
     const uint8_t *const rest = fuzz_rest(&input, &rest_len);
     char *const text = (char *)fuzz_copy(rest, rest_len);
-    if (kind == 0)
+    if (kind == 0) {
         try_time(text, rest_len);
-    else if (kind == 1)
+        try_date(text, rest_len);
+    } else if (kind == 1)
         try_line(text, rest_len, choice);
     else if (kind == 2)
         try_json(text, rest_len);
