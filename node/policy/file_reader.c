@@ -1,4 +1,5 @@
-/* file_reader.c - the top of a rules file: `unmatched`, the pools, the tiers and the list of rules.
+/* file_reader.c - the top of a rules file: `unmatched`, the kinds of attributes, the pools, the
+ * tiers and the list of rules.
  *
  * I1  No two rules have one name: the name is part of what is counted, so two rules would share
  *     their counts without anybody having said so.
@@ -150,7 +151,8 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
                                          {"rules", YAML_READER_REQUIRED, 0},
                                          {"pools", YAML_READER_OPTIONAL, 0},
-                                         {"tiers", YAML_READER_OPTIONAL, 0}};
+                                         {"tiers", YAML_READER_OPTIONAL, 0},
+                                         {"attributes", YAML_READER_OPTIONAL, 0}};
     int deny = 0;
 
     if (reader->root == YAML_READER_NONE)
@@ -158,10 +160,12 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
                                 "file: found nothing; expected a mapping with \"rules\""); /* I2 */
     if (policy_is_older_form(reader))
         return policy_read_older_file(policy, reader);
-    int result = yaml_reader_fields(reader, reader->root, "file", fields, 4);
+    int result = yaml_reader_fields(reader, reader->root, "file", fields, 5);
     if (result == TG_OK && fields[0].node != YAML_READER_NONE)
         result = yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny);
     policy->unmatched_deny = deny != 0;
+    if (result == TG_OK && fields[4].node != YAML_READER_NONE)
+        result = policy_read_attributes(policy, reader, fields[4].node);
     if (result == TG_OK && fields[2].node != YAML_READER_NONE)
         result = policy_read_pools(policy, reader, fields[2].node);
     return result == TG_OK ? read_acting(policy, reader, fields[1].node, fields[3].node) : result;

@@ -92,9 +92,15 @@ static bool same_caller(const struct yaml_reader *reader, const struct entry *a,
                   yaml_reader_at(reader, b->caller)->text) == 0;
 }
 
-/* What all rules of one api share: an exact match. */
+/* What all rules of one api share: an exact match, and the api in the spelling of the file, which
+ * names them. */
+struct api {
+    const struct policy_match *match;
+    struct policy_text written;
+};
+
 static int read_api(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
-                    struct policy_match **out)
+                    struct api *out)
 {
     char shown[YAML_READER_SHOWN_LEN];
     struct policy_match *match = chunks_get(chunks, 1, sizeof(*match));
@@ -110,18 +116,18 @@ static int read_api(struct chunks *chunks, const struct yaml_reader *reader, uin
                                 "api: found %s with *; expected an exact api (patterns belong to "
                                 "the form with \"rules\")",
                                 yaml_reader_shown(reader, node, shown));
-    *match = (struct policy_match){.attribute = {"api", 3}, .values = value, .value_count = 1};
-    *out = match;
-    return TG_OK;
+    *match = (struct policy_match){
+        .attribute = {"api", 3}, .values = value, .value_count = 1, .kind = ATTRIBUTE_PATH};
+    *out = (struct api){match, *value};
+    return policy_spell_match(chunks, reader, node, "api", ATTRIBUTE_PATH, value);
 }
 
 /* Names the rule API:CALLER (I1). */
 static int name_rule(struct chunks *chunks, const struct yaml_reader *reader, uint32_t caller,
-                     struct policy_rule *rule)
+                     const struct policy_text *api, struct policy_rule *rule)
 {
     char name[POLICY_NAME_LEN_MAX + POLICY_ATTRIBUTE_NAME_LEN_MAX + 1];
-    const int len =
-        snprintf(name, sizeof(name), "%s:%s", rule->matches[0].values[0].data, rule->key[0].data);
+    const int len = snprintf(name, sizeof(name), "%s:%s", api->data, rule->key[0].data);
 
     ASSERT(len > 0 && (size_t)len < sizeof(name));
     if (len > POLICY_NAME_LEN_MAX)
@@ -166,16 +172,16 @@ static int gather_limits(struct chunks *chunks, const struct yaml_reader *reader
 }
 
 /* Makes the rule of the caller that entries[first] names first. */
-static int make_rule(struct chunks *chunks, const struct yaml_reader *reader,
-                     const struct policy_match *match, const struct entry *entries, uint32_t count,
-                     uint32_t first, struct policy_rule *rule)
+static int make_rule(struct chunks *chunks, const struct yaml_reader *reader, const struct api *api,
+                     const struct entry *entries, uint32_t count, uint32_t first,
+                     struct policy_rule *rule)
 {
     struct policy_text *key = chunks_get(chunks, 1, sizeof(*key));
 
     if (key == NULL)
         return TG_ENOMEM;
     *rule = (struct policy_rule){.group = {"", 0},
-                                 .matches = match,
+                                 .matches = api->match,
                                  .match_count = 1,
                                  .key = key,
                                  .key_count = 1,
@@ -191,7 +197,8 @@ static int make_rule(struct chunks *chunks, const struct yaml_reader *reader,
     int result = policy_read_text(chunks, reader, entries[first].caller, "caller", 1,
                                   POLICY_ATTRIBUTE_NAME_LEN_MAX, key);
     if (result == TG_OK)
-        result = name_rule(chunks, reader, entries[first].caller, rule);
+        result = name_rule(chunks, reader, entries[first].caller, &api->written, rule);
+    rule->key_addresses = result == TG_OK && policy_text_is(key, "ip");
     return result == TG_OK ? gather_limits(chunks, reader, entries, count, first, rule) : result;
 }
 
@@ -199,10 +206,10 @@ static int make_rule(struct chunks *chunks, const struct yaml_reader *reader,
 static int read_limits(struct policy *policy, const struct yaml_reader *reader, uint32_t api)
 {
     struct entry entries[ENTRIES_MAX];
-    struct policy_match *match = NULL;
+    struct api shared = {.match = NULL};
     const uint32_t list = yaml_reader_at(reader, api)->next;
 
-    int result = read_api(&policy->chunks, reader, api, &match);
+    int result = read_api(&policy->chunks, reader, api, &shared);
     if (result == TG_OK)
         result = yaml_reader_list(reader, list, "api", 1, ENTRIES_MAX);
     if (result != TG_OK)
@@ -224,7 +231,7 @@ static int read_limits(struct policy *policy, const struct yaml_reader *reader, 
                                     "api: found more than %d pairs of api and caller; expected at "
                                     "most %d",
                                     POLICY_RULES_MAX, POLICY_RULES_MAX);
-        result = make_rule(&policy->chunks, reader, match, entries, count, i,
+        result = make_rule(&policy->chunks, reader, &shared, entries, count, i,
                            &policy->listed[policy->rule_count++]);
     }
     return result;

@@ -72,7 +72,7 @@ bool people_tier_known(const struct policy *policy, const char *text, size_t len
             for (uint32_t v = 0; policy_text_is(&rule->matches[m].attribute, "tier") &&
                                  v < rule->matches[m].value_count;
                  v++)
-                if (policy_pattern_match(&rule->matches[m].values[v], &tier))
+                if (policy_pattern_match(&rule->matches[m].values[v], &tier, false))
                     return true;
     }
     return false;

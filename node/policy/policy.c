@@ -21,7 +21,7 @@
 #include "node/policy/own_limits.h"
 #include "node/policy/policy_internal.h"
 
-static const struct policy empty_policy = {.index = {.ip = POLICY_INDEX_NONE}};
+static const struct policy empty_policy = {.kinds = NULL};
 
 const struct policy *policy_empty(void)
 {
@@ -163,6 +163,18 @@ static void digest_pool(uint64_t *digest, const struct policy_pool *pool)
     }
 }
 
+/* Only what differs from a file that says nothing: most say nothing, and mean what they meant. */
+static void digest_kinds(uint64_t *digest, const struct attribute_kinds *kinds)
+{
+    for (uint32_t i = 0; i < kinds->count; i++) {
+        const struct attribute_named *at = &kinds->named[i];
+        if (attribute_kinds_of(attribute_kinds_default(), at->name.data, at->name.len) == at->kind)
+            continue;
+        digest_text(digest, &at->name);
+        digest_number(digest, at->kind);
+    }
+}
+
 static uint64_t digest_all(const struct policy *policy)
 {
     uint64_t digest = 1; /* so that no rules and unmatched: allow is not the empty policy's 0 */
@@ -170,6 +182,7 @@ static uint64_t digest_all(const struct policy *policy)
     digest_number(&digest, policy->unmatched_deny);
     for (size_t i = 0; i < policy->pool_count; i++)
         digest_pool(&digest, &policy->pools[i]);
+    digest_kinds(&digest, policy_kinds(policy));
     digest_number(&digest, policy->rule_count);
     for (size_t i = 0; i < policy->rule_count; i++)
         digest_rule(&digest, policy->rules[i]);
@@ -208,8 +221,8 @@ static int build(struct policy *policy, const struct yaml_reader *reader,
     if (result == TG_OK)
         result = sort_rules(policy);
     if (result == TG_OK)
-        result =
-            policy_index_init(&policy->index, &policy->chunks, policy->rules, policy->rule_count);
+        result = policy_index_init(&policy->index, &policy->chunks, policy_kinds(policy),
+                                   policy->rules, policy->rule_count);
     if (result == TG_OK) {
         name_counts(policy);
         ordinals_place(policy);
@@ -299,6 +312,11 @@ bool policy_unmatched_deny(const struct policy *policy)
 size_t policy_rule_count(const struct policy *policy)
 {
     return policy->rule_count;
+}
+
+const struct attribute_kinds *policy_kinds(const struct policy *policy)
+{
+    return policy->kinds != NULL ? policy->kinds : attribute_kinds_default();
 }
 
 size_t policy_pool_count(const struct policy *policy)

@@ -51,7 +51,8 @@ enum {
     POLICY_ATTRIBUTES_GIVEN_MAX = 32, /* of one request, as it comes */
     POLICY_ATTRIBUTES_ADDED_MAX = 2,  /* by who asks: user and tier (people.h) */
     POLICY_ATTRIBUTES_MAX = POLICY_ATTRIBUTES_GIVEN_MAX + POLICY_ATTRIBUTES_ADDED_MAX,
-    POLICY_IP_TEXT_LEN = 52, /* the longest IPv6 text, "/128" and NUL */
+    POLICY_IP_TEXT_LEN = 52,    /* the longest IPv6 text, "/128" and NUL */
+    POLICY_SPELLING_LEN = 4096, /* of a request's values that came in another spelling */
     POLICY_IPV6_PREFIX_DEFAULT = 64,
     POLICY_ZONES_MAX = 64,         /* time zones of one file */
     POLICY_ZONE_NAME_LEN_MAX = 64, /* [A-Za-z0-9_+/-]+ */
@@ -120,8 +121,9 @@ struct policy_calendar {
 /* One attribute to match: any of the alternatives. */
 struct policy_match {
     struct policy_text attribute;
-    const struct policy_text *values; /* sorted; patterns as written, ip in canonical text */
+    const struct policy_text *values; /* sorted; in the one spelling of the attribute's kind */
     uint32_t value_count;
+    uint8_t kind; /* enum attribute_kind */
 };
 
 /* A rate of each region, or of all of them, of which elastic limits borrow what is spare. */
@@ -167,15 +169,16 @@ struct policy_rule {
     uint16_t status;   /* response.status; 429, 403 for block */
     uint16_t rank;     /* it is policy_rule_at(rank) of its policy */
     uint8_t match_count;
-    uint8_t key_count;   /* 1.. for throttle, else 0 */
-    uint8_t limit_count; /* 1.. for throttle, else 0 */
-    uint8_t act;         /* enum policy_act */
-    uint8_t class;       /* enum policy_class */
-    uint8_t on_failure;  /* enum policy_failure */
-    uint8_t local_share; /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
-    uint8_t consistency; /* enum policy_consistency; ONE unless it throttles */
-    uint8_t scope;       /* enum policy_scope; REGION unless it throttles */
-    uint8_t ipv6_prefix; /* 1..128: how much of an IPv6 `ip` in the key counts */
+    uint8_t key_count;     /* 1.. for throttle, else 0 */
+    uint8_t limit_count;   /* 1.. for throttle, else 0 */
+    uint8_t act;           /* enum policy_act */
+    uint8_t class;         /* enum policy_class */
+    uint8_t on_failure;    /* enum policy_failure */
+    uint8_t local_share;   /* LOCAL: per cent of each limit that a stand-in has, 1..100; else 0 */
+    uint8_t consistency;   /* enum policy_consistency; ONE unless it throttles */
+    uint8_t scope;         /* enum policy_scope; REGION unless it throttles */
+    uint8_t ipv6_prefix;   /* 1..128: how much of an IPv6 address in the key counts */
+    uint8_t key_addresses; /* bits: key[i] is an address */
     bool enabled;
     bool shadow;       /* decide and record, never deny */
     bool count_denied; /* a denied request consumes as well */
@@ -285,6 +288,13 @@ struct policy_part {
     const struct own_limits *own;          /* on top of the rule's limits, or NULL (people.h) */
 };
 
+/* Where values of a request go that came in another spelling than their one (attribute_kind.h). */
+struct policy_spelling {
+    uint32_t used;
+    uint32_t absent; /* values that are no address, though their attribute is one */
+    char bytes[POLICY_SPELLING_LEN];
+};
+
 /* Everything in it points into the policy, the request's attributes or the result itself: it must
  * not be copied or outlive them. */
 struct policy_result {
@@ -297,15 +307,17 @@ struct policy_result {
     uint32_t asked;                   /* work done: places of the index looked at, .. */
     uint32_t compared;                /* .. and rules compared with the request */
     struct policy_part parts[POLICY_PARTS_MAX];
-    char ip_full[POLICY_IP_TEXT_LEN]; /* scratch: the request's ip in canonical text */
-    char ip_key[POLICY_PARTS_MAX][POLICY_IP_TEXT_LEN]; /* scratch: ip cut for each part's key */
+    struct policy_spelling spelling;
+    /* scratch: addresses cut for each part's key */
+    char ip_key[POLICY_PARTS_MAX][POLICY_KEY_ATTRIBUTES_MAX][POLICY_IP_TEXT_LEN];
 };
 
 /* Finds what applies to a request. Allocates nothing; its cost depends on the rules that may match,
- * not on how many there are. Empty values count as absent; of several attributes of one name the
- * first that is not empty counts. Returns 0, or TG_EINVALID when there are more than
- * POLICY_ATTRIBUTES_MAX attributes or a name or value is longer than its maximum (`out` is then
- * POLICY_UNMATCHED and not allowed). */
+ * not on how many there are. Values are taken in the one spelling of each (attribute_kind.h). Empty
+ * values count as absent; of several attributes of one name the first that is not empty counts.
+ * Returns 0, or TG_EINVALID when there are more than POLICY_ATTRIBUTES_MAX attributes, a name or
+ * value is longer than its maximum, or values in another spelling are longer than
+ * POLICY_SPELLING_LEN together (`out` is then POLICY_UNMATCHED and not allowed). */
 MUST_USE int policy_resolve(const struct policy *policy, const struct policy_attribute *attributes,
                             size_t count, struct policy_result *out);
 
@@ -342,8 +354,9 @@ void policy_reason_format(const struct policy_rule *rule, const struct policy_re
                           char *out, size_t capacity);
 
 /* Writes the canonical text of an IP address cut to `ipv6_prefix` bits ("2001:db8::/64"; 128 gives
- * the plain address), IPv4 and IPv4-mapped addresses whole ("10.1.2.3"). Returns the length, or 0
- * if `text` is not an address. `out` has POLICY_IP_TEXT_LEN bytes. */
+ * the plain address), IPv4 and what is IPv4 in IPv6 whole ("10.1.2.3"). Blanks, a port, brackets
+ * and a zone around it are taken off. Returns the length, or 0 if `text` is not an address. `out`
+ * has POLICY_IP_TEXT_LEN bytes. */
 size_t policy_ip_format(const char *text, size_t len, unsigned ipv6_prefix, char *out);
 
 #endif

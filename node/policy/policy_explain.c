@@ -26,13 +26,13 @@ static bool fails_condition(const struct policy_search *search, const struct pol
     const uint32_t *condition = policy_plan_conditions(plan);
 
     for (size_t i = 0; i < plan->match_count; i++) {
-        const struct policy_text *value = policy_search_value(search, condition[0]);
-        if (value == NULL || !policy_plan_holds(condition, value, &search->ip)) {
-            reason->why = value == NULL ? POLICY_WHY_ABSENT : POLICY_WHY_VALUE;
+        const struct policy_known *known = policy_search_known(search, condition[0]);
+        if (known == NULL || !policy_plan_holds(condition, &known->value, &known->ip)) {
+            reason->why = known == NULL ? POLICY_WHY_ABSENT : POLICY_WHY_VALUE;
             reason->expected = &plan->rule->matches[i];
             reason->attribute = reason->expected->attribute;
-            if (value != NULL)
-                reason->found = *value;
+            if (known != NULL)
+                reason->found = known->value;
             return true;
         }
         condition = policy_plan_next(condition);
@@ -66,9 +66,11 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
                    size_t count, struct policy_result *out, struct policy_reason *reasons)
 {
     struct policy_search search;
+    struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX];
     const struct policy_rule *ended = NULL;
 
-    if (policy_search_begin(&search, policy, attributes, count, out) != TG_OK)
+    if (policy_search_spell(policy, attributes, count, spelt, out) != TG_OK ||
+        policy_search_begin(&search, policy, spelt, count, out) != TG_OK)
         return TG_EINVALID;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct policy_plan *plan =

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "node/policy/policy_internal.h"
 #include "node/policy/policy_plan.h"
 
 #define FNV_OFFSET 0xcbf29ce484222325ULL
@@ -141,6 +142,17 @@ static struct policy_block block_of(const struct policy_text *value)
     return block;
 }
 
+/* What stands before the first star and is before it in each value: of a path without the slash,
+ * where that may be left over. */
+static size_t prefix_len(const struct policy_match *match, const struct policy_text *value)
+{
+    const size_t star = (size_t)((const char *)memchr(value->data, '*', value->len) - value->data);
+    const bool folds =
+        match->kind == ATTRIBUTE_PATH && star + 1 == value->len && policy_pattern_folds(value);
+
+    return folds ? star - 1 : star;
+}
+
 static size_t suffix_len(const struct policy_text *value, const char *star)
 {
     return (size_t)(value->data + value->len - (star + 1));
@@ -152,7 +164,7 @@ void policy_filed_learn(struct policy_filed *filed, const struct policy_match *m
     const char *star = memchr(value->data, '*', value->len);
 
     if (star != NULL) {
-        add_length(&filed->prefixes, (size_t)(star - value->data));
+        add_length(&filed->prefixes, prefix_len(match, value));
         add_length(&filed->suffixes, suffix_len(value, last_star(value)));
     } else if (policy_plan_is_block(match, value)) {
         const struct policy_block block = block_of(value);
@@ -192,10 +204,10 @@ static size_t segment_filings(uint32_t attribute, const struct policy_text *valu
 }
 
 static size_t pattern_filings(const struct policy_filed *filed, uint32_t attribute,
-                              const struct policy_text *value, struct policy_filing *out)
+                              const struct policy_match *match, const struct policy_text *value,
+                              struct policy_filing *out)
 {
-    const char *star = memchr(value->data, '*', value->len);
-    const uint16_t prefix = cut_length(&filed->prefixes, (size_t)(star - value->data));
+    const uint16_t prefix = cut_length(&filed->prefixes, prefix_len(match, value));
     const uint16_t suffix = cut_length(&filed->suffixes, suffix_len(value, last_star(value)));
     uint64_t hash = hash_add(hash_start(attribute, POLICY_FILED_PREFIX), value->data, prefix);
     size_t count = 0;
@@ -216,7 +228,7 @@ size_t policy_filings_of(const struct policy_filed *filed, uint32_t attribute,
                          struct policy_filing *out)
 {
     if (memchr(value->data, '*', value->len) != NULL)
-        return pattern_filings(filed, attribute, value, out);
+        return pattern_filings(filed, attribute, match, value, out);
     if (policy_plan_is_block(match, value)) {
         const struct policy_block block = block_of(value);
         const bool ipv6 = block.ip.len != POLICY_IPV4_LEN;

@@ -4,7 +4,7 @@
  *
  *   kind      a value is filed under                     a request asks
  *   exact     all of it                                  its value
- *   prefix    what is before the first *   /v1/          its first n bytes, for each n that occurs
+ *   prefix    what is before the first *   /v1           its first n bytes, for each n that occurs
  *   suffix    what is behind the last *    @example.org  its last n bytes, likewise
  *   segment   a whole one behind a *       /v1/ * /ITEM  its segment k, for each k that occurs
  *   block     the first bits of an address               its first n bits, likewise

@@ -34,6 +34,7 @@ struct draft_bucket {
 
 struct draft {
     struct chunks chunks; /* of everything here: gone when the index is built */
+    const struct attribute_kinds *kinds;
     struct policy_rule **rules;
     size_t rule_count;
     uint32_t **attributes; /* by rank: the numbers of its match and then key attributes */
@@ -109,7 +110,10 @@ static int number_attributes(struct policy_index *index, struct chunks *chunks, 
         for (size_t k = 0; k < rule->key_count; k++)
             *numbers++ = intern(index, &rule->key[k]);
     }
-    index->ip = policy_index_attribute(index, "ip", 2);
+    for (uint32_t i = 0; i < index->attribute_count; i++) {
+        struct policy_index_attribute *at = &index->attributes[i];
+        at->kind = (uint8_t)attribute_kinds_of(draft->kinds, at->name.data, at->name.len);
+    }
     return TG_OK;
 }
 
@@ -441,12 +445,13 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
     return TG_OK;
 }
 
-int policy_index_init(struct policy_index *index, struct chunks *chunks, struct policy_rule **rules,
+int policy_index_init(struct policy_index *index, struct chunks *chunks,
+                      const struct attribute_kinds *kinds, struct policy_rule **rules,
                       size_t rule_count)
 {
-    struct draft draft = {.rules = rules, .rule_count = rule_count};
+    struct draft draft = {.kinds = kinds, .rules = rules, .rule_count = rule_count};
 
-    *index = (struct policy_index){.ip = POLICY_INDEX_NONE};
+    *index = (struct policy_index){.plans = NULL};
     chunks_init(&draft.chunks, chunks->allocator, POLICY_MEMORY_MAX);
     const int result = build(index, chunks, &draft);
     chunks_fini(&draft.chunks);
@@ -462,7 +467,7 @@ size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
     const struct policy_filed *filed = &index->attributes[attribute].filed;
     size_t count = policy_filed_hashes(filed, attribute, value, hashes);
 
-    if (attribute == index->ip && ip->len != 0)
+    if (ip->len != 0)
         count += policy_filed_block_hashes(filed, attribute, ip, hashes + count);
     return count;
 }

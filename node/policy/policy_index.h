@@ -21,6 +21,7 @@
 
 #include <assert.h>
 
+#include "node/policy/attribute_kind.h"
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_filing.h"
@@ -40,6 +41,7 @@ struct policy_places {
 /* An attribute that some rule matches or counts. */
 struct policy_index_attribute {
     struct policy_text name;
+    uint8_t kind; /* enum attribute_kind */
     struct policy_filed filed;
 };
 
@@ -65,13 +67,13 @@ struct policy_index {
     uint32_t bucket_mask;
     uint32_t *places; /* number and places of all buckets with more than one */
     struct policy_places always;
-    uint32_t ip; /* the attribute `ip`, or NONE */
 };
 
 /* Builds the index of rules in rank order; all memory from `chunks`. They move behind their plans,
  * with their names, limits and windows, and `rules` then says where they are. 0 or TG_ENOMEM. */
 MUST_USE int policy_index_init(struct policy_index *index, struct chunks *chunks,
-                               struct policy_rule **rules, size_t rule_count);
+                               const struct attribute_kinds *kinds, struct policy_rule **rules,
+                               size_t rule_count);
 /* The plan at a place. */
 static inline const struct policy_plan *policy_index_plan(const struct policy_index *index,
                                                           uint32_t place)
@@ -82,9 +84,9 @@ static inline const struct policy_plan *policy_index_plan(const struct policy_in
 
 /* The number of the attribute, or NONE if no rule mentions it. */
 uint32_t policy_index_attribute(const struct policy_index *index, const char *name, size_t len);
-/* Where to look for one attribute's value (`ip`: the address that it is, for the attribute of that
- * name): appends to `hashes`, which has room for POLICY_HASHES_MAX + POLICY_LENGTHS_MAX more.
- * Returns how many were appended. */
+/* Where to look for one attribute's value (`ip`: the address that it is, or len 0): appends to
+ * `hashes`, which has room for POLICY_HASHES_MAX + POLICY_LENGTHS_MAX more. Returns how many were
+ * appended. */
 size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
                            const struct policy_text *value, const struct policy_ip *ip,
                            uint32_t *hashes);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "node/policy/attribute_kind.h"
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_index.h"
@@ -32,6 +33,7 @@ struct policy {
     size_t rule_count;
     struct policy_pool *pools; /* by name */
     size_t pool_count;
+    const struct attribute_kinds *kinds; /* NULL: those of a file that says nothing */
     bool unmatched_deny;
     uint64_t digest;
     struct policy_index index;
@@ -73,9 +75,17 @@ MUST_USE int policy_read_mode(const struct policy *policy, const struct yaml_rea
                               uint32_t node, const char *what, struct policy_mode *mode);
 /* Sets the limit's mode. */
 void policy_set_mode(struct limit *limit, const struct policy_mode *mode, uint8_t class);
+/* Reads the file's `attributes` mapping into `policy`. Before any rule is read. */
+MUST_USE int policy_read_attributes(struct policy *policy, const struct yaml_reader *reader,
+                                    uint32_t node);
 /* Reads a rule's `match` mapping into `rule`. */
-MUST_USE int policy_read_match(struct chunks *chunks, const struct yaml_reader *reader,
+MUST_USE int policy_read_match(struct policy *policy, const struct yaml_reader *reader,
                                uint32_t node, struct policy_rule *rule);
+/* Puts the one spelling of a kind in place of a value or pattern to match, which `node` says of
+ * `attribute`. Refuses one that no request can have. */
+MUST_USE int policy_spell_match(struct chunks *chunks, const struct yaml_reader *reader,
+                                uint32_t node, const char *attribute, enum attribute_kind kind,
+                                struct policy_text *value);
 /* Checks an attribute's name at `node`: 1..64 of a-z 0-9 _ . - */
 MUST_USE int policy_check_attribute(const struct yaml_reader *reader, uint32_t node,
                                     const char *what);
@@ -107,7 +117,15 @@ static inline bool policy_text_is(const struct policy_text *text, const char *wo
 }
 
 /* Whether `text` matches `pattern`: a trailing * is any rest, also none; an inner or leading * is
- * one or more bytes other than '/'. */
-bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text);
+ * one or more bytes other than '/'. Of a path, which has lost a slash at its end, a trailing / and
+ * * are any rest behind a slash, or neither. */
+bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text,
+                          bool is_path);
+/* Whether it ends with a slash and a star, and has something before them. */
+static inline bool policy_pattern_folds(const struct policy_text *pattern)
+{
+    return pattern->len > 2 && pattern->data[pattern->len - 2] == '/' &&
+           pattern->data[pattern->len - 1] == '*';
+}
 
 #endif

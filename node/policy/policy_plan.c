@@ -16,8 +16,7 @@ static size_t words_of(size_t bytes)
 
 bool policy_plan_is_block(const struct policy_match *match, const struct policy_text *value)
 {
-    return policy_text_is(&match->attribute, "ip") &&
-           memchr(value->data, '*', value->len) == NULL &&
+    return match->kind == ATTRIBUTE_ADDRESS && memchr(value->data, '*', value->len) == NULL &&
            memchr(value->data, '/', value->len) != NULL;
 }
 
@@ -54,7 +53,8 @@ static uint32_t *put_condition(uint32_t *at, const struct policy_match *match, u
             memcpy(at, &block, len);
         } else {
             const bool wild = memchr(value->data, '*', value->len) != NULL;
-            *at++ = (uint32_t)len | (wild ? POLICY_PLAN_WILD : 0);
+            const bool path = match->kind == ATTRIBUTE_PATH;
+            *at++ = (uint32_t)len | (wild ? POLICY_PLAN_WILD : 0) | (path ? POLICY_PLAN_PATH : 0);
             memcpy(at, value->data, len);
         }
         at += words_of(len);
@@ -105,7 +105,7 @@ bool policy_plan_holds(const uint32_t *condition, const struct policy_text *valu
     for (uint32_t left = condition[2]; left > 0; left--) {
         const struct policy_text expected = {(const char *)(at + 1), *at & POLICY_PLAN_LEN};
         if ((*at & POLICY_PLAN_WILD) != 0) {
-            if (policy_pattern_match(&expected, value))
+            if (policy_pattern_match(&expected, value, (*at & POLICY_PLAN_PATH) != 0))
                 return true;
         } else if ((*at & POLICY_PLAN_BLOCK) != 0) {
             struct policy_block block;

@@ -7,7 +7,9 @@
  *   header | key attribute.. | condition | condition ..          all in 32-bit words
  *   condition: attribute | words that follow | values | value ..
  *   value:     length, PLAN_WILD if it holds a * | its bytes, padded to whole words
- *              length, PLAN_BLOCK              | a struct policy_block, if attribute is ip
+ *              length, PLAN_BLOCK              | a struct policy_block, of an address
+ *
+ * PLAN_PATH beside PLAN_WILD: it is matched as paths are.
  *
  * Attributes and groups are small numbers here; the index gives them out.
  */
@@ -20,7 +22,8 @@
 
 #define POLICY_PLAN_WILD  0x80000000U
 #define POLICY_PLAN_BLOCK 0x40000000U
-#define POLICY_PLAN_LEN   0x3fffffffU
+#define POLICY_PLAN_PATH  0x20000000U
+#define POLICY_PLAN_LEN   0x1fffffffU
 
 struct policy_plan {
     const struct policy_rule *rule;
@@ -59,7 +62,7 @@ static inline const uint32_t *policy_plan_next(const uint32_t *condition)
     return condition + 2 + condition[1];
 }
 
-/* Whether a match value is a block of addresses: one of `ip` with a slash and without a star. */
+/* Whether a match value is a block of addresses: an address with a slash and without a star. */
 bool policy_plan_is_block(const struct policy_match *match, const struct policy_text *value);
 /* Whether one of the condition's values matches `value`; `ip` is the address that it is, if it is
  * one. */

@@ -34,19 +34,18 @@ enum { PLAN_LINES = 6 };
 static void note(struct policy_search *request, const struct policy_attribute *given)
 {
     const struct policy_index *index = &request->policy->index;
-    struct policy_text value = {given->value, given->value_len};
+    const struct policy_text value = {given->value, given->value_len};
     const uint32_t attribute = policy_index_attribute(index, given->name, given->name_len);
 
     if (attribute == POLICY_INDEX_NONE || value.len == 0 ||
-        policy_search_value(request, attribute) != NULL)
+        policy_search_known(request, attribute) != NULL)
         return;
-    if (attribute == index->ip) {
-        if (policy_ip_parse(value.data, value.len, &request->ip)) {
-            value.len = policy_ip_put(&request->ip, request->out->ip_full);
-            value.data = request->out->ip_full;
-        }
-    }
-    request->known[request->count++] = (struct policy_known){attribute, value};
+    struct policy_known *known = &request->known[request->count++];
+    known->attribute = attribute;
+    known->value = value;
+    known->ip.len = 0;
+    if (index->attributes[attribute].kind == ATTRIBUTE_ADDRESS)
+        (void)policy_ip_parse(value.data, value.len, &known->ip);
 }
 
 static int note_all(struct policy_search *request, const struct policy_attribute *attributes,
@@ -69,8 +68,8 @@ static bool rule_matches(const struct policy_search *request, const struct polic
     const uint32_t *condition = policy_plan_conditions(plan);
 
     for (size_t i = 0; i < plan->match_count; i++) {
-        const struct policy_text *value = policy_search_value(request, condition[0]);
-        if (value == NULL || !policy_plan_holds(condition, value, &request->ip))
+        const struct policy_known *known = policy_search_known(request, condition[0]);
+        if (known == NULL || !policy_plan_holds(condition, &known->value, &known->ip))
             return false;
         condition = policy_plan_next(condition);
     }
@@ -92,7 +91,7 @@ bool policy_search_lacks(const struct policy_search *request, const struct polic
                          size_t *place)
 {
     for (*place = 0; *place < plan->key_count; (*place)++) {
-        if (policy_search_value(request, policy_plan_key(plan)[*place]) == NULL)
+        if (policy_search_known(request, policy_plan_key(plan)[*place]) == NULL)
             return true;
     }
     return false;
@@ -206,7 +205,7 @@ static size_t put_hashes(const struct policy_search *request, uint32_t *hashes, 
 
     for (; i < request->count && room - count >= POLICY_HASHES_MAX + POLICY_LENGTHS_MAX; i++)
         count += policy_index_hashes(index, request->known[i].attribute, &request->known[i].value,
-                                     &request->ip, hashes + count);
+                                     &request->known[i].ip, hashes + count);
     *asking = i;
     return count;
 }
@@ -247,7 +246,6 @@ __attribute__((noinline)) static void search_at_once(struct policy_search *reque
 static void fill_parts(const struct policy_search *request)
 {
     struct policy_result *out = request->out;
-    const uint32_t ip = request->policy->index.ip;
 
     for (size_t i = 0; i < out->part_count; i++) {
         const struct policy_plan *plan = request->parts[i];
@@ -255,12 +253,13 @@ static void fill_parts(const struct policy_search *request)
         part->rule = plan->rule;
         part->own = NULL;
         for (size_t k = 0; k < plan->key_count; k++) {
-            const uint32_t attribute = policy_plan_key(plan)[k];
-            part->values[k] = *policy_search_value(request, attribute);
-            if (attribute == ip && request->ip.len != 0) {
-                part->values[k].len = policy_ip_format(out->ip_full, part->values[k].len,
-                                                       plan->ipv6_prefix, out->ip_key[i]);
-                part->values[k].data = out->ip_key[i];
+            const struct policy_known *known =
+                policy_search_known(request, policy_plan_key(plan)[k]);
+            part->values[k] = known->value;
+            if (known->ip.len == POLICY_IPV6_LEN) {
+                part->values[k].len = policy_ip_format(known->value.data, known->value.len,
+                                                       plan->ipv6_prefix, out->ip_key[i][k]);
+                part->values[k].data = out->ip_key[i][k];
             }
         }
     }
@@ -301,15 +300,8 @@ void policy_search_end(struct policy_search *request)
     }
 }
 
-int policy_search_begin(struct policy_search *request, const struct policy *policy,
-                        const struct policy_attribute *attributes, size_t count,
-                        struct policy_result *out)
+static void clear(struct policy_result *out)
 {
-    request->policy = policy;
-    request->out = out;
-    request->count = 0;
-    request->ip.len = 0;
-    request->overflow = false;
     out->action = POLICY_UNMATCHED;
     out->allowed = false;
     out->rule = NULL;
@@ -318,6 +310,29 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
     out->part_count = 0;
     out->asked = 0;
     out->compared = 0;
+}
+
+int policy_search_spell(const struct policy *policy, const struct policy_attribute *attributes,
+                        size_t count, struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX],
+                        struct policy_result *out)
+{
+    clear(out);
+    if (count > POLICY_ATTRIBUTES_MAX)
+        return TG_EINVALID;
+    if (count > 0)
+        memcpy(spelt, attributes, count * sizeof(*spelt));
+    return attribute_kinds_apply(policy_kinds(policy), spelt, count, &out->spelling);
+}
+
+int policy_search_begin(struct policy_search *request, const struct policy *policy,
+                        const struct policy_attribute *attributes, size_t count,
+                        struct policy_result *out)
+{
+    request->policy = policy;
+    request->out = out;
+    request->count = 0;
+    request->overflow = false;
+    clear(out);
     return note_all(request, attributes, count);
 }
 
@@ -361,8 +376,10 @@ int policy_resolve(const struct policy *policy, const struct policy_attribute *a
                    size_t count, struct policy_result *out)
 {
     struct policy_search request;
+    struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX];
 
-    if (policy_search_ask(&request, policy, attributes, count, out) != TG_OK)
+    if (policy_search_spell(policy, attributes, count, spelt, out) != TG_OK ||
+        policy_search_ask(&request, policy, spelt, count, out) != TG_OK)
         return TG_EINVALID;
     policy_search_look(&request);
     policy_search_run(&request);

@@ -36,14 +36,14 @@ struct policy_plan;
 /* An attribute of the request that some rule mentions. */
 struct policy_known {
     uint32_t attribute;
-    struct policy_text value; /* ip in canonical text */
+    struct policy_text value;
+    struct policy_ip ip; /* that it is, of an attribute that is an address; else len 0 */
 };
 
 struct policy_search {
     const struct policy *policy;
     struct policy_result *out;
     size_t count;
-    struct policy_ip ip; /* len 0: the request has no address */
     bool overflow;
     bool ahead;                                        /* `asked` is all that it asks for */
     uint32_t asked_count;                              /* of `asked` */
@@ -52,26 +52,32 @@ struct policy_search {
     struct policy_known known[POLICY_ATTRIBUTES_MAX];
 };
 
-/* The three steps of policy_resolve. The first takes the request's attributes and returns as that
- * does; on an error there are no others. */
+/* The three steps of policy_resolve. The first takes the request's attributes, in the one spelling
+ * of each (attribute_kinds_apply), and returns as that does; on an error there are no others. */
 MUST_USE int policy_search_ask(struct policy_search *search, const struct policy *policy,
                                const struct policy_attribute *attributes, size_t count,
                                struct policy_result *out);
 void policy_search_look(struct policy_search *search);
 void policy_search_run(struct policy_search *search);
 
-/* The request's value of an attribute, or NULL. */
-static inline const struct policy_text *policy_search_value(const struct policy_search *search,
-                                                            uint32_t attribute)
+/* What the request has of an attribute, or NULL. */
+static inline const struct policy_known *policy_search_known(const struct policy_search *search,
+                                                             uint32_t attribute)
 {
     for (size_t i = 0; i < search->count; i++) {
         if (search->known[i].attribute == attribute)
-            return &search->known[i].value;
+            return &search->known[i];
     }
     return NULL;
 }
 
-/* Takes the request's attributes. As policy_resolve returns. */
+/* Copies a request's attributes, each in its one spelling: they point where `attributes` do, or
+ * into out->spelling. As policy_resolve returns. */
+MUST_USE int policy_search_spell(const struct policy *policy,
+                                 const struct policy_attribute *attributes, size_t count,
+                                 struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX],
+                                 struct policy_result *out);
+/* Takes the request's attributes, as policy_search_ask does. As policy_resolve returns. */
 MUST_USE int policy_search_begin(struct policy_search *search, const struct policy *policy,
                                  const struct policy_attribute *attributes, size_t count,
                                  struct policy_result *out);

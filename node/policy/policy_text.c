@@ -7,6 +7,9 @@
  *   /user/{*}/posts/{*}        pattern /user/{*}/posts/{*} with {} around the runs
  *   /user/{42}/posts/{7/edit}  the inner run holds no '/', the trailing one may
  *
+ * Of a path, /a/ has lost its slash before it comes here. So that a pattern still holds it, the
+ * last two bytes of /a/{*} may be left over: it holds /a, too.
+ *
  * Must not: allocate.
  */
 #include <string.h>
@@ -23,8 +26,10 @@ int policy_text_compare(const struct policy_text *a, const struct policy_text *b
     return (a->len > b->len) - (a->len < b->len);
 }
 
-bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text)
+bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text,
+                          bool is_path)
 {
+    const bool folds = is_path && policy_pattern_folds(pattern);
     size_t p = 0;
     size_t t = 0;
     size_t star_p = SIZE_MAX; /* just behind the latest inner * */
@@ -33,7 +38,7 @@ bool policy_pattern_match(const struct policy_text *pattern, const struct policy
     for (;;) {
         if (p + 1 == pattern->len && pattern->data[p] == '*')
             return true; /* a trailing * takes any rest */
-        if (p == pattern->len && t == text->len)
+        if (t == text->len && (p == pattern->len || (folds && p + 2 == pattern->len)))
             return true;
         const bool star = p < pattern->len && pattern->data[p] == '*';
         if (star && t < text->len && text->data[t] != '/') {

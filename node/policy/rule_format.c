@@ -128,10 +128,8 @@ static void put_throttle(struct writer *writer, const struct policy_rule *rule)
         put(writer, ",\"on_failure\":\"%s\"", policy_failure_name(rule->on_failure));
     put(writer, ",\"count_denied\":%s,\"missing\":\"%s\"", rule->count_denied ? "true" : "false",
         rule->missing_deny ? "deny" : "skip");
-    for (size_t i = 0; i < rule->key_count; i++) {
-        if (policy_text_is(&rule->key[i], "ip"))
-            put(writer, ",\"ipv6_prefix\":%u", rule->ipv6_prefix);
-    }
+    if (rule->key_addresses != 0)
+        put(writer, ",\"ipv6_prefix\":%u", rule->ipv6_prefix);
 }
 
 static void put_response(struct writer *writer, const struct policy_rule *rule)

@@ -188,9 +188,10 @@ int policy_check_attribute(const struct yaml_reader *reader, uint32_t node, cons
         yaml_reader_shown(reader, node, shown));
 }
 
-static int read_key(struct chunks *chunks, const struct yaml_reader *reader, uint32_t list,
+static int read_key(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
                     struct policy_rule *rule)
 {
+    struct chunks *chunks = &policy->chunks;
     char shown[YAML_READER_SHOWN_LEN];
 
     int result = yaml_reader_list(reader, list, "key", 1, POLICY_KEY_ATTRIBUTES_MAX);
@@ -215,6 +216,9 @@ static int read_key(struct chunks *chunks, const struct yaml_reader *reader, uin
                                         "key: found attribute %s twice; expected it once",
                                         yaml_reader_shown(reader, node, shown));
         }
+        if (attribute_kinds_of(policy_kinds(policy), key[rule->key_count].data,
+                               key[rule->key_count].len) == ATTRIBUTE_ADDRESS)
+            rule->key_addresses |= (uint8_t)(1u << rule->key_count);
         rule->key_count++;
     }
     return TG_OK;
@@ -446,12 +450,8 @@ static int check_together(const struct yaml_reader *reader, uint32_t node,
 static int check_prefix(const struct yaml_reader *reader, const struct yaml_reader_field *field,
                         const struct policy_rule *rule)
 {
-    if (field->node == YAML_READER_NONE)
+    if (field->node == YAML_READER_NONE || rule->key_addresses != 0)
         return TG_OK;
-    for (size_t i = 0; i < rule->key_count; i++) {
-        if (policy_text_is(&rule->key[i], "ip"))
-            return TG_OK;
-    }
     return yaml_reader_fail(reader, field->node,
                             "ipv6_prefix: found without ip in key, where it has no effect; "
                             "expected it with ip in key only");
@@ -622,9 +622,9 @@ int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, ui
         result = policy_read_text(chunks, reader, fields[FIELD_GROUP].node, "group", 1,
                                   POLICY_NAME_LEN_MAX, &rule->group);
     if (result == TG_OK && fields[FIELD_MATCH].node != YAML_READER_NONE)
-        result = policy_read_match(chunks, reader, fields[FIELD_MATCH].node, rule);
+        result = policy_read_match(policy, reader, fields[FIELD_MATCH].node, rule);
     if (result == TG_OK && fields[FIELD_KEY].node != YAML_READER_NONE)
-        result = read_key(chunks, reader, fields[FIELD_KEY].node, rule);
+        result = read_key(policy, reader, fields[FIELD_KEY].node, rule);
     if (result == TG_OK)
         result = check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule);
     if (result == TG_OK && fields[FIELD_LIMITS].node != YAML_READER_NONE)

@@ -102,8 +102,12 @@ static void an_api_is_matched_exactly(void **state)
     assert_int_equal(policy_resolve(policy, request, 3, &result), 0);
     assert_int_equal(result.part_count, 2);
     assert_memory_equal(result.parts[1].values[0].data, "2001:db8:0:1::/64", 17);
-    request[0].value = "/user/v1/create/";
-    request[0].value_len = 16;
+    request[0].value = "/user/v1//create/?x";
+    request[0].value_len = 19;
+    assert_int_equal(policy_resolve(policy, request, 3, &result), 0);
+    assert_int_equal(result.part_count, 2); /* a path in another spelling */
+    request[0].value = "/user/v1/create/x";
+    request[0].value_len = 17;
     assert_int_equal(policy_resolve(policy, request, 3, &result), 0);
     assert_int_equal(result.action, POLICY_UNMATCHED);
     assert_true(result.allowed);
@@ -125,7 +129,7 @@ static void bad_files_are_refused_with_place_and_reason(void **state)
         {"{\"api\":[]}", 1, 8, "api: found a list; expected a mapping"},
         {"{\"api\":{},\"colour\":1}", 1, 11, "file: found unknown key \"colour\"; expected api"},
         {"{\"api\":{},\"rules\":[]}", 1, 2,
-         "file: found unknown key \"api\"; expected unmatched, rules, pools, tiers"},
+         "file: found unknown key \"api\"; expected unmatched, rules, pools, tiers, attributes"},
         {"{\"api\":{\"/a\":{}}}", 1, 14,
          "api: found a mapping; expected a list of 1 to 256 elements"},
         {"{\"api\":{\"/a\":[]}}", 1, 14,

@@ -87,7 +87,7 @@ static void a_value_is_cut_between_two_characters(void **state)
 {
     static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xe2\x82\xac\xc3\xa4";
     const struct policy_text expected = {"x", 1};
-    const struct policy_match match = {{"api", 3}, &expected, 1};
+    const struct policy_match match = {{"api", 3}, &expected, 1, 0};
     const struct policy_reason reason = {.why = POLICY_WHY_VALUE,
                                          .attribute = {"api", 3},
                                          .found = {value, sizeof(value) - 1},

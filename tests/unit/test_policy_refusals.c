@@ -79,7 +79,7 @@ static const struct refusal documents[] = {
      "YAML syntax: invalid leading UTF-8 octet; expected well-formed YAML"},
     /* The mark of UTF-8 is no column. */
     {"\xef\xbb\xbfrulez: 1\n", 1, 1,
-     "file: found unknown key \"rulez\"; expected unmatched, rules, pools, tiers"},
+     "file: found unknown key \"rulez\"; expected unmatched, rules, pools, tiers, attributes"},
     {"rules: \"a\\0\"\n", 1, 8, "a NUL character; expected text without it"},
     {"rules: !!seq []\n", 1, 8, "a tag; expected values without tags"},
     {"rules: []\n---\nrules: []\n", 3, 1, "a second document; expected one document in a file"},
@@ -105,7 +105,7 @@ static const struct refusal files[] = {
     {"rules:\n", 1, 7, "rules: found nothing; expected a list of 0 to 10000 elements"},
     {"rules: {a: b}", 1, 8, "rules: found a mapping; expected a list of 0 to 10000 elements"},
     {"rule: []\n", 1, 1,
-     "file: found unknown key \"rule\"; expected unmatched, rules, pools, tiers"},
+     "file: found unknown key \"rule\"; expected unmatched, rules, pools, tiers, attributes"},
     {"rules: []\nrules: []\n", 2, 1, "file: found key \"rules\" twice; expected it once"},
     {"unmatched: maybe\nrules: []\n", 1, 12, "unmatched: found \"maybe\"; expected allow, deny"},
 };
@@ -509,10 +509,56 @@ static const struct refusal matches[] = {
      "2001:db8::/64 or one address"},
     {RULE("match: {ip: [10.0.0.0/8, \"::ffff:10.0.0.0/104\"]}"), 2, 58,
      "match value: found \"10.0.0.0/8\" twice; expected it once"},
+    {RULE("match: {ip: [10.0.0.1, \" [::ffff:10.0.0.1]:80\"]}"), 2, 58,
+     "match value: found \"10.0.0.1\" twice; expected it once"},
+    {RULE("match: {ip: \"192.168.x.*\"}"), 2, 58,
+     "match.ip: found \"192.168.x.*\", which matches no address; expected digits, a-f . : and *, "
+     "or a block such as 10.0.0.0/8"},
+    {RULE("match: {api: /a?b=*}"), 2, 59,
+     "match.api: found \"/a?b=*\", but a path is compared without query and fragment; expected it "
+     "without ? and #"},
+    {RULE("match: {path: \"/a#b\"}"), 2, 60,
+     "match.path: found \"/a#b\", but a path is compared without query and fragment; expected it "
+     "without ? and #"},
+    {RULE("match: {api: \"https://shop.example/a/*\"}"), 2, 59,
+     "match.api: found \"https://shop.example/a/*\", but a path is compared without scheme and "
+     "host; expected what stands behind them"},
+    {RULE("match: {api: /a/*/}"), 2, 59,
+     "match.api: found \"/a/*/\", which matches no path, for a path has no slash at its end; "
+     "expected a pattern that ends otherwise"},
     {RULE("match: {ip: 10.0.0}"), 2, 58,
      "match.ip: found \"10.0.0\"; expected an IPv4 or IPv6 address, a block such as 10.0.0.0/8, or "
      "a pattern"},
 };
+
+#define KINDS(list) "attributes: " list "\nrules: []\n"
+
+static const struct refusal kinds[] = {
+    {KINDS("[api]"), 1, 13, "attributes: found a list; expected a mapping"},
+    {KINDS("{API: path}"), 1, 14,
+     "attributes: found \"API\"; expected an attribute name, 1 to 64 characters of a-z 0-9 _ . -"},
+    {KINDS("{api: route}"), 1, 19,
+     "attributes: found \"route\"; expected verbatim, address, path, upper"},
+    {KINDS("{api: path, api: path}"), 1, 25,
+     "attributes: found key \"api\" twice; expected it once"},
+    {KINDS("{api: verbatim, user: upper}"), 1, 29,
+     "attributes: found kind upper for user, whose records are found byte by byte; expected "
+     "verbatim"},
+    {KINDS("{tier: path}"), 1, 14,
+     "attributes: found kind path for tier, whose records are found byte by byte; expected "
+     "verbatim"},
+    {"attributes: {client: address}\nrules: [{name: a, match: {client: here}, action: block}]\n", 2,
+     35,
+     "match.client: found \"here\"; expected an IPv4 or IPv6 address, a block such as 10.0.0.0/8, "
+     "or a pattern"},
+};
+
+/* What `attributes` may say. */
+static void bad_kinds_are_refused(void **state)
+{
+    (void)state;
+    EXPECT_REFUSALS(kinds);
+}
 
 /* What a rule may ask of a request. */
 static void bad_matches_are_refused(void **state)
@@ -554,6 +600,7 @@ int main(void)
         cmocka_unit_test(bad_limits_are_refused),
         cmocka_unit_test(bad_calendars_are_refused),
         cmocka_unit_test(bad_matches_are_refused),
+        cmocka_unit_test(bad_kinds_are_refused),
         cmocka_unit_test(what_has_no_effect_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,8 @@ static void all_conditions_must_hold(void **state)
     resolve(policy, &result, "phone", "1", "api", "/z", "method", "PUT", "user", "u", NULL);
     assert_int_equal(result.action, POLICY_UNMATCHED);
     resolve(policy, &result, "phone", "1", "api", "/x", "method", "put", "user", "u", NULL);
+    assert_parts(&result, 1, (const char *const[]){"r"});
+    resolve(policy, &result, "phone", "1", "api", "/x", "method", "puts", "user", "u", NULL);
     assert_int_equal(result.action, POLICY_UNMATCHED);
     resolve(policy, &result, "phone", "1", "api", "/x", "user", "u", NULL);
     assert_int_equal(result.action, POLICY_UNMATCHED);
@@ -336,10 +339,15 @@ static void every_spelling_of_an_address_counts_as_one(void **state)
         {"10.1.2.3", "10.1.2.3"},
         {"::ffff:10.1.2.3", "10.1.2.3"},
         {"::FFFF:0a01:0203", "10.1.2.3"},
-        {"fe80::1%eth0", "fe80::1%eth0"},
-        {"010.1.2.3", "010.1.2.3"},
-        {"unknown", "unknown"},
+        {" 10.1.2.3:5000", "10.1.2.3"},
+        {"[::1]:80", "::/64"},
+        {"64:ff9b::a01:203", "10.1.2.3"},
+        {"fe80::1%eth0", "fe80::/64"},
+        {"::10.1.2.3", "::/64"},
     };
+    static const char *const absent[] = {"010.1.2.3",     "unknown",     "-",
+                                         "host.example",  "10.1.2.3/32", "1.2.3.4, 5.6.7.8",
+                                         "10.1.2.3:70000"};
     struct policy *policy =
         compile("rules: [{name: a, key: [ip], " L "},"
                 "{name: b, key: [u, ip], ipv6_prefix: 43, " L "},"
@@ -351,6 +359,13 @@ static void every_spelling_of_an_address_counts_as_one(void **state)
         resolve(policy, &result, "ip", cases[i].given, NULL);
         assert_int_equal(result.part_count, 1);
         assert_text(&result.parts[0].values[0], cases[i].key);
+    }
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        resolve(policy, &result, "ip", absent[i], NULL);
+        assert_int_equal(result.action, POLICY_UNMATCHED);
+        assert_int_equal(result.spelling.absent, 1);
+        resolve(policy, &result, "ip", absent[i], "ip", "10.9.9.9", NULL);
+        assert_text(&result.parts[0].values[0], "10.9.9.9");
     }
     resolve(policy, &result, "ip", "2001:db8:ffff:1::1", "u", "2001:0db8::1", NULL);
     assert_text(&result.parts[1].values[0], "2001:0db8::1");
@@ -466,11 +481,27 @@ static bool naive_pattern(const char *pattern, const char *value)
     return reach[plen][vlen];
 }
 
+/* A method in upper case. What else is asked is in its one spelling. */
+static const char *naive_upper(const char *name, const char *value)
+{
+    static char upper[64];
+    size_t at = 0;
+
+    if (strcmp(name, "method") != 0)
+        return value;
+    for (; value[at] != '\0'; at++) {
+        assert_true(at + 1 < sizeof(upper));
+        upper[at] = (char)toupper((unsigned char)value[at]);
+    }
+    upper[at] = '\0';
+    return upper;
+}
+
 static const char *naive_value(const struct request *request, const char *name)
 {
     for (size_t i = 0; i < request->count; i++) {
         if (strcmp(request->attributes[i].name, name) == 0 && request->attributes[i].value_len != 0)
-            return request->attributes[i].value;
+            return naive_upper(name, request->attributes[i].value);
     }
     return NULL;
 }
@@ -498,7 +529,16 @@ static bool naive_holds(const struct policy_match *match, const char *expected, 
 {
     const bool block = strcmp(match->attribute.data, "ip") == 0 && strchr(expected, '/') != NULL &&
                        strchr(expected, '*') == NULL;
-    return block ? naive_block(expected, value) : naive_pattern(expected, value);
+    if (block)
+        return naive_block(expected, value);
+    if (naive_pattern(expected, value))
+        return true;
+    if (strcmp(match->attribute.data, "api") != 0)
+        return false;
+    char longer[64]; /* a path may have lost the slash that its pattern has before a last * */
+    (void)snprintf(longer, sizeof(longer), "%s/", value);
+    return strlen(expected) > 2 && strcmp(expected + strlen(expected) - 2, "/*") == 0 &&
+           naive_pattern(expected, longer);
 }
 
 static bool naive_matches(const struct policy_rule *rule, const struct request *request)
