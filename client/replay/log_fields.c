@@ -6,7 +6,8 @@
  * (nginx, Apache, Caddy, Traefik, Envoy); what is mapped comes out of the same pass.
  *
  * I1  F1 and F2 of log_fields.h.
- * I2  An address is counted as the node would count it: text cleaning stops at ports and spaces.
+ * I2  An address or a path is counted as the node would count it, by the same code
+ *     (node/policy/attribute_kind.h); what is taken out of a line is not changed otherwise.
  */
 #include "client/replay/log_fields.h"
 
@@ -15,6 +16,7 @@
 
 #include "base/assert.h"
 #include "client/replay/log_time.h"
+#include "node/policy/policy_path.h"
 
 enum { SLOT_TIME = LOG_FIELDS, SLOT_REQUEST, SLOT_FIXED, SLOTS_MAX = SLOT_FIXED + 66 };
 #define SECOND_NS INT64_C(1000000000)
@@ -222,24 +224,18 @@ int log_plan_init(struct log_plan *plan, const struct policy *policy,
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Without spaces around it, and without a port: 192.0.2.1:80, [2001:db8::1]:443. */
-static struct policy_text clean_address(struct policy_text text)
+/* The address in its one spelling, without what may stand around one; another text as it is, for
+ * the rules to judge. */
+static struct policy_text spell_address(struct log_scratch *scratch, struct policy_text text)
 {
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text.data++;
-        text.len--;
-    }
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-        text.len--;
-    if (text.len > 2 && text.data[0] == '[') {
-        const char *const close = memchr(text.data, ']', text.len);
-        if (close != NULL)
-            return (struct policy_text){text.data + 1, (size_t)(close - text.data) - 1};
-    }
-    const char *const colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-    if (colon != NULL && memchr(text.data, '.', (size_t)(colon - text.data)) != NULL)
-        text.len = (size_t)(colon - text.data);
-    return text;
+    char spelt[POLICY_IP_TEXT_LEN];
+    const size_t len = policy_ip_format(text.data, text.len, 128, spelt);
+    if (len == 0 || sizeof scratch->bytes - scratch->used < len ||
+        (len == text.len && memcmp(spelt, text.data, len) == 0))
+        return text;
+    char *const out = memcpy(scratch->bytes + scratch->used, spelt, len);
+    scratch->used += len;
+    return (struct policy_text){out, len};
 }
 
 /* The address that the list names as the caller's: the first, or that which the outermost of
@@ -259,7 +255,7 @@ static struct policy_text pick_forwarded(struct policy_text list, unsigned proxi
             break;
         to = comma;
     }
-    return clean_address((struct policy_text){from, (size_t)(to - from)});
+    return (struct policy_text){from, (size_t)(to - from)};
 }
 
 /* Whether it is an address: a last quoted field may as well be a ratio or a time, "3.12", and of a
@@ -271,50 +267,37 @@ static bool is_address(struct policy_text text)
 }
 
 static struct policy_text address_of(const struct log_plan *plan, const struct log_line *line,
-                                     bool *forwarded)
+                                     struct log_scratch *scratch, bool *forwarded)
 {
     const struct policy_text list = line->fields[LOG_FORWARDED];
     *forwarded = false;
     if (line->fields[LOG_CLIENT].len > 0)
-        return clean_address(line->fields[LOG_CLIENT]);
+        return spell_address(scratch, line->fields[LOG_CLIENT]);
     if (list.len > 0 && plan->options.format != LOG_COMBINED) {
         const struct policy_text picked = pick_forwarded(list, plan->options.proxies);
         *forwarded = is_address(picked);
         if (*forwarded)
-            return picked;
+            return spell_address(scratch, picked);
     }
-    return clean_address(line->fields[LOG_REMOTE]);
+    return spell_address(scratch, line->fields[LOG_REMOTE]);
 }
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
-/* Path and query alone, of "http://host/path?query". */
-static struct policy_text strip_origin(struct policy_text target)
-{
-    if (target.len == 0 || target.data[0] == '/' || target.len < 8)
-        return target;
-    const size_t scheme = memcmp(target.data, "http://", 7) == 0    ? 7
-                          : memcmp(target.data, "https://", 8) == 0 ? 8
-                                                                    : 0;
-    if (scheme == 0)
-        return target;
-    const char *const slash = memchr(target.data + scheme, '/', target.len - scheme);
-    if (slash == NULL)
-        return (struct policy_text){"/", 1};
-    return (struct policy_text){slash, target.len - (size_t)(slash - target.data)};
-}
-
-/* What stands before the '?', or behind it. */
+/* What stands before the '?', or behind it; of "http://host/path?query" the path, which is "/"
+ * where there is none. */
 static struct policy_text part_of_target(struct policy_text target, bool query)
 {
-    target = strip_origin(target);
-    const char *const mark = target.len > 0 ? memchr(target.data, '?', target.len) : NULL;
-    if (!query)
-        return mark == NULL ? target
-                            : (struct policy_text){target.data, (size_t)(mark - target.data)};
-    if (mark == NULL)
+    const size_t origin = policy_path_origin(target.data, target.len);
+    const char *const from = target.data + origin;
+    const char *const end = target.data + target.len;
+    const char *const mark = target.len > origin ? memchr(from, '?', target.len - origin) : NULL;
+    if (target.len == 0 || (query && mark == NULL))
         return (struct policy_text){NULL, 0};
-    return (struct policy_text){mark + 1, target.len - (size_t)(mark - target.data) - 1};
+    if (query)
+        return (struct policy_text){mark + 1, (size_t)(end - mark) - 1};
+    const size_t len = (size_t)((mark != NULL ? mark : end) - from);
+    return len > 0 ? (struct policy_text){from, len} : (struct policy_text){"/", 1};
 }
 
 static int hex_of(char c)
@@ -474,7 +457,7 @@ int log_plan_read(const struct log_plan *plan, const char *text, size_t len,
         return result;
     out->time_ns = line.time_ns;
     out->whole_second = line.time_ns % SECOND_NS == 0;
-    out->ip = address_of(plan, &line, &out->forwarded);
+    out->ip = address_of(plan, &line, scratch, &out->forwarded);
     if (read_cost(plan, &line, values, scratch, out, problem) != TG_OK)
         return TG_EINVALID;
     fill_attributes(plan, &line, values, scratch, out);

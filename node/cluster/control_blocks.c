@@ -28,26 +28,32 @@ bool control_block_of(const struct settings_entry *entry, struct block *out)
     return true;
 }
 
-/* The name of what the command is about. False after the answer was that it is none. */
-static bool read_target(struct answer_context *context, char out[BLOCKS_NAME_LEN_MAX], size_t *len)
+/* What the command is about, and whether that is an inline key. False after the answer was that it
+ * is nothing. */
+static bool read_target(struct answer_context *context, struct settings_text *text, bool *is_key)
+{
+    *text = control_read_text(context, "what");
+    *is_key = text->data == NULL;
+    if (*is_key)
+        *text = control_read_text(context, "key");
+    if (text->data != NULL)
+        return true;
+    answer_error(context, TG_EINVALID,
+                 "expected {\"what\": attr=value or an address, or \"key\": a key}");
+    return false;
+}
+
+/* Its name, by the kinds of the rules in force. False after the answer was that it has none. */
+static bool name_target(struct answer_context *context, const struct settings_text *text,
+                        bool is_key, char out[BLOCKS_NAME_LEN_MAX], size_t *len)
 {
     char error[BLOCKS_ERROR_LEN];
-    struct settings_text text = control_read_text(context, "what");
-    const bool is_key = text.data == NULL;
-    if (is_key)
-        text = control_read_text(context, "key");
-    if (text.data == NULL) {
-        answer_error(context, TG_EINVALID,
-                     "expected {\"what\": attr=value or an address, or \"key\": a key}");
-        return false;
-    }
-    const int result = blocks_name(text.data, text.len, is_key, out, error);
-    if (result < 0) {
+    const int result = blocks_name(policy_kinds(context->report->policy), text->data, text->len,
+                                   is_key, out, error);
+    if (result < 0)
         answer_error(context, result, error);
-        return false;
-    }
-    *len = (size_t)result;
-    return true;
+    *len = result < 0 ? 0 : (size_t)result;
+    return result >= 0;
 }
 
 /* A number of milliseconds from `least` to `most`, 0 if it is not given. False after the answer was
@@ -92,7 +98,10 @@ void answer_block(struct answer_context *context)
     uint64_t until_ms;
     struct bytes_writer writer;
     struct settings_text reason = control_read_text(context, "reason");
-    if (!read_target(context, name, &name_len))
+    struct settings_text text;
+    bool is_key;
+    if (!read_target(context, &text, &is_key) ||
+        !name_target(context, &text, is_key, name, &name_len))
         return;
     if (reason.data == NULL || reason.len == 0)
         reason = (struct settings_text){.data = "blocked", .len = strlen("blocked")};
@@ -114,11 +123,63 @@ void answer_block(struct answer_context *context)
     control_answer_edit(context, &request);
 }
 
+/* How near the name of a block is to what is to be unblocked: 3 that as it is written, 2 its one
+ * spelling, 1 another spelling, from before the rules said otherwise; 0 it is something else. */
+static int nearness(const struct attribute_kinds *kinds, const struct settings_text *name,
+                    const struct settings_text *written, const struct settings_text *spelt)
+{
+    enum { KIND_LEN = sizeof "attr " - 1 };
+    char error[BLOCKS_ERROR_LEN];
+    char again[BLOCKS_NAME_LEN_MAX];
+    if (name->len == written->len && memcmp(name->data, written->data, name->len) == 0)
+        return 3;
+    if (name->len == spelt->len && memcmp(name->data, spelt->data, name->len) == 0)
+        return 2;
+    if (name->len <= KIND_LEN || memcmp(name->data, "attr ", KIND_LEN) != 0)
+        return 0;
+    const int len =
+        blocks_name(kinds, name->data + KIND_LEN, name->len - KIND_LEN, false, again, error);
+    return len > 0 && (size_t)len == spelt->len && memcmp(again, spelt->data, spelt->len) == 0;
+}
+
+/* Finds the name under which a block is kept, which may be from before the rules in force. False if
+ * there is none. */
+static bool find_kept(const struct answer_context *context, const struct settings_text *text,
+                      bool is_key, char out[BLOCKS_NAME_LEN_MAX], size_t *len)
+{
+    static const struct attribute_kinds verbatim = {.count = 0};
+    const struct attribute_kinds *kinds = policy_kinds(context->report->policy);
+    const struct settings_entry *entry;
+    char error[BLOCKS_ERROR_LEN];
+    char written[BLOCKS_NAME_LEN_MAX];
+    char spelt[BLOCKS_NAME_LEN_MAX];
+    const int written_len = blocks_name(&verbatim, text->data, text->len, is_key, written, error);
+    const int spelt_len = blocks_name(kinds, text->data, text->len, is_key, spelt, error);
+    const struct settings_text as_written = {written, written_len < 0 ? 0 : (size_t)written_len};
+    const struct settings_text as_spelt = {spelt, spelt_len < 0 ? 0 : (size_t)spelt_len};
+    size_t cursor = 0;
+    int best = 0;
+    while ((entry = control_setting_next(context->control, SETTINGS_BLOCK, &cursor)) != NULL) {
+        const int near = nearness(kinds, &entry->name, &as_written, &as_spelt);
+        if (near <= best || entry->name.len > BLOCKS_NAME_LEN_MAX)
+            continue;
+        best = near;
+        *len = entry->name.len;
+        memcpy(out, entry->name.data, entry->name.len);
+    }
+    return best > 0;
+}
+
 void answer_unblock(struct answer_context *context)
 {
     char name[BLOCKS_NAME_LEN_MAX];
     size_t name_len;
-    if (!read_target(context, name, &name_len))
+    struct settings_text text;
+    bool is_key;
+    if (!read_target(context, &text, &is_key))
+        return;
+    if (!find_kept(context, &text, is_key, name, &name_len) &&
+        !name_target(context, &text, is_key, name, &name_len))
         return;
     struct control_edit_request request = {
         .kind = SETTINGS_BLOCK,

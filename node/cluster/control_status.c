@@ -208,6 +208,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"busy", stats->busy},
         {"shed", stats->shed},
         {"expired", stats->expired},
+        {"no_address", stats->no_address},
         {"retries_recalled", stats->retries_recalled},
         {"takeovers", stats->takeovers},
         {"merges", stats->merges},

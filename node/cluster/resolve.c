@@ -3,6 +3,8 @@
  *   key and limit -------------------------> identity --> vnode, slot --> part
  *   attributes --> key, block, quota, tier --> rules ---> the same for each rule that matches
  *
+ * First of all attributes are put into the one spelling of their kinds (attribute_kind.h).
+ *
  * Nothing is charged here, and nothing that is decided changes what is found: so the items of a
  * message may be resolved some at a time before the first of them is decided. While it goes on with
  * one, memory comes for others: for their rules (policy_search.h), and for their vnodes.
@@ -16,6 +18,7 @@
 #include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/attribute_kind.h"
 #include "node/policy/blocks.h"
 #include "node/policy/people.h"
 #include "node/policy/policy_search.h"
@@ -341,6 +344,13 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
     for (size_t i = 0; i < count; i++)
         attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
                                                   values[i].data, values[i].len};
+    const int spelt = attribute_kinds_apply(policy_kinds(slot->policy), attributes, count,
+                                            &asking->result.spelling);
+    shard->stats.no_address += asking->result.spelling.absent;
+    if (spelt != 0) {
+        fix_row(row, OUTCOME_ERROR, false, NULL);
+        return false;
+    }
     const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &asking->person);
     if ((asking->person.user_hash | asking->person.key_hash) != 0)
         note_usage(shard, item, &asking->person);

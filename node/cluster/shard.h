@@ -285,13 +285,14 @@ struct shard_stats {
     uint64_t withheld; /* checks denied at home for what is set aside for other regions */
 
     /* ---- on their way, and refused */
-    uint64_t forwarded; /* parts sent to a peer */
-    uint64_t resent;    /* sent again, or decided here after all: a new term may charge it twice */
-    uint64_t moved;     /* forwards that came to the wrong node */
-    uint64_t busy;      /* refused for want of room, those of `shed` included */
-    uint64_t shed;      /* in messages that were refused unread: too much waited already */
-    uint64_t expired;   /* not decided within the client's deadline */
-    uint64_t stand_ins; /* parts decided in place of others, who were silent */
+    uint64_t forwarded;  /* parts sent to a peer */
+    uint64_t resent;     /* sent again, or decided here after all: a new term may charge it twice */
+    uint64_t moved;      /* forwards that came to the wrong node */
+    uint64_t busy;       /* refused for want of room, those of `shed` included */
+    uint64_t shed;       /* in messages that were refused unread: too much waited already */
+    uint64_t expired;    /* not decided within the client's deadline */
+    uint64_t no_address; /* values of addresses, `ip` as a rule, that were none: taken as absent */
+    uint64_t stand_ins;  /* parts decided in place of others, who were silent */
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
     uint32_t parts_waiting;
     uint64_t bad_frames;

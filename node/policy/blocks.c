@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "node/policy/lookup.h"
+#include "node/policy/policy_ip.h"
 
 enum {
     ADDRESS_LEN = 16,
@@ -56,58 +57,45 @@ static void cut(uint8_t address[ADDRESS_LEN], unsigned prefix)
     }
 }
 
-/* Reads an address; *v4 tells which kind. False if it is none. */
-static bool read_address(const char *text, size_t len, uint8_t out[ADDRESS_LEN], bool *v4)
+/* The 16 bytes of an address: one of IPv4 is IPv4-mapped. */
+static void put_address(const struct policy_ip *ip, uint8_t out[ADDRESS_LEN])
 {
     static const uint8_t mapped[MAPPED_LEN] = {[10] = 0xff, [11] = 0xff};
-    char copy[INET6_ADDRSTRLEN];
-    if (len == 0 || len >= sizeof copy || memchr(text, '\0', len) != NULL)
-        return false;
-    memcpy(copy, text, len);
-    copy[len] = '\0';
+    if (ip->len == POLICY_IPV6_LEN) {
+        memcpy(out, ip->bytes, ADDRESS_LEN);
+        return;
+    }
     memcpy(out, mapped, MAPPED_LEN);
-    *v4 = inet_pton(AF_INET, copy, out + MAPPED_LEN) == 1;
-    if (*v4)
-        return true;
-    if (inet_pton(AF_INET6, copy, out) != 1)
+    memcpy(out + MAPPED_LEN, ip->bytes, POLICY_IPV4_LEN);
+}
+
+/* Reads an address in any spelling. False if it is none. */
+static bool read_address(const char *text, size_t len, uint8_t out[ADDRESS_LEN])
+{
+    struct policy_ip ip;
+    if (!policy_ip_parse(text, len, &ip))
         return false;
-    *v4 = memcmp(out, mapped, MAPPED_LEN) == 0;
+    put_address(&ip, out);
     return true;
 }
 
-/* Reads "ADDRESS" or "ADDRESS/BITS"; *prefix counts from the 128, *host_bits tells whether bits
- * behind it are set, which are cleared. False if it is neither. */
+/* Reads an address in any spelling, or "ADDRESS/BITS"; *prefix counts from the 128, *host_bits
+ * tells whether bits behind it are set, which are cleared. False if it is neither. */
 static bool read_cidr(const char *text, size_t len, uint8_t out[ADDRESS_LEN], unsigned *prefix,
                       bool *host_bits)
 {
-    uint8_t whole[ADDRESS_LEN];
-    const char *slash = memchr(text, '/', len);
-    const size_t address_len = slash != NULL ? (size_t)(slash - text) : len;
-    bool v4;
-    unsigned bits = 0;
-    if (!read_address(text, address_len, out, &v4))
-        return false;
-    const bool dotted = memchr(text, ':', address_len) == NULL;
-    const unsigned most = dotted ? 32 : ADDRESS_BITS;
+    struct policy_block block;
     *host_bits = false;
-    if (slash == NULL) {
-        *prefix = ADDRESS_BITS;
-        return true;
-    }
-    const size_t digits = len - address_len - 1;
-    if (digits < 1 || digits > 3)
+    *prefix = ADDRESS_BITS;
+    if (memchr(text, '/', len) == NULL)
+        return read_address(text, len, out);
+    const enum policy_block_result result = policy_block_parse(text, len, &block);
+    if (result == POLICY_BLOCK_MALFORMED)
         return false;
-    for (size_t i = 0; i < digits; i++) {
-        const char c = slash[1 + i];
-        if (c < '0' || c > '9')
-            return false;
-        bits = bits * 10 + (unsigned)(c - '0');
-    }
-    *prefix = dotted ? bits + MAPPED_BITS : bits;
-    memcpy(whole, out, sizeof whole);
-    cut(out, *prefix);
-    *host_bits = memcmp(whole, out, sizeof whole) != 0;
-    return bits <= most;
+    put_address(&block.ip, out);
+    *host_bits = result == POLICY_BLOCK_HOST_BITS;
+    *prefix = block.prefix + (block.ip.len == POLICY_IPV4_LEN ? MAPPED_BITS : 0u);
+    return true;
 }
 
 static int write_cidr(const uint8_t address[ADDRESS_LEN], unsigned prefix, char *out)
@@ -180,8 +168,30 @@ static int name_of_cidr(const char *text, size_t len, char out[BLOCKS_NAME_LEN_M
     return TG_EINVALID;
 }
 
-int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_LEN_MAX],
-                char error[BLOCKS_ERROR_LEN])
+/* The name of an attribute's value: in its one spelling, if it can have one. */
+static int name_of_value(const struct attribute_kinds *kinds, const struct policy_text *name,
+                         struct policy_text value, char out[BLOCKS_NAME_LEN_MAX],
+                         char error[BLOCKS_ERROR_LEN])
+{
+    enum { SHOWN = 64 };
+    const enum attribute_kind kind = attribute_kinds_of(kinds, name->data, name->len);
+    const char *refusal = attribute_kind_refusal(kind, &value);
+    char text[POLICY_VALUE_LEN_MAX + POLICY_ATTRIBUTE_NAME_LEN_MAX + 1];
+    char spelt[POLICY_VALUE_LEN_MAX];
+    if (refusal != NULL) {
+        (void)snprintf(error, BLOCKS_ERROR_LEN, "found %.*s, %s",
+                       value.len < SHOWN ? (int)value.len : SHOWN, value.data, refusal);
+        return TG_EINVALID;
+    }
+    attribute_kind_apply(kind, &value, spelt);
+    memcpy(text, name->data, name->len);
+    text[name->len] = '=';
+    memcpy(text + name->len + 1, value.data, value.len);
+    return write_name("attr ", text, name->len + 1 + value.len, out);
+}
+
+int blocks_name(const struct attribute_kinds *kinds, const char *text, size_t len, bool is_key,
+                char out[BLOCKS_NAME_LEN_MAX], char error[BLOCKS_ERROR_LEN])
 {
     const char *equals = len > 0 ? memchr(text, '=', len) : NULL;
     const size_t name_len = equals != NULL ? (size_t)(equals - text) : 0;
@@ -199,13 +209,34 @@ int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_
         return refuse(error, "expected a value of 1 to 1024 bytes behind the '='");
     if (name_len == 2 && memcmp(text, "ip", 2) == 0)
         return name_of_cidr(equals + 1, value_len, out, error);
-    return write_name("attr ", text, len, out);
+    return name_of_value(kinds, &(struct policy_text){text, name_len},
+                         (struct policy_text){equals + 1, value_len}, out, error);
 }
 
-/* What a name means; false if blocks_name would not have written it. `scratch` has room for an
- * address and its prefix. */
-static bool read_name(const struct policy_text *name, struct place *place,
-                      char scratch[ADDRESS_LEN + 1])
+/* What the name of an attribute's value means now: with a kind that has changed since, perhaps
+ * another value, or none. */
+static bool read_value(const struct attribute_kinds *kinds, const struct policy_text *name,
+                       struct place *place, char scratch[BLOCKS_NAME_LEN_MAX])
+{
+    const char *equals = memchr(name->data, '=', name->len);
+    char error[BLOCKS_ERROR_LEN];
+    if (equals == NULL || equals == name->data || equals + 1 == name->data + name->len ||
+        name->len > BLOCKS_NAME_LEN_MAX - sizeof "attr ")
+        return false;
+    const size_t name_len = (size_t)(equals - name->data);
+    const size_t value_len = name->len - name_len - 1;
+    if (name_len > POLICY_ATTRIBUTE_NAME_LEN_MAX || value_len > POLICY_VALUE_LEN_MAX)
+        return false;
+    const int len = name_of_value(kinds, &(struct policy_text){name->data, name_len},
+                                  (struct policy_text){equals + 1, value_len}, scratch, error);
+    *place = (struct place){KIND_ATTRIBUTE, scratch + 5, len > 5 ? (size_t)len - 5 : 0};
+    return len > 5;
+}
+
+/* What a name means; false if blocks_name would not have written it. `scratch` is for what is not
+ * in the name. */
+static bool read_name(const struct attribute_kinds *kinds, const struct policy_text *name,
+                      struct place *place, char scratch[BLOCKS_NAME_LEN_MAX])
 {
     uint8_t address[ADDRESS_LEN];
     unsigned prefix;
@@ -214,10 +245,9 @@ static bool read_name(const struct policy_text *name, struct place *place,
         *place = (struct place){KIND_KEY, name->data + 4, name->len - 4};
         return true;
     }
-    if (name->len > 5 && memcmp(name->data, "attr ", 5) == 0) {
-        *place = (struct place){KIND_ATTRIBUTE, name->data + 5, name->len - 5};
-        return memchr(place->text, '=', place->len) != NULL;
-    }
+    if (name->len > 5 && memcmp(name->data, "attr ", 5) == 0)
+        return read_value(kinds, &(struct policy_text){name->data + 5, name->len - 5}, place,
+                          scratch);
     if (name->len <= 5 || memcmp(name->data, "cidr ", 5) != 0 ||
         !read_cidr(name->data + 5, name->len - 5, address, &prefix, &host_bits))
         return false;
@@ -259,11 +289,12 @@ static void note_prefix(struct blocks *blocks, uint8_t prefix)
     blocks->prefix_count++;
 }
 
-static void add(struct blocks *blocks, const struct block *block)
+static void add(struct blocks *blocks, const struct attribute_kinds *kinds,
+                const struct block *block)
 {
-    char scratch[ADDRESS_LEN + 1];
+    char scratch[BLOCKS_NAME_LEN_MAX];
     struct place place;
-    if (!read_name(&block->name, &place, scratch))
+    if (!read_name(kinds, &block->name, &place, scratch))
         return;
     const size_t reason_len =
         block->reason.len < BLOCKS_REASON_LEN_MAX ? block->reason.len : BLOCKS_REASON_LEN_MAX;
@@ -298,11 +329,10 @@ static const struct policy_rule *find(const struct blocks *blocks, enum kind kin
     const struct entry *entry;
     uint32_t at = lookup_home(table, hash_of(kind, a, a_len, b, b_len));
     while ((entry = lookup_at(table, at)) != NULL &&
-           !is_place(&entry->place, kind, a, a_len, b, b_len))
-        at = lookup_next(table, at);
-    if (entry == NULL || (entry->rule.until_ms != 0 && now_ms >= entry->rule.until_ms))
-        return NULL;
-    return &entry->rule;
+           (!is_place(&entry->place, kind, a, a_len, b, b_len) ||
+            (entry->rule.until_ms != 0 && now_ms >= entry->rule.until_ms)))
+        at = lookup_next(table, at); /* two spellings may be blocked until different times */
+    return entry != NULL ? &entry->rule : NULL;
 }
 
 static const struct policy_rule *
@@ -310,9 +340,7 @@ find_address(const struct blocks *blocks, const struct policy_attribute *attribu
 {
     uint8_t address[ADDRESS_LEN];
     char probe[ADDRESS_LEN + 1];
-    bool v4;
-    if (blocks->prefix_count == 0 ||
-        !read_address(attribute->value, attribute->value_len, address, &v4))
+    if (blocks->prefix_count == 0 || !read_address(attribute->value, attribute->value_len, address))
         return NULL;
     const struct policy_rule *longest = NULL;
     for (uint32_t i = 0; i < blocks->prefix_count; i++) { /* longest first: cut on and on */
@@ -349,21 +377,21 @@ const struct policy_rule *blocks_find_key(const struct blocks *blocks, const cha
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int blocks_new(const struct allocator *allocator, const struct block *blocks, size_t count,
-               struct blocks **out)
+int blocks_new(const struct allocator *allocator, const struct attribute_kinds *kinds,
+               const struct block *blocks, size_t count, struct blocks **out)
 {
     size_t bytes = 0;
     *out = NULL;
     if (count > BLOCKS_MAX)
         return TG_ETOOBIG;
     for (size_t i = 0; i < count; i++)
-        bytes += blocks[i].name.len + blocks[i].reason.len + ADDRESS_LEN + 4;
+        bytes += blocks[i].name.len + blocks[i].reason.len + POLICY_IP_TEXT_LEN;
     struct blocks *made = alloc_get(allocator, sizeof *made);
     if (made == NULL)
         return TG_ENOMEM;
     const int error = lookup_init(&made->table, allocator, count, sizeof(struct entry), bytes);
     for (size_t i = 0; error == 0 && i < count; i++)
-        add(made, &blocks[i]);
+        add(made, kinds, &blocks[i]);
     if (error == 0)
         *out = made;
     else

@@ -13,6 +13,11 @@
  *
  *   "attr NAME=VALUE"   "cidr 10.0.0.0/8"   "cidr 2001:db8::/32"   "key KEY"
  *
+ * VALUE is in the one spelling of the attribute's kind (attribute_kind.h), by the rules in force
+ * when it was blocked. A set is made with the kinds of the rules in force now: a value that was
+ * spelt otherwise then is blocked in its one spelling of now. One that no request can have any more
+ * (a path with a query) blocks nothing, rather than more than was meant.
+ *
  * B1  A set of blocks is made whole and never changed after; any thread may look.
  * B2  A look costs one probe an attribute, and one for each length of prefix in use if there is an
  *     address; where nothing is blocked, one comparison.
@@ -20,6 +25,7 @@
 #ifndef NODE_POLICY_BLOCKS_H
 #define NODE_POLICY_BLOCKS_H
 
+#include "node/policy/attribute_kind.h"
 #include "node/policy/policy.h"
 
 enum {
@@ -39,18 +45,18 @@ struct blocks;
 
 /* Writes the name of what the operator means: `text` as above, or an inline key if `is_key`. Its
  * length, or TG_EINVALID with a sentence. */
-MUST_USE int blocks_name(const char *text, size_t len, bool is_key, char out[BLOCKS_NAME_LEN_MAX],
-                         char error[BLOCKS_ERROR_LEN]);
+MUST_USE int blocks_name(const struct attribute_kinds *kinds, const char *text, size_t len,
+                         bool is_key, char out[BLOCKS_NAME_LEN_MAX], char error[BLOCKS_ERROR_LEN]);
 
 /* A set of `count` blocks, copied; names that blocks_name would not write are left out. 0,
  * TG_ENOMEM, or TG_ETOOBIG (more than BLOCKS_MAX). */
-MUST_USE int blocks_new(const struct allocator *allocator, const struct block *blocks, size_t count,
-                        struct blocks **out);
+MUST_USE int blocks_new(const struct allocator *allocator, const struct attribute_kinds *kinds,
+                        const struct block *blocks, size_t count, struct blocks **out);
 void blocks_free(struct blocks **blocks);
 
-/* The block that denies a request with these attributes, or a check of this key, at `now_ms`, as a
- * rule whose message is the reason; of several the one that lasts longest; NULL if there is none.
- * `blocks` may be NULL. */
+/* The block that denies a request with these attributes, in the one spelling of each, or a check of
+ * this key, at `now_ms`, as a rule whose message is the reason; of several the one that lasts
+ * longest; NULL if there is none. `blocks` may be NULL. */
 const struct policy_rule *blocks_find(const struct blocks *blocks,
                                       const struct policy_attribute *attributes, size_t count,
                                       uint64_t now_ms);

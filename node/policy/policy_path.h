@@ -1,4 +1,4 @@
-/* policy_path.h - the one spelling of a path, for the files of this folder.
+/* policy_path.h - the one spelling of a path, for the files of this folder and client/replay.
  *
  * Callers spell one path in many ways, and a server behind them reads all of them alike: with a
  * query, with %7E for ~, with /./ and /../, with // or a slash at the end. policy_path_put writes

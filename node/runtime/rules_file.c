@@ -166,8 +166,10 @@ void rules_spread(struct daemon *daemon)
     spread_owed(daemon);
 }
 
-/* All blocks of the settings; NULL if there are none, or no memory for them: *error tells. */
-static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
+/* All blocks of the settings, in the spelling of these kinds; NULL if there are none, or no memory
+ * for them: *error tells. */
+static struct blocks *collect_blocks(const struct daemon *daemon,
+                                     const struct attribute_kinds *kinds, int *error)
 {
     struct blocks *blocks = NULL;
     const struct settings_entry *entry;
@@ -186,7 +188,7 @@ static struct blocks *collect_blocks(const struct daemon *daemon, int *error)
            (entry = control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor)) != NULL)
         count += control_block_of(entry, &list[count]);
     if (*error == 0)
-        *error = blocks_new(alloc_heap(), list, count, &blocks);
+        *error = blocks_new(alloc_heap(), kinds, list, count, &blocks);
     free(list);
     return blocks;
 }
@@ -198,7 +200,9 @@ static int join_records(struct daemon *daemon, struct policy *rules, uint64_t ve
     int error;
     const bool ruled = rules != NULL;
     struct policy *policy = NULL;
-    struct policy_joined with = {.blocks = collect_blocks(daemon, &error), .version = version};
+    const struct attribute_kinds *kinds = policy_kinds(ruled ? rules : policy_empty());
+    struct policy_joined with = {.blocks = collect_blocks(daemon, kinds, &error),
+                                 .version = version};
     if (daemon->api_keys != NULL)
         with.api_keys = api_keys_share(daemon->api_keys);
     if (daemon->people != NULL)

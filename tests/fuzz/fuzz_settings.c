@@ -72,9 +72,10 @@ static void fuzz_block(const uint8_t *data, size_t len)
     char error[BLOCKS_ERROR_LEN];
     char *const text = fuzz_text(data, len);
     const bool is_key = len > 0 && data[0] % 2 == 0;
-    const int name_len = blocks_name(text, len, is_key, name, error);
+    const int name_len = blocks_name(attribute_kinds_default(), text, len, is_key, name, error);
     if (name_len > 5 && memcmp(name, "cidr ", 5) == 0) {
-        const int again_len = blocks_name(name + 5, (size_t)name_len - 5, false, again, error);
+        const int again_len = blocks_name(attribute_kinds_default(), name + 5, (size_t)name_len - 5,
+                                          false, again, error);
         ASSERT(again_len == name_len && memcmp(name, again, (size_t)name_len) == 0);
     } else if (name_len < 0) {
         ASSERT(strlen(error) > 0);
@@ -82,7 +83,7 @@ static void fuzz_block(const uint8_t *data, size_t len)
     if (name_len > 0) {
         struct blocks *blocks;
         const struct block block = {{name, (size_t)name_len}, {"why", 3}, 0};
-        const int result = blocks_new(alloc_heap(), &block, 1, &blocks);
+        const int result = blocks_new(alloc_heap(), attribute_kinds_default(), &block, 1, &blocks);
         ASSERT(result == 0);
         const struct policy_attribute asked = {"ip", 2, text, len};
         (void)blocks_find(blocks, &asked, 1, 1);

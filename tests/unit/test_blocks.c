@@ -25,7 +25,8 @@ static const char *name_of(const char *written, bool is_key)
 {
     static char name[BLOCKS_NAME_LEN_MAX + 1];
     char error[BLOCKS_ERROR_LEN];
-    const int len = blocks_name(written, strlen(written), is_key, name, error);
+    const int len =
+        blocks_name(attribute_kinds_default(), written, strlen(written), is_key, name, error);
     if (len < 0) {
         assert_true(strlen(error) > 10);
         return NULL;
@@ -37,7 +38,7 @@ static const char *name_of(const char *written, bool is_key)
 static struct blocks *make(const struct block *blocks, size_t count)
 {
     struct blocks *made;
-    assert_int_equal(blocks_new(alloc_heap(), blocks, count, &made), 0);
+    assert_int_equal(blocks_new(alloc_heap(), attribute_kinds_default(), blocks, count, &made), 0);
     return made;
 }
 
@@ -94,7 +95,7 @@ static void a_network_with_bits_behind_its_prefix_is_refused(void **state)
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
         char name[BLOCKS_NAME_LEN_MAX];
         char error[BLOCKS_ERROR_LEN] = "";
-        assert_int_equal(blocks_name(wide[i].text, strlen(wide[i].text), false, name, error),
+        assert_int_equal(blocks_name(attribute_kinds_default(), wide[i].text, strlen(wide[i].text), false, name, error),
                          TG_EINVALID);
         assert_non_null(strstr(error, wide[i].part));
     }
@@ -210,10 +211,13 @@ static void what_is_no_block_is_left_out(void **state)
     assert_non_null(blocks_find_key(blocks, "k", 1, 1));
     assert_false(denied(blocks, "ip", "1.1.1.1", 1));
     blocks_free(&blocks);
-    assert_int_equal(blocks_new(alloc_heap(), list, BLOCKS_MAX + 1, &blocks), TG_ETOOBIG);
+    assert_int_equal(
+        blocks_new(alloc_heap(), attribute_kinds_default(), list, BLOCKS_MAX + 1, &blocks),
+        TG_ETOOBIG);
     for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
         alloc_failing_init(&failing, fail_at);
-        assert_int_equal(blocks_new(&failing.allocator, list, 4, &blocks), TG_ENOMEM);
+        assert_int_equal(
+            blocks_new(&failing.allocator, attribute_kinds_default(), list, 4, &blocks), TG_ENOMEM);
         assert_int_equal(failing.bytes_live, 0);
     }
 }
