@@ -314,12 +314,14 @@ static int show_difference(struct cli *cli, const struct document *document,
         cli_text_format(&cli->text, "no difference to version %llu\n",
                         (unsigned long long)cli_answer_uint(compared, "version"));
     else
-        cli_text_format(&cli->text, "rules: %u added, %u removed, %u changed%s, to version %llu\n",
-                        (unsigned)cli_answer_uint(compared, "added_count"),
-                        (unsigned)cli_answer_uint(compared, "removed_count"),
-                        (unsigned)cli_answer_uint(compared, "changed_count"),
-                        cli_answer_true(compared, "order_changed") ? ", order changed" : "",
-                        (unsigned long long)cli_answer_uint(compared, "version"));
+        cli_text_format(
+            &cli->text, "rules: %u added, %u removed, %u changed%s%s, to version %llu\n",
+            (unsigned)cli_answer_uint(compared, "added_count"),
+            (unsigned)cli_answer_uint(compared, "removed_count"),
+            (unsigned)cli_answer_uint(compared, "changed_count"),
+            cli_answer_true(compared, "order_changed") ? ", order changed" : "",
+            cli_answer_true(compared, "attributes_changed") ? ", kinds of attributes changed" : "",
+            (unsigned long long)cli_answer_uint(compared, "version"));
     show_counts(cli, compared);
     cli_answer_fini(&newest);
     return cli_flush(cli);

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "node/cluster/control_answer.h"
 #include "node/cluster/settings.h"
+#include "node/policy/attribute_kind.h"
 #include "node/policy/packed.h"
 #include "node/policy/policy_diff.h"
 
@@ -314,8 +315,10 @@ void answer_rules_diff(struct answer_context *context)
         return;
     const bool known = control_rules_known(context->control, &newest);
     answer_begin(context);
-    mp_put_map(writer, 14);
+    mp_put_map(writer, 15);
     put_field_bool(writer, "ok", true);
+    put_field_bool(writer, "attributes_changed",
+                   !attribute_kinds_equal(policy_kinds(mine), policy_kinds(other)));
     put_field_uint(writer, "version", settings_version_shown(newest.version));
     put_field_uint(writer, "base", newest.version);
     put_field_bool(writer, "same_text",

@@ -84,6 +84,22 @@ enum attribute_kind attribute_kinds_of(const struct attribute_kinds *kinds, cons
     return at < kinds->count ? (enum attribute_kind)kinds->named[at].kind : ATTRIBUTE_VERBATIM;
 }
 
+/* Whether each attribute of which `a` says something has the same kind in `b`. */
+static bool is_within(const struct attribute_kinds *a, const struct attribute_kinds *b)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct policy_text *name = &a->named[i].name;
+        if (attribute_kinds_of(b, name->data, name->len) != a->named[i].kind)
+            return false;
+    }
+    return true;
+}
+
+bool attribute_kinds_equal(const struct attribute_kinds *a, const struct attribute_kinds *b)
+{
+    return is_within(a, b) && is_within(b, a);
+}
+
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Leaves the value where it is if it is spelt so already (K2). */

@@ -64,6 +64,9 @@ void attribute_kinds_set(struct attribute_kinds *kinds, const struct policy_text
 enum attribute_kind attribute_kinds_of(const struct attribute_kinds *kinds, const char *name,
                                        size_t len);
 
+/* Whether each attribute has the same kind in both. */
+bool attribute_kinds_equal(const struct attribute_kinds *a, const struct attribute_kinds *b);
+
 /* Puts the one spelling of a value of 1 byte or more in its place: `out`, if that is another, has
  * room for as many bytes as the value has, and for POLICY_IP_TEXT_LEN. An address that is none
  * becomes empty. */

@@ -239,6 +239,9 @@ static bool stem_of(struct search *search, const struct policy_match *match,
                          .exact = star == NULL,
                          .backwards = side == SIDE_BACK,
                          .value = side == SIDE_FRONT ? value : NULL};
+    const bool last = star != NULL && star + 1 == text.data + text.len;
+    if (side == SIDE_FRONT && last && out->len > 1 && star[-1] == '/')
+        out->len--; /* of a path it holds without the slash as well */
     for (size_t i = text.len; side == SIDE_BACK && star != NULL && i-- > 0;)
         if (text.data[i] == '*') { /* the last one */
             out->data = text.data + i + 1;
@@ -392,7 +395,8 @@ static uint32_t count_groups(struct search *search, const struct level *level,
 static bool holds(const struct stem *pattern, const struct stem *whole)
 {
     return pattern->value == NULL || whole->value == NULL ||
-           policy_pattern_match(pattern->value, whole->value);
+           policy_pattern_match(pattern->value, whole->value,
+                                true); /* as of a path: holds for more */
 }
 
 /* Puts the rules of the level's next stem (C1) into another level, and steps over it. */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/policy/attribute_kind.h"
 #include "node/policy/document.h"
 #include "node/policy/policy_diff.h"
 
@@ -263,6 +264,7 @@ static bool is_right(const struct policy *before, const struct policy *after,
         policy_pool_count(after) == policy_pool_count(before) + (known ? 0 : 1) &&
         same_pool(policy_pool_find(after, pool->name.data, pool->name.len), pool) &&
         policy_unmatched_deny(after) == policy_unmatched_deny(before) &&
+        attribute_kinds_equal(policy_kinds(after), policy_kinds(before)) &&
         policy_compare(before, after, allocator, 0, &diff) == 0 &&
         diff.counts[POLICY_ADDED] + diff.counts[POLICY_REMOVED] + diff.counts[POLICY_CHANGED] == 0;
     for (size_t i = 0; right && i < policy_pool_count(before); i++) {

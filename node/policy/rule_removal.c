@@ -16,6 +16,7 @@
  */
 #include <string.h>
 
+#include "node/policy/attribute_kind.h"
 #include "node/policy/document.h"
 #include "node/policy/policy_diff.h"
 #include "node/policy/rule_removal.h"
@@ -107,7 +108,8 @@ static bool is_right(const char *out, size_t len, const struct policy *before,
                        diff.counts[POLICY_REMOVED] == 1 && diff.counts[POLICY_ADDED] == 0 &&
                        diff.counts[POLICY_CHANGED] == 0 &&
                        policy_rule_find(after, name->data, name->len) == NULL &&
-                       policy_unmatched_deny(after) == policy_unmatched_deny(before);
+                       policy_unmatched_deny(after) == policy_unmatched_deny(before) &&
+                       attribute_kinds_equal(policy_kinds(after), policy_kinds(before));
     policy_free(&after);
     return right;
 }

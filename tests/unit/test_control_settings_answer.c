@@ -196,6 +196,11 @@ static void what_is_applied_is_shown_listed_and_compared(void **state)
         assert_string_equal(name, names[i]);
     }
     assert_false(true_of(&answer, "order_changed"));
+    assert_false(true_of(&answer, "attributes_changed"));
+    const struct pair verbatim[] = {{"text", "attributes: {api: verbatim}\nrules: []", 0},
+                                    {NULL, NULL, 0}};
+    ask(net, "rules.diff", verbatim, &answer);
+    assert_true(true_of(&answer, "attributes_changed") && !true_of(&answer, "same_meaning"));
     apply(net, ID_B, rules_b, &answer);
     ask(net, "rules.history", NULL, &answer);
     struct mp_cursor cursor = value_of(&answer);
