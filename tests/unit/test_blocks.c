@@ -95,10 +95,61 @@ static void a_network_with_bits_behind_its_prefix_is_refused(void **state)
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
         char name[BLOCKS_NAME_LEN_MAX];
         char error[BLOCKS_ERROR_LEN] = "";
-        assert_int_equal(blocks_name(attribute_kinds_default(), wide[i].text, strlen(wide[i].text), false, name, error),
+        assert_int_equal(blocks_name(attribute_kinds_default(), wide[i].text, strlen(wide[i].text),
+                                     false, name, error),
                          TG_EINVALID);
         assert_non_null(strstr(error, wide[i].part));
     }
+}
+
+/* An attribute's value is blocked in the one spelling of its kind; what no request can have is
+ * refused, for its one spelling would block more. */
+static void a_value_is_blocked_in_its_one_spelling(void **state)
+{
+    (void)state;
+    assert_string_equal(name_of("api=/x/", false), "attr api=/x");
+    assert_string_equal(name_of("api=//a/./%7Eb", false), "attr api=/a/~b");
+    assert_string_equal(name_of("method=post", false), "attr method=POST");
+    assert_string_equal(name_of("user=A//b/", false), "attr user=A//b/");
+    assert_string_equal(name_of("10.1.2.3:5000", false), "cidr 10.1.2.3/32");
+    assert_string_equal(name_of("ip= [::1]:80", false), "cidr ::1/128");
+    assert_string_equal(name_of("64:ff9b::a00:0/104", false), "cidr 10.0.0.0/8");
+    assert_string_equal(name_of("64:ff9b::/32", false), "cidr 64:ff9b::/32");
+    assert_null(name_of("api=/x?y=1", false));
+    assert_null(name_of("path=/x#y", false));
+    assert_null(name_of("api=http://shop.example/x", false));
+    assert_null(name_of("10.0.0.0:80/8", false));
+}
+
+/* A set is made with the kinds of the rules in force, whatever they were when its blocks were made:
+ * none is lost that a request can meet, and none blocks more than it says. Of two that have become
+ * one the longer lasts. */
+static void blocks_follow_the_kinds_of_the_rules_in_force(void **state)
+{
+    static const char text[] = "attributes: {api: verbatim, client: address}\nrules: []";
+    const struct block list[] = {block("attr api=/x/", 5, "slash"), block("attr api=/x", 9, "none"),
+                                 block("attr api=/q?y", 0, "query"),
+                                 block("attr client=010.0.0.1", 0, "no address"),
+                                 block("attr client=::ffff:10.0.0.2", 0, "mapped")};
+    struct policy *verbatim;
+    struct policy_error error;
+    struct blocks *blocks = make(list, 5);
+
+    (void)state;
+    assert_int_equal(policy_compile(text, sizeof text - 1, alloc_heap(), &verbatim, &error), 0);
+    for (uint64_t now = 1; now < 9; now++)
+        assert_true(denied(blocks, "api", "/x", now));
+    assert_false(denied(blocks, "api", "/x", 9));
+    assert_false(denied(blocks, "api", "/q", 1));
+    assert_true(denied(blocks, "client", "::ffff:10.0.0.2", 1));
+    blocks_free(&blocks);
+    assert_int_equal(blocks_new(alloc_heap(), policy_kinds(verbatim), list, 5, &blocks), 0);
+    assert_true(denied(blocks, "api", "/x/", 1) && !denied(blocks, "api", "/x/", 5));
+    assert_true(denied(blocks, "api", "/q?y", 1));
+    assert_true(denied(blocks, "client", "10.0.0.2", 1));
+    assert_false(denied(blocks, "client", "010.0.0.1", 1));
+    blocks_free(&blocks);
+    policy_free(&verbatim);
 }
 
 /* An attribute value, an address in a network and a key are denied with their reason; others are
@@ -258,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_blocked_has_one_name),
         cmocka_unit_test(a_network_with_bits_behind_its_prefix_is_refused),
+        cmocka_unit_test(a_value_is_blocked_in_its_one_spelling),
+        cmocka_unit_test(blocks_follow_the_kinds_of_the_rules_in_force),
         cmocka_unit_test(what_is_blocked_is_denied_with_its_reason),
         cmocka_unit_test(a_block_lifts_itself_at_its_end),
         cmocka_unit_test(networks_deny_what_lies_in_them),

@@ -377,6 +377,82 @@ static void every_spelling_of_an_address_counts_as_one(void **state)
     policy_free(&policy);
 }
 
+/* A path has no slash at its end; so a pattern that ends with a slash and a star holds what stands
+ * before them, as it held that with a slash behind. */
+static void a_pattern_of_paths_holds_what_stands_before_its_last_slash(void **state)
+{
+    static const struct {
+        const char *pattern;
+        const char *value;
+        bool matches;
+    } cases[] = {
+        {"/search/*", "/search/x", true},
+        {"/search/*", "/search/", true},
+        {"/search/*", "/search", true},
+        {"/search/*", "/search?q=1", true},
+        {"/search/*", "/searching", false},
+        {"/search/*", "/searc", false},
+        {"/search*", "/search", true},
+        {"/a/*/*", "/a/b/", true},
+        {"/a/*/*", "/a/b", true},
+        {"/a/*/*", "/a", false},
+        {"/a/*/c/*", "/a/b/c", true},
+        {"/a/*/c/*", "/a/b/cd", false},
+        {"/*", "/", true},
+        {"/*", "/x/", true},
+        {"/x//y/%7E*", "/x/y/~z", true},
+        {"/x/", "/x", true},
+        {"/x", "//x/?y", true},
+        {"/%2f*", "/%2Fx", true},
+        {"/X", "/x", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+        struct policy_result result;
+        /* Found by the path, and found by the user and then compared with it. */
+        for (int by_user = 0; by_user < 2; by_user++) {
+            (void)snprintf(text, sizeof(text),
+                           "rules: [{name: r, match: {%s path: [/other, '%s']}, action: block}]",
+                           by_user ? "user: u," : "", cases[i].pattern);
+            struct policy *policy = compile(text);
+            resolve(policy, &result, "path", cases[i].value, "user", "u", NULL);
+            if ((result.action == POLICY_BLOCK) != cases[i].matches)
+                fail_msg("pattern %s and path %s", cases[i].pattern, cases[i].value);
+            policy_free(&policy);
+        }
+    }
+}
+
+/* A file may take the kind of an attribute away, and give one to others: networks are matched and
+ * IPv6 is cut wherever an attribute is an address. */
+static void attributes_have_the_kinds_that_the_file_says(void **state)
+{
+    struct policy *policy =
+        compile("attributes: {api: verbatim, ip: verbatim, client: address, verb: upper}\n"
+                "rules: [{name: a, match: {client: ['2001:DB8::/32', 10.0.0.0/8], verb: post}, "
+                "key: [client, ip], " L "},"
+                "{name: b, match: {api: '/x?y'}, key: [client], ipv6_prefix: 48, " L "}]");
+    struct policy_result result;
+
+    (void)state;
+    resolve(policy, &result, "client", "[::ffff:10.1.2.3]:80", "ip", "unknown", "verb", "Post",
+            NULL);
+    assert_parts(&result, 1, (const char *const[]){"a"});
+    assert_text(&result.parts[0].values[0], "10.1.2.3");
+    assert_text(&result.parts[0].values[1], "unknown");
+    resolve(policy, &result, "client", "2001:db8:1:2::3", "ip", "10.1.2.3:80", "verb", "POST",
+            "api", "/x?y", NULL);
+    assert_parts(&result, 2, (const char *const[]){"a", "b"});
+    assert_text(&result.parts[0].values[0], "2001:db8:1:2::/64");
+    assert_text(&result.parts[0].values[1], "10.1.2.3:80");
+    assert_text(&result.parts[1].values[0], "2001:db8:1::/48");
+    resolve(policy, &result, "client", "10.1.2.3", "api", "/x", NULL);
+    assert_int_equal(result.action, POLICY_UNMATCHED);
+    policy_free(&policy);
+}
+
 /* Requests above a maximum are refused; of equal names the first that is not empty counts. */
 static void requests_out_of_bounds_are_refused(void **state)
 {
@@ -776,6 +852,74 @@ static void assert_same(const struct policy *policy, const struct request *reque
     }
 }
 
+/* Another spelling of a path: slashes and dots that go, escapes, a query. */
+static void respell_path(struct random *random, const char *path, char *out)
+{
+    static const char *const slashes[] = {"/", "//", "/./", "/zz/../"};
+    static const char *const ends[] = {"", "/", "?q=/x", "#top", "/./?", "//"};
+
+    for (; *path != '\0'; path++) {
+        if (*path == '/')
+            out += sprintf(out, "%s", pick(random, slashes, 4));
+        else if (random_below(random, 4) == 0)
+            out += sprintf(out, "%%%02x", (unsigned)*path);
+        else
+            out += sprintf(out, "%c", *path);
+    }
+    (void)sprintf(out, "%s", pick(random, ends, 6));
+}
+
+/* Another spelling of a value of that attribute; of one without a kind the same. */
+static void respell(struct random *random, const char *name, const char *value, char *out)
+{
+    static const char *const around[] = {"%s", " %s\t", "[%s]", "[%s]:443"};
+    static const char *const ipv4[] = {"::ffff:%s", "%s:80", "64:ff9b::%s", "[::FFFF:%s]:1"};
+
+    (void)sprintf(out, "%s", value);
+    if (*value == '\0')
+        return; /* absent, and stays so */
+    if (strcmp(name, "api") == 0) {
+        respell_path(random, value, out);
+    } else if (strcmp(name, "ip") == 0) {
+        const bool dotted = strchr(value, ':') == NULL;
+        (void)sprintf(out, pick(random, dotted ? ipv4 : around, 4), value);
+    } else if (strcmp(name, "method") == 0) {
+        for (; *out != '\0'; out++)
+            *out = (char)(random_below(random, 2) ? toupper((unsigned char)*out) : *out);
+    }
+}
+
+/* A request in another spelling is resolved as it is in this one. */
+static void assert_respelt(struct random *random, const struct policy *policy,
+                           const struct request *request)
+{
+    char values[REQUEST_MAX][512];
+    struct request other = {.count = 0};
+    struct policy_result expected;
+    struct policy_result result;
+
+    for (size_t i = 0; i < request->count; i++) {
+        const struct policy_attribute *at = &request->attributes[i];
+        respell(random, at->name, at->value, values[i]);
+        add(&other, at->name, values[i]);
+    }
+    assert_int_equal(policy_resolve(policy, request->attributes, request->count, &expected), 0);
+    assert_int_equal(policy_resolve(policy, other.attributes, other.count, &result), 0);
+    assert_int_equal(result.action, expected.action);
+    assert_int_equal(result.allowed, expected.allowed);
+    assert_ptr_equal(result.rule, expected.rule);
+    assert_ptr_equal(result.shadow, expected.shadow);
+    assert_int_equal(result.part_count, expected.part_count);
+    for (size_t i = 0; i < result.part_count; i++) {
+        assert_ptr_equal(result.parts[i].rule, expected.parts[i].rule);
+        for (size_t k = 0; k < result.parts[i].rule->key_count; k++) {
+            const struct policy_text *value = &expected.parts[i].values[k];
+            assert_int_equal(result.parts[i].values[k].len, value->len);
+            assert_memory_equal(result.parts[i].values[k].data, value->data, value->len);
+        }
+    }
+}
+
 /* Random files and requests are resolved as by testing every rule in order. */
 static void resolving_agrees_with_a_naive_matcher(void **state)
 {
@@ -783,10 +927,12 @@ static void resolving_agrees_with_a_naive_matcher(void **state)
     char values[6][32];
     char address[64];
     struct random random;
+    struct random spelling;
     unsigned seen[POLICY_OVERFLOW + 1] = {0};
 
     (void)state;
     random_init(&random, 7);
+    random_init(&spelling, 8);
     for (int file = 0; file < 300; file++) {
         const size_t rules = random_below(&random, file % 5 == 0 ? 160 : 12);
         size_t at = (size_t)snprintf(text, sizeof(text), "unmatched: %s\nrules:%s\n",
@@ -808,6 +954,7 @@ static void resolving_agrees_with_a_naive_matcher(void **state)
                 add(&request, "ip", address);
             }
             assert_same(policy, &request, seen);
+            assert_respelt(&spelling, policy, &request);
         }
         policy_free(&policy);
     }
@@ -972,6 +1119,8 @@ int main(void)
         cmocka_unit_test(shadow_rules_change_nothing_for_others),
         cmocka_unit_test(too_many_rules_are_an_error_not_a_lost_limit),
         cmocka_unit_test(every_spelling_of_an_address_counts_as_one),
+        cmocka_unit_test(a_pattern_of_paths_holds_what_stands_before_its_last_slash),
+        cmocka_unit_test(attributes_have_the_kinds_that_the_file_says),
         cmocka_unit_test(requests_out_of_bounds_are_refused),
         cmocka_unit_test(a_block_holds_the_addresses_that_begin_with_its_bits),
         cmocka_unit_test(resolving_agrees_with_a_naive_matcher),
