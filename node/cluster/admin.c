@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
-#include "node/policy/attribute_kind.h"
 #include "node/policy/people.h"
 
 static void send_frame(uint64_t connection, int len, struct effects *effects)
@@ -220,11 +219,7 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
     const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
     struct limit limits[OWN_MERGED_MAX];
     struct person person;
-    struct policy_spelling spelling;
     uint32_t rows = 0;
-    if (attribute_kinds_apply(policy_kinds(slot->policy), question->attributes,
-                              question->attribute_count, &spelling) != 0)
-        return false;
     if (slot->api_keys != NULL &&
         api_keys_resolve(slot->api_keys, NULL, question->attributes, &question->attribute_count,
                          now_ms, &key) != NULL) {

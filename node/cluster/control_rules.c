@@ -6,7 +6,6 @@
 
 #include "node/cluster/control_answer.h"
 #include "node/policy/api_keys.h"
-#include "node/policy/attribute_kind.h"
 #include "node/policy/packed.h"
 #include "node/policy/people.h"
 #include "node/policy/policy_join.h"
@@ -159,13 +158,10 @@ void answer_explain(struct answer_context *context)
     const size_t rules = policy_rule_count(policy) + 1;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_result result;
-    struct policy_spelling spelling;
     struct person person = {.denied = NULL};
     size_t count = 0;
     struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
-    const bool read =
-        read_attributes(context, attributes, &count) &&
-        attribute_kinds_apply(policy_kinds(policy), attributes, count, &spelling) == 0;
+    const bool read = read_attributes(context, attributes, &count);
     const struct policy_rule *refusal =
         read ? resolve_people(context, attributes, &count, &person) : NULL;
     if (reasons == NULL)

@@ -3,7 +3,7 @@
  *   key and limit -------------------------> identity --> vnode, slot --> part
  *   attributes --> key, block, quota, tier --> rules ---> the same for each rule that matches
  *
- * First of all attributes are put into the one spelling of their kinds (attribute_kind.h).
+ * Blocks and rules compare values in the one spelling of their kinds (attribute_kind.h).
  *
  * Nothing is charged here, and nothing that is decided changes what is found: so the items of a
  * message may be resolved some at a time before the first of them is decided. While it goes on with
@@ -209,6 +209,7 @@ struct asking {
     struct resolved *out;
     size_t count;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
+    struct policy_spelling spelling; /* where blocks have to see their values */
     struct person person;
     struct policy_search search;
     struct policy_result result;
@@ -331,6 +332,17 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
+/* Spells values as blocks do; rules take them up so, too. False if there is no room for it. */
+static bool spell(struct shard *shard, struct policy_attribute *attributes, size_t count,
+                  struct policy_spelling *spelling)
+{
+    const struct policy *policy = shard->policies[shard->policy].policy;
+    policy_spelling_begin(spelling);
+    const int error = attribute_kinds_apply(policy_kinds(policy), attributes, count, spelling);
+    shard->stats.no_address += spelling->absent;
+    return error == 0;
+}
+
 /* Begins to look for the rules that the attributes of the item meet. False if its row is fixed
  * without them. */
 static bool ask_rules(struct shard *shard, const struct wire_template *template, uint32_t item,
@@ -344,10 +356,7 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
     for (size_t i = 0; i < count; i++)
         attributes[i] = (struct policy_attribute){template->names[i].data, template->names[i].len,
                                                   values[i].data, values[i].len};
-    const int spelt = attribute_kinds_apply(policy_kinds(slot->policy), attributes, count,
-                                            &asking->result.spelling);
-    shard->stats.no_address += asking->result.spelling.absent;
-    if (spelt != 0) {
+    if (slot->denied != NULL && !spell(shard, attributes, count, &asking->spelling)) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
         return false;
     }
@@ -361,12 +370,14 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
         fix_blocked(shard, row, refusal);
         return false;
     }
-    if (policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result) != 0) {
+    const int error =
+        policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result);
+    shard->stats.no_address += asking->result.spelling.absent;
+    if (error != 0) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
         row->why = WHY_BOUNDS;
-        return false;
     }
-    return true;
+    return error == 0;
 }
 
 /* Which attribute of the key is missing. */

@@ -110,12 +110,10 @@ static void settle(struct policy_text *value, const char *out, size_t len)
     *value = (struct policy_text){out, len};
 }
 
-static void apply_address(struct policy_text *value, char *out)
+static void apply_address(struct policy_text *value, struct policy_ip *ip, char *out)
 {
-    struct policy_ip ip;
-
-    if (policy_ip_parse(value->data, value->len, &ip))
-        settle(value, out, policy_ip_put(&ip, out));
+    if (policy_ip_parse(value->data, value->len, ip))
+        settle(value, out, policy_ip_put(ip, out));
     else
         value->len = 0;
 }
@@ -135,12 +133,13 @@ static void apply_upper(struct policy_text *value, char *out)
     value->data = out;
 }
 
-void attribute_kind_apply(enum attribute_kind kind, struct policy_text *value, char *out)
+void attribute_kind_apply(enum attribute_kind kind, struct policy_text *value, struct policy_ip *ip,
+                          char *out)
 {
     ASSERT(value->len > 0);
     switch (kind) {
     case ATTRIBUTE_ADDRESS:
-        apply_address(value, out);
+        apply_address(value, ip, out);
         break;
     case ATTRIBUTE_PATH:
         if (!policy_path_is_plain(value->data, value->len))
@@ -170,27 +169,45 @@ const char *attribute_kind_refusal(enum attribute_kind kind, const struct policy
     return NULL;
 }
 
+/* Whether the value is spelt so already, as far as a scan can tell. */
+static bool is_plain(enum attribute_kind kind, const struct policy_text *value)
+{
+    if (kind == ATTRIBUTE_PATH)
+        return policy_path_is_plain(value->data, value->len);
+    for (size_t i = 0; kind == ATTRIBUTE_UPPER && i < value->len; i++) {
+        if (value->data[i] >= 'a' && value->data[i] <= 'z')
+            return false;
+    }
+    return kind == ATTRIBUTE_UPPER;
+}
+
+int attribute_kind_spell(enum attribute_kind kind, struct policy_text *value, struct policy_ip *ip,
+                         struct policy_spelling *spelling)
+{
+    if (is_plain(kind, value))
+        return TG_OK;
+    const size_t room = value->len > POLICY_IP_TEXT_LEN ? value->len : POLICY_IP_TEXT_LEN;
+    char *out = spelling->bytes + spelling->used;
+    if (sizeof spelling->bytes - spelling->used < room)
+        return TG_EINVALID;
+    attribute_kind_apply(kind, value, ip, out);
+    spelling->absent += value->len == 0;
+    spelling->used += value->len > 0 && value->data == out ? (uint32_t)value->len : 0;
+    return TG_OK;
+}
+
 int attribute_kinds_apply(const struct attribute_kinds *kinds, struct policy_attribute *attributes,
                           size_t count, struct policy_spelling *spelling)
 {
-    spelling->used = 0;
-    spelling->absent = 0;
     for (size_t i = 0; i < count; i++) {
         struct policy_attribute *at = &attributes[i];
         const enum attribute_kind kind = attribute_kinds_of(kinds, at->name, at->name_len);
-        if (kind == ATTRIBUTE_VERBATIM || at->value_len == 0 ||
-            at->value_len > POLICY_VALUE_LEN_MAX)
-            continue;
         struct policy_text value = {at->value, at->value_len};
-        const size_t room = value.len > POLICY_IP_TEXT_LEN ? value.len : POLICY_IP_TEXT_LEN;
-        char last[POLICY_VALUE_LEN_MAX];
-        const bool fits = sizeof spelling->bytes - spelling->used >= room;
-        char *out = fits ? spelling->bytes + spelling->used : last;
-        attribute_kind_apply(kind, &value, out);
-        if (!fits && value.len > 0 && value.data == out)
+        struct policy_ip ip;
+        if (kind == ATTRIBUTE_VERBATIM || value.len == 0 || value.len > POLICY_VALUE_LEN_MAX)
+            continue;
+        if (attribute_kind_spell(kind, &value, &ip, spelling) != TG_OK)
             return TG_EINVALID;
-        spelling->absent += value.len == 0;
-        spelling->used += value.data == out ? (uint32_t)value.len : 0;
         at->value = value.data;
         at->value_len = value.len;
     }

@@ -8,8 +8,9 @@
  *   verbatim   all others                  as it came
  *
  * `attributes: {NAME: KIND}` of a rules file says otherwise. Whatever takes attributes applies the
- * kinds of the rules in force before anything else sees a value: blocks, rules, keys, explanations,
- * and replay. Values that rules and blocks name are put into the same spelling.
+ * kinds of the rules in force before it compares a value: rules as they take it up
+ * (policy_resolve.c), so checks, explanations and replay, and blocks before that. Values that rules
+ * and blocks name are put into the same spelling.
  *
  * K1  A spelling is its own: applying a kind to what it gave changes nothing.
  * K2  A value in its one spelling is left where it is: nothing is copied.
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "node/policy/policy.h"
+#include "node/policy/policy_ip.h"
 
 enum attribute_kind {
     ATTRIBUTE_VERBATIM,
@@ -69,15 +71,19 @@ bool attribute_kinds_equal(const struct attribute_kinds *a, const struct attribu
 
 /* Puts the one spelling of a value of 1 byte or more in its place: `out`, if that is another, has
  * room for as many bytes as the value has, and for POLICY_IP_TEXT_LEN. An address that is none
- * becomes empty. */
-void attribute_kind_apply(enum attribute_kind kind, struct policy_text *value, char *out);
+ * becomes empty; else *ip is set to it. */
+void attribute_kind_apply(enum attribute_kind kind, struct policy_text *value, struct policy_ip *ip,
+                          char *out);
+/* The same of a request's value of at most POLICY_VALUE_LEN_MAX bytes: another spelling goes to
+ * `spelling`, which counts what is absent. 0, or TG_EINVALID if there is no room in it. */
+MUST_USE int attribute_kind_spell(enum attribute_kind kind, struct policy_text *value,
+                                  struct policy_ip *ip, struct policy_spelling *spelling);
 /* Why no request can have the value that somebody writes into a rule or a block, to go behind
  * "found VALUE"; NULL if one can. Such a value is refused: its one spelling would mean more. */
 const char *attribute_kind_refusal(enum attribute_kind kind, const struct policy_text *value);
 
-/* Puts all values of a request into their one spelling; those that are no address become empty,
- * which is absent. Values longer than POLICY_VALUE_LEN_MAX are left alone, to be refused. 0, or
- * TG_EINVALID if there is no room for what has to be copied. */
+/* Spells all values of a request, which may be empty, after policy_spelling_begin. Values longer
+ * than POLICY_VALUE_LEN_MAX are left alone, to be refused. Returns as attribute_kind_spell does. */
 MUST_USE int attribute_kinds_apply(const struct attribute_kinds *kinds,
                                    struct policy_attribute *attributes, size_t count,
                                    struct policy_spelling *spelling);

@@ -178,12 +178,13 @@ static int name_of_value(const struct attribute_kinds *kinds, const struct polic
     const char *refusal = attribute_kind_refusal(kind, &value);
     char text[POLICY_VALUE_LEN_MAX + POLICY_ATTRIBUTE_NAME_LEN_MAX + 1];
     char spelt[POLICY_VALUE_LEN_MAX];
+    struct policy_ip ip;
     if (refusal != NULL) {
         (void)snprintf(error, BLOCKS_ERROR_LEN, "found %.*s, %s",
                        value.len < SHOWN ? (int)value.len : SHOWN, value.data, refusal);
         return TG_EINVALID;
     }
-    attribute_kind_apply(kind, &value, spelt);
+    attribute_kind_apply(kind, &value, &ip, spelt);
     memcpy(text, name->data, name->len);
     text[name->len] = '=';
     memcpy(text + name->len + 1, value.data, value.len);

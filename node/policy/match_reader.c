@@ -127,7 +127,8 @@ int policy_spell_match(struct chunks *chunks, const struct yaml_reader *reader, 
         result = spell_path(reader, node, attribute, value, text);
     } else {
         struct policy_text spelt = *value;
-        attribute_kind_apply(kind, &spelt, text);
+        struct policy_ip ip;
+        attribute_kind_apply(kind, &spelt, &ip, text);
         memmove(text, spelt.data, spelt.len);
     }
     if (result != TG_OK)

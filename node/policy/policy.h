@@ -295,6 +295,12 @@ struct policy_spelling {
     char bytes[POLICY_SPELLING_LEN];
 };
 
+static inline void policy_spelling_begin(struct policy_spelling *spelling)
+{
+    spelling->used = 0;
+    spelling->absent = 0;
+}
+
 /* Everything in it points into the policy, the request's attributes or the result itself: it must
  * not be copied or outlive them. */
 struct policy_result {

@@ -66,11 +66,9 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
                    size_t count, struct policy_result *out, struct policy_reason *reasons)
 {
     struct policy_search search;
-    struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX];
     const struct policy_rule *ended = NULL;
 
-    if (policy_search_spell(policy, attributes, count, spelt, out) != TG_OK ||
-        policy_search_begin(&search, policy, spelt, count, out) != TG_OK)
+    if (policy_search_begin(&search, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct policy_plan *plan =

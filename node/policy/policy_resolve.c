@@ -30,22 +30,26 @@
 /* A plan and its rule behind it, up to the windows, are seldom more than so many lines. */
 enum { PLAN_LINES = 6 };
 
-/* Notes an attribute if a rule mentions it. The first of a name counts; an empty value is none. */
-static void note(struct policy_search *request, const struct policy_attribute *given)
+/* Notes an attribute if a rule mentions it, in the one spelling of its kind. The first of a name
+ * that is not empty, then, counts. */
+static int note(struct policy_search *request, const struct policy_attribute *given)
 {
     const struct policy_index *index = &request->policy->index;
-    const struct policy_text value = {given->value, given->value_len};
     const uint32_t attribute = policy_index_attribute(index, given->name, given->name_len);
 
-    if (attribute == POLICY_INDEX_NONE || value.len == 0 ||
+    if (attribute == POLICY_INDEX_NONE || given->value_len == 0 ||
         policy_search_known(request, attribute) != NULL)
-        return;
-    struct policy_known *known = &request->known[request->count++];
+        return TG_OK;
+    struct policy_known *known = &request->known[request->count];
     known->attribute = attribute;
-    known->value = value;
+    known->value = (struct policy_text){given->value, given->value_len};
     known->ip.len = 0;
-    if (index->attributes[attribute].kind == ATTRIBUTE_ADDRESS)
-        (void)policy_ip_parse(value.data, value.len, &known->ip);
+    const enum attribute_kind kind = (enum attribute_kind)index->attributes[attribute].kind;
+    if (kind != ATTRIBUTE_VERBATIM &&
+        attribute_kind_spell(kind, &known->value, &known->ip, &request->out->spelling) != TG_OK)
+        return TG_EINVALID;
+    request->count += known->value.len > 0;
+    return TG_OK;
 }
 
 static int note_all(struct policy_search *request, const struct policy_attribute *attributes,
@@ -58,8 +62,10 @@ static int note_all(struct policy_search *request, const struct policy_attribute
             attributes[i].value_len > POLICY_VALUE_LEN_MAX)
             return TG_EINVALID;
     }
-    for (size_t i = 0; i < count; i++)
-        note(request, &attributes[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (note(request, &attributes[i]) != TG_OK)
+            return TG_EINVALID;
+    }
     return TG_OK;
 }
 
@@ -300,30 +306,6 @@ void policy_search_end(struct policy_search *request)
     }
 }
 
-static void clear(struct policy_result *out)
-{
-    out->action = POLICY_UNMATCHED;
-    out->allowed = false;
-    out->rule = NULL;
-    out->shadow = NULL;
-    out->missing = (struct policy_text){NULL, 0};
-    out->part_count = 0;
-    out->asked = 0;
-    out->compared = 0;
-}
-
-int policy_search_spell(const struct policy *policy, const struct policy_attribute *attributes,
-                        size_t count, struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX],
-                        struct policy_result *out)
-{
-    clear(out);
-    if (count > POLICY_ATTRIBUTES_MAX)
-        return TG_EINVALID;
-    if (count > 0)
-        memcpy(spelt, attributes, count * sizeof(*spelt));
-    return attribute_kinds_apply(policy_kinds(policy), spelt, count, &out->spelling);
-}
-
 int policy_search_begin(struct policy_search *request, const struct policy *policy,
                         const struct policy_attribute *attributes, size_t count,
                         struct policy_result *out)
@@ -332,7 +314,15 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
     request->out = out;
     request->count = 0;
     request->overflow = false;
-    clear(out);
+    out->action = POLICY_UNMATCHED;
+    out->allowed = false;
+    out->rule = NULL;
+    out->shadow = NULL;
+    out->missing = (struct policy_text){NULL, 0};
+    out->part_count = 0;
+    out->asked = 0;
+    out->compared = 0;
+    policy_spelling_begin(&out->spelling);
     return note_all(request, attributes, count);
 }
 
@@ -376,10 +366,8 @@ int policy_resolve(const struct policy *policy, const struct policy_attribute *a
                    size_t count, struct policy_result *out)
 {
     struct policy_search request;
-    struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX];
 
-    if (policy_search_spell(policy, attributes, count, spelt, out) != TG_OK ||
-        policy_search_ask(&request, policy, spelt, count, out) != TG_OK)
+    if (policy_search_ask(&request, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
     policy_search_look(&request);
     policy_search_run(&request);

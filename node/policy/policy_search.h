@@ -52,8 +52,8 @@ struct policy_search {
     struct policy_known known[POLICY_ATTRIBUTES_MAX];
 };
 
-/* The three steps of policy_resolve. The first takes the request's attributes, in the one spelling
- * of each (attribute_kinds_apply), and returns as that does; on an error there are no others. */
+/* The three steps of policy_resolve. The first takes the request's attributes, and returns as that
+ * does; on an error there are no others. */
 MUST_USE int policy_search_ask(struct policy_search *search, const struct policy *policy,
                                const struct policy_attribute *attributes, size_t count,
                                struct policy_result *out);
@@ -71,12 +71,6 @@ static inline const struct policy_known *policy_search_known(const struct policy
     return NULL;
 }
 
-/* Copies a request's attributes, each in its one spelling: they point where `attributes` do, or
- * into out->spelling. As policy_resolve returns. */
-MUST_USE int policy_search_spell(const struct policy *policy,
-                                 const struct policy_attribute *attributes, size_t count,
-                                 struct policy_attribute spelt[POLICY_ATTRIBUTES_MAX],
-                                 struct policy_result *out);
 /* Takes the request's attributes, as policy_search_ask does. As policy_resolve returns. */
 MUST_USE int policy_search_begin(struct policy_search *search, const struct policy *policy,
                                  const struct policy_attribute *attributes, size_t count,

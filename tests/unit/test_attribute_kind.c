@@ -27,9 +27,10 @@ static size_t spell(enum attribute_kind kind, const char *text, size_t len, char
 {
     static char room[POLICY_VALUE_LEN_MAX];
     struct policy_text value = {text, len};
+    struct policy_ip ip;
 
     if (len > 0)
-        attribute_kind_apply(kind, &value, room);
+        attribute_kind_apply(kind, &value, &ip, room);
     memmove(out, value.data, value.len);
     return value.len;
 }
@@ -302,6 +303,7 @@ static void what_is_spelt_already_is_not_copied(void **state)
 
     (void)state;
     memcpy(before, given, sizeof given);
+    policy_spelling_begin(&spelling);
     assert_int_equal(attribute_kinds_apply(attribute_kinds_default(), given, 5, &spelling), 0);
     assert_memory_equal(given, before, 4 * sizeof given[0]);
     assert_ptr_equal(given[4].value, spelling.bytes);
@@ -318,6 +320,7 @@ static void what_is_no_address_is_absent(void **state)
     struct policy_spelling spelling;
 
     (void)state;
+    policy_spelling_begin(&spelling);
     assert_int_equal(attribute_kinds_apply(attribute_kinds_default(), given, 4, &spelling), 0);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(given[i].value_len, 0);
@@ -336,15 +339,18 @@ static void more_than_may_be_copied_is_refused(void **state)
     (void)state;
     memset(path, 'x', sizeof path - 1);
     path[POLICY_VALUE_LEN_MAX - 1] = '/';
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 4; i++)
         given[i] = (struct policy_attribute){"api", 3, path, POLICY_VALUE_LEN_MAX};
+    policy_spelling_begin(&spelling);
     assert_int_equal(attribute_kinds_apply(attribute_kinds_default(), given, 4, &spelling), 0);
     assert_int_equal(given[3].value_len, POLICY_VALUE_LEN_MAX - 1);
     for (size_t i = 0; i < 5; i++)
         given[i] = (struct policy_attribute){"api", 3, path, POLICY_VALUE_LEN_MAX};
+    policy_spelling_begin(&spelling);
     assert_int_equal(attribute_kinds_apply(attribute_kinds_default(), given, 5, &spelling),
                      TG_EINVALID);
     given[0] = (struct policy_attribute){"api", 3, path, POLICY_VALUE_LEN_MAX + 1};
+    policy_spelling_begin(&spelling);
     assert_int_equal(attribute_kinds_apply(attribute_kinds_default(), given, 1, &spelling), 0);
     assert_ptr_equal(given[0].value, path); /* longer than a value may be: to be refused */
 }
