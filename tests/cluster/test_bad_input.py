@@ -156,7 +156,8 @@ def test_noise_on_a_port_harms_nothing(single, port):
 def test_bad_administration_is_refused_with_a_sentence(single):
     node = single[0]
     for command, arguments, word in (("abolish", {}, "status"), ("owner", {}, "owner"),
-                                     ("owner", {"key": 5}, "owner"), ("owner", {"key": ""}, "key"),
+                                     ("owner", {"key": 5}, "owner"),
+                                     ("owner", {"key": "", "attributes": {"user": "ada"}}, "key"),
                                      ("owner", {"attributes": []}, "owner"),
                                      ("rules.validate", {}, "rules.validate"),
                                      ("owner", {"key": "k" * 5000}, "")):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import Cluster, Command, Load, wait_for, within_one
+from harness import Cluster, Command, Load, Resp, wait_for, within_one
 from harness.client import long_limit
 
 RULES = """\
@@ -91,6 +91,33 @@ def test_the_sixth_is_denied_by_the_first_limit_and_not_charged_to_the_second(ru
             assert signup(client, phone, operation="refund", cost=5).allowed
             again = [signup(client, phone) for _ in range(6)]
             assert [answer.allowed for answer in again] == [True] * 5 + [False]
+
+
+# Whatever is not allowed is told why, the same to every client: the wire, the command line, Redis.
+def test_every_way_in_says_why(new_cluster, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("unmatched: deny\nrules:\n  - {name: who, match: {api: /who}, key: [phone], missing: deny, "
+                    "limits: [{rate: 5/h}]}\n  - {name: once, match: {api: /once}, key: [api], limits: [{rate: 1/d}]}\n" +
+                    "".join(f"  - {{name: r{i}, match: {{api: /crowd}}, key: [api], limits: [{{rate: 5/h}}]}}\n"
+                            for i in range(9)))
+    node = new_cluster(1, "--rules", str(path)).start()[0]
+    expected = {"/who": ("deny", "attribute phone is missing: the rule counts by it, and denies what is without it"),
+                "/once": ("deny", "the limit is reached"),
+                "/crowd": ("error", "more than 8 rules with limits meet on this request; expected at most 8 "
+                                    "(`tidegate rules explain` tells which)"),
+                "/other": ("no_rule", "no rule allows this request")}
+    with node.client() as native, Resp(node.resp) as redis:
+        assert native.rules({"api": "/once"}).allowed
+        for api, (outcome, message) in expected.items():
+            answer = native.rules({"api": api})
+            assert (answer.allowed, answer.outcome, answer.message) == (False, outcome, message)
+            line = Command("check", f"api={api}", "-o", "json", endpoints=[node.endpoint]).rows[0]
+            assert (line["outcome"], line["message"]) == (outcome, message)
+            assert redis.ask("TG.CHECK", "api", api, "MESSAGE")[5::2] == [outcome, message]
+    explained = Command("rules", "explain", "api=/crowd", "-o", "json", endpoints=[node.endpoint]).rows[0]
+    assert explained["action"] == "overflow" and explained["message"] == expected["/crowd"][1]
+    judged = Command("rules", "validate", str(path), "-o", "json", endpoints=[node.endpoint]).rows[0]
+    assert "r0, r1, r2, r3, r4, r5, r6, r7, r8" in judged["warnings"][0]["message"]
 
 
 # The first limit denies again and again while the second counts up: of the denied ones it counts

@@ -171,6 +171,9 @@ static void values_out_of_range_are_refused(void **state)
     assert_refused(parse("--handoff-rate", "63K"), "--handoff-rate: ");
     assert_refused(parse("--flush-interval", "9ms"), "expected a time from 10ms to 1m");
     assert_refused(parse("--flush-interval", "61s"), "expected a time from 10ms to 1m");
+    assert_refused(parse("--flush-interval", "0s"), "expected a time from 10ms to 1m");
+    assert_int_equal(parse("--drain-timeout", "0s"), TG_OK); /* it ends at once, not never */
+    assert_true(config.drain_timeout_ns == 0);
     assert_refused(parse("--flush-interval", "500"), "--flush-interval: ");
     assert_refused(parse("--base-port", "65536"), "from 1 to 65535");
     assert_refused(parse("--log-level", "loud"), "expected debug, info, warn or error");

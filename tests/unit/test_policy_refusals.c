@@ -412,6 +412,8 @@ static const struct refusal limits[] = {
      "limits.count: found \"4097\"; expected a whole number from 1 to 4096"},
     {LIMIT("{algorithm: concurrency, count: 5, timeout: 1us}"), 2, 76,
      "limits.timeout: window 1us: expected 1 ms to 10 years"},
+    {LIMIT("{algorithm: concurrency, count: 5, timeout: 0s}"), 2, 76,
+     "limits.timeout: duration \"0s\": is 0; expected more than 0, such as 250ms or 5m"},
     {LIMIT("{algorithm: concurrency, count: 5, timeout: soon}"), 2, 76,
      "limits.timeout: duration \"soon\": expected a whole number and a unit, such as 250ms or 5m"},
     {LIMIT("{algorithm: concurrency, rate: 5000/s}"), 2, 63,

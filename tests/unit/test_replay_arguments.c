@@ -115,6 +115,8 @@ static void mistakes_are_named(void **state)
     refuses("a --rules r --rules s", CLI_EXIT_USAGE, "given twice");
     assert_int_equal(parse("a --rules r --reorder 0 --suggest 0"), CLI_EXIT_OK);
     assert_int_equal(out.replay.reorder_ns, 0);
+    assert_int_equal(parse("a --rules r --reorder 0s"), CLI_EXIT_OK);
+    assert_int_equal(out.replay.reorder_ns, 0);
     assert_int_equal(parse("a --rules r --format xff --map user=query.user --cost-field bytes"),
                      CLI_EXIT_OK);
 }
