@@ -81,6 +81,15 @@ static void tell_warnings(const char *path, const struct cli_answer *answer)
     }
 }
 
+static void put_warnings(struct mp_writer *writer, const struct policy *policy)
+{
+    struct policy_warning *found = alloc_array(alloc_heap(), POLICY_WARNINGS_MAX, sizeof *found);
+    const int count =
+        found != NULL ? policy_warnings(policy, alloc_heap(), found, POLICY_WARNINGS_MAX) : 0;
+    policy_warnings_put(writer, found, count > 0 ? (size_t)count : 0);
+    alloc_put(alloc_heap(), found, POLICY_WARNINGS_MAX * sizeof *found);
+}
+
 void cli_warn_rules(const char *path, const char *text, size_t len)
 {
     struct policy_error error;
@@ -139,7 +148,7 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
         mp_put_uint(writer, policy_rule_count(policy));
         mp_put_str(writer, "digest");
         mp_put_str(writer, digest);
-        policy_warnings_put(writer, policy, alloc_heap());
+        put_warnings(writer, policy);
         policy_free(&policy);
         return;
     }

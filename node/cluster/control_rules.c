@@ -90,6 +90,22 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
     return NULL;
 }
 
+/* What the rules probably do not mean, found here or where they were compiled. */
+static void put_warnings(struct answer_context *context, const struct policy *policy)
+{
+    const struct control_compiled *compiled = context->report->compiled;
+    const struct allocator *allocator = context->control->allocator;
+    if (compiled != NULL) {
+        policy_warnings_put(context->writer, compiled->warnings, compiled->warning_count);
+        return;
+    }
+    struct policy_warning *found = alloc_array(allocator, POLICY_WARNINGS_MAX, sizeof *found);
+    const int count =
+        found != NULL ? policy_warnings(policy, allocator, found, POLICY_WARNINGS_MAX) : 0;
+    policy_warnings_put(context->writer, found, count > 0 ? (size_t)count : 0);
+    alloc_put(allocator, found, POLICY_WARNINGS_MAX * sizeof *found);
+}
+
 void answer_validate(struct answer_context *context)
 {
     struct settings_text text;
@@ -101,7 +117,7 @@ void answer_validate(struct answer_context *context)
     put_field_bool(context->writer, "ok", true);
     put_field_uint(context->writer, "rules", policy_rule_count(policy));
     put_field_hex(context->writer, "digest", policy_digest(policy));
-    policy_warnings_put(context->writer, policy, context->control->allocator);
+    put_warnings(context, policy);
     policy_free(&policy);
 }
 

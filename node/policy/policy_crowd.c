@@ -158,8 +158,11 @@ static unsigned char byte_of(const struct stem *stem, size_t i)
 /* How many bytes two stems begin with alike. */
 static size_t alike(const struct stem *a, const struct stem *b)
 {
+    const size_t len = a->len < b->len ? a->len : b->len;
     size_t i = 0;
-    while (i < a->len && i < b->len && byte_of(a, i) == byte_of(b, i))
+    if (!a->backwards && len > 0 && memcmp(a->data, b->data, len) == 0)
+        return len;
+    while (i < len && byte_of(a, i) == byte_of(b, i))
         i++;
     return i;
 }

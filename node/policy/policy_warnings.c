@@ -45,8 +45,9 @@ static void warn_crowd(struct warnings *warnings, struct policy_crowd *crowd)
     struct policy_warning *warning = add(warnings, crowd->rules[crowd->count - 1]->line);
     if (warning != NULL)
         (void)snprintf(warning->message, sizeof warning->message,
-                       "more than 8 rules with limits %s meet on one request, which is an error "
-                       "then: %s; expected at most 8, or a group, of which one acts",
+                       "more than 8 rules with limits %s meet on one request as far as their "
+                       "conditions tell, which is an error then: %s; expected at most 8, or a "
+                       "group, of which one acts",
                        crowd->guessed ? "may (there are too many combinations to be sure)" : "can",
                        names);
 }
@@ -93,21 +94,16 @@ int policy_warnings(const struct policy *policy, const struct allocator *allocat
     return (int)warnings.count;
 }
 
-void policy_warnings_put(struct mp_writer *writer, const struct policy *policy,
-                         const struct allocator *allocator)
+void policy_warnings_put(struct mp_writer *writer, const struct policy_warning *warnings,
+                         size_t count)
 {
-    struct policy_warning *found = alloc_array(allocator, POLICY_WARNINGS_MAX, sizeof *found);
-    const int count =
-        found != NULL ? policy_warnings(policy, allocator, found, POLICY_WARNINGS_MAX) : 0;
-
     mp_put_str(writer, "warnings");
-    mp_put_array(writer, count > 0 ? (size_t)count : 0);
-    for (int i = 0; i < count; i++) {
+    mp_put_array(writer, count);
+    for (size_t i = 0; i < count; i++) {
         mp_put_map(writer, 2);
         mp_put_str(writer, "line");
-        mp_put_uint(writer, found[i].line);
+        mp_put_uint(writer, warnings[i].line);
         mp_put_str(writer, "message");
-        mp_put_str(writer, found[i].message);
+        mp_put_str(writer, warnings[i].message);
     }
-    alloc_put(allocator, found, POLICY_WARNINGS_MAX * sizeof *found);
 }

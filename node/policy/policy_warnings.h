@@ -22,9 +22,9 @@ MUST_USE int policy_warnings(const struct policy *policy, const struct allocator
                              struct policy_warning *out, size_t max);
 
 struct mp_writer;
-/* Writes the field "warnings": an array of {"line", "message"}, empty where there is no memory to
- * look; at most POLICY_WARNINGS_MAX x (POLICY_WARNING_LEN + 32) bytes. */
-void policy_warnings_put(struct mp_writer *writer, const struct policy *policy,
-                         const struct allocator *allocator);
+/* Writes the field "warnings": an array of {"line", "message"}, each of at most POLICY_WARNING_LEN
+ * + 32 bytes. */
+void policy_warnings_put(struct mp_writer *writer, const struct policy_warning *warnings,
+                         size_t count);
 
 #endif

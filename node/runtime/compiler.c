@@ -56,6 +56,7 @@ void compiler_job_free(struct compiler_job **pointer)
         return;
     policy_free(&job->policy);
     free(job->known);
+    free(job->warnings);
     free(job->block);
     free(job);
 }
@@ -177,6 +178,19 @@ static void remember(struct compiler *compiler, const struct compiler_job *job)
     compiler->last = copy;
 }
 
+/* Looks for what the policy probably does not mean; without memory nothing is found. */
+static void find_warnings(const struct compiler *compiler, struct compiler_job *job)
+{
+    if (job->purpose != COMPILER_QUESTION || job->policy == NULL)
+        return;
+    job->warnings = calloc(POLICY_WARNINGS_MAX, sizeof *job->warnings);
+    const int count = job->warnings != NULL
+                          ? policy_warnings(job->policy, compiler->options.allocator, job->warnings,
+                                            POLICY_WARNINGS_MAX)
+                          : 0;
+    job->warning_count = count > 0 ? (size_t)count : 0;
+}
+
 static void compile(struct compiler *compiler, struct compiler_job *job)
 {
     if (!pack(job))
@@ -214,6 +228,7 @@ static void *run(void *context)
     while ((job = next_job(compiler)) != NULL) {
         (void)pthread_mutex_unlock(&compiler->lock);
         compile(compiler, job);
+        find_warnings(compiler, job);
         (void)pthread_mutex_lock(&compiler->lock);
         list_put(&compiler->done, job);
         compiler->options.wake(compiler->options.context);

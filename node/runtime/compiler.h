@@ -27,6 +27,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_warnings.h"
 #include "node/runtime/mailbox.h"
 
 enum { COMPILER_QUESTIONS_MAX = 8, COMPILER_AUTHOR_LEN = 136 };
@@ -52,6 +53,8 @@ struct compiler_job {
     int error;
     struct policy *policy; /* NULL after an error; else freed with the job, if nobody took it */
     struct policy_error place;
+    struct policy_warning *warnings; /* QUESTION: what the policy probably does not mean */
+    size_t warning_count;
     struct compiler_job *next;
 };
 

@@ -167,7 +167,11 @@ static void read_compiled(struct daemon *daemon)
 {
     struct compiler_job *job;
     while ((job = compiler_take(daemon->compiler)) != NULL) {
-        const struct control_compiled compiled = {job->error, job->policy, job->place};
+        const struct control_compiled compiled = {.error = job->error,
+                                                  .policy = job->policy,
+                                                  .place = job->place,
+                                                  .warnings = job->warnings,
+                                                  .warning_count = job->warning_count};
         if (job->purpose == COMPILER_QUESTION)
             answer_admin(daemon, &job->letter, &compiled);
         else

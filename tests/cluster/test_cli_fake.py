@@ -413,7 +413,7 @@ def test_what_rules_do_not_mean_is_told(node, tmp_path):
     path = tmp_path / "rules.yaml"
     rule = "- {{name: r{}, match: {{api: {}}}, key: [user], limits: [{{rate: 5/h}}]}}\n".format
     path.write_text("rules:\n" + "".join(rule(i, "/pay") for i in range(9)))
-    told = f"{path}:10: warning: more than 8 rules with limits can meet on one request, which is an error then: r0, r1, "
+    told = f"{path}:10: warning: more than 8 rules with limits can meet on one request as far as their conditions tell, which is an error then: r0, r1, "
     done = tidegate("rules", "validate", str(path))
     assert done.returncode == ALLOWED and done.stderr.startswith(told)
     warnings = lines(tidegate("rules", "validate", str(path), "-o", "json"))[0]["warnings"]

@@ -193,6 +193,24 @@ static void a_text_that_comes_again_is_compiled_once(void **state)
     compiler_job_free(&third);
 }
 
+/* An operator's question comes back with what the rules probably do not mean, which takes time. */
+static void a_question_comes_back_with_its_warnings(void **state)
+{
+    static const char text[] = "rules:\n- {name: a, key: [user], mode: {soft: {exceed: 10%}}, "
+                               "limits: [{rate: 5/h}]}\n";
+    struct fixture *f = *state;
+    for (enum compiler_purpose purpose = COMPILER_RULES; purpose <= COMPILER_QUESTION; purpose++) {
+        struct compiler_job *job = compiler_job_new(purpose, text, sizeof text - 1);
+        assert_true(compiler_ask(f->compiler, job));
+        job = take(f, purpose, 0);
+        assert_int_equal(job->error, 0);
+        assert_int_equal(job->warning_count, purpose == COMPILER_QUESTION);
+        if (purpose == COMPILER_QUESTION)
+            assert_int_equal(job->warnings[0].line, 2);
+        compiler_job_free(&job);
+    }
+}
+
 /* What does not compile comes back with its place and what was expected. */
 static void an_error_comes_back_with_its_place(void **state)
 {
@@ -232,6 +250,7 @@ int main(void)
         ROW(of_rules_that_wait_the_newest_wins_and_goes_first),
         ROW(questions_that_are_too_many_are_refused),
         ROW(a_text_that_comes_again_is_compiled_once),
+        ROW(a_question_comes_back_with_its_warnings),
         ROW(an_error_comes_back_with_its_place),
         ROW(an_end_frees_what_nobody_took),
     };

@@ -59,8 +59,9 @@ static void rules_that_can_meet_are_named(void **state)
     assert_int_equal(warnings_of(text), 1);
     assert_int_equal(found[0].line, 10);
     assert_string_equal(found[0].message,
-                        "more than 8 rules with limits can meet on one request, which is an error "
-                        "then: r0, r1, r2, r3, r4, r5, r6, r7, r8; expected at most 8, or a group, "
+                        "more than 8 rules with limits can meet on one request as far as their "
+                        "conditions tell, which is an error then: r0, r1, r2, r3, r4, r5, r6, r7, "
+                        "r8; expected at most 8, or a group, "
                         "of which one acts");
     char *last = strstr(text, "name: r8");
     assert_non_null(last);
@@ -69,16 +70,20 @@ static void rules_that_can_meet_are_named(void **state)
 }
 
 /* The answer has the field whether or not there is something to tell. */
-static void good_rules_have_an_empty_list(void **state)
+static void the_answer_has_them_as_a_list(void **state)
 {
+    const struct policy_warning warning = {.line = 7, .message = "hm"};
     uint8_t bytes[64];
     struct mp_writer writer;
     (void)state;
     mp_writer_init(&writer, bytes, sizeof bytes);
-    policy_warnings_put(&writer, policy_empty(), alloc_heap());
+    policy_warnings_put(&writer, NULL, 0);
+    policy_warnings_put(&writer, &warning, 1);
     assert_false(writer.failed);
-    assert_int_equal(writer.len, 10);
-    assert_memory_equal(bytes, "\xa8warnings\x90", 10);
+    static const char expected[] = "\xa8warnings\x90"
+                                   "\xa8warnings\x91\x82\xa4line\x07\xa7message\xa2hm";
+    assert_int_equal(writer.len, sizeof expected - 1);
+    assert_memory_equal(bytes, expected, sizeof expected - 1);
 }
 
 int main(void)
@@ -86,7 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_soft_limit_that_is_hard_is_told),
         cmocka_unit_test(rules_that_can_meet_are_named),
-        cmocka_unit_test(good_rules_have_an_empty_list),
+        cmocka_unit_test(the_answer_has_them_as_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
