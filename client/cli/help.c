@@ -23,12 +23,13 @@ static const char flags_of_target[] =
     "                       Redis client may), with the limit given here\n"
     "  --rate COUNT/PERIOD  its limit: 5/60s, 30/24h, 100/minute\n"
     "  --burst B            of a bucket: how many at once (default: the rate's count)\n"
-    "  --algorithm A        sliding_log, sliding_buckets: never more than COUNT in any PERIOD,\n"
-    "                       wherever it begins. fixed_window: in no window, but up to twice that\n"
-    "                       across the end of one. token_bucket (default), leaky_bucket: up to\n"
-    "                       the burst and COUNT. sliding_window: nearly, for it takes what came\n"
-    "                       before to be spread evenly. concurrency: never more than COUNT at "
-    "once\n";
+    "  --algorithm A        how it counts:\n"
+    "    sliding_log, sliding_buckets   never more than COUNT in any PERIOD, wherever it begins\n"
+    "    concurrency                    never more than COUNT at any moment\n"
+    "    fixed_window                   never more in one of its windows, but up to twice COUNT\n"
+    "                                   in a PERIOD across the end of one\n"
+    "    sliding_window                 nearly: it takes what came before to be spread evenly\n"
+    "    token_bucket (default), leaky_bucket   up to the burst and COUNT in a PERIOD\n";
 
 static const char flag_cost[] = "  --cost N             tokens of one request (default 1)\n";
 static const char flag_at_most[] =
@@ -213,8 +214,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "deny requests at once, on every node, until a time",
          "Blocks an attribute value, the addresses of a CIDR (of the attribute ip), or an\n"
          "inline key: status 403, outcome blocked, and the reason as the message. It lifts\n"
-         "itself at its end: --for 1h, or --until 2026-12-31T18:00:00Z (UTC); without either\n"
-         "it stays until unblock. Blocked again, end and reason are replaced. A CIDR names a\n"
+         "itself at its end: --for 1h (never 0), or --until 2026-12-31T18:00:00Z (UTC), or with\n"
+         "a zone (+01:00), or a day alone, which must exist; without either it stays until\n"
+         "unblock. Blocked again, end and reason are replaced. A CIDR names a\n"
          "network, without bits behind its prefix. One with everybody in it, 0.0.0.0/0 or ::/0,\n"
          "is asked for first; --yes does not ask, and is needed without a terminal.\n",
          "  tidegate block user=mallory --for 1h --reason too-many-tries\n"

@@ -173,6 +173,8 @@ static void add_scalar(struct cli_text *cell, const char *name, size_t len,
         add_time(cell, unit, value);
     else
         cli_plain(cell, value);
+    if (unit != UNIT_NONE && value->type == MP_FLOAT)
+        cli_text_str(cell, unit == UNIT_US ? "us" : "ms");
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/vocabulary.h"
 #include "client/cli/arguments.h"
 #include "client/cli/help.h"
 
@@ -49,6 +50,20 @@ static void refuses(const char *line, int expected, const char *words)
     if (status != expected || strstr(sentence, words) == NULL)
         fail_msg("\"%s\" gives %d, \"%s\"; expected %d and \"%s\"", line, status, sentence,
                  expected, words);
+}
+
+/* Whoever needs a limit that holds in any window learns which algorithms do that. */
+static void help_says_which_algorithms_hold_in_any_window(void **state)
+{
+    struct cli_text text;
+    (void)state;
+    cli_text_init(&text);
+    cli_help(&text, CLI_CHECK);
+    assert_non_null(strstr(text.data, "sliding_log, sliding_buckets   never more than COUNT in any "
+                                      "PERIOD, wherever it begins\n"));
+    for (unsigned i = 0; i < ALGORITHM_COUNT; i++)
+        assert_non_null(strstr(text.data, algorithm_name(i)));
+    cli_text_fini(&text);
 }
 
 /* A Redis client may count the empty key, so it can be asked about, reset and lifted as any. */
@@ -598,6 +613,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attributes_are_names_and_values),
+        cmocka_unit_test(help_says_which_algorithms_hold_in_any_window),
         cmocka_unit_test(the_empty_key_is_a_key),
         cmocka_unit_test(an_inline_key_brings_its_limit),
         cmocka_unit_test(flags_may_stand_anywhere_and_in_any_form),

@@ -426,7 +426,9 @@ static void a_table_shows_times_and_durations(void **state)
     struct cli_text text;
     (void)state;
     start(&value);
-    mp_put_map(&value.writer, 7);
+    mp_put_map(&value.writer, 8);
+    mp_put_str(&value.writer, "rtt_ms");
+    mp_put_real(&value.writer, 80.5);
     put_number(&value, "until_ms", 1795903135421);
     put_text(&value, "until", "2026-11-28T21:58:55Z");
     put_number(&value, "time_ms", 1795643935311);
@@ -440,16 +442,18 @@ static void a_table_shows_times_and_durations(void **state)
     finish(&value);
     cli_text_init(&text);
     cli_table_map(&text, value.tokens, value.count, false);
-    assert_string_equal(text.data, "until      2026-11-28T21:58:55Z\n"
+    assert_string_equal(text.data, "rtt        80.5ms\n"
+                                   "until      2026-11-28T21:58:55Z\n"
                                    "time       2026-11-25T21:58:55Z\n"
                                    "revoked    -\n"
                                    "flush_lag  1.234s\n"
                                    "p50        1.25ms\n"
                                    "handoff    left 1m30s, bytes 90000\n");
     cli_text_fini(&text);
-    json_is(&value, "{\"until_ms\":1795903135421,\"until\":\"2026-11-28T21:58:55Z\","
-                    "\"time_ms\":1795643935311,\"revoked_ms\":0,\"flush_lag_ms\":1234,"
-                    "\"p50_us\":1250,\"handoff\":{\"left_ms\":90000,\"bytes\":90000}}");
+    json_is(&value,
+            "{\"rtt_ms\":80.5,\"until_ms\":1795903135421,\"until\":\"2026-11-28T21:58:55Z\","
+            "\"time_ms\":1795643935311,\"revoked_ms\":0,\"flush_lag_ms\":1234,"
+            "\"p50_us\":1250,\"handoff\":{\"left_ms\":90000,\"bytes\":90000}}");
 }
 
 /* Of a block without an end nothing is left to wait for, which is no 0; -1 is never. */
