@@ -20,7 +20,7 @@
 #include "node/policy/policy_ip.h"
 #include "node/policy/policy_path.h"
 
-enum { LINE_LEN = 4096 };
+enum { LINE_LEN = 4096, PATH_LEN = 256 };
 
 /* The one spelling, in `out` (which has room), and its length; 0: absent. */
 static size_t spell(enum attribute_kind kind, const char *text, size_t len, char *out)
@@ -134,7 +134,7 @@ static bool naive_decode(char *text)
 }
 
 /* Takes `text` (a string) apart at its slashes and writes what is left of them. */
-static void naive_path(char *text, char *out)
+static void naive_path(char *text, char out[LINE_LEN])
 {
     char *segments[LINE_LEN];
     size_t count = 0;
@@ -162,22 +162,20 @@ static void naive_path(char *text, char *out)
             segments[count++] = segment;
         }
     }
-    *out = '\0';
+    size_t at = 0;
     for (size_t i = 0; i < count; i++) {
-        if (*segments[i] == '\0') {
+        if (*segments[i] == '\0')
             rooted = rooted || i == 0;
-            continue;
-        }
-        if (rooted || *out != '\0')
-            strcat(out, "/");
-        strcat(out, segments[i]);
+        else
+            at += (size_t)snprintf(out + at, LINE_LEN - at, "%s%s", rooted || at > 0 ? "/" : "",
+                                   segments[i]);
     }
-    if (*out == '\0')
-        strcpy(out, "/");
+    if (at == 0)
+        (void)snprintf(out, LINE_LEN, "/");
 }
 
 /* A text of few pieces, so that they meet in every order. */
-static size_t random_path(struct random *random, char *out)
+static size_t random_path(struct random *random, char out[PATH_LEN])
 {
     static const char *const pieces[] = {"/",   "/",   "//",  ".",   "..", "/./", "/../", "a",
                                          "b",   "%",   "%2",  "%2e", "4",  "1",   "%41",  "%2F",
@@ -186,8 +184,8 @@ static size_t random_path(struct random *random, char *out)
     size_t len = 0;
 
     for (uint64_t i = 0; i < count; i++)
-        len += (size_t)sprintf(out + len, "%s",
-                               pieces[random_below(random, sizeof pieces / sizeof pieces[0])]);
+        len += (size_t)snprintf(out + len, PATH_LEN - len, "%s",
+                                pieces[random_below(random, sizeof pieces / sizeof pieces[0])]);
     return len;
 }
 
@@ -196,11 +194,11 @@ static size_t random_path(struct random *random, char *out)
 static void random_paths_are_spelt_as_a_naive_model_spells_them(void **state)
 {
     struct random random;
-    char text[256];
-    char copy[256];
-    char spelt[256];
-    char again[256];
-    char wanted[512];
+    char text[PATH_LEN];
+    char copy[PATH_LEN];
+    char spelt[PATH_LEN];
+    char again[PATH_LEN];
+    char wanted[LINE_LEN];
 
     (void)state;
     random_init(&random, 2026);

