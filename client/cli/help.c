@@ -213,7 +213,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "[--author NAME]",
          "deny requests at once, on every node, until a time",
          "Blocks an attribute value, the addresses of a CIDR (of the attribute ip), or an\n"
-         "inline key: status 403, outcome blocked, and the reason as the message. It lifts\n"
+         "inline key: status 403, outcome blocked, and the reason as the message. Of a path or\n"
+         "an address all spellings are blocked (api=/x/ is api=/x), as the rules say. It lifts\n"
          "itself at its end: --for 1h (never 0), or --until 2026-12-31T18:00:00Z (UTC), or with\n"
          "a zone (+01:00), or a day alone, which must exist; without either it stays until\n"
          "unblock. Blocked again, end and reason are replaced. A CIDR names a\n"
@@ -222,9 +223,11 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate block user=mallory --for 1h --reason too-many-tries\n"
          "  tidegate block 203.0.113.0/24 --until 2026-12-31T18:00:00Z\n"
          "  tidegate block --key ada\n"},
-    [CLI_UNBLOCK] = {"attr=value | CIDR | --key K [--author NAME]", "lift a block",
-                     "Names it as block did; what is not blocked is nothing to change.\n",
-                     "  tidegate unblock user=mallory\n"},
+    [CLI_UNBLOCK] =
+        {"attr=value | CIDR | --key K [--author NAME]", "lift a block",
+         "Names it as block did, or in another spelling that the rules take for the same\n"
+         "(api=/x/ is api=/x); what is not blocked is nothing to change.\n",
+         "  tidegate unblock user=mallory\n"},
     [CLI_BLOCKS] =
         {"", "what is blocked, until when, and why",
          "At most 1000 are shown; -o json tells times as Unix milliseconds, 0 as never.\n",
@@ -391,6 +394,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "gzip, - is standard input, and several are merged by time. Attributes that rules may\n"
          "ask for: ip method api (path without query) status user host referer user_agent\n"
          "bytes query.NAME, and every field of JSON by its name (a.b.c where nested).\n"
+         "Addresses and paths are spelt as checks spell them: /x/ is /x, [::1]:80 is ::1.\n"
          "DENIED counts what a rule itself refuses, of a shadow rule what it would refuse.\n",
          "  tidegate replay /var/log/nginx/access.log --rules rules.yaml\n"
          "  tidegate replay access.log.*.gz --rules rules.yaml --suggest 0.1%\n"

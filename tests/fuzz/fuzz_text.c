@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "client/cli/arguments.h"
 #include "client/cli/text.h"
+#include "node/policy/attribute_kind.h"
 #include "node/policy/policy.h"
 #include "node/runtime/config.h"
 #include "tests/fuzz/fuzz.h"
@@ -54,6 +55,27 @@ static void try_limit(struct fuzz_input *input)
     }
 }
 
+/* The one spelling of a value is its own, and a path's is never longer. */
+static void try_spelling(enum attribute_kind kind, const char *text, size_t len)
+{
+    char out[POLICY_VALUE_LEN_MAX];
+    char again[POLICY_VALUE_LEN_MAX];
+    struct policy_text once = {text, len};
+    struct policy_ip ip;
+    if (len == 0 || len > POLICY_VALUE_LEN_MAX) {
+        return;
+    }
+    attribute_kind_apply(kind, &once, &ip, out);
+    ASSERT(kind == ATTRIBUTE_ADDRESS || (once.len > 0 && once.len <= len));
+    if (once.len == 0) {
+        return;
+    }
+    struct policy_text twice = once;
+    attribute_kind_apply(kind, &twice, &ip, again);
+    ASSERT(twice.data == once.data && twice.len == once.len);
+    ASSERT(attribute_kind_refusal(kind, &once) == NULL);
+}
+
 static void try_address(const char *text, size_t len)
 {
     struct config_endpoint endpoint;
@@ -70,6 +92,9 @@ static void try_address(const char *text, size_t len)
     if (ip_len > 0) {
         ASSERT(policy_ip_format(ip, ip_len, 128, ip_again) == ip_len);
         ASSERT(memcmp(ip, ip_again, ip_len) == 0);
+    }
+    for (int kind = ATTRIBUTE_VERBATIM; kind < ATTRIBUTE_KINDS; kind++) {
+        try_spelling((enum attribute_kind)kind, text, len);
     }
 }
 

@@ -433,7 +433,6 @@ static const char *naive_upper(const char *name, const char *value)
 {
     static char upper[64];
     size_t at = 0;
-
     if (strcmp(name, "method") != 0)
         return value;
     for (; value[at] != '\0' && at + 1 < sizeof(upper); at++)
