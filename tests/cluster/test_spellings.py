@@ -206,3 +206,31 @@ def test_replay_counts_what_live_checks_count(tmp_path, name):
         counted, uncounted = replayed(tmp_path, name, rows)
         assert counted == {one: len(groups(name)[one]) for one in some if one is not None}
         assert uncounted == (len(groups(name)[None]) if None in some else 0)
+
+
+# Whoever calls a path something else says so; blocks follow, and are found by what they were called before.
+def test_blocks_follow_when_the_kinds_change(node):
+    def apply(text):
+        assert edit(node, "rules.apply", {"text": text})
+        wait_for(lambda: node.status()["rules"]["version"] == node.admin("rules.history")[0]["version"], 30,
+                 "the rules are in force", 0.02)
+
+    before = node.admin("rules.show")["text"]
+    told = node.admin("rules.diff", {"text": "attributes: {api: verbatim}\n" + before.replace("?", "")})
+    assert told["attributes_changed"] and not told["same_meaning"]
+    apply("attributes: {api: verbatim}\nrules: []\n")
+    with node.client() as client:
+        def outcomes(*apis):
+            return [decision.outcome for decision in client.ask([(api,) for api in apis], ["api"], "peek")]
+        assert edit(node, "block", {"what": "api=/x//y/"})
+        assert edit(node, "block", {"what": "api=/q?z"})
+        wait_for(lambda: outcomes("/x//y/", "/q?z") == ["blocked", "blocked"], 10, "both are blocked", 0.02)
+        assert outcomes("/x/y", "/q") == ["no_rule", "no_rule"]
+        apply("rules: []\n")
+        wait_for(lambda: outcomes("/x//y/", "/x/y", "//x/y/.") == ["blocked"] * 3, 10, "all spellings are blocked", 0.02)
+        assert outcomes("/q?z", "/q") == ["no_rule", "no_rule"]  # the block said less than all of /q
+        assert edit(node, "unblock", {"what": "api=/x/./y"})
+        assert edit(node, "unblock", {"what": "api=/q?z"})
+        wait_for(lambda: outcomes("/x//y/", "/x/y") == ["no_rule", "no_rule"], 10, "nothing is blocked any more", 0.02)
+    assert node.admin("blocks") == []
+    apply(before)
