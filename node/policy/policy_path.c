@@ -19,12 +19,9 @@
  */
 #include "node/policy/policy_path.h"
 
-#include <assert.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/bytes.h"
 
 static bool is_alpha(char c)
 {
@@ -53,51 +50,6 @@ static int hex_of(char c)
 static char upper(char c)
 {
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
-
-/* ---- whether there is anything to do --------------------------------------------------------- */
-
-enum { WORD = 8 };
-
-#define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (uint8_t)(c))
-
-/* The high bit of each byte of `word` that is 0. */
-static inline uint64_t zero_bytes(uint64_t word)
-{
-    const uint64_t low = EACH_BYTE(0x7f);
-
-    return ~(((word & low) + low) | word | low);
-}
-
-/* Whether one of eight bytes ends a path or begins an escape, or a slash is followed by another or
- * a dot. They are looked at together: nearly every request has a path. */
-static inline bool is_special(uint64_t word)
-{
-    const uint64_t ends = zero_bytes(word ^ EACH_BYTE('?')) | zero_bytes(word ^ EACH_BYTE('#')) |
-                          zero_bytes(word ^ EACH_BYTE('%'));
-    const uint64_t slashes = zero_bytes(word ^ EACH_BYTE('/'));
-    const uint64_t either = zero_bytes((word & ~EACH_BYTE(1)) ^ EACH_BYTE('.')); /* . is / - 1 */
-
-    return (ends | (slashes << 8 & either)) != 0;
-}
-static_assert('.' + 1 == '/' && '.' % 2 == 0, "a dot and a slash differ in the last bit");
-
-bool policy_path_is_plain(const char *text, size_t len)
-{
-    const uint8_t *bytes = (const uint8_t *)text;
-    uint8_t few[WORD] = {0};
-
-    if (len == 0 || text[0] == '.' || (len > 1 && text[len - 1] == '/'))
-        return false;
-    if (len < WORD) {
-        memcpy(few, text, len);
-        return !is_special(bytes_u64_at(few, 0));
-    }
-    for (size_t at = 0; at + WORD < len; at += WORD - 1) { /* so that no two are torn apart */
-        if (is_special(bytes_u64_at(bytes + at, 0)))
-            return false;
-    }
-    return !is_special(bytes_u64_at(bytes + len - WORD, 0));
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */

@@ -25,10 +25,18 @@
 #include "base/assert.h"
 #include "base/prefetch.h"
 #include "node/policy/policy_internal.h"
+#include "node/policy/policy_path.h"
 #include "node/policy/policy_search.h"
 
 /* A plan and its rule behind it, up to the windows, are seldom more than so many lines. */
 enum { PLAN_LINES = 6 };
+
+/* Whether the value needs no other spelling, as far as can be told at once. */
+static inline bool is_spelt(enum attribute_kind kind, const struct policy_text *value)
+{
+    return kind == ATTRIBUTE_VERBATIM ||
+           (kind == ATTRIBUTE_PATH && policy_path_is_plain(value->data, value->len));
+}
 
 /* Notes an attribute if a rule mentions it, in the one spelling of its kind. The first of a name
  * that is not empty, then, counts. */
@@ -45,7 +53,7 @@ static int note(struct policy_search *request, const struct policy_attribute *gi
     known->value = (struct policy_text){given->value, given->value_len};
     known->ip.len = 0;
     const enum attribute_kind kind = (enum attribute_kind)index->attributes[attribute].kind;
-    if (kind != ATTRIBUTE_VERBATIM &&
+    if (!is_spelt(kind, &known->value) &&
         attribute_kind_spell(kind, &known->value, &known->ip, &request->out->spelling) != TG_OK)
         return TG_EINVALID;
     request->count += known->value.len > 0;
