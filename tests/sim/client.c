@@ -71,7 +71,7 @@ static void append_rule(struct sim *sim, struct client *client, uint32_t item)
     const uint32_t user = users + (uint32_t)random_below(stream(sim), KEYS_USERS);
     const uint32_t ip = users + KEYS_USERS + (uint32_t)random_below(stream(sim), KEYS_ADDRESSES);
     const struct wire_text names[] = {wire_text_of("api"), wire_text_of("user"),
-                                      wire_text_of("ip")};
+                                      wire_text_of("host")};
     const struct wire_text values[] = {wire_text_of("/pay"), wire_text_of(sim->keys[user].text),
                                        wire_text_of(sim->keys[ip].text)};
     const bool ok = append(sim, wire_checks_builder_attributes(&sim->builder, names, 3),

@@ -43,7 +43,7 @@ static const char rules_text[] =
     "      - {rate: %u/24h, algorithm: fixed_window}\n"
     "  - name: per-ip\n"
     "    match: {api: /pay}\n"
-    "    key: [ip]\n"
+    "    key: [host]\n"
     "    on_failure: closed\n"
     "    limits:\n"
     "      - {rate: %u/24h, algorithm: sliding_log}\n"

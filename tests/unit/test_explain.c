@@ -16,7 +16,7 @@ static const char rules[] =
     "- {name: by-user, key: [user], limits: [{rate: 3/h, algorithm: fixed_window},"
     " {rate: 9/d, algorithm: sliding_log}]}\n"
     "- {name: trial, shadow: true, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
-    "- {name: by-ip, key: [ip], limits: [{rate: 5/h, algorithm: fixed_window}]}\n";
+    "- {name: by-ip, key: [host], limits: [{rate: 5/h, algorithm: fixed_window}]}\n";
 
 static int set_up(void **state, uint32_t started)
 {
@@ -74,7 +74,7 @@ static void every_limit_is_told_in_the_order_of_the_rules(void **state)
             char user[LAB_KEY_LEN + 1];
             char ip[LAB_KEY_LEN + 1];
             lab_attribute(lab, "by-user", "user", user_at, user_there);
-            lab_attribute(lab, "by-ip", "ip", ip_at, ip_there);
+            lab_attribute(lab, "by-ip", "host", ip_at, ip_there);
             /* Not the same twice; where the second one is decided is left to chance. */
             (void)snprintf(user, sizeof user, "%s%s", user_there, ip_at == 0 ? "" : "x");
             (void)snprintf(ip, sizeof ip, "%s%s", ip_there, user_at == 0 ? "" : "x");
@@ -128,7 +128,7 @@ static void each_item_has_its_own_rows(void **state)
 static void nothing_is_told_unasked(void **state)
 {
     struct lab *lab = *state;
-    static const char *const ann[] = {"user=ann", "ip=10.0.0.1", NULL};
+    static const char *const ann[] = {"user=ann", "host=10.0.0.1", NULL};
     lab_rules(lab, rules);
     lab_forget(lab);
     lab_ask_attributes(lab, 1, ann);

@@ -207,10 +207,10 @@ static void a_denial_elsewhere_gives_nothing_back_that_was_not_taken(void **stat
     (void)lab_rules(lab,
                     POOLS "- {name: e, key: [user], mode: {elastic: {pool: p}}, limits: [{rate: "
                           "5/h, algorithm: fixed_window}]}\n"
-                          "- {name: h, match: {both: y}, key: [ip], limits: [{rate: 2/h, "
+                          "- {name: h, match: {both: y}, key: [host], limits: [{rate: 2/h, "
                           "algorithm: fixed_window}]}\n");
     lab_attribute(lab, "e", "user", 0, first);
-    lab_attribute(lab, "h", "ip", 1, second);
+    lab_attribute(lab, "h", "host", 1, second);
     const char *alone[] = {first, NULL};
     const char *both[] = {first, second, "both=y", NULL};
     for (uint32_t i = 0; i < 5 + 15; i++) {
@@ -247,14 +247,14 @@ static void a_denial_elsewhere_is_taken_off_the_pool(void **state)
                        "pools: {p%u: {rate: 200/s}}\nrules:\n"
                        "- {name: e%u, key: [user], mode: {elastic: {pool: p%u}}, limits: [{rate: "
                        "%s, algorithm: fixed_window}]}\n"
-                       "- {name: h%u, match: {both: y}, key: [ip], limits: [{rate: 1/h}]}\n",
+                       "- {name: h%u, match: {both: y}, key: [host], limits: [{rate: 1/h}]}\n",
                        over, over, over, limits[over], over);
         (void)lab_rules(lab, rules);
         char name[2][LAB_KEY_LEN];
         (void)snprintf(name[0], sizeof name[0], "e%u", over);
         (void)snprintf(name[1], sizeof name[1], "h%u", over);
         lab_attribute(lab, name[0], "user", 0, first);
-        lab_attribute(lab, name[1], "ip", 1, second);
+        lab_attribute(lab, name[1], "host", 1, second);
         const char *alone[] = {first, NULL};
         const char *both[] = {first, second, "both=y", NULL};
         for (uint32_t i = 0; i < 20; i++) {

@@ -50,6 +50,10 @@ struct row {
 #define OLDER(fields) "{\"api\": {\"/a\": [{" fields "}]}}"
 #define BAD(fields)   "rules: [{name: r, key: [u], limits: [{rate: 1/h}], " fields "}]"
 #define BAD_L(fields) "rules: [{name: r, key: [u], limits: [{" fields "}]}]"
+/* A zone of that kind, and a rule for one spelling of it. */
+#define SPELT(kind, zone)                                                                          \
+    "{attributes: {zone: " kind "}, rules: [{name: r, match: {zone: \"" zone                       \
+    "\"}, key: [team], limits: [{rate: 1/h, " FW "}]}]}"
 /* A pool, and a rule that borrows of it; of the requests the last is told whether anything is lent,
  * as soon as the pool can be known. */
 #define POOLS(pool)                                                                                \
@@ -71,6 +75,23 @@ static const struct row file_rows[] = {
      "{unmatched: allowed, rules: []}", 1, 13, "unmatched: found \"allowed\""},
     {"unmatched", "deny", HERE, "{unmatched: deny, rules: []}", "user=a", "os", "no_rule:403",
      "{unmatched: [deny], rules: []}", 1, 13, "unmatched: found a list"},
+    {"file", "attributes", HERE, SPELT("path", "/a/"),
+     "team=t zone=/a|team=t zone=//a/?x|team=t zone=/b", "o", "allow|deny|no_rule",
+     "{attributes: 5, rules: []}", 1, 14, "attributes: found \"5\"; expected a mapping"},
+    {"attributes", "path", HERE, SPELT("path", "/a/"),
+     "team=t zone=/a|team=t zone=//a/?x|team=t zone=/b", "o", "allow|deny|no_rule",
+     "{attributes: {api: paths}, rules: []}", 1, 20,
+     "attributes: found \"paths\"; expected verbatim, address, path, upper"},
+    {"attributes", "address", HERE, SPELT("address", "10.0.0.0/8"),
+     "team=t zone=10.1.2.3:80|team=t zone=::ffff:10.1.2.3|team=t zone=none", "o",
+     "allow|deny|no_rule", "{attributes: {user: address}, rules: []}", 1, 15,
+     "attributes: found kind address for user"},
+    {"attributes", "upper", HERE, SPELT("upper", "eu"),
+     "team=t zone=Eu|team=t zone=eU|team=t zone=us", "o", "allow|deny|no_rule",
+     "{attributes: {a: UPPER}, rules: []}", 1, 18, "attributes: found \"UPPER\""},
+    {"attributes", "verbatim", HERE, SPELT("verbatim", "/a/"),
+     "team=t zone=/a/|team=t zone=/a|team=t zone=/a/", "o", "allow|no_rule|deny",
+     "{attributes: {a: [verbatim]}, rules: []}", 1, 18, "attributes: found a list"},
     {"file", "pools", HERE, POOLS("rate: 100/s") "{pool: p}" ELASTIC_END, BUSY, "o", BUSY_TOLD,
      "{pools: 5, rules: []}", 1, 9, "pools: found \"5\"; expected a mapping"},
     {"pools", "rate", HERE, POOLS("rate: 1/h") "{pool: p}" ELASTIC_END, BUSY, "o", IDLE_TOLD,
@@ -382,6 +403,7 @@ static const struct {
     {"mode", BAD("mode: nonsense")},
     {"mode.soft", BAD("mode: {soft: {nonsense: 1}}")},
     {"mode.elastic", BAD("mode: {elastic: {nonsense: 1}}")},
+    {"attributes", "{attributes: {api: nonsense}, rules: []}"},
     {"pools", "{pools: {p: {rate: 1/s, nonsense: 1}}, rules: []}"},
     {"pools.scope", "{pools: {p: {rate: 1/s, scope: nonsense}}, rules: []}"},
     {"tiers", "{tiers: {t: {nonsense: 1}}, rules: []}"},
