@@ -16,7 +16,7 @@
  *     nobody here knows which rules two requests share, and so are those that were asked for before
  *     it and told after. Without an answer it counts as done when it is given up.
  * I5  A higher cost is denied as well, but perhaps for longer, or for ever: it is answered here
- * only if already the lower one never succeeds.
+ *     only if already the lower one can never succeed.
  */
 #include "client/lib/denial.h"
 

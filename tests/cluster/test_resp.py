@@ -151,7 +151,7 @@ def test_rules_are_asked_and_pools_are_told(ruled):
     with Resp(ruled[0].resp) as client:
         words = ("api", "/x", "user", fresh("ada"))
         assert client.ask("TG.CHECK", *words) == [0, 5, 4, -1, 720, "allow", "per-user"]
-        assert client.ask("TG.CHECK", *words, "COST", 4, "PEEK")[:3] == [0, 5, 0]
+        assert client.ask("TG.CHECK", *words, "COST", 4, "PEEK")[:3] == [0, 5, 4]
         assert client.ask("tg.check", *words, "cost", 5)[0] == 1
         assert client.ask("TG.CHECK", *words, "COST", 4)[2] == 0
         assert client.ask("TG.CHECK", *words)[5:] == ["deny", "per-user"]

@@ -51,6 +51,12 @@ static struct wire_source source_of(struct bench *b, size_t rule, size_t node)
                                 .shadow_rule = wire_text_of(rule % 3 == 1 ? b->texts[0] : "")};
 }
 
+static void assert_same_text(struct wire_text got, struct wire_text sent)
+{
+    assert_int_equal(got.len, sent.len);
+    assert_memory_equal(got.data, sent.data, sent.len);
+}
+
 /* Every number is random over its whole range; -1 stays never. */
 static void random_decisions_round_trip(void **state)
 {
@@ -116,12 +122,9 @@ static void random_decisions_round_trip(void **state)
             } else {
                 const struct wire_source *sent = &b->sources.table[b->columns.source_index[i]];
 
-                assert_int_equal(d.source->rule.len, sent->rule.len);
-                assert_memory_equal(d.source->rule.data, sent->rule.data, sent->rule.len);
-                assert_memory_equal(d.source->node.data, sent->node.data, sent->node.len);
-                assert_int_equal(d.source->shadow_rule.len, sent->shadow_rule.len);
-                assert_memory_equal(d.source->shadow_rule.data, sent->shadow_rule.data,
-                                    sent->shadow_rule.len);
+                assert_same_text(d.source->rule, sent->rule);
+                assert_same_text(d.source->node, sent->node);
+                assert_same_text(d.source->shadow_rule, sent->shadow_rule);
             }
         }
     }

@@ -259,7 +259,7 @@ class Client:
         return self.ask([key], limit, operation="peek", **options)[0]
 
     def used(self, key, limit):
-        """What is consumed of `key`: a peek shows what its cost would make of it, so its cost is 0."""
+        """What is consumed of `key`: told by a peek, which costs nothing."""
         return self.all_used([key], limit)[0]
 
     def all_used(self, keys, limit):
