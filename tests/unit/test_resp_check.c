@@ -124,7 +124,7 @@ static void a_message_is_one_more_answer(void **state)
     decision = (struct wire_decision){.allowed = true, .outcome = OUTCOME_ALLOW};
     resp_check_answer(&decision, true, &out);
     resp_check_answer(&decision, false, &out);
-    static const char denied[] = "*8\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n$4\r\ndeny\r\n$0\r\n\r\n";
+    static const char denied[] = "*8\r\n:1\r\n:0\r\n:0\r\n:1\r\n:0\r\n$4\r\ndeny\r\n$0\r\n\r\n";
     static const char allowed[] = ":0\r\n:0\r\n:0\r\n:-1\r\n:0\r\n$5\r\nallow\r\n$0\r\n\r\n";
     char expected[512];
     const int len = snprintf(expected, sizeof expected,

@@ -168,8 +168,7 @@ static void join(struct lab *lab, const struct block *blocks, size_t block_count
     struct policy_joined with = {.people = NULL};
     struct policy *joined;
     assert_int_equal(
-        blocks_new(alloc_heap(), policy_kinds(policy_empty()), blocks, block_count, &with.blocks),
-        0);
+        blocks_new(alloc_heap(), attribute_kinds_default(), blocks, block_count, &with.blocks), 0);
     assert_int_equal(people_new(alloc_heap(), quotas, quota_count, &with.people), 0);
     const struct policy *rules = lab_rules(lab, "rules: []\n");
     assert_int_equal(policy_join(alloc_heap(), rules, &with, &joined), 0);

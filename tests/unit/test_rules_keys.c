@@ -118,7 +118,7 @@ static const struct row file_rows[] = {
      "{tiers: {free: {limits: [{rate: 1/h}]}, gold: {limits: [{rate: 2/h}]}}, rules: [{name: all, "
      "group: tier, priority: -1, key: [user], limits: [{rate: 1/h}]}]}",
      "user=a tier=free|user=a tier=free|user=b tier=free|user=a tier=gold|user=a|tier=free", "orl",
-     "allow:tier free:1|deny:tier free:1|allow:tier free:1|allow:tier gold:2|allow:all:1|"
+     "allow:tier free:1|deny:tier free:1|allow:tier free:1|allow:tier gold:2|deny:all:1|"
      "no_rule::0",
      "{tiers: [free], rules: []}", 1, 9, "tiers: found a list; expected a mapping"},
     {"tiers", "limits", HERE,
