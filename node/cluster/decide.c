@@ -31,12 +31,12 @@
  * D14 Of a key that other regions want as well, a check or lease takes what its region's account
  *     gives (shares.c). If that is nothing its rows only peek, it is denied, and that is not
  *     remembered.
- * D15 What is asked by older rules than this shard has seen (its own, or those of who asked) leaves
- *     states at the rates and on the grids that they have (O7 of node/limit/algorithm.h): nodes
- * that have an edit do not convert them one way, and those that still lack it back. A part that
- * does not say by which rules it is asked is not held for older. D12 An undo is looked up after all
- * that came before it was decided: what it undoes may be there. Or it waits: then it is called off
- * (V5 of reserve.h).
+ * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
+ *     Or it waits: then it is called off (V5 of reserve.h).
+ * D15 What is asked by older rules than this shard has seen (its own, or those of whoever asked)
+ *     leaves states at the rates and on the grids that they have (O7 of node/limit/algorithm.h). So
+ *     nodes that have an edit do not convert them, and those that still lack it do not convert them
+ *     back. A part that does not say by which rules it is asked is not held for older.
  */
 #include <string.h>
 

@@ -10,7 +10,8 @@
  * Contract of ops:
  * O1  An all-zero cell is a key never seen. `apply` must cope with any `now_ns` in
  *     0 .. LIMIT_NOW_MAX.
- * O2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED apart).
+ * O2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED, O7
+ *     and O8 apart).
  * O3  On an error `apply` has changed nothing.
  * O4  `expires` says, without the limit's parameters, from when on the cell means "new".
  * O5  `merge` adds what another writer took since both had `base`: cell + (other - base), as of

@@ -15,15 +15,13 @@
  * one of few digits (999,999,999/s lags by 10^-6).
  * Debts are reckoned in q-ths of a ns in 128 bits; p < 2^59 and tokens < 2^64 never overflow.
  *
- * I1  A check leaves TAT alone or raises it; only refund and reset lower it.
+ * I1  A check at the cell's own rate leaves TAT alone or raises it; only refund and reset lower it,
+ *     and what a lowered limit does not owe any more (O8).
  * I2  After an allowed check debt <= burst * p; after a hit debt <= 2 * burst * p.
  * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
  *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
- *
- *     The first that may (O7) leaves the debt at its rate, if it is denied as well: so it drains at
- *     that rate from then on, and the wait that was told is kept.
- * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
- *     at the rate that this has.
+ *     The first request that may (O7) leaves the debt at its own rate, even if it is denied. So the
+ *     debt drains at that rate from then on, and the wait that was told is kept.
  *
  * I4  An undo at time u of a charge of c tokens made at t gives back what the charge still adds to
  *     the debt, or less: c * p, less the time in which the bucket would have been full without it.
@@ -35,6 +33,8 @@
  *     noted: undoing all of them, in any order, takes nothing of what others were granted. And all
  *     undos together leave no more than the time since the first of their charges, in which the
  *     debt has drained by as much: as long as it lasts, no more tokens are used than were kept.
+ * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
+ *     at the rate that this has.
  *
  * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
  * allowed request finds is what is still to be served before it, and therefore its delay.

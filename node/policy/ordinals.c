@@ -9,8 +9,7 @@
  * with the first, the second with the second.
  *
  * I1  No two items of a subject and algorithm have one ordinal, as long as they are ORDINALS_MAX.
- * I2  What was given is given again by the bytes that were kept beside it, and matches nothing
- * else.
+ * I2  What was given is given again by the bytes that were kept beside it.
  */
 #include "node/policy/ordinals.h"
 
