@@ -174,6 +174,8 @@ static bool strip(const char **from, size_t *len)
 bool policy_ip_parse(const char *text, size_t len, struct policy_ip *out)
 {
     *out = (struct policy_ip){.len = 0};
+    if (len == 0)
+        return false; /* of nothing there may be no place either */
     if (parse_ipv4(text, len, out->bytes)) {
         out->len = POLICY_IPV4_LEN;
         return true;
