@@ -13,8 +13,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/bytes.h"
-
 /* Writes the one spelling of a path of 1 byte or more into `out`, which has room for `len` bytes.
  * Returns its length, from 1 to `len`. */
 size_t policy_path_put(const char *text, size_t len, char *out);
@@ -25,50 +23,53 @@ size_t policy_path_end(const char *text, size_t len);
 
 /* ---- whether there is anything to do: inline, for nearly every request has a path ------------ */
 
-enum { POLICY_PATH_WORD = 8 };
+enum { POLICY_PATH_STEP = 16 };
+typedef uint8_t policy_path_bytes __attribute__((vector_size(POLICY_PATH_STEP)));
 
-#define POLICY_PATH_EACH(c) (UINT64_C(0x0101010101010101) * (uint8_t)(c))
+#define POLICY_PATH_EACH(c)                                                                        \
+    ((policy_path_bytes){(c), (c), (c), (c), (c), (c), (c), (c), (c), (c), (c), (c), (c), (c),     \
+                         (c), (c)})
 
-/* The high bit of each byte of `word` that is 0; above one, also of a byte that is 1. */
-static inline uint64_t policy_path_zeros(uint64_t word)
+/* Whether one of 16 bytes ends a path or begins an escape, or is a slash that another or a dot
+ * follows; so 17 bytes are read. They are looked at together. */
+static inline bool policy_path_special(const char *at)
 {
-    return (word - POLICY_PATH_EACH(1)) & ~word & POLICY_PATH_EACH(0x80);
-}
+    policy_path_bytes here;
+    policy_path_bytes next;
+    uint64_t found[2];
 
-/* Whether one of eight bytes ends a path or begins an escape, or a slash is followed by another or
- * a dot. They are looked at together: nearly every request has a path. */
-static inline bool policy_path_special(uint64_t word)
-{
-    const uint64_t ends = policy_path_zeros(word ^ POLICY_PATH_EACH('?')) |
-                          policy_path_zeros(word ^ POLICY_PATH_EACH('#')) |
-                          policy_path_zeros(word ^ POLICY_PATH_EACH('%'));
-    const uint64_t slashes = policy_path_zeros(word ^ POLICY_PATH_EACH('/'));
-    const uint64_t either =
-        policy_path_zeros((word & ~POLICY_PATH_EACH(1)) ^ POLICY_PATH_EACH('.')); /* . is / - 1 */
-
-    return (ends | (slashes << 8 & either)) != 0; /* a 1 above a slash is a dot: special as well */
+    memcpy(&here, at, sizeof here);
+    memcpy(&next, at + 1, sizeof next);
+    const policy_path_bytes ends =
+        (policy_path_bytes)((here == POLICY_PATH_EACH('?')) | (here == POLICY_PATH_EACH('#')) |
+                            (here == POLICY_PATH_EACH('%')));
+    const policy_path_bytes pairs =
+        (policy_path_bytes)((here == POLICY_PATH_EACH('/')) &
+                            ((next | POLICY_PATH_EACH(1)) == POLICY_PATH_EACH('/')));
+    const policy_path_bytes either = ends | pairs;
+    memcpy(found, &either, sizeof found);
+    return (found[0] | found[1]) != 0;
 }
-static_assert('.' + 1 == '/' && '.' % 2 == 0, "a dot and a slash differ in the last bit");
+static_assert(('.' | 1) == '/', "a dot and a slash differ in the last bit");
 
 /* Whether policy_path_put would change nothing, as one scan can tell: false also for a path with an
  * escape that stays. */
 static inline bool policy_path_is_plain(const char *text, size_t len)
 {
-    const uint8_t *bytes = (const uint8_t *)text;
-    uint8_t few[POLICY_PATH_WORD] = {0};
+    char few[POLICY_PATH_STEP + 1] = {0};
+    const char last = len > 0 ? text[len - 1] : '?';
 
-    if (len == 0 || text[0] == '.' || (len > 1 && text[len - 1] == '/'))
-        return false;
-    if (len < POLICY_PATH_WORD) {
+    if (last == '?' || last == '#' || last == '%' || (last == '/' && len > 1) || text[0] == '.')
+        return false; /* the last byte is no first of two */
+    if (len < sizeof few) {
         memcpy(few, text, len);
-        return !policy_path_special(bytes_u64_at(few, 0));
+        return !policy_path_special(few);
     }
-    for (size_t at = 0; at + POLICY_PATH_WORD < len;
-         at += POLICY_PATH_WORD - 1) { /* so that no two are torn apart */
-        if (policy_path_special(bytes_u64_at(bytes + at, 0)))
+    for (size_t at = 0; at + sizeof few < len; at += POLICY_PATH_STEP) {
+        if (policy_path_special(text + at))
             return false;
     }
-    return !policy_path_special(bytes_u64_at(bytes + len - POLICY_PATH_WORD, 0));
+    return !policy_path_special(text + len - sizeof few);
 }
 
 #endif

@@ -2,7 +2,7 @@
 
 addresses.tsv and paths.tsv hold spellings as callers, proxies and logs write them, and what each of
 them is one with. They are also run by tests/unit/test_attribute_kind.c against the code, and by
-tests/cluster/test_spellings.py against a cluster and `tidegate replay`. Here the standard library
+tests/cluster/test_kinds.py against a cluster and `tidegate replay`. Here the standard library
 and twenty lines say the same.
 """
 

@@ -221,6 +221,33 @@ static void random_paths_are_spelt_as_a_naive_model_spells_them(void **state)
     }
 }
 
+/* What makes a path another spelling is seen wherever it stands, however long the path is. */
+static void what_is_special_is_seen_at_every_place(void **state)
+{
+    static const char *const special[] = {"?", "#", "%", "//", "/."};
+    char text[PATH_LEN];
+
+    (void)state;
+    for (size_t len = 1; len <= 70; len++) {
+        memset(text, 'a', len);
+        assert_true(policy_path_is_plain(text, len));
+        for (size_t at = 0; at < len; at++) {
+            text[at] = '/';
+            assert_int_equal(policy_path_is_plain(text, len), at + 1 < len || len == 1);
+            for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+                const size_t token_len = strlen(special[i]);
+                if (at + token_len > len)
+                    continue;
+                memcpy(text + at, special[i], token_len);
+                if (policy_path_is_plain(text, len))
+                    fail_msg("%.*s is plain", (int)len, text);
+                memset(text + at, 'a', token_len);
+            }
+            text[at] = 'a';
+        }
+    }
+}
+
 /* --- addresses ---------------------------------------------------------------------------- */
 
 /* What stands around an address, and how its letters are written, changes nothing. */
@@ -392,6 +419,7 @@ int main(void)
         cmocka_unit_test(addresses_have_the_spelling_of_the_table),
         cmocka_unit_test(paths_have_the_spelling_of_the_table),
         cmocka_unit_test(random_paths_are_spelt_as_a_naive_model_spells_them),
+        cmocka_unit_test(what_is_special_is_seen_at_every_place),
         cmocka_unit_test(an_address_is_one_whatever_stands_around_it),
         cmocka_unit_test(the_spelling_of_an_address_is_its_own),
         cmocka_unit_test(what_is_spelt_already_is_not_copied),
