@@ -23,11 +23,13 @@
  * O7  A state that was kept for another rate or window is rewritten for the plan's by the first
  *     request that meets it, also by one that is denied: from then on it drains as the plan says.
  *     A peek rewrites nothing, nor does a request by older rules (LIMIT_OLDER): that is decided by
- *     its own limit on what is there, and charged at the rate and on the grid of the state.
+ *     its own limit on what is there, and charged at the rate and on the grid of the state. (Of
+ *     windows on the grid of the epoch a cell knows the power of two above their length alone: two
+ *     lengths under one power are told apart only where their grids differ.)
  * O8  A limit owes at most one further limit (owes_max): what a state says beyond, because the
  *     limit was higher, does not count. Of a bucket, whose debt would take as much longer to drain,
  *     the same requests drop it; in windows it goes with its window, and counts again if the limit
- *     is raised again before. Older rules drop nothing.
+ *     is raised again before, or what counts is given back. Older rules drop nothing.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H

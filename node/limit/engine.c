@@ -570,7 +570,10 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
             final.request.operation = OPERATION_CHECK;
             final.request.flags &= LIMIT_LOADED | LIMIT_OLDER;
         }
-        row_apply(table, &final, &out[i]);
+        struct limit_decision stands;
+        row_apply(table, &final, &stands);
+        if (stands.status == LIMIT_DECIDED) /* else there is no room, and it stays as it was */
+            out[i] = stands;
         out[i].allowed = verdict.allowed;
         out[i].notes &= (uint8_t)~LIMIT_SOFT;
         out[i].granted = 0;
@@ -590,7 +593,8 @@ static void group_undo(struct table *table, const struct row *rows, size_t count
             continue;
         undo.request.operation = lease ? OPERATION_RELEASE : OPERATION_REFUND;
         undo.request.cost = lease ? 0 : out[i].granted;
-        undo.request.flags = lease ? LIMIT_LOADED | LIMIT_HOLD : LIMIT_LOADED;
+        undo.request.flags &= LIMIT_OLDER;
+        undo.request.flags |= lease ? LIMIT_LOADED | LIMIT_HOLD : LIMIT_LOADED;
         struct limit_decision ignored;
         row_apply(table, &undo, &ignored);
     }

@@ -188,7 +188,9 @@ static struct place first_place(const struct limit_plan *plan, const struct fixe
         place.key = fixed->key;
         place.used = fixed->count;
         place.carried = fixed->exponent != plan->exponent;
-    } else if (!fixed->first) {
+    } else if (fixed->first) { /* over for this limit; for another one it may not be */
+        place.carried = fixed->exponent != plan->exponent && fixed_expires_of(fixed) > now_ns;
+    } else {
         carry(&place, fixed, now_ns);
     }
     place.end_ns = sat_add((int64_t)place.key, (int64_t)plan->limit.window_ns);
@@ -282,6 +284,20 @@ int64_t fixed_window_left_ns(const struct limit_memory *memory, const struct lim
 
 /* ---- decisions ------------------------------------------------------------------------------- */
 
+/* What a request by older rules is charged or given back stays in the window that the cell has. */
+static __attribute__((noinline)) int
+fixed_store_older(struct limit_memory *memory, struct limit_cell *cell, const struct fixed *fixed,
+                  const struct limit_verdict *verdict, const struct limit_request *request)
+{
+    struct fixed stored = *fixed;
+    stored.count = sat_subu(fixed->count + verdict->charge, verdict->refund);
+    if (stored.count == fixed->count || request->operation == OPERATION_PEEK)
+        return LIMIT_SAME;
+    if (fixed_store(memory, cell, &stored) != 0)
+        return TG_EFULL;
+    return stored.count < fixed->count ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
 /* Decides in the window at `place`; inlined twice, so that the grid of the epoch costs no branch.
  */
 static inline __attribute__((always_inline)) int
@@ -299,13 +315,14 @@ fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct 
     if (!verdict.allowed)
         out->retry_after_ns = verdict.retry_cost > plan->capacity ? LIMIT_RETRY_NEVER : left_ns;
     const bool renews = place->carried && limit_rewrites(request); /* O7 */
-    if ((after == place->used && !renews) || request->operation == OPERATION_PEEK)
+    const bool changes = after != place->used;
+    if (__builtin_expect(place->carried, 0) && !renews)
+        return fixed_store_older(memory, cell, fixed, &verdict, request);
+    if ((!changes && !renews) || request->operation == OPERATION_PEEK)
         return LIMIT_SAME;
-    struct fixed stored = {plan->exponent, first, place->key, after};
-    if (place->carried && !renews)
-        stored = (struct fixed){fixed->exponent, fixed->first, fixed->key, after};
-    if (fixed_store(memory, cell, &stored) != 0)
-        return TG_EFULL;
+    const struct fixed stored = {plan->exponent, first, place->key, after};
+    if (fixed_store(memory, cell, &stored) != 0) /* what is denied is denied all the same */
+        return changes ? TG_EFULL : LIMIT_SAME;
     return after < place->used ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 

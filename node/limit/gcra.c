@@ -417,7 +417,9 @@ static struct debt read_debt(struct bytes_reader *reader, int64_t now_ns)
 
 /* Debts are reckoned as of now, in tokens: each side has drained on its own meanwhile. A bucket
  * that is full takes the other's rate, one in debt keeps its own; so orders of merging may differ
- * by the rounding of conversions, which is up, by less than a unit (1/p of a token) each. */
+ * by the rounding of conversions, which is up, by less than a unit (1/p of a token) each. A base at
+ * another rate has drained in another way than what grew out of it: then nothing of it is taken
+ * off, and what both sides share counts twice (O5). */
 static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
                       struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
 {
@@ -425,8 +427,8 @@ static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
     struct debt gain = read_debt(other, now_ns);
     if (base != NULL) {
         const struct debt shared = read_debt(base, now_ns);
-        const unsigned __int128 less = debt_at_rate(&shared, gain.p, gain.q, false);
-        gain.units = gain.units > less ? gain.units - less : 0;
+        if (shared.p == gain.p && shared.q == gain.q)
+            gain.units = gain.units > shared.units ? gain.units - shared.units : 0;
     }
     if (gain.units == 0)
         return LIMIT_SAME;
@@ -466,9 +468,14 @@ static int64_t gcra_begin_ns(const struct limit_cell *cell, const struct limit_p
     return begin_ns > (uint64_t)undo->mark->at_ns ? (int64_t)begin_ns : undo->mark->at_ns;
 }
 
+/* At the rate that the cell has, if that is known: an undo converts nothing. */
 static int gcra_undo(struct limit_memory *memory, struct limit_cell *cell,
-                     const struct limit_plan *plan, const struct limit_undo *undo)
+                     const struct limit_plan *asked, const struct limit_undo *undo)
 {
+    const uint32_t number = cell->word[2] >> RATE_FRACTION_BITS;
+    const struct rate *rate = &memory->rates.rate[number];
+    const struct limit_plan own = {.p = rate->p, .q = rate->q, .rate = number};
+    const struct limit_plan *plan = number == 0 ? asked : &own;
     const unsigned __int128 debt = gcra_debt(memory, cell, plan, undo->now_ns);
     const unsigned __int128 charge = (unsigned __int128)undo->cost * plan->p;
     const int64_t begin_ns = gcra_begin_ns(cell, plan, undo, charge);

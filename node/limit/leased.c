@@ -192,7 +192,8 @@ static int rewrite(struct limit_memory *memory, struct leased *leased,
     const struct limit_request nothing = {.now_ns = request->now_ns, .operation = OPERATION_CHECK};
     if (!limit_rewrites(request))
         return LIMIT_SAME;
-    return plan->ops->apply(memory, &leased->inner, plan, &nothing, &ignored);
+    const int change = plan->ops->apply(memory, &leased->inner, plan, &nothing, &ignored);
+    return change < 0 ? LIMIT_SAME : change; /* for want of room it stays as it is */
 }
 
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,

@@ -346,6 +346,12 @@ static int store_older(struct limit_memory *memory, struct limit_cell *cell,
     return store_change(memory, cell, &own, verdict, block, (uint64_t)now_ns / own.quantum_ns);
 }
 
+/* Whether the block counts anything now, on its own grid. */
+static bool is_live(const struct buckets *block, int64_t now_ns)
+{
+    return live_total(block, first_live(block, now_ns)) > 0;
+}
+
 static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
                          const struct limit_plan *plan, const struct limit_request *request,
                          struct limit_decision *out)
@@ -361,24 +367,28 @@ static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
     const uint64_t after = sat_subu(kept + verdict.charge, verdict.refund);
     const bool peek = request->operation == OPERATION_PEEK;
-    const bool other = block != NULL && state != block && kept > 0;
-    const bool renews = other && limit_rewrites(request);
+    bool renewed = false;
+    const bool other = block != NULL && state != block;
+    const bool renews = other && kept > 0 && limit_rewrites(request);
+    const bool older = other && (request->flags & LIMIT_OLDER) != 0 && is_live(block, now_ns);
     const int64_t retry_after_ns = verdict.allowed ? 0
                                                    : retry_ns(state, plan, kept + verdict.charge,
                                                               verdict.retry_cost, now, now_ns);
-    if (!peek && (after != kept || renews)) {
-        const int rc = other && !renews ? store_older(memory, cell, plan, &verdict, now_ns)
-                                        : store_change(memory, cell, plan, &verdict, state, now);
-        if (rc != 0)
+    const bool changes = (verdict.charge | verdict.refund) != 0 && (after != kept || older);
+    if (!peek && (changes || renews)) {
+        const int rc = older ? store_older(memory, cell, plan, &verdict, now_ns)
+                             : store_change(memory, cell, plan, &verdict, state, now);
+        if (rc != 0 && changes)
             return rc;
+        renewed = rc == 0; /* else there was no room to rewrite what is denied all the same */
         state = state_of(buckets_of(memory, cell), plan, &ledger, now_ns);
     }
     limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
     out->retry_after_ns = retry_after_ns;
     out->reset_after_ns = after == 0 ? 0 : reset_ns(state, verdict.charge, now, now_ns);
-    if (peek || (after == kept && !renews))
+    if (!renewed)
         return LIMIT_SAME;
-    return after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
+    return verdict.refund > 0 || after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 /* Names the grid of a block, so that a sub-window of another one is not taken for it. */

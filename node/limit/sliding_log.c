@@ -264,15 +264,16 @@ static int log_take(struct limit_memory *memory, struct limit_cell *cell,
     return 0;
 }
 
-/* Drops what has left the window, and brings the log to the plan's if that is another (O7). True if
- * it was: what is left has to be written. */
-static bool log_renew(struct log *log, const struct limit_plan *plan, int64_t now_ns)
+/* Brings the log to the plan's window, if the request may (O7), and drops what has left the window
+ * that it has then. True if it is another one: what is left has to be written. */
+static bool log_renew(struct log *log, const struct limit_plan *plan,
+                      const struct limit_request *request)
 {
-    const bool other = log->window_ns != plan->limit.window_ns;
-    if (other)
-        log_rescale(log, plan, now_ns);
-    log_purge(log, plan->quantum_ns, now_ns);
-    return other && log->total > 0;
+    const bool renews = limit_rewrites(request) && log->window_ns != plan->limit.window_ns;
+    if (renews)
+        log_rescale(log, plan, request->now_ns);
+    log_purge(log, log_quantum_ns(log->window_ns), request->now_ns);
+    return renews && log->total > 0;
 }
 
 /* Applies the verdict of a request by older rules: with the quanta and the window of the log. */
@@ -292,28 +293,30 @@ static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
 {
     const int64_t now_ns = request->now_ns;
     struct log *log = log_of(memory, cell);
-    const bool renewed = log != NULL && limit_rewrites(request) && log_renew(log, plan, now_ns);
-    struct log_view view = log_look(log, plan, now_ns);
-    const uint64_t kept = view.total;
-    const uint64_t used = limit_owed(kept, plan, request);
-    const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
-    const uint64_t after = sat_subu(kept + verdict.charge, verdict.refund);
     const bool peek = request->operation == OPERATION_PEEK;
+    const bool renewed = log != NULL && !peek && log_renew(log, plan, request);
+    const uint32_t before = log == NULL ? 0 : log->total;
+    struct log_view view = log_look(log, plan, now_ns);
+    const uint64_t used = limit_owed(view.total, plan, request);
+    const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
+    const uint64_t after = sat_subu(view.total + verdict.charge, verdict.refund);
     const bool other = log != NULL && log->window_ns != plan->limit.window_ns;
     if (!peek) {
         const int rc = other ? log_take_older(memory, cell, plan, &verdict, now_ns)
                              : log_take(memory, cell, plan, &verdict, now_ns);
         if (rc != 0)
             return rc;
-        view = log_look(log_of(memory, cell), plan, now_ns);
+        log = log_of(memory, cell);
+        view = log_look(log, plan, now_ns);
     }
     limit_report(out, &verdict, limit_owed(after, plan, request), plan->capacity);
     out->reset_after_ns = log_reset_ns(&view, now_ns);
     if (!verdict.allowed)
         out->retry_after_ns = log_retry(&view, plan, verdict.retry_cost, now_ns);
-    if (peek || (after == kept && !renewed))
+    const uint32_t total = log == NULL ? 0 : log->total;
+    if (total == before && !renewed)
         return LIMIT_SAME;
-    return after < kept ? LIMIT_LOWERED : LIMIT_CHANGED;
+    return total < before ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
 
 static void log_mark(const struct limit_memory *memory, const struct limit_cell *cell,

@@ -194,15 +194,18 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
     sliding_refund(&sliding, verdict.refund);
 
     const bool renews = carried && limit_rewrites(request); /* O7 */
-    const bool changed =
-        renews || sliding.current != before.current || sliding.previous != before.previous;
+    const bool takes = sliding.current != before.current || sliding.previous != before.previous;
+    bool changed = renews || takes;
     if (__builtin_expect(carried && !renews, 0)) {
         sliding.exponent = exponent; /* on its own grid */
         sliding.key = key;
     }
     if (changed && request->operation != OPERATION_PEEK &&
-        sliding_store(memory, cell, &sliding) != 0)
-        return TG_EFULL;
+        sliding_store(memory, cell, &sliding) != 0) {
+        if (takes)
+            return TG_EFULL;
+        changed = false; /* what is denied is denied all the same */
+    }
     if (sliding.previous != before.previous)
         weight = weighted(sliding.previous, place.elapsed_ns, window_ns);
     limit_report(out, &verdict, limit_owed(sliding.current + weight, plan, request),

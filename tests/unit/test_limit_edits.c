@@ -177,6 +177,77 @@ static void older_rules_charge_at_the_rate_that_is_there(void **state)
     }
 }
 
+/* Older rules with a shorter window find nothing in theirs: they charge what is there all the same,
+ * and do not begin a state of their own in its place. */
+static void older_rules_forget_nothing_of_a_longer_window(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        const struct limit older = limit_of(&kinds[i], 10, 60 * S_NS);
+        const struct limit newer = limit_of(&kinds[i], 100, HOUR_NS);
+        struct table *table = limit_table();
+        use_up(table, &newer, START_NS);
+        const int64_t then_ns = START_NS + (int64_t)(130 * S_NS);
+        const uint64_t used = limit_do(table, KEY, &newer, OPERATION_PEEK, 0, 0, then_ns).used;
+        const bool took =
+            limit_do(table, KEY, &older, OPERATION_CHECK, 1, LIMIT_OLDER, then_ns).allowed;
+        const uint64_t after = limit_do(table, KEY, &newer, OPERATION_PEEK, 0, 0, then_ns).used;
+        assert_int_equal(after, used + took);
+        table_check_invariants(table);
+        table_free(&table);
+    }
+}
+
+/* Whatever older rules do to a key that has nothing left of its window, the slot and its memory are
+ * in order, and the key is as good as new: what is gone does not come back. */
+static void older_rules_leave_a_state_in_order(void **state)
+{
+    const enum operation operations[] = {OPERATION_RESET, OPERATION_REFUND, OPERATION_CHECK,
+                                         OPERATION_HIT};
+    struct random random;
+    (void)state;
+    random_init(&random, 21);
+    for (size_t i = 0; i < KINDS; i++) {
+        struct table *table = limit_table();
+        int64_t now_ns = START_NS;
+        for (unsigned k = 0; k < EDITS / 4; k++) {
+            const struct limit newer = limit_of(&kinds[i], 5, S_NS << random_below(&random, 3));
+            const struct limit older = limit_of(&kinds[i], 5, S_NS << random_below(&random, 3));
+            const struct limit *limit = random_below(&random, 2) == 0 ? &newer : &older;
+            now_ns += random_between(&random, 0, (int64_t)(2 * S_NS));
+            (void)limit_do(table, random_below(&random, 3), limit,
+                           operations[random_below(&random, 4)], 1 + random_below(&random, 3),
+                           limit == &older ? LIMIT_OLDER : 0, now_ns);
+            table_check_invariants(table);
+        }
+        for (uint64_t key = 0; key < 3; key++) {
+            const struct limit last = limit_of(&kinds[i], 5, 4 * S_NS);
+            now_ns += (int64_t)(100 * S_NS);
+            (void)limit_do(table, key, &last, OPERATION_RESET, 1, LIMIT_OLDER, now_ns);
+            assert_int_equal(limit_do(table, key, &last, OPERATION_HIT, 5, 0, now_ns).used, 5);
+        }
+        table_check_invariants(table);
+        table_free(&table);
+    }
+}
+
+/* Three in any window by older rules, all the time: none of them is counted when it has left. */
+static void older_rules_count_what_is_in_their_window(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        struct table *table = limit_table();
+        const struct limit limit = limit_of(&kinds[i], 5, 60 * S_NS);
+        for (int64_t n = 0; n < 100; n++)
+            assert_int_equal(limit_do(table, KEY, &limit, OPERATION_CHECK, 1, LIMIT_OLDER,
+                                      START_NS + n * 20 * (int64_t)S_NS)
+                                 .allowed,
+                             1);
+        table_check_invariants(table);
+        table_free(&table);
+    }
+}
+
 /* A hundred of a hundred an hour, then five an hour: ten are owed, and all is well after two hours,
  * not after twenty; also where the window stays and the count alone is lowered. */
 static void debt_is_at_most_one_further_new_limit(void **state)
@@ -335,6 +406,9 @@ int main(void)
         cmocka_unit_test(a_denial_keeps_the_count_for_the_new_window),
         cmocka_unit_test(a_peek_and_a_denial_by_older_rules_rewrite_nothing),
         cmocka_unit_test(older_rules_charge_at_the_rate_that_is_there),
+        cmocka_unit_test(older_rules_forget_nothing_of_a_longer_window),
+        cmocka_unit_test(older_rules_leave_a_state_in_order),
+        cmocka_unit_test(older_rules_count_what_is_in_their_window),
         cmocka_unit_test(debt_is_at_most_one_further_new_limit),
         cmocka_unit_test(a_lowered_burst_is_owed_no_more_than_twice),
         cmocka_unit_test(a_denied_group_rewrites_all_its_limits),
