@@ -4,7 +4,8 @@
  * rate: a changed rate keeps its count. Its canonical bytes, lengths little-endian:
  *
  *   inline   'k' | u16 len | key
- *   rule     'r' | u16 len | rule name | u8 values | (u16 len | value)...
+ *   rule     'r' | u16 len | name | u8 values | (u16 len | value)...
+ *            the name is the rule's, or that of all plans of users
  *
  *   vnode  = top log2(V) bits of hash64(route key, bytes)
  *   slot   = hash128(secret, bytes | u8 algorithm | u8 ordinal)

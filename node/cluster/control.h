@@ -189,6 +189,7 @@ struct control_edit_request {
     struct settings_text value;
     const struct policy *rules;  /* of rules: the same compiled */
     struct settings_text beside; /* and the ordinals to be kept beside; len 0: none */
+    uint64_t beside_of;          /* that these follow: a version of the rules */
     struct settings_text author;
     struct settings_text note;
 };
@@ -199,8 +200,7 @@ struct control_edit_request {
 MUST_USE int control_edit(struct control *control, int64_t now_ns,
                           const struct control_edit_request *request);
 /* The same for rules; which of their limits go on with counts of the rules before is decided here.
- * `mine` are the rules in force at this node. Errors of control_edit, and TG_ETOOBIG
- * if so many limits moved that it cannot be kept. */
+ * `mine` are the rules in force at this node. Errors of control_edit. */
 MUST_USE int control_edit_rules(struct control *control, int64_t now_ns, const struct policy *mine,
                                 struct control_edit_request *request);
 /* What is kept beside the newest rules, for ordinals_give; len 0: nothing. Lives until the next

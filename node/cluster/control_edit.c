@@ -256,6 +256,7 @@ int control_edit(struct control *control, int64_t now_ns,
         .author_len = request->author.len,
         .note_len = request->note.len,
         .beside_len = request->beside.len,
+        .beside_of = request->beside_of,
         .bytes = bytes,
         .bytes_len = len,
     };
@@ -392,11 +393,15 @@ static void forget_rules(const struct settings *settings, size_t added,
     }
 }
 
-/* What is kept beside the rules changes with them. */
+/* What is kept beside the rules changes with them; unless other rules came in between: then every
+ * node matches the new ones with what was kept beside the last (control_ordinals.c). */
 static void put_beside(const struct settings *settings, const struct settings_edit *edit,
                        struct settings_change *change)
 {
     const struct settings_text name = text_of("rules");
+    const struct settings_entry *newest = settings_table_last(&settings->table, SETTINGS_RULES);
+    if (edit->beside_of != (newest != NULL ? newest->version : 0))
+        return;
     const size_t at = edit->name_len + edit->value_len + edit->author_len + edit->note_len;
     if (edit->beside_len == 0 &&
         settings_table_find(&settings->table, SETTINGS_ORDINALS, &name) == NULL)

@@ -109,24 +109,25 @@ static void tell(struct telling *telling, const struct policy_rule *rule, uint32
 static void tell_rule(struct telling *telling, const struct policy_rule *old,
                       const struct policy_rule *new)
 {
+    static const char *const words[] = {
+        [ORDINALS_ANEW] = "begins anew", [ORDINALS_STAYS] = "stays", [ORDINALS_BACK] = "is back"};
     for (uint32_t i = 0; i < new->limit_count; i++) {
-        const bool stays = ordinals_stays(telling->ordinals, telling->old, new, i);
-        const bool back = telling->ordinals->back[new->rank *(uint32_t)POLICY_LIMITS_MAX + i];
-        if (stays || back || old != NULL)
-            tell(telling, new, i, stays ? "stays" : back ? "is back" : "begins anew");
+        const enum ordinals_fate fate = ordinals_fate(telling->ordinals, telling->old, old, new, i);
+        if (fate != ORDINALS_ANEW || old != NULL)
+            tell(telling, new, i, words[fate]);
     }
     for (uint32_t i = 0; old != NULL && i < old->limit_count; i++)
-        if (ordinals_ends(telling->ordinals, old, i, telling->new))
+        if (ordinals_ends(telling->ordinals, old, i, telling->new, new))
             tell(telling, old, i, "ends");
 }
 
 static void tell_all(struct telling *telling, const struct policy_diff *diff)
 {
-    for (uint32_t i = 0; i < diff->listed[POLICY_CHANGED]; i++) {
+    for (uint32_t i = 0; i < diff->listed[POLICY_CHANGED] && telling->count < COUNTS_MAX; i++) {
         const struct policy_rule *new = diff->rules[POLICY_CHANGED][i];
         tell_rule(telling, policy_rule_find(telling->old, new->name.data, new->name.len), new);
     }
-    for (uint32_t i = 0; i < diff->listed[POLICY_ADDED]; i++)
+    for (uint32_t i = 0; i < diff->listed[POLICY_ADDED] && telling->count < COUNTS_MAX; i++)
         tell_rule(telling, NULL, diff->rules[POLICY_ADDED][i]);
 }
 
@@ -155,6 +156,7 @@ int control_edit_rules(struct control *control, int64_t now_ns, const struct pol
                        struct control_edit_request *request)
 {
     struct ordinals ordinals;
+    struct settings_entry newest = {.version = 0};
     if (request->value.len > SETTINGS_VALUE_LEN_MAX)
         return TG_ETOOBIG;
     if (control_edit_find(control, request->id) != NULL)
@@ -162,7 +164,9 @@ int control_edit_rules(struct control *control, int64_t now_ns, const struct pol
     int result = control_ordinals(control, mine, request->rules, request->value.len, &ordinals);
     if (result != 0)
         return result;
+    (void)control_rules_known(control, &newest);
     request->beside = (struct settings_text){(const char *)ordinals.bytes, ordinals.len};
+    request->beside_of = newest.version;
     result = control_edit(control, now_ns, request);
     request->beside = (struct settings_text){.data = NULL, .len = 0};
     ordinals_fini(&ordinals);

@@ -407,12 +407,7 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
                           ? control_edit_rules(context->control, context->now_ns,
                                                context->report->policy, request)
                           : control_edit(context->control, context->now_ns, request);
-    if (error == TG_ETOOBIG && request->rules != NULL)
-        answer_error(context, error,
-                     "so many limits have moved within their rules, or between them, that which "
-                     "count is whose does not fit beside rules of this size; expected fewer edits "
-                     "at once");
-    else if (error != 0)
+    if (error != 0)
         answer_error(context, error, error_message(error));
     else
         (void)put_state(context, request->id);

@@ -36,7 +36,8 @@
  * D15 What is asked by older rules than this shard has seen (its own, or those of whoever asked)
  *     leaves states at the rates and on the grids that they have (O7 of node/limit/algorithm.h). So
  *     nodes that have an edit do not convert them, and those that still lack it do not convert them
- *     back. A part that does not say by which rules it is asked is not held for older.
+ *     back. A version is one of all rules. A part that does not say by which rules it is asked - of
+ *     an inline limit, of a node of release 0.1.0, of another region - is not held for older.
  */
 #include <string.h>
 
@@ -134,8 +135,8 @@ static __attribute__((noinline)) void special_row(struct shard *shard,
         share_row(batch, item, row);
 }
 
-/* D15. Whether the part is asked by older rules than some part before it. */
-static bool note_rules(struct shard *shard, const struct forward *forward)
+/* D15 */
+bool decide_is_older(struct shard *shard, const struct forward *forward)
 {
     if (forward->rules > shard->rules_seen)
         shard->rules_seen = forward->rules;
@@ -148,7 +149,7 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
     struct batch *batch = &shard->batch;
     const bool special = item->recalled || item->several || item->takes != SHARES_ALL ||
                          (forward->flags & FORWARD_HOLD) != 0 || loaded != 0;
-    const uint8_t older = note_rules(shard, forward) ? LIMIT_OLDER : 0;
+    const uint8_t older = decide_is_older(shard, forward) ? LIMIT_OLDER : 0;
     for (uint32_t i = 0; i < forward->limit_count; i++) {
         const uint32_t row = batch->count++;
         const struct limit *limit = &forward->limits[i];

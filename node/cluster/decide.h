@@ -79,4 +79,7 @@ void decide_forward(struct shard *shard, uint16_t peer, const struct forward *fo
 /* Has the engine decide rows of the batch. */
 void decide_step(struct shard *shard, uint32_t first, uint32_t count);
 
+/* Whether the part is asked by older rules than some part before it, as far as it says (D15). */
+bool decide_is_older(struct shard *shard, const struct forward *forward);
+
 #endif

@@ -112,7 +112,8 @@ struct settings_edit {
     size_t author_len;
     size_t note_len;
     size_t beside_len;
-    uint8_t *bytes; /* name, value, author, note, beside */
+    uint64_t beside_of; /* the version of the rules that what is beside them follows */
+    uint8_t *bytes;     /* name, value, author, note, beside */
     size_t bytes_len;
     char sentence[SETTINGS_SENTENCE_LEN]; /* CONFLICT and what follows: why */
 };

@@ -136,18 +136,34 @@ static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
     return best;
 }
 
+/* What is denied is rewritten for the limit that it has now, where that is another one than before
+ * (O7 of node/limit/algorithm.h); what it says stays. */
+static void settle_denied(struct shard *shard, const struct forward *forward)
+{
+    const unsigned flags = LIMIT_LOADED | (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);
+    struct limit_decision ignored;
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        if (forward->operation == OPERATION_CHECK &&
+            forward->limits[i].algorithm != ALGORITHM_CONCURRENCY)
+            engine_one(shard->stand_ins, forward->ids[i], STAND_IN_VNODE, &forward->limits[i], 0,
+                       OPERATION_CHECK, flags, shard->now_ns, &ignored);
+}
+
 /* All or nothing: looked at first, taken only if every row allows. One thread, so nothing comes
  * between. False if there was no room. */
 static bool decide_rows_of(struct shard *shard, const struct forward *forward,
                            struct limit_decision *rows)
 {
     bool allowed = true;
-    const unsigned flags = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | LIMIT_LOADED;
+    const unsigned flags = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | LIMIT_LOADED |
+                           (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);
     for (uint32_t pass = 0; pass < 2; pass++) {
         const bool look = pass == 0 && forward->limit_count > 1;
         if (pass == 0 && !look)
             continue;
         const bool peek = look || !allowed || forward->operation == OPERATION_PEEK;
+        if (!look && !allowed)
+            settle_denied(shard, forward);
         for (uint32_t i = 0; i < forward->limit_count; i++) {
             engine_one_leased(shard->stand_ins, forward->ids[i], STAND_IN_VNODE,
                               &forward->limits[i], forward->cost, decide_lease(shard, forward),

@@ -14,7 +14,7 @@
  *
  * I1  The name is API:CALLER. Names are part of what is counted, so this never changes; and since
  *     no attribute's name holds a colon, no two rules share one.
- * I2  Entries are limits in the order of the file: their ordinals are part of what is counted, too.
+ * I2  Entries are limits in the order of the file.
  */
 #include <stdio.h>
 #include <string.h>

@@ -21,7 +21,14 @@
 #include "node/policy/own_limits.h"
 #include "node/policy/policy_internal.h"
 
-enum { BYTES_VERSION = 1, WAS_MAX = 1024, NONE = 0xff };
+enum {
+    BYTES_VERSION = 1,
+    HEAD_LEN = 5,
+    SUBJECT_LEN = 4, /* of a rule in the bytes, beside its name and its limits */
+    ITEM_LEN = 19,
+    WAS_MAX = 1024,
+    NONE = 0xff
+};
 
 static_assert((int)ORDINALS_MAX == (int)OWN_ORDINAL, "own limits have those above");
 
@@ -81,10 +88,16 @@ static struct item *find_item(struct items *items, const struct policy_rule *rul
     return NULL;
 }
 
-/* The ordinal that a limit of a plan has by its window; NONE: that does not tell. */
+/* The ordinal that a limit of a plan has by its window; NONE: that does not tell. Two of one window
+ * that are aligned in other ways are two. */
 static uint8_t fixed_ordinal(const struct policy_rule *rule, uint32_t i)
 {
-    const uint8_t ordinal = own_limits_ordinal(&rule->limits[i], number_of(rule, i));
+    const struct limit *own = &rule->limits[i];
+    uint32_t number = 0;
+    for (uint32_t k = 0; rule->plan && k < i; k++)
+        number += rule->limits[k].algorithm == own->algorithm &&
+                  rule->limits[k].window_ns == own->window_ns;
+    const uint8_t ordinal = own_limits_ordinal(own, number);
     return rule->plan && ordinal != 0 ? ordinal : NONE;
 }
 
@@ -433,6 +446,13 @@ static bool is_positional(const struct items *items)
     return true;
 }
 
+/* Whether what is in force of a subject can be written. */
+static bool has_room(const struct walk *walk, const struct policy_text *name)
+{
+    const size_t len = SUBJECT_LEN + name->len + walk->items.count * (size_t)ITEM_LEN;
+    return len <= walk->writer.capacity - walk->writer.len;
+}
+
 /* Writes what is to be kept of a subject, if positions do not tell it. */
 static void write_subject(struct walk *walk, const struct policy_text *name)
 {
@@ -483,14 +503,16 @@ static void walk_subject(struct walk *walk, const struct policy_text *name,
         append_known(walk, old == NULL);
     gather(policy, new, &walk->items);
     match(&walk->items, &walk->was);
-    for (size_t i = 0; new != NULL &&i < policy->rule_count; i++) {
-        if (!new->plan)
-            break;
+    if (walk->forgetful && !has_room(walk, name)) { /* positions need none */
+        walk->was.count = 0;
+        match(&walk->items, &walk->was);
+    }
+    const bool plans = new != NULL && new->plan;
+    if (new != NULL && !plans)
+        note_given(walk, new);
+    for (size_t i = 0; plans && i < policy->rule_count; i++)
         if (policy->rules[i]->plan)
             note_given(walk, policy->rules[i]);
-    }
-    if (new != NULL && !new->plan)
-        note_given(walk, new);
     write_subject(walk, name);
 }
 
@@ -572,7 +594,7 @@ int ordinals_edit(const struct ordinals_edit *edit, const struct allocator *allo
     const size_t capacity = edit->len_max < ORDINALS_LEN_MAX ? edit->len_max : ORDINALS_LEN_MAX;
     *out = (struct ordinals){.allocator = allocator,
                              .given_len = rules * POLICY_LIMITS_MAX + 1,
-                             .capacity = capacity + 8};
+                             .capacity = capacity + HEAD_LEN};
     struct walk *walk = alloc_get(allocator, sizeof *walk);
     out->given = alloc_get(allocator, out->given_len);
     out->back = alloc_get(allocator, out->given_len * sizeof *out->back);
@@ -629,33 +651,45 @@ static uint8_t given_to(const struct ordinals *ordinals, const struct policy_rul
     return ordinals->given[rule->rank * POLICY_LIMITS_MAX + i];
 }
 
-bool ordinals_stays(const struct ordinals *ordinals, const struct policy *old,
-                    const struct policy_rule *rule, uint32_t i)
+/* Whether a limit of the old rule and one of the new one have the same count. */
+static bool same_count(const struct ordinals *ordinals, const struct policy_rule *old, uint32_t i,
+                       const struct policy_rule *new, uint32_t k)
 {
-    const uint8_t ordinal = given_to(ordinals, rule, i);
-    for (size_t k = 0; k < old->rule_count; k++) {
-        const struct policy_rule *other = old->rules[k];
-        if (!same_place(other, rule))
-            continue;
-        for (uint32_t j = 0; j < other->limit_count; j++)
-            if (other->limits[j].algorithm == rule->limits[i].algorithm &&
-                other->limits[j].ordinal == ordinal)
-                return true;
-    }
+    return old->limits[i].algorithm == new->limits[k].algorithm &&
+           old->limits[i].ordinal == given_to(ordinals, new, k);
+}
+
+static bool stays_of(const struct ordinals *ordinals, const struct policy_rule *old,
+                     const struct policy_rule *new, uint32_t k)
+{
+    for (uint32_t i = 0; i < old->limit_count; i++)
+        if (same_place(old, new) && same_count(ordinals, old, i, new, k))
+            return true;
     return false;
 }
 
-bool ordinals_ends(const struct ordinals *ordinals, const struct policy_rule *rule, uint32_t i,
-                   const struct policy *new)
+enum ordinals_fate ordinals_fate(const struct ordinals *ordinals, const struct policy *old,
+                                 const struct policy_rule *before, const struct policy_rule *rule,
+                                 uint32_t i)
 {
-    for (size_t k = 0; k < new->rule_count; k++) {
-        const struct policy_rule *other = new->rules[k];
-        if (!same_place(rule, other))
-            continue;
-        for (uint32_t j = 0; j < other->limit_count; j++)
-            if (other->limits[j].algorithm == rule->limits[i].algorithm &&
-                given_to(ordinals, other, j) == rule->limits[i].ordinal)
+    if (before != NULL && stays_of(ordinals, before, rule, i))
+        return ORDINALS_STAYS;
+    for (size_t k = 0; rule->plan && k < old->rule_count; k++)
+        if (old->rules[k]->plan && stays_of(ordinals, old->rules[k], rule, i))
+            return ORDINALS_STAYS;
+    const bool back = ordinals->back[rule->rank * (size_t)POLICY_LIMITS_MAX + i];
+    return back && (before == NULL || same_place(before, rule)) ? ORDINALS_BACK : ORDINALS_ANEW;
+}
+
+bool ordinals_ends(const struct ordinals *ordinals, const struct policy_rule *rule, uint32_t i,
+                   const struct policy *new, const struct policy_rule *after)
+{
+    for (uint32_t k = 0; k < after->limit_count; k++)
+        if (same_place(rule, after) && same_count(ordinals, rule, i, after, k))
+            return false;
+    for (size_t n = 0; rule->plan && n < new->rule_count; n++)
+        for (uint32_t k = 0; new->rules[n]->plan &&k < new->rules[n]->limit_count; k++)
+            if (same_count(ordinals, rule, i, new->rules[n], k))
                 return false;
-    }
     return true;
 }

@@ -65,25 +65,33 @@ struct ordinals_edit {
 struct ordinals {
     const struct allocator *allocator;
     uint8_t *given; /* [rank of the rule * POLICY_LIMITS_MAX + limit] of the new policy */
-    bool *back;     /* the same places: the limit has the count again that it had before it went */
+    bool *back;     /* the same places: it is that of a limit that had gone */
     size_t given_len;
     uint8_t *bytes; /* to be kept beside the new rules */
     size_t len;     /* 0: positions tell all */
     size_t capacity;
 };
 
-/* 0, TG_ENOMEM, or TG_ETOOBIG: too many limits have moved for the bytes to fit. Then nothing is
- * held. Where there is no room for it, what is gone is forgotten. */
+/* 0, or TG_ENOMEM: nothing is held. Where there is no room for it, what is gone is forgotten, and
+ * what has no room even so goes by position: better a count exchanged than rules refused. */
 MUST_USE int ordinals_edit(const struct ordinals_edit *edit, const struct allocator *allocator,
                            struct ordinals *out);
 void ordinals_fini(struct ordinals *ordinals);
 
-/* Whether limit `i` of `rule`, of the new policy, goes on with a count of the old one. */
-bool ordinals_stays(const struct ordinals *ordinals, const struct policy *old,
-                    const struct policy_rule *rule, uint32_t i);
-/* Whether limit `i` of `rule`, of the old policy, has no successor in the new one: its count ends.
- */
+enum ordinals_fate {
+    ORDINALS_ANEW,
+    ORDINALS_STAYS, /* it goes on with a count of the old policy */
+    ORDINALS_BACK   /* or with the one that it had before it went */
+};
+
+/* What becomes of limit `i` of `rule`, of the new policy; `before` is the rule of its name in the
+ * old one, or NULL. */
+enum ordinals_fate ordinals_fate(const struct ordinals *ordinals, const struct policy *old,
+                                 const struct policy_rule *before, const struct policy_rule *rule,
+                                 uint32_t i);
+/* Whether limit `i` of `rule`, of the old policy, has no successor in the new one, where `after`
+ * has its name: its count ends. */
 bool ordinals_ends(const struct ordinals *ordinals, const struct policy_rule *rule, uint32_t i,
-                   const struct policy *new);
+                   const struct policy *new, const struct policy_rule *after);
 
 #endif

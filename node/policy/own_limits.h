@@ -8,9 +8,12 @@
  * calendar and mode stay those of the rule. What the rule has no limit for is added as a
  * token_bucket. The burst replaces that of every bucket.
  *
- *   rule  100/h token_bucket   1000/day fixed_window             counted as (rule, user, algorithm,
+ *   rule  100/h token_bucket   1000/day fixed_window             counted as (name, user, algorithm,
  *   own   500/h                                  60/min          ordinal), which no rate is part of
  *   ----  500/h token_bucket   1000/day fixed_window   60/min token_bucket
+ *
+ * The name is that of own_limits_user_rule for every plan, and the ordinal that of the window's
+ * unit: so a count outlives a change of plan, as long as the algorithm stays (ordinals.h).
  *
  * O1  What is counted does not depend on the own limits: a limit that is replaced keeps its
  *     algorithm and ordinal, an added one has the ordinal of its unit, whatever else is there.

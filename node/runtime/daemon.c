@@ -633,6 +633,7 @@ static void stop(struct daemon *daemon)
     people_free(&daemon->people);
     api_keys_free(&daemon->api_keys);
     policy_free(&daemon->rules_file);
+    free(daemon->ordinals);
     free(daemon->rules_text);
     free(daemon->items);
     effects_fini(&daemon->effects);

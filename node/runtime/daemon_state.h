@@ -67,8 +67,10 @@ struct daemon {
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;
-    struct policy *rules;      /* the rules in force alone, or NULL */
-    uint64_t rules_version;    /* of those, in the configuration store, or 0 */
+    struct policy *rules;   /* the rules in force alone, or NULL */
+    uint64_t rules_version; /* of those, in the configuration store, or 0 */
+    void *ordinals;         /* that they were compiled with, as the store keeps them */
+    size_t ordinals_len;
     struct policy *policy;     /* the same with blocks and quotas in force, or NULL */
     struct people *people;     /* the quota records in force, or NULL */
     struct api_keys *api_keys; /* the API keys in force, or NULL */

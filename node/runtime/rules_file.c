@@ -282,6 +282,10 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
     policy_free(&daemon->rules);
     daemon->rules = job->policy;
     daemon->rules_version = job->version;
+    free(daemon->ordinals);
+    daemon->ordinals = job->known;
+    daemon->ordinals_len = job->known_len;
+    job->known = NULL;
     job->policy = NULL;
     daemon->rules_missed_ns = 0;
     daemon->rules_refused_ns = 0;
@@ -445,6 +449,16 @@ static bool is_missed(const struct daemon *daemon, int64_t since_ns)
     return since_ns != 0 && clock_now_ns(&daemon->clock) - since_ns >= RETRY_NS;
 }
 
+/* Whether the rules in force were compiled with other ordinals than the store has by now: a copy of
+ * it broke off between them, when this node had no rules yet. */
+static bool lacks_ordinals(struct daemon *daemon)
+{
+    const struct settings_text known = control_ordinals_known(daemon->control);
+    return control_kind_due(daemon->control, SETTINGS_ORDINALS) && daemon->rules != NULL &&
+           (known.len != daemon->ordinals_len ||
+            (known.len > 0 && memcmp(known.data, daemon->ordinals, known.len) != 0));
+}
+
 void rules_look(struct daemon *daemon)
 {
     struct rules_wish *wanted = &daemon->rules_wish;
@@ -457,6 +471,10 @@ void rules_look(struct daemon *daemon)
     spread_owed(daemon);
     if (is_missed(daemon, daemon->rules_missed_ns))
         control_rules_missed(daemon->control);
+    const bool lacks = lacks_ordinals(daemon);
+    if (lacks && control_rules_known(daemon->control, &rules) &&
+        rules.version == daemon->rules_version)
+        compile(daemon, &rules);
     if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules)) {
         daemon->rules_missed_ns = 0;
         compile(daemon, &rules);

@@ -245,13 +245,11 @@ static void without_room_only_what_is_gone_is_forgotten(void **state)
     assert_ordinals("r", "2");
     edit_limits("{rate: 7/h}, {rate: 10/d}");
     assert_ordinals("r", "2 0");
-    struct ordinals ordinals;
-    struct policy *old = take(store.count);
-    struct policy *new = compile("rules: [{name: r, key: [user], limits: [{rate: 7/h}]}]");
-    const struct ordinals_edit none = {.old = old, .new = new, .version = 3, .len_max = 8};
-    assert_int_equal(ordinals_edit(&none, alloc_heap(), &ordinals), TG_ETOOBIG);
-    policy_free(&old);
-    policy_free(&new);
+    /* Beside rules that leave no room at all, positions are what there is. */
+    edit_room("rules: [{name: r, key: [user], limits: [{rate: 10/d}]}]", 8, NULL);
+    assert_ordinals("r", "0");
+    edit_limits("{rate: 1/w}, {rate: 10/d}");
+    assert_ordinals("r", "1 0");
 }
 
 /* Bytes that nobody wrote change nothing: positions stay. */
@@ -327,6 +325,11 @@ static void two_limits_of_a_unit_are_two(void **state)
     (void)snprintf(expected, sizeof expected, "%d %d", OWN_ORDINAL + OWN_HOUR,
                    OWN_ORDINAL + OWN_HOUR + 8);
     assert_ordinals("tier free", expected);
+    begin("tiers: {free: {limits: [{rate: 5/d, algorithm: fixed_window}, {rate: 50/d, algorithm: "
+          "fixed_window, align: calendar}]}}\nrules: []");
+    (void)snprintf(expected, sizeof expected, "%d %d", OWN_ORDINAL + OWN_DAY,
+                   OWN_ORDINAL + OWN_DAY + 8);
+    assert_ordinals("tier free", expected);
 }
 
 /* What is told of an edit is what happens. */
@@ -342,12 +345,15 @@ static void what_is_told_is_what_happens(void **state)
               BYTES_MAX, &ordinals);
     struct policy *new = take(2);
     const struct policy_rule *r = policy_rule_find(new, "r", 1);
-    assert_true(ordinals_stays(&ordinals, old, r, 0));
-    assert_false(ordinals_stays(&ordinals, old, r, 1));
-    assert_false(ordinals_stays(&ordinals, old, r, 2));
-    assert_false(ordinals_stays(&ordinals, old, policy_rule_find(new, "k", 1), 0)); /* other keys */
-    assert_true(ordinals_ends(&ordinals, policy_rule_find(old, "r", 1), 0, new));
-    assert_false(ordinals_ends(&ordinals, policy_rule_find(old, "r", 1), 1, new));
+    const struct policy_rule *was = policy_rule_find(old, "r", 1);
+    const struct policy_rule *other = policy_rule_find(new, "k", 1);
+    assert_int_equal(ordinals_fate(&ordinals, old, was, r, 0), ORDINALS_STAYS);
+    assert_int_equal(ordinals_fate(&ordinals, old, was, r, 1), ORDINALS_ANEW);
+    assert_int_equal(ordinals_fate(&ordinals, old, was, r, 2), ORDINALS_ANEW);
+    assert_int_equal(ordinals_fate(&ordinals, old, policy_rule_find(old, "k", 1), other, 0),
+                     ORDINALS_ANEW); /* it has other keys */
+    assert_true(ordinals_ends(&ordinals, was, 0, new, r));
+    assert_false(ordinals_ends(&ordinals, was, 1, new, r));
     policy_free(&old);
     policy_free(&new);
     ordinals_fini(&ordinals);
