@@ -180,7 +180,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate rules show --of-version 12\n"},
     [CLI_RULES_DIFF] =
         {"FILE", "how a rules file differs from the rules of the cluster",
-         "FILE may be - for standard input. Exit status 0 whether or not it differs.\n",
+         "FILE may be - for standard input. Exit status 0 whether or not it differs. Of rules\n"
+         "that change it tells whether the count of each limit stays, is back, begins anew or\n"
+         "ends: a limit with its window and algorithm is the same limit wherever it stands.\n",
          "  tidegate rules diff rules.yaml\n"},
     [CLI_RULES_APPLY] =
         {"FILE [--dry-run] [--yes] [--note TEXT] [--author NAME]",
