@@ -495,21 +495,22 @@ static void note_given(struct walk *walk, const struct policy_rule *rule)
 /* One name: the rule that had it, and the one that has it now (NULL: none); whether more is known.
  */
 static void walk_subject(struct walk *walk, const struct policy_text *name,
-                         const struct policy_rule *old, const struct policy_rule *new, bool knows)
+                         const struct policy_rule *before, const struct policy_rule *after,
+                         bool knows)
 {
     const struct policy *policy = walk->edit.new;
-    gather(walk->edit.old, old, &walk->was);
+    gather(walk->edit.old, before, &walk->was);
     if (knows)
-        append_known(walk, old == NULL);
-    gather(policy, new, &walk->items);
+        append_known(walk, before == NULL);
+    gather(policy, after, &walk->items);
     match(&walk->items, &walk->was);
     if (walk->forgetful && !has_room(walk, name)) { /* positions need none */
         walk->was.count = 0;
         match(&walk->items, &walk->was);
     }
-    const bool plans = new != NULL && new->plan;
-    if (new != NULL && !plans)
-        note_given(walk, new);
+    const bool plans = after != NULL && after->plan;
+    if (after != NULL && !plans)
+        note_given(walk, after);
     for (size_t i = 0; plans && i < policy->rule_count; i++)
         if (policy->rules[i]->plan)
             note_given(walk, policy->rules[i]);
