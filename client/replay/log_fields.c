@@ -288,11 +288,13 @@ static struct policy_text address_of(const struct log_plan *plan, const struct l
  * where there is none. */
 static struct policy_text part_of_target(struct policy_text target, bool query)
 {
+    if (target.len == 0)
+        return (struct policy_text){NULL, 0}; /* and it may be nowhere */
     const size_t origin = policy_path_origin(target.data, target.len);
     const char *const from = target.data + origin;
     const char *const end = target.data + target.len;
     const char *const mark = target.len > origin ? memchr(from, '?', target.len - origin) : NULL;
-    if (target.len == 0 || (query && mark == NULL))
+    if (query && mark == NULL)
         return (struct policy_text){NULL, 0};
     if (query)
         return (struct policy_text){mark + 1, (size_t)(end - mark) - 1};

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "node/limit/engine.h"
+#include "tests/unit/support_effort.h"
 #include "tests/unit/support_shard.h"
 
 static const char *const ann[] = {"user=ann", NULL};
@@ -277,7 +278,7 @@ static void assert_same(const struct wire_decision *with, const struct wire_deci
  * answer but that. */
 static void rules_on_trial_change_nothing_of_any_answer(void **state)
 {
-    enum { FILES = 60, REQUESTS = 60 };
+    enum { FILES = EFFORT(16), REQUESTS = 60 };
     static const uint8_t operations[] = {OPERATION_CHECK, OPERATION_CHECK,
                                          OPERATION_CHECK, OPERATION_CHECK | WIRE_AT_MOST,
                                          OPERATION_PEEK,  OPERATION_PEEK | WIRE_AT_MOST,
@@ -315,7 +316,7 @@ static void rules_on_trial_change_nothing_of_any_answer(void **state)
                 got[i] = ask_as(labs[i], operation, cost, attributes);
             assert_same(&got[0], &got[1]);
             shadowed += got[0].outcome == OUTCOME_SHADOW_DENIED;
-            const int64_t gap_ns = random_between(&random, 0, 900) * LAB_MS;
+            const int64_t gap_ns = random_between(&random, 0, 120) * LAB_MS;
             for (unsigned i = 0; i < 2; i++)
                 lab_run(labs[i], gap_ns);
         }
@@ -324,7 +325,7 @@ static void rules_on_trial_change_nothing_of_any_answer(void **state)
             assert_int_equal(lab_tear_down(&done), 0);
         }
     }
-    assert_true(shadowed > 200);
+    assert_true(shadowed > FILES);
 }
 
 /* The same whoever decides: here rules are counted by other nodes. */
