@@ -161,6 +161,44 @@ def test_keys_of_every_node_admit_exactly_their_limit_through_all(mixed):
         client.close()
 
 
+EDITED = "rules: [{{name: edited, key: [user], limits: [{}]}}, {{name: {}, match: {{a: b}}, action: allow}}]"
+
+
+# Which count is whose is kept in a record that the last release does not read: it keeps and hands it on, also from its
+# disk, and an edit through one of its nodes leaves the counts of the others where they were. Exception: it goes by
+# positions itself, so only nodes of this release are asked.
+@pytest.mark.undisturbed
+def test_what_an_edit_keeps_outlives_nodes_that_cannot_read_it(mixed, tmp_path):
+    new, old_node = one_of(mixed, False), one_of(mixed, True)
+    user = fresh("user")
+
+    def put(node, limits, other):
+        path = tmp_path / f"{fresh('rules')}.yaml"
+        path.write_text(EDITED.format(limits, other))
+        before = new.status()["rules"]["version"]
+        assert tidegate(node, "rules", "apply", str(path), "--yes").code == 0
+        wait_rules(mixed, before)
+
+    def left():
+        with new.client() as client:
+            return client.rules({"user": user}, operation="peek", cost=0).remaining
+
+    put(new, "{rate: 1000/s}, {rate: 10/d}", "first")
+    with new.client() as client:
+        assert client.rules({"user": user}, cost=10).allowed
+    put(new, "{rate: 10/d}", "first")
+    assert left() == 0
+    put(old_node, "{rate: 10/d}", "second")
+    assert left() == 0
+    old_node.stop()
+    old_node.start()
+    mixed.wait_healthy(60)
+    put(old_node, "{rate: 10/d}", "third")
+    assert left() == 0
+    put(new, "{rate: 10/d}, {rate: 1000/s}", "third")
+    assert left() == 0
+
+
 # Rules applied through a node of either release are in force on all, and what was consumed stays when the other one
 # raises a limit. Several limits, several rules of other owners on one request, and a rule of quorum are exact.
 @pytest.mark.undisturbed
