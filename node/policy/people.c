@@ -65,14 +65,16 @@ bool people_tier_ok(const char *text, size_t len)
 bool people_tier_known(const struct policy *policy, const char *text, size_t len)
 {
     const struct policy_text tier = {text, len};
+    struct policy_pattern_space space;
 
+    policy_pattern_begin(&space);
     for (size_t i = 0; i < policy_rule_count(policy); i++) {
         const struct policy_rule *rule = policy_rule_at(policy, i);
         for (uint32_t m = 0; m < rule->match_count; m++)
             for (uint32_t v = 0; policy_text_is(&rule->matches[m].attribute, "tier") &&
                                  v < rule->matches[m].value_count;
                  v++)
-                if (policy_pattern_match(&rule->matches[m].values[v], &tier, false))
+                if (policy_pattern_match(&rule->matches[m].values[v], &tier, false, &space))
                     return true;
     }
     return false;

@@ -397,9 +397,12 @@ static uint32_t count_groups(struct search *search, const struct level *level,
 /* Whether a pattern that begins as the stem of a whole value does holds for all of it. */
 static bool holds(const struct stem *pattern, const struct stem *whole)
 {
+    struct policy_pattern_space space;
+
+    policy_pattern_begin(&space);
     return pattern->value == NULL || whole->value == NULL ||
-           policy_pattern_match(pattern->value, whole->value,
-                                true); /* as of a path: holds for more */
+           policy_pattern_match(pattern->value, whole->value, true, /* of a path: holds for more */
+                                &space);
 }
 
 /* Puts the rules of the level's next stem (C1) into another level, and steps over it. */

@@ -27,7 +27,8 @@ static bool fails_condition(const struct policy_search *search, const struct pol
 
     for (size_t i = 0; i < plan->match_count; i++) {
         const struct policy_known *known = policy_search_known(search, condition[0]);
-        if (known == NULL || !policy_plan_holds(condition, &known->value, &known->ip)) {
+        if (known == NULL ||
+            !policy_plan_holds(condition, &known->value, &known->ip, search->space)) {
             reason->why = known == NULL ? POLICY_WHY_ABSENT : POLICY_WHY_VALUE;
             reason->expected = &plan->rule->matches[i];
             reason->attribute = reason->expected->attribute;
@@ -66,10 +67,13 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
                    size_t count, struct policy_result *out, struct policy_reason *reasons)
 {
     struct policy_search search;
+    struct policy_pattern_space space;
     const struct policy_rule *ended = NULL;
 
     if (policy_search_begin(&search, policy, attributes, count, out) != TG_OK)
         return TG_EINVALID;
+    policy_pattern_begin(&space);
+    search.space = &space;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct policy_plan *plan =
             policy_index_plan(&policy->index, policy->index.plan_at[i]);

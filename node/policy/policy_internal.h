@@ -17,6 +17,7 @@
 #include "node/policy/policy.h"
 #include "node/policy/policy_index.h"
 #include "node/policy/policy_join.h"
+#include "node/policy/policy_pattern.h"
 #include "node/policy/yaml_reader.h"
 
 enum { POLICY_MEMORY_MAX = 512 * 1024 * 1024 /* of one compiled policy */ };
@@ -114,18 +115,6 @@ static inline bool policy_text_is(const struct policy_text *text, const char *wo
 {
     const struct policy_text other = {word, __builtin_strlen(word)};
     return policy_text_equal(text, &other);
-}
-
-/* Whether `text` matches `pattern`: a trailing * is any rest, also none; an inner or leading * is
- * one or more bytes other than '/'. Of a path, which has lost a slash at its end, a trailing / and
- * * are any rest behind a slash, or neither. */
-bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text,
-                          bool is_path);
-/* Whether it ends with a slash and a star, and has something before them. */
-static inline bool policy_pattern_folds(const struct policy_text *pattern)
-{
-    return pattern->len > 2 && pattern->data[pattern->len - 2] == '/' &&
-           pattern->data[pattern->len - 1] == '*';
 }
 
 #endif

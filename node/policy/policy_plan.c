@@ -98,14 +98,14 @@ void policy_plan_put(struct policy_plan *plan, const struct policy_rule *rule,
 }
 
 bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,
-                       const struct policy_ip *ip)
+                       const struct policy_ip *ip, struct policy_pattern_space *space)
 {
     const uint32_t *at = condition + 3;
 
     for (uint32_t left = condition[2]; left > 0; left--) {
         const struct policy_text expected = {(const char *)(at + 1), *at & POLICY_PLAN_LEN};
         if ((*at & POLICY_PLAN_WILD) != 0) {
-            if (policy_pattern_match(&expected, value, (*at & POLICY_PLAN_PATH) != 0))
+            if (policy_pattern_match(&expected, value, (*at & POLICY_PLAN_PATH) != 0, space))
                 return true;
         } else if ((*at & POLICY_PLAN_BLOCK) != 0) {
             struct policy_block block;

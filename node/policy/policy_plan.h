@@ -19,6 +19,7 @@
 #include "node/policy/chunks.h"
 #include "node/policy/policy.h"
 #include "node/policy/policy_ip.h"
+#include "node/policy/policy_pattern.h"
 
 #define POLICY_PLAN_WILD  0x80000000U
 #define POLICY_PLAN_BLOCK 0x40000000U
@@ -65,8 +66,8 @@ static inline const uint32_t *policy_plan_next(const uint32_t *condition)
 /* Whether a match value is a block of addresses: an address with a slash and without a star. */
 bool policy_plan_is_block(const struct policy_match *match, const struct policy_text *value);
 /* Whether one of the condition's values matches `value`; `ip` is the address that it is, if it is
- * one. */
+ * one. `space` is that of the request. */
 bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,
-                       const struct policy_ip *ip);
+                       const struct policy_ip *ip, struct policy_pattern_space *space);
 
 #endif

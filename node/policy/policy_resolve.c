@@ -83,7 +83,8 @@ static bool rule_matches(const struct policy_search *request, const struct polic
 
     for (size_t i = 0; i < plan->match_count; i++) {
         const struct policy_known *known = policy_search_known(request, condition[0]);
-        if (known == NULL || !policy_plan_holds(condition, &known->value, &known->ip))
+        if (known == NULL ||
+            !policy_plan_holds(condition, &known->value, &known->ip, request->space))
             return false;
         condition = policy_plan_next(condition);
     }
@@ -320,6 +321,7 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
 {
     request->policy = policy;
     request->out = out;
+    request->space = NULL;
     request->count = 0;
     request->overflow = false;
     out->action = POLICY_UNMATCHED;
@@ -330,6 +332,7 @@ int policy_search_begin(struct policy_search *request, const struct policy *poli
     out->part_count = 0;
     out->asked = 0;
     out->compared = 0;
+    out->steps = 0;
     policy_spelling_begin(&out->spelling);
     return note_all(request, attributes, count);
 }
@@ -362,11 +365,16 @@ void policy_search_look(struct policy_search *request)
 void policy_search_run(struct policy_search *request)
 {
     struct policy_places lists[1 + POLICY_ASKED_MAX];
+    struct policy_pattern_space space;
 
+    policy_pattern_begin(&space);
+    request->space = &space;
     if (request->ahead)
         merge_found(request, request->asked, request->asked_count, lists);
     else
         search_at_once(request);
+    request->space = NULL;
+    request->out->steps = space.steps;
     policy_search_end(request);
 }
 

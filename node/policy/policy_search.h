@@ -25,6 +25,7 @@
 #include "node/policy/policy.h"
 #include "node/policy/policy_filing.h"
 #include "node/policy/policy_ip.h"
+#include "node/policy/policy_pattern.h"
 
 /* What is asked ahead; a request that asks for more than that does so in its last step. */
 enum { POLICY_ASKED_MAX = 128 };
@@ -43,6 +44,7 @@ struct policy_known {
 struct policy_search {
     const struct policy *policy;
     struct policy_result *out;
+    struct policy_pattern_space *space; /* of whoever lets rules act, meanwhile */
     size_t count;
     bool overflow;
     bool ahead;                                        /* `asked` is all that it asks for */
@@ -71,7 +73,8 @@ static inline const struct policy_known *policy_search_known(const struct policy
     return NULL;
 }
 
-/* Takes the request's attributes, as policy_search_ask does. As policy_resolve returns. */
+/* Takes the request's attributes, as policy_search_ask does. As policy_resolve returns. Before
+ * rules act, `space` has to be set. */
 MUST_USE int policy_search_begin(struct policy_search *search, const struct policy *policy,
                                  const struct policy_attribute *attributes, size_t count,
                                  struct policy_result *out);
