@@ -215,6 +215,29 @@ static int validate_there(struct cli *cli)
 
 /* ---- explain --------------------------------------------------------------------------------- */
 
+static int show_report(struct cli *cli, const struct policy *policy,
+                       const struct policy_result *result, const struct policy_reason *reasons,
+                       uint8_t *bytes, size_t room)
+{
+    struct cli_answer answer;
+    struct mp_writer writer;
+    int status = CLI_EXIT_INVALID;
+    mp_writer_init(&writer, bytes, room);
+    policy_report_put(&writer, policy, result, reasons);
+    if (cli_answer_from(&writer, &answer))
+        status = cli_answer_show(cli, &answer);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* Each value may be short enough, and all together too long (policy_resolve). */
+static void complain_of_bounds(const struct policy_attribute *attributes, size_t count)
+{
+    char sentence[REPORT_RULE_LEN];
+    policy_bounds_format(attributes, count, sentence, sizeof sentence);
+    cli_complain("rules explain: %s", sentence);
+}
+
 /* Explains the request by a compiled file, and shows it. */
 static int explain_by(struct cli *cli, const struct policy *policy)
 {
@@ -225,8 +248,6 @@ static int explain_by(struct cli *cli, const struct policy *policy)
     struct policy_reason *reasons = alloc_array(alloc_heap(), count + 1, sizeof *reasons);
     uint8_t *bytes = alloc_get(alloc_heap(), room);
     struct policy_result result;
-    struct cli_answer answer;
-    struct mp_writer writer;
     int status = CLI_EXIT_INVALID;
     for (size_t i = 0; i < arguments->attribute_count; i++)
         attributes[i] = (struct policy_attribute){
@@ -237,12 +258,10 @@ static int explain_by(struct cli *cli, const struct policy *policy)
     } else {
         const int code =
             policy_explain(policy, attributes, arguments->attribute_count, &result, reasons);
-        ASSERT(code == 0); /* arguments.c bounds attributes as tightly */
-        mp_writer_init(&writer, bytes, room);
-        policy_report_put(&writer, policy, &result, reasons);
-        if (cli_answer_from(&writer, &answer))
-            status = cli_answer_show(cli, &answer);
-        cli_answer_fini(&answer);
+        if (code == 0)
+            status = show_report(cli, policy, &result, reasons, bytes, room);
+        else
+            complain_of_bounds(attributes, arguments->attribute_count);
     }
     alloc_put(alloc_heap(), bytes, room);
     alloc_put(alloc_heap(), reasons, (count + 1) * sizeof *reasons);

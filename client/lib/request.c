@@ -75,8 +75,10 @@ static int check_attributes(const tg_request_t *request, char *error)
         if ((attributes[i].value == NULL && attributes[i].value_len != 0) ||
             value_len(&attributes[i]) > TG_VALUE_MAX) {
             (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
-                           "attributes[%zu].value: expected at most %d bytes and not NULL", i,
-                           TG_VALUE_MAX);
+                           "attributes[%zu].value: found %zu bytes%s, expected at most %d and not "
+                           "NULL",
+                           i, attributes[i].value != NULL ? value_len(&attributes[i]) : 0,
+                           attributes[i].value == NULL ? " and NULL" : "", TG_VALUE_MAX);
             return TG_EINVALID;
         }
         for (size_t k = 0; k < i; k++) {
@@ -98,7 +100,9 @@ static int check_inline(const tg_request_t *request, tg_limit_t *valid_limit, ch
 
     if (request->key == NULL || client_request_key_len(request) > TG_VALUE_MAX) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
-                       "key: expected at most %d bytes and not NULL, or attributes", TG_VALUE_MAX);
+                       "key: found %zu bytes%s, expected at most %d and not NULL, or attributes",
+                       request->key != NULL ? client_request_key_len(request) : 0,
+                       request->key == NULL ? " and NULL" : "", TG_VALUE_MAX);
         return TG_EINVALID;
     }
     if (valid_limit->count != 0 && limit_equal(&request->limit, valid_limit))

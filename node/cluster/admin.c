@@ -5,6 +5,7 @@
  * `pools.report` is to be told where pools are owned, which is a matter of terms too. All
  * other commands are about the node as a whole and are handed to the control core as an effect.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -253,6 +254,24 @@ static bool put_owners_of_rules(struct shard *shard, struct owner_question *ques
     return true;
 }
 
+enum { BOUNDS_LEN = 256 };
+
+static void refuse_question(struct shard *shard, uint64_t connection,
+                            const struct wire_admin *admin, const struct owner_question *question,
+                            struct effects *effects)
+{
+    char bounds[BOUNDS_LEN];
+    char sentence[BOUNDS_LEN + 16];
+    if (question->key.data != NULL)
+        (void)snprintf(bounds, sizeof bounds, "key: found %zu bytes; expected 1 to %d",
+                       question->key.len, IDENTITY_KEY_MAX);
+    else
+        policy_bounds_format(question->attributes, question->attribute_count, bounds,
+                             sizeof bounds);
+    (void)snprintf(sentence, sizeof sentence, "owner: %s", bounds);
+    requests_error(shard, connection, admin->session, admin->seq, TG_EINVALID, sentence, effects);
+}
+
 static void answer_owner(struct shard *shard, uint64_t connection, const struct wire_admin *admin,
                          struct effects *effects)
 {
@@ -275,8 +294,7 @@ static void answer_owner(struct shard *shard, uint64_t connection, const struct 
         ok = put_owners_of_rules(shard, &question, &writer);
     }
     if (!ok || writer.failed)
-        requests_error(shard, connection, admin->session, admin->seq, TG_EINVALID,
-                       "owner: an attribute or the key is longer than allowed", effects);
+        refuse_question(shard, connection, admin, &question, effects);
     else
         send_frame(connection, (int)writer.len, effects);
 }

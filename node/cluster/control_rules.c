@@ -167,6 +167,16 @@ static void answer_refusal(struct answer_context *context, const struct policy_r
     answer_error(context, TG_EINVALID, sentence);
 }
 
+static void answer_bounds(struct answer_context *context, const struct policy_attribute *attributes,
+                          size_t count)
+{
+    char bounds[SENTENCE_LEN];
+    char sentence[SENTENCE_LEN + 16];
+    policy_bounds_format(attributes, count, bounds, sizeof bounds);
+    (void)snprintf(sentence, sizeof sentence, "rules.explain: %s", bounds);
+    answer_error(context, TG_EINVALID, sentence);
+}
+
 void answer_explain(struct answer_context *context)
 {
     const struct allocator *allocator = context->control->allocator;
@@ -184,10 +194,12 @@ void answer_explain(struct answer_context *context)
         answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
     else if (refusal != NULL)
         answer_refusal(context, refusal);
-    else if (!read || policy_explain(policy, attributes, count, &result, reasons) != 0)
+    else if (!read)
         answer_error(context, TG_EINVALID,
                      "rules.explain: expected {\"attributes\": {name: value}} with at most 32 "
                      "attributes, values of at most 1024 bytes");
+    else if (policy_explain(policy, attributes, count, &result, reasons) != 0)
+        answer_bounds(context, attributes, count);
     else {
         const struct mp_writer begin = *context->writer;
         people_apply(&person, attributes, count, &result);

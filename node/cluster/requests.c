@@ -357,8 +357,7 @@ static struct wire_text message_of(const struct row *row, uint8_t outcome)
     case WHY_CROWD:
         return wire_text_of(POLICY_CROWD_SENTENCE);
     case WHY_BOUNDS:
-        return wire_text_of("found too many or too long attributes; expected at most 32, their "
-                            "names of at most 64 and values of at most 1024 bytes");
+        return wire_text_of(POLICY_SPELLING_SENTENCE); /* wire_checks.c bounds each of them */
     case WHY_LEASE:
         if (outcome == OUTCOME_DENY)
             return wire_text_of("the lease is over, or there was none");

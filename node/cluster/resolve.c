@@ -358,6 +358,7 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
                                                   values[i].data, values[i].len};
     if (slot->denied != NULL && !spell(shard, attributes, count, &asking->spelling)) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
+        row->why = WHY_BOUNDS;
         return false;
     }
     const struct policy_rule *refusal = refuse_at_once(shard, attributes, &count, &asking->person);

@@ -149,6 +149,13 @@ static int refuse(char error[BLOCKS_ERROR_LEN], const char *sentence)
     return TG_EINVALID;
 }
 
+static int refuse_len(char error[BLOCKS_ERROR_LEN], const char *what, size_t len)
+{
+    (void)snprintf(error, BLOCKS_ERROR_LEN, "%s: found %zu bytes; expected 1 to %d", what, len,
+                   POLICY_VALUE_LEN_MAX);
+    return TG_EINVALID;
+}
+
 static int name_of_cidr(const char *text, size_t len, char out[BLOCKS_NAME_LEN_MAX],
                         char error[BLOCKS_ERROR_LEN])
 {
@@ -201,13 +208,13 @@ int blocks_name(const struct attribute_kinds *kinds, const char *text, size_t le
         return refuse(error, "found a control character");
     if (is_key)
         return len <= POLICY_VALUE_LEN_MAX ? write_name("key ", text, len, out)
-                                           : refuse(error, "expected a key of at most 1024 bytes");
+                                           : refuse_len(error, "key", len);
     if (equals == NULL)
         return name_of_cidr(text, len, out, error);
     if (!attribute_name_ok(text, name_len))
         return refuse(error, "expected the name of an attribute, of a-z 0-9 _ . -, before the '='");
     if (value_len < 1 || value_len > POLICY_VALUE_LEN_MAX)
-        return refuse(error, "expected a value of 1 to 1024 bytes behind the '='");
+        return refuse_len(error, "value behind the '='", value_len);
     if (name_len == 2 && memcmp(text, "ip", 2) == 0)
         return name_of_cidr(equals + 1, value_len, out, error);
     return name_of_value(kinds, &(struct policy_text){text, name_len},

@@ -64,6 +64,11 @@ enum {
     "more than 8 rules with limits meet on this request; expected at most 8 (`tidegate rules "     \
     "explain` tells which)"
 static_assert(POLICY_PARTS_MAX == 8, "the sentence says so");
+/* What is said of values that have no room in the one spelling of their kinds. */
+#define POLICY_SPELLING_SENTENCE                                                                   \
+    "found values of more than 4096 bytes together in the one spelling of their kinds; expected "  \
+    "fewer or shorter ones"
+static_assert(POLICY_SPELLING_LEN == 4096, "the sentence says so");
 
 /* A tier is a rule with this name and its own behind it, of this group: that of all rules that are
  * a user's plan, of which one at most acts. */
@@ -356,6 +361,10 @@ MUST_USE int policy_explain(const struct policy *policy, const struct policy_att
                             size_t count, struct policy_result *out, struct policy_reason *reasons);
 /* "acts", "disabled", "absent", "value", "group", "not_counted", "ended". Static storage. */
 const char *policy_why_name(enum policy_why why);
+/* What policy_resolve and policy_explain refuse these attributes for, likewise: which one it is,
+ * what was found and what was expected. */
+void policy_bounds_format(const struct policy_attribute *attributes, size_t count, char *out,
+                          size_t capacity);
 /* The reason as a sentence without a final stop and its NUL, cut to `capacity` bytes. */
 void policy_reason_format(const struct policy_rule *rule, const struct policy_reason *reason,
                           char *out, size_t capacity);

@@ -152,6 +152,36 @@ static void say_expected(struct sentence *sentence, const struct policy_match *m
         say(sentence, " or %u more", match->value_count - EXPECTED_SHOWN_MAX);
 }
 
+void policy_bounds_format(const struct policy_attribute *attributes, size_t count, char *out,
+                          size_t capacity)
+{
+    struct sentence sentence = {.out = out, .capacity = capacity};
+
+    ASSERT(capacity > 0);
+    out[0] = '\0';
+    if (count > POLICY_ATTRIBUTES_MAX) {
+        say(&sentence, "found %zu attributes; expected at most %d", count,
+            POLICY_ATTRIBUTES_GIVEN_MAX);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_text name = {attributes[i].name, attributes[i].name_len};
+        if (name.len <= POLICY_ATTRIBUTE_NAME_LEN_MAX &&
+            attributes[i].value_len <= POLICY_VALUE_LEN_MAX)
+            continue;
+        say(&sentence, "attribute ");
+        say_text(&sentence, &name);
+        if (name.len > POLICY_ATTRIBUTE_NAME_LEN_MAX)
+            say(&sentence, ": found a name of %zu bytes; expected at most %d", name.len,
+                POLICY_ATTRIBUTE_NAME_LEN_MAX);
+        else
+            say(&sentence, ": found a value of %zu bytes; expected at most %d",
+                attributes[i].value_len, POLICY_VALUE_LEN_MAX);
+        return;
+    }
+    say(&sentence, "%s", POLICY_SPELLING_SENTENCE);
+}
+
 void policy_reason_format(const struct policy_rule *rule, const struct policy_reason *reason,
                           char *out, size_t capacity)
 {

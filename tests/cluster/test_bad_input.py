@@ -309,6 +309,18 @@ COMMANDS = {
 }
 
 
+# Each value may be as long as a value may be, and all together still have no room in their one
+# spelling: that is told, by a node and by the command line alone.
+def test_values_that_have_no_room_in_their_one_spelling_are_refused(tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("attributes: {a: path, b: path, c: path, d: path, e: path}\n"
+                     "rules: [{name: r, match: {a: /*, b: /*, c: /*, d: /*, e: /*}, key: [a], "
+                     "limits: [{rate: 1/s}]}]\n")
+    done = Command("rules", "explain", "--rules", str(rules),
+                   *(f"{name}=//{'v' * 1000}" for name in "abcde"), endpoints=["127.0.0.1:9"])
+    assert done.code == 3 and "4096 bytes together" in done.error, done
+
+
 # The command-line client tells wrong usage (64) from invalid input (3).
 @pytest.mark.parametrize("name", COMMANDS)
 def test_bad_arguments_of_the_client_give_their_exit_status(single, name):

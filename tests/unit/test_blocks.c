@@ -77,6 +77,25 @@ static void what_is_blocked_has_one_name(void **state)
     assert_string_equal(name_of("", true), "key ");
 }
 
+/* A value or a key longer than a request may have is refused, with what was found and expected. */
+static void what_is_longer_than_a_request_may_have_is_refused(void **state)
+{
+    static char text[POLICY_VALUE_LEN_MAX + 16] = "user=";
+    char name[BLOCKS_NAME_LEN_MAX];
+    char error[BLOCKS_ERROR_LEN];
+    (void)state;
+    memset(text + 5, 'v', POLICY_VALUE_LEN_MAX + 1);
+    assert_true(blocks_name(attribute_kinds_default(), text, strlen(text) - 1, false, name, error) >
+                0);
+    assert_int_equal(blocks_name(attribute_kinds_default(), text, strlen(text), false, name, error),
+                     TG_EINVALID);
+    assert_string_equal(error, "value behind the '=': found 1025 bytes; expected 1 to 1024");
+    assert_int_equal(
+        blocks_name(attribute_kinds_default(), text + 5, strlen(text + 5), true, name, error),
+        TG_EINVALID);
+    assert_string_equal(error, "key: found 1025 bytes; expected 1 to 1024");
+}
+
 /* A network is never made wider than it was written: bits behind the prefix are refused, and what
  * was probably meant is named. */
 static void a_network_with_bits_behind_its_prefix_is_refused(void **state)
@@ -308,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_blocked_has_one_name),
+        cmocka_unit_test(what_is_longer_than_a_request_may_have_is_refused),
         cmocka_unit_test(a_network_with_bits_behind_its_prefix_is_refused),
         cmocka_unit_test(a_value_is_blocked_in_its_one_spelling),
         cmocka_unit_test(blocks_follow_the_kinds_of_the_rules_in_force),

@@ -305,7 +305,7 @@ static void rules_are_listed_and_validated(void **state)
 static void ask_explain(struct net *net, const char *user, bool many, struct answer *answer)
 {
     const uint32_t count = many ? POLICY_ATTRIBUTES_MAX + 1 : 1;
-    uint8_t frame[1024];
+    uint8_t frame[2048];
     struct mp_writer writer;
     mp_writer_init(&writer, frame, sizeof frame);
     wire_begin_admin(&writer, SESSION, SEQ, "rules.explain");
@@ -333,6 +333,7 @@ static void rules_are_explained(void **state)
     struct policy *policy;
     struct policy_error error;
     char sentence[512];
+    char value[1026] = "";
     (void)state;
     assert_int_equal(policy_compile(RULES, strlen(RULES), alloc_heap(), &policy, &error), 0);
     answer.policy = policy;
@@ -351,6 +352,13 @@ static void rules_are_explained(void **state)
     assert_int_equal(answer.reply.code, TG_EINVALID);
     ask(net, "rules.explain", "no attributes", &answer);
     assert_int_equal(answer.reply.code, TG_EINVALID);
+    memset(value, 'v', sizeof value - 1);
+    ask_explain(net, value, false, &answer);
+    assert_int_equal(answer.reply.code, TG_EINVALID);
+    at = value_of(&answer);
+    mp_copy_str(&at, sentence, sizeof sentence);
+    assert_string_equal(sentence, "rules.explain: attribute \"user\": found a value of 1025 bytes; "
+                                  "expected at most 1024");
     policy_free(&policy);
 
     size_t len = strlen(many);

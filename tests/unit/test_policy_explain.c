@@ -110,6 +110,35 @@ static void a_value_is_cut_between_two_characters(void **state)
                                   "expected \"x\"");
 }
 
+/* What is out of bounds is told by its place, what was found and what was expected. */
+static void bounds_are_told_with_place_found_and_expected(void **state)
+{
+    enum { COUNT = POLICY_ATTRIBUTES_MAX + 1 };
+    static char value[POLICY_VALUE_LEN_MAX + 1];
+    static char name[POLICY_ATTRIBUTE_NAME_LEN_MAX + 1];
+    struct policy_attribute many[COUNT];
+    char told[256];
+
+    (void)state;
+    memset(value, 'v', sizeof(value));
+    memset(name, 'n', sizeof(name));
+    for (size_t i = 0; i < COUNT; i++)
+        many[i] = (struct policy_attribute){"user", 4, value, POLICY_VALUE_LEN_MAX};
+    policy_bounds_format(many, COUNT, told, sizeof(told));
+    assert_string_equal(told, "found 35 attributes; expected at most 32");
+    policy_bounds_format(many, 2, told, sizeof(told));
+    assert_string_equal(told, POLICY_SPELLING_SENTENCE);
+    many[1].value_len++;
+    policy_bounds_format(many, 2, told, sizeof(told));
+    assert_string_equal(told, "attribute \"user\": found a value of 1025 bytes; expected at most "
+                              "1024");
+    many[1].name = name;
+    many[1].name_len = sizeof(name);
+    policy_bounds_format(many, 2, told, sizeof(told));
+    assert_string_equal(told, "attribute \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...\": found a "
+                              "name of 65 bytes; expected at most 64");
+}
+
 /* A request out of bounds is refused as policy_resolve refuses it. */
 static void a_request_out_of_bounds_is_refused(void **state)
 {
@@ -128,6 +157,7 @@ int main(void)
         cmocka_unit_test(each_rule_has_its_reason),
         cmocka_unit_test(a_sentence_is_cut_to_its_room),
         cmocka_unit_test(a_value_is_cut_between_two_characters),
+        cmocka_unit_test(bounds_are_told_with_place_found_and_expected),
         cmocka_unit_test(a_request_out_of_bounds_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
