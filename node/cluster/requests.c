@@ -358,6 +358,9 @@ static struct wire_text message_of(const struct row *row, uint8_t outcome)
         return wire_text_of(POLICY_CROWD_SENTENCE);
     case WHY_BOUNDS:
         return wire_text_of(POLICY_SPELLING_SENTENCE); /* wire_checks.c bounds each of them */
+    case WHY_WORK:
+        return wire_text_of("looking for the rules of this message's items takes too long; "
+                            "expected fewer items, or rules of which few match so much alike");
     case WHY_LEASE:
         if (outcome == OUTCOME_DENY)
             return wire_text_of("the lease is over, or there was none");
@@ -964,6 +967,7 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
     }
     shard->message.connection = connection;
     shard->message.request = POOL_NONE;
+    shard->message.work = 0;
     explain_begin(shard);
     shard->message.flags = (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0 ? FORWARD_RETRY : 0;
     if (shard->message.explained != POOL_NONE)

@@ -13,6 +13,11 @@
  *     nothing gives. Such an item has no part; of others the row is left to their answers.
  * Z2  All parts of an item carry its operation, cost and sequence; so each of them is known again
  *     when the client repeats the item, wherever it goes then.
+ * Z3  A message's items cost at most WORK_MAX together to find their rules, and what the last ones
+ *     begun cost beyond: some 0.5 s, so that peers hear of this node. Those left are `busy` and
+ *     counted, before anything of them is charged. What items cost is a matter of rules and values
+ *     alone, so a message that is repeated is cut at the same item, and those before it are told
+ *     their first answers.
  */
 #include "base/assert.h"
 #include "node/cluster/decide.h"
@@ -26,6 +31,12 @@
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
 static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
               "what is added to a request's attributes has room");
+
+/* Z3, in steps of comparing patterns; a rule compared costs about as much as so many. 1,000 rules
+ * that nothing keeps apart are looked at for all items of the longest message. */
+#define WORK_MAX UINT64_C(270000000)
+enum { WORK_RULE = 64 };
+static_assert(WORK_MAX > (uint64_t)1000 * WORK_RULE * WIRE_CHECKS_MAX, "as said");
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
@@ -330,6 +341,19 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
         want_hold(shard, item, resolved);
 }
 
+/* Whether there is work left for the item (Z3). If not its row is fixed. */
+static bool may_work(struct shard *shard, uint32_t item)
+{
+    struct row *row = &shard->rows[item];
+    if (shard->message.work < WORK_MAX)
+        return true;
+    fix_row(row, OUTCOME_BUSY, false, NULL);
+    row->failure = ANSWER_BUSY;
+    row->why = WHY_WORK;
+    shard->stats.busy++;
+    return false;
+}
+
 /* ---- items ----------------------------------------------------------------------------------- */
 
 /* Spells values as blocks do; rules take them up so, too. False if there is no room for it. */
@@ -398,7 +422,10 @@ static void apply_rules(struct shard *shard, struct asking *asking)
     struct resolved *out = asking->out;
     struct policy_result *result = &asking->result;
     struct row *row = &shard->rows[item];
+    if (!may_work(shard, item))
+        return;
     policy_search_run(&asking->search);
+    shard->message.work += WORK_RULE * (uint64_t)result->compared + result->steps;
     if (asking->person.own != NULL || asking->person.key_own != NULL)
         people_apply(&asking->person, asking->attributes, asking->count, result);
     if (result->shadow != NULL)

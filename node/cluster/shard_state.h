@@ -306,7 +306,7 @@ struct limit_shown {
 
 /* Why an item is not allowed, where neither its outcome nor a rule tells. From WHY_ABSENT on: the
  * attribute of the rule's key with that place, counted from there, is missing. */
-enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_ABSENT };
+enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_WORK, WHY_ABSENT };
 
 /* The decision of one item as it takes shape. */
 struct row {
@@ -514,6 +514,7 @@ struct message {
     uint32_t explained; /* its block, or POOL_NONE */
     uint8_t flags;      /* of the forwards of each item */
     uint64_t retries;   /* what the tags of its answers have in common (retry.h) */
+    uint64_t work;      /* that looking for its rules has cost (Z3 of resolve.c) */
 };
 
 /* ---- the shard ------------------------------------------------------------------------------- */

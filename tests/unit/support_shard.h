@@ -139,7 +139,7 @@ struct lab {
     uint64_t seq;
     uint64_t next_boot;
     struct wire_checks_builder builder;
-    uint8_t values[1 << 16];
+    uint8_t values[1 << 19];
     uint8_t frame[WIRE_MESSAGE_MAX];
     struct wire_decisions_space space;
     struct wire_decisions decisions;
