@@ -93,6 +93,26 @@ def test_the_sixth_is_denied_by_the_first_limit_and_not_charged_to_the_second(ru
             assert [answer.allowed for answer in again] == [True] * 5 + [False]
 
 
+# 5,000 patterns that no index tells apart, and values made for them: what is asked for many times in a message is
+# decided in part, and told so, and the node serves others.
+def test_a_message_of_the_slowest_patterns_does_not_freeze_a_node(new_cluster, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("rules:\n  - {name: all, key: [user], limits: [{rate: 5000/h, algorithm: sliding_log}]}\n" +
+                    "".join(f"  - {{name: r{i}, match: {{user: '*{'a' * 100}b{i}*'}}, action: block}}\n"
+                            for i in range(5000)))
+    node = new_cluster(1, "--rules", str(path)).start()[0]
+    with node.client() as slow, node.client() as other:
+        answers = slow.ask([("a" * 1000,)] * 1000, ["user"])
+        assert other.rules({"user": "ada"}).outcome == "allow"
+        again = slow.rules({"user": "a" * 1000})
+    decided = [answer.outcome for answer in answers].index("busy")
+    assert 150 <= decided <= 250
+    assert {answer.outcome for answer in answers[:decided]} == {"allow"}
+    assert {(answer.outcome, answer.status) for answer in answers[decided:]} == {("busy", 503)}
+    assert "takes too long" in answers[-1].message
+    assert again.used == decided + 1
+
+
 # Whatever is not allowed is told why, the same to every client: the wire, the command line, Redis.
 def test_every_way_in_says_why(new_cluster, tmp_path):
     path = tmp_path / "rules.yaml"
