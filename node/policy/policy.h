@@ -317,7 +317,7 @@ struct policy_result {
     uint32_t part_count;              /* by priority; LIMITS: 1.., UNMATCHED: 0.., else 0 */
     uint32_t asked;                   /* work done: places of the index looked at, .. */
     uint32_t compared;                /* .. rules compared with the request, .. */
-    uint64_t steps;                   /* .. and those of long matches (policy_pattern.h) */
+    uint64_t steps;                   /* .. and steps of comparing values (policy_pattern.h) */
     struct policy_part parts[POLICY_PARTS_MAX];
     struct policy_spelling spelling;
     /* scratch: addresses cut for each part's key */

@@ -40,6 +40,8 @@ enum {
 };
 #define NOWHERE SIZE_MAX
 
+enum compared { MATCHES, DIFFERS, TAKES_LONG };
+
 /* A text, a pattern, and how far both are matched: up to a star, of which `run` is the first byte
  * that it may take. */
 struct matching {
@@ -230,22 +232,23 @@ static bool match_behind(struct policy_pattern_space *space, const struct policy
     return match_pieces(&matching);
 }
 
-bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text,
-                          bool is_path, struct policy_pattern_space *space)
+/* Compares byte by byte, and goes back to the latest star, so long as that takes `steps_max` steps
+ * at most; beyond it is left to the places of the text. Counts what it compared in *steps. */
+static inline enum compared match_bytes(const struct policy_text *pattern,
+                                        const struct policy_text *text, bool folds,
+                                        size_t steps_max, size_t *steps)
 {
-    const bool folds = is_path && policy_pattern_folds(pattern);
-    const size_t steps_max = space->data == text->data ? 0 : POLICY_PATTERN_STEPS_FIRST;
-    size_t steps = 0; /* of going back */
     size_t p = 0;
     size_t t = 0;
+    size_t back = 0;          /* steps of going back */
     size_t star_p = SIZE_MAX; /* just behind the latest inner * */
     size_t star_t = 0;        /* the first byte behind its run */
 
     for (;;) {
         if (p + 1 == pattern->len && pattern->data[p] == '*')
-            return true; /* a trailing * takes any rest */
+            break; /* a trailing * takes any rest */
         if (t == text->len && (p == pattern->len || (folds && p + 2 == pattern->len)))
-            return true;
+            break;
         const bool star = p < pattern->len && pattern->data[p] == '*';
         if (star && t < text->len && text->data[t] != '/') {
             star_p = ++p;
@@ -257,13 +260,27 @@ bool policy_pattern_match(const struct policy_text *pattern, const struct policy
             t++;
             continue;
         }
+        *steps = back + p;
         if (star_p == SIZE_MAX || star_t == text->len || text->data[star_t] == '/')
-            return false;
-        steps += p - star_p + 1;
-        space->steps += p - star_p + 1;
-        if (steps > steps_max)
-            return match_behind(space, pattern, text, folds);
+            return DIFFERS;
+        back += p - star_p + 1;
+        if (back > steps_max)
+            return TAKES_LONG;
         p = star_p;
         t = ++star_t;
     }
+    *steps = back + p;
+    return MATCHES;
+}
+
+bool policy_pattern_match(const struct policy_text *pattern, const struct policy_text *text,
+                          bool is_path, struct policy_pattern_space *space)
+{
+    const bool folds = is_path && policy_pattern_folds(pattern);
+    const size_t steps_max = space->data == text->data ? 0 : POLICY_PATTERN_STEPS_FIRST;
+    size_t steps;
+    const enum compared compared = match_bytes(pattern, text, folds, steps_max, &steps);
+
+    space->steps += steps;
+    return compared == TAKES_LONG ? match_behind(space, pattern, text, folds) : compared == MATCHES;
 }

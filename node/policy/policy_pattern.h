@@ -15,7 +15,7 @@ enum {
     /* What looking at the bytes one after the other may cost, before their places are learned. */
     POLICY_PATTERN_STEPS_FIRST = 128,
     /* A match costs at most so many steps for each byte of pattern and text, and those. */
-    POLICY_PATTERN_STEPS_EACH = 4,
+    POLICY_PATTERN_STEPS_EACH = 5,
 };
 
 /* Where each byte of one text stands. It is learned when a pattern makes it worth it, and serves
@@ -23,7 +23,7 @@ enum {
 struct policy_pattern_space {
     const char *data; /* the text, which must stay as it is; NULL: none is learned */
     size_t len;
-    uint64_t steps;       /* of all matches: what going back compares again, and of pieces */
+    uint64_t steps;       /* of all comparisons: bytes or words, and a few a value */
     uint16_t counts[256]; /* how often each byte is there */
     uint8_t rows[256][POLICY_PATTERN_ROW]; /* of those that are */
 };

@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "node/policy/policy_internal.h"
 
+enum { VALUE_STEPS = 2 }; /* a value that differs costs about so many steps of a pattern */
+
 static size_t words_of(size_t bytes)
 {
     return (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t);
@@ -117,6 +119,7 @@ bool policy_plan_holds(const uint32_t *condition, const struct policy_text *valu
             return true;
         }
         at += 1 + words_of(expected.len);
+        space->steps += VALUE_STEPS;
     }
     return false;
 }
