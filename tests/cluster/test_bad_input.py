@@ -310,7 +310,7 @@ COMMANDS = {
 
 
 # Each value may be as long as a value may be, and all together still have no room in their one
-# spelling: that is told, by a node and by the command line alone.
+# spelling: that is told, not taken for a fault of the program.
 def test_values_that_have_no_room_in_their_one_spelling_are_refused(tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text("attributes: {a: path, b: path, c: path, d: path, e: path}\n"
