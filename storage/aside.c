@@ -1,8 +1,11 @@
 /* aside.c - sets an unusable store aside, and copies a usable one: nothing here deletes.
  *
- *     DIR/state  --rename-->  DIR.set-aside-N/state             N: first number free
+ *     DIR/state  --rename-->  DIR.set-aside-N/state             N: first number free; an empty
+ *                                                               state takes its place
  *     DIR/meta   --copy---->  DIR.set-aside-N/meta    if every value and journal record is whole
  *                --rename-->                          if not
+ *
+ * Where DIR is a volume of its own the folder is DIR/set-aside-N.
  *
  * A node that forgot what it promised may not go on under its old id. So meta values stay where
  * they are if all of them can be read, and go together if one cannot: the next start is then that
@@ -68,22 +71,39 @@ static bool aside_open_meta(struct store *store)
     return whole;
 }
 
-/* Makes DIR.set-aside-N. */
+/* The paths of folder `number`, inside DIR and beside it. */
+static bool aside_paths(const char *dir, int number, char inside[PATH_MAX], char beside[PATH_MAX])
+{
+    const int in_len = snprintf(inside, PATH_MAX, "%s/set-aside-%d", dir, number);
+    const int by_len = snprintf(beside, PATH_MAX, "%s.set-aside-%d", dir, number);
+    return in_len > 0 && in_len < PATH_MAX && by_len > 0 && by_len < PATH_MAX;
+}
+
+/* Makes DIR.set-aside-N, or DIR/set-aside-N where nothing can be moved out of DIR: it may be a
+ * volume of its own, or in a directory that this process may not write. */
 static int aside_make(const char *dir, char out[PATH_MAX], char error[STORE_ERROR_LEN])
 {
+    char beside[PATH_MAX];
+    struct stat status;
+    errno = ENAMETOOLONG;
     for (int number = 1; number <= ASIDE_NUMBER_MAX; number++) {
-        const int len = snprintf(out, PATH_MAX, "%s.set-aside-%d", dir, number);
-        if (len < 0 || len >= PATH_MAX) {
+        if (!aside_paths(dir, number, out, beside)) {
             break;
         }
+        if (lstat(beside, &status) == 0) {
+            continue;
+        }
         if (mkdir(out, ASIDE_MODE) == 0) {
+            if (rename(out, beside) == 0) {
+                memcpy(out, beside, PATH_MAX);
+            }
             return 0;
         }
         if (errno != EEXIST) {
             break;
         }
     }
-    (void)snprintf(error, STORE_ERROR_LEN, "%.300s.set-aside-N: cannot be created: %s", dir,
+    (void)snprintf(error, STORE_ERROR_LEN, "%.300s/set-aside-N: cannot be created: %s", dir,
                    strerror(errno));
     return TG_EIO;
 }
@@ -157,34 +177,46 @@ static int aside_take(struct store *store, const char *target, bool meta_whole,
     if (result == 0) {
         result = aside_move(store->dir, target, "state", error);
     }
+    if (result == 0 && meta_whole) {
+        result = store_begin_state(store->dir, error);
+    }
     if (result == 0) {
         result = dir_sync(target, error);
     }
     return result == 0 ? dir_sync(store->dir, error) : result;
 }
 
-static int aside_run(struct store *store, bool *meta_kept, char *moved_to, size_t capacity,
-                     char error[STORE_ERROR_LEN])
+static int aside_run(struct store *store, bool must_keep, bool *meta_kept, char *moved_to,
+                     size_t capacity, char error[STORE_ERROR_LEN])
 {
     char target[PATH_MAX];
+    *meta_kept = aside_open_meta(store);
+    if (!*meta_kept && must_keep) {
+        (void)snprintf(error, STORE_ERROR_LEN,
+                       "%.300s/meta: identity and promises cannot be read; expected that they can, "
+                       "for what they were would be forgotten",
+                       store->dir);
+        return TG_ECORRUPT;
+    }
     int result = aside_make(store->dir, target, error);
     if (result != 0) {
+        env_close(&store->meta);
         return result;
     }
     if (strlen(target) >= capacity) {
         (void)rmdir(target);
+        env_close(&store->meta);
         (void)snprintf(error, STORE_ERROR_LEN, "no room for a path of %zu bytes", strlen(target));
         return TG_EINVALID;
     }
     memcpy(moved_to, target, strlen(target) + 1);
-    *meta_kept = aside_open_meta(store);
     result = aside_take(store, target, *meta_kept, error);
     env_close(&store->meta);
     return result;
 }
 
-int store_set_aside(const char *dir, bool *meta_kept, char *moved_to, size_t capacity,
-                    char error[STORE_ERROR_LEN])
+int store_set_aside(const char *dir, bool must_keep, bool *meta_kept, char *moved_to,
+                    size_t capacity, char error[STORE_ERROR_LEN])
 {
     struct store *const store = alloc_get(alloc_heap(), sizeof(*store));
     *meta_kept = false;
@@ -204,10 +236,13 @@ int store_set_aside(const char *dir, bool *meta_kept, char *moved_to, size_t cap
         result = TG_ENOTFOUND;
     }
     if (result == 0) {
+        result = dir_writable(store->dir, error);
+    }
+    if (result == 0) {
         result = dir_lock(store->dir, &store->lock_file, error);
     }
     if (result == 0) {
-        result = aside_run(store, meta_kept, moved_to, capacity, error);
+        result = aside_run(store, must_keep, meta_kept, moved_to, capacity, error);
     }
     if (store->lock_file >= 0) {
         (void)close(store->lock_file);

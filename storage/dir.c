@@ -74,8 +74,15 @@ static void dir_parent(char out[PATH_MAX], const char *path)
 static int dir_make_one(const char *path, char error[STORE_ERROR_LEN])
 {
     char parent[PATH_MAX];
+    struct stat status;
     if (mkdir(path, DIR_MODE) != 0) {
-        return errno == EEXIST ? 0 : dir_fail(path, "cannot be created", error);
+        if (errno != EEXIST) {
+            return dir_fail(path, "cannot be created", error);
+        }
+        errno = ENOTDIR;
+        return stat(path, &status) == 0 && S_ISDIR(status.st_mode)
+                   ? 0
+                   : dir_fail(path, "expected a directory", error);
     }
     dir_parent(parent, path);
     return dir_sync(parent, error); /* I1 */
@@ -94,6 +101,20 @@ int dir_make(const char *path, char error[STORE_ERROR_LEN])
         }
     }
     return result;
+}
+
+int dir_writable(const char *path, char error[STORE_ERROR_LEN])
+{
+    struct stat status;
+    if (lstat(path, &status) != 0 ||
+        access(path, W_OK | (S_ISDIR(status.st_mode) ? X_OK : 0)) == 0) {
+        return 0; /* what is not there is created, or else said to be missing */
+    }
+    (void)snprintf(error, STORE_ERROR_LEN,
+                   "%.300s: is read-only for user %u: %s; expected that a node may write what it "
+                   "keeps",
+                   path, (unsigned)geteuid(), strerror(errno));
+    return TG_EIO;
 }
 
 int dir_lock(const char *dir, int *file, char error[STORE_ERROR_LEN])

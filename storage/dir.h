@@ -18,6 +18,8 @@ int dir_join(char out[PATH_MAX], const char *dir, const char *name,
 int dir_make(const char *path, char error[STORE_ERROR_LEN]) MUST_USE;
 /* Makes the entries of `path` durable. */
 int dir_sync(const char *path, char error[STORE_ERROR_LEN]) MUST_USE;
+/* 0 if this process may write `path`, or if there is no such thing; TG_EIO if not. */
+int dir_writable(const char *path, char error[STORE_ERROR_LEN]) MUST_USE;
 /* Takes the lock of the store in `dir`; *file is to be closed. TG_EEXISTS if someone has it. */
 int dir_lock(const char *dir, int *file, char error[STORE_ERROR_LEN]) MUST_USE;
 

@@ -360,6 +360,14 @@ int env_copy(struct env *env, const char *dir)
     return env_code(result);
 }
 
+int env_sync(struct env *env)
+{
+    env_lock_shared(env);
+    const int result = env->mdb == NULL ? EIO : mdb_env_sync(env->mdb, 1);
+    env_unlock(env);
+    return result;
+}
+
 int env_clear_dead_readers(struct env *env)
 {
     int dead = 0;

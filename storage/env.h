@@ -70,6 +70,8 @@ int env_write(struct env *env, int (*work)(void *context, MDB_txn *txn), void *c
 void env_usage(struct env *env, uint64_t *used_bytes, uint64_t *free_bytes);
 /* A compact copy into the existing directory `dir`. */
 int env_copy(struct env *env, const char *dir) MUST_USE;
+/* Makes durable what opening a new environment has written. Raw result. */
+int env_sync(struct env *env) MUST_USE;
 int env_clear_dead_readers(struct env *env) MUST_USE;
 
 #endif

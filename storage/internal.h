@@ -94,6 +94,9 @@ int store_fail(struct store *store, int code, const char *format, ...)
 /* The end of every call: a raw result as TG_E*, with a text unless the worker already gave one. */
 int store_result(struct store *store, int result, const char *operation);
 
+/* Creates the state's environment of a store whose own was taken away. TG_E* with a text. */
+int store_begin_state(const char *dir, char error[STORE_ERROR_LEN]) MUST_USE;
+
 /* Room for `bytes` bytes; 0 or TG_ENOMEM. What was in it is gone. */
 int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes) MUST_USE;
 

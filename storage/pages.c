@@ -343,7 +343,7 @@ int pages_check(const char *path, const struct allocator *allocator, char error[
 {
     struct stat status;
     struct walk walk = {.path = path, .error = error, .allocator = allocator};
-    walk.file = open(path, O_RDONLY | O_CLOEXEC);
+    walk.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (walk.file < 0) {
         return errno == ENOENT ? 0
                                : complain(&walk, TG_EIO, "cannot be opened: %s", strerror(errno));

@@ -8,6 +8,9 @@
  *
  * I1  The flock on DIR/LOCK is held from before the first look to after the last close.
  * I2  A directory that is created is synced into its parent before anything in it is relied on.
+ * I3  A store begins with its file of meta values; the file of the state is there, durably, before
+ *     the first value is written. So one without the other is damage, as is one of length 0, and is
+ *     never taken for a new store, which would admit again what was used up.
  *
  * Must not interpret limiter state.
  */
@@ -16,6 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -72,9 +76,87 @@ int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes)
     return 0;
 }
 
-/* Checks and opens one of the two environments. */
-static int open_env(struct store *store, const char *name, struct env *env, uint64_t map_bytes,
+/* What there is of the file of an environment. */
+enum part { PART_MISSING, PART_EMPTY, PART_FULL };
+
+static const char *part_text(enum part part)
+{
+    return part == PART_MISSING ? "is missing" : part == PART_EMPTY ? "is empty" : "is there";
+}
+
+/* Looks at DIR/name and its file, which are to be writable if they are there at all. */
+static int look_at_part(const struct store *store, const char *name, enum part *part,
+                        char error[STORE_ERROR_LEN])
+{
+    char path[PATH_MAX];
+    char file[PATH_MAX];
+    struct stat status;
+    *part = PART_MISSING;
+    int result = dir_join(path, store->dir, name, error);
+    if (result == 0) {
+        result = dir_join(file, path, "data.mdb", error);
+    }
+    if (result != 0 || lstat(path, &status) != 0) {
+        return result;
+    }
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        (void)snprintf(error, STORE_ERROR_LEN, "%.300s: is no directory; expected one", path);
+        return TG_ECORRUPT;
+    }
+    result = dir_writable(path, error);
+    if (result == 0) {
+        result = dir_writable(file, error);
+    }
+    if (result == 0 && stat(file, &status) == 0) {
+        *part = S_ISREG(status.st_mode) && status.st_size == 0 ? PART_EMPTY : PART_FULL;
+    }
+    return result;
+}
+
+/* I3 */
+static int complain_parts(const struct store *store, const char *name, enum part part,
+                          const char *other, char error[STORE_ERROR_LEN])
+{
+    (void)snprintf(error, STORE_ERROR_LEN,
+                   "%.300s/%s/data.mdb: %s, but %s/data.mdb belongs to a store that was in use; "
+                   "expected both",
+                   store->dir, name, part_text(part), other);
+    return TG_ECORRUPT;
+}
+
+static int open_env(const char *dir, const char *name, struct env *env, uint64_t map_bytes,
                     uint64_t map_bytes_max, char error[STORE_ERROR_LEN])
+{
+    char path[PATH_MAX];
+    int result = dir_join(path, dir, name, error);
+    if (result == 0) {
+        result = dir_make(path, error);
+    }
+    if (result == 0) {
+        result = env_open(env, path, map_bytes, map_bytes_max, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    const int synced = env_sync(env); /* I3 */
+    if (synced != 0) {
+        (void)snprintf(error, STORE_ERROR_LEN, "%.400s: sync: %s", path, env_text(synced));
+        return env_code(synced);
+    }
+    return dir_sync(path, error);
+}
+
+int store_begin_state(const char *dir, char error[STORE_ERROR_LEN])
+{
+    struct env env = {.mdb = NULL};
+    const int result = open_env(dir, "state", &env, META_MAP_BYTES, 0, error);
+    env_close(&env);
+    return result;
+}
+
+/* Checks and opens one of the two environments. */
+static int check_and_open(struct store *store, const char *name, struct env *env,
+                          uint64_t map_bytes, uint64_t map_bytes_max, char error[STORE_ERROR_LEN])
 {
     char path[PATH_MAX];
     char file[PATH_MAX];
@@ -83,16 +165,10 @@ static int open_env(struct store *store, const char *name, struct env *env, uint
         result = dir_join(file, path, "data.mdb", error);
     }
     if (result == 0) {
-        result = dir_make(path, error);
-    }
-    if (result == 0) {
         result = pages_check(file, store->allocator, error);
     }
     if (result == 0) {
-        result = env_open(env, path, map_bytes, map_bytes_max, error);
-    }
-    if (result == 0) {
-        result = dir_sync(path, error);
+        result = open_env(store->dir, name, env, map_bytes, map_bytes_max, error);
     }
     if (result == 0 && env_clear_dead_readers(env) != 0) {
         (void)snprintf(error, STORE_ERROR_LEN, "%.400s: dead readers cannot be cleared", path);
@@ -103,29 +179,71 @@ static int open_env(struct store *store, const char *name, struct env *env, uint
 
 static int empty_work(void *context, MDB_txn *txn)
 {
-    struct store *const store = context;
+    const struct env *const env = context;
     MDB_stat stat;
-    const int result = mdb_stat(txn, store->state.dbi, &stat);
+    const int result = mdb_stat(txn, env->dbi, &stat);
     return result != 0 ? result : stat.ms_entries == 0 ? 0 : MDB_KEYEXIST;
 }
 
-static int open_all(struct store *store, const struct store_options *options,
-                    char error[STORE_ERROR_LEN])
+static int look_if_empty(struct store *store, const char *name, struct env *env, bool *empty,
+                         char error[STORE_ERROR_LEN])
+{
+    const int result = env_read(env, empty_work, env);
+    *empty = result == 0;
+    if (result == 0 || result == MDB_KEYEXIST) {
+        return 0;
+    }
+    (void)snprintf(error, STORE_ERROR_LEN, "%.400s/%s: %s", store->dir, name, env_text(result));
+    return env_code(result);
+}
+
+/* Opens both, the meta values first (I3). */
+static int open_envs(struct store *store, const struct store_options *options, bool *state_empty,
+                     char error[STORE_ERROR_LEN])
 {
     const uint64_t state_map =
         options->state_map_bytes != 0 ? options->state_map_bytes : STATE_MAP_BYTES;
     const uint64_t meta_map =
         options->meta_map_bytes != 0 ? options->meta_map_bytes : META_MAP_BYTES;
+    enum part meta;
+    enum part state;
+    bool meta_empty = true;
+    int result = look_at_part(store, "meta", &meta, error);
+    if (result == 0) {
+        result = look_at_part(store, "state", &state, error);
+    }
+    if (result == 0 && meta != PART_FULL && state != PART_MISSING) {
+        result = complain_parts(store, "meta", meta, "state", error);
+    }
+    if (result == 0) {
+        result = check_and_open(store, "meta", &store->meta, meta_map, 0, error);
+    }
+    if (result == 0) {
+        result = look_if_empty(store, "meta", &store->meta, &meta_empty, error);
+    }
+    if (result == 0 && !meta_empty && state != PART_FULL) {
+        result = complain_parts(store, "state", state, "meta", error);
+    }
+    if (result == 0) {
+        result = check_and_open(store, "state", &store->state, state_map,
+                                options->state_map_bytes_max, error);
+    }
+    return result != 0 ? result : look_if_empty(store, "state", &store->state, state_empty, error);
+}
+
+static int open_all(struct store *store, const struct store_options *options,
+                    char error[STORE_ERROR_LEN])
+{
+    bool state_empty = false;
     int result = dir_make(store->dir, error);
+    if (result == 0) {
+        result = dir_writable(store->dir, error);
+    }
     if (result == 0) {
         result = dir_lock(store->dir, &store->lock_file, error); /* I1 */
     }
     if (result == 0) {
-        result = open_env(store, "meta", &store->meta, meta_map, 0, error);
-    }
-    if (result == 0) {
-        result =
-            open_env(store, "state", &store->state, state_map, options->state_map_bytes_max, error);
+        result = open_envs(store, options, &state_empty, error);
     }
     if (result != 0) {
         return result;
@@ -136,12 +254,7 @@ static int open_all(struct store *store, const struct store_options *options,
     store->state.failpoints = options->failpoints;
     store->state.before_commit = FAILPOINT_STATE_BEFORE_COMMIT;
     store->state.after_commit = FAILPOINT_STATE_AFTER_COMMIT;
-    const int state = env_read(&store->state, empty_work, store);
-    if (state != 0 && state != MDB_KEYEXIST) {
-        (void)snprintf(error, STORE_ERROR_LEN, "%.400s/state: %s", store->dir, env_text(state));
-        return env_code(state);
-    }
-    return meta_check(store, state == 0, error);
+    return meta_check(store, state_empty, error);
 }
 
 int store_open(const char *dir, const struct store_options *options, struct store **out,

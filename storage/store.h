@@ -63,7 +63,8 @@ struct store_options {
 /* Opens the store in `dir`, creating directory and environments when there are none.
  * `options` may be NULL for defaults. On failure *out is NULL and `error` names the directory, what
  * is wrong and what was expected: TG_EEXISTS   another process (or this one) has the store open
- *   TG_ECORRUPT  not a store, truncated, a page outside the file, or identity damaged or missing
+ *   TG_ECORRUPT  not a store, truncated, a page outside the file, one of the two environments
+ *                missing or of length 0, or identity damaged or missing
  *   TG_EVERSION  another on-disk format
  *   TG_EFULL TG_EIO TG_ENOMEM TG_EINVALID (path too long)
  * Dead readers of an earlier crash are cleared. */
@@ -76,15 +77,17 @@ void store_close(struct store **store);
  */
 void store_last_error(struct store *store, char error[STORE_ERROR_LEN]);
 
-/* Takes an unusable store out of the way, into a fresh sibling folder DIR.set-aside-N, so that a
- * new one can start in `dir`; nothing is deleted. The state is moved. Meta values stay, with a copy
- * in the folder, if every one of them and of the journal's records can be read: *meta_kept; the
- * node then goes on under its id. Otherwise they are moved as well: the next store begins without
- * identity, and so does its node, because it no longer knows what it promised under the old one.
- * `moved_to` gets the folder's path (capacity bytes). TG_EEXISTS if the store is open somewhere,
- * TG_ENOTFOUND if there is nothing to move, TG_EIO, TG_EFULL, TG_EINVALID. */
-int store_set_aside(const char *dir, bool *meta_kept, char *moved_to, size_t capacity,
-                    char error[STORE_ERROR_LEN]) MUST_USE;
+/* Takes an unusable store out of the way, into a fresh sibling folder DIR.set-aside-N (where it
+ * cannot be moved there, DIR/set-aside-N), so that a new one can start in `dir`; nothing is
+ * deleted. The state is moved. Meta values stay, with a copy in the folder, if every one of them
+ * and of the journal's records can be read: *meta_kept; the node then goes on under its id.
+ * Otherwise they are moved as well: the next store begins without identity, and so does its node,
+ * because it no longer knows what it promised under the old one; with `must_keep` that is refused
+ * with TG_ECORRUPT and nothing is moved. `moved_to` gets the folder's path (capacity bytes).
+ * TG_EEXISTS if the store is open somewhere, TG_ENOTFOUND if there is nothing to move, TG_EIO,
+ * TG_EFULL, TG_EINVALID. */
+int store_set_aside(const char *dir, bool must_keep, bool *meta_kept, char *moved_to,
+                    size_t capacity, char error[STORE_ERROR_LEN]) MUST_USE;
 
 /* Writes a consistent, compact copy of both environments into the existing, empty directory `dir`,
  * while the store serves. The copy opens as a store; what the original promises after it was made,

@@ -34,12 +34,15 @@ static int complain(const struct daemon *daemon, int code, const char *sentence)
     return code;
 }
 
-/* Says what is wrong with the store's content, and the way out. */
+/* Says what is wrong with the store's content, and the way out. What --rebuild has kept, because
+ * each byte of it was as it was written, it cannot mend. */
 static int complain_corrupt(const struct daemon *daemon, const char *sentence)
 {
-    log_printf(daemon->log, LOG_LEVEL_ERROR,
-               "%s (start with --rebuild to set the store aside and refill it from replicas)",
-               sentence);
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "%s (%s)", sentence,
+               daemon->config->rebuild
+                   ? "--rebuild does not help: move the data directory away and start a new node "
+                     "with --seed"
+                   : "start with --rebuild to set the store aside and refill it from replicas");
     return DAEMON_DATA;
 }
 
@@ -68,19 +71,27 @@ static int check_files(struct daemon *daemon)
 
 /* ---- storage --------------------------------------------------------------------------------- */
 
+/* A node that comes back as a new one, and knows nobody, would found a second cluster in silence.
+ */
 static int set_aside(struct daemon *daemon, const char *dir)
 {
     char error[STORE_ERROR_LEN];
     char moved_to[CONFIG_PATH_LEN + 32];
     bool meta_kept = false;
-    const int result = store_set_aside(dir, &meta_kept, moved_to, sizeof moved_to, error);
+    const bool alone = daemon->config->seed_count == 0 && !daemon->config->bootstrap;
+    const int result = store_set_aside(dir, alone, &meta_kept, moved_to, sizeof moved_to, error);
     if (result == 0)
         log_printf(daemon->log, LOG_LEVEL_WARN, "store set aside in %s; %s", moved_to,
                    meta_kept ? "identity and promises could be read and stay"
                              : "identity and promises could not be read, so this is a new node");
+    else if (result == TG_ECORRUPT)
+        log_printf(daemon->log, LOG_LEVEL_ERROR,
+                   "%s (this would be a new node, and without --seed a cluster of its own: give "
+                   "--seed with a node that lives, or --bootstrap where there is none)",
+                   error);
     else if (result != TG_ENOTFOUND)
         return complain(daemon, DAEMON_DATA, error);
-    return 0;
+    return result == TG_ECORRUPT ? DAEMON_DATA : 0;
 }
 
 static int open_store(struct daemon *daemon)

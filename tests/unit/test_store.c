@@ -555,17 +555,18 @@ static void setting_aside_keeps_whole_meta_values(void **state)
         .vnode = 7, .kind = STORE_JOURNAL_SLOT, .slot = fixture_record(7, 900, "accepted", 8)};
     uint8_t buffer[8];
     struct store_record found;
-    assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), TG_ENOTFOUND);
+    assert_int_equal(store_set_aside(f->dir, false, &kept, moved, sizeof(moved), f->error),
+                     TG_ENOTFOUND);
     for (int number = 1; number <= 2; number++) {
         fixture_open(f, NULL);
         assert_int_equal(store_next_incarnation(f->store, &incarnation), 0);
         assert_int_equal(incarnation, number);
         assert_int_equal(fixture_write(f->store, 5, 1, &record, 1, 0), 0);
         assert_int_equal(store_journal_write(f->store, &slot, 1), 0);
-        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error),
+        assert_int_equal(store_set_aside(f->dir, false, &kept, moved, sizeof(moved), f->error),
                          TG_EEXISTS);
         store_close(&f->store);
-        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), 0);
+        assert_int_equal(store_set_aside(f->dir, false, &kept, moved, sizeof(moved), f->error), 0);
         assert_true(kept);
         (void)snprintf(path, sizeof(path), "%s.set-aside-%d", f->dir, number);
         assert_string_equal(moved, path);
@@ -599,7 +600,7 @@ static void setting_aside_damaged_meta_values_begins_a_new_node(void **state)
         assert_int_equal(store_journal_write(f->store, &slot, 1), 0);
         store_close(&f->store);
         fixture_patch_meta(f, victims[i], "damaged");
-        assert_int_equal(store_set_aside(f->dir, &kept, moved, sizeof(moved), f->error), 0);
+        assert_int_equal(store_set_aside(f->dir, false, &kept, moved, sizeof(moved), f->error), 0);
         assert_false(kept);
         assert_int_equal(store_open(f->dir, NULL, &f->store, f->error), 0);
         assert_int_equal(store_identity_get(f->store, &identity), TG_ENOTFOUND);
