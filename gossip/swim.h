@@ -146,9 +146,11 @@ struct swim_send {
     uint32_t len;
 };
 
-/* Someone met while one of the two had no cluster yet; cluster_id all zero = has none either. */
+/* Someone met while this node had no cluster yet; cluster_id all zero = has none either. Or, when
+ * it has one, who answered at the address `seed` for another. */
 struct swim_met {
     uint8_t cluster_id[SWIM_CLUSTER_ID_LEN];
+    char seed[SWIM_ADDRESS_LEN]; /* "" in the first case */
     struct swim_record record;
 };
 

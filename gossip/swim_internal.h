@@ -141,9 +141,10 @@ struct swim_job {
 
 struct swim_seed {
     char address[SWIM_ADDRESS_LEN];
-    uint64_t seq; /* of the last exchange started with it */
-    uint64_t id;  /* who answered there, 0 = nobody yet */
-    bool learned; /* remembered from an expired tombstone; may be replaced */
+    uint64_t seq;         /* of the last exchange started with it */
+    uint64_t id;          /* who answered there, 0 = nobody yet */
+    uint64_t greeted_seq; /* of the last HELLO of a node that has a cluster */
+    bool learned;         /* remembered from an expired tombstone; may be replaced */
 };
 
 enum swim_kind {

@@ -40,6 +40,7 @@ bool swim_room(const struct swim *swim)
 bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_kind kind,
                         uint64_t seq, uint64_t target)
 {
+    static const uint8_t none[SWIM_CLUSTER_ID_LEN];
     const struct swim_member *self = &swim->slots[SWIM_SELF].member;
     if (!swim_room(swim))
         return false;
@@ -48,7 +49,8 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
                    ages ? SWIM_MESSAGE_MAX - SWIM_TAIL_MAX : SWIM_MESSAGE_MAX);
     mp_put_array(writer, ages ? FRAME_FIELDS_AGES : FRAME_FIELDS);
     mp_put_uint(writer, FORMAT);
-    mp_put_bin(writer, swim->cluster_id, SWIM_CLUSTER_ID_LEN);
+    /* Who is greeted shall tell its cluster, and not join the greeter's. */
+    mp_put_bin(writer, kind == SWIM_HELLO ? none : swim->cluster_id, SWIM_CLUSTER_ID_LEN);
     mp_put_uint(writer, kind);
     mp_put_uint(writer, seq);
     mp_put_uint(writer, self->record.id);

@@ -23,6 +23,8 @@
  *     does not have.
  * Y3  Who says something and is not known was missed by the rumours about it. It is asked at once,
  *     not with the next exchange of 30 s: it may hold keys together with this node.
+ * Y4  A seed that did not answer may be of another cluster, which drops what is not its own. It is
+ *     greeted as well, as by a node without a cluster: whoever is there says whose it is.
  */
 #include <string.h>
 
@@ -214,6 +216,8 @@ static void seeds_try(struct swim *swim, uint32_t tries_max)
         struct swim_seed *seed = &swim->seeds[swim->seeds_at++ % swim->seeds_len];
         if (seed_settled(swim, seed))
             continue;
+        if (swim->joined && seed->seq != 0)
+            seed->greeted_seq = hello_start(swim, seed->address); /* Y4 */
         const uint64_t seq = swim->joined ? sync_start(swim, seed->address, false)
                                           : hello_start(swim, seed->address);
         if (seq == 0)
@@ -609,10 +613,27 @@ static void receive_want(struct swim *swim, const struct swim_message *message)
     }
 }
 
+/* The seed that this answers for, if it was greeted and is of another cluster. */
+static const struct swim_seed *seed_of_another(const struct swim *swim,
+                                               const struct swim_message *message)
+{
+    static const uint8_t none[SWIM_CLUSTER_ID_LEN];
+    if (message->kind != SWIM_WELCOME || message->seq == 0 ||
+        memcmp(message->cluster_id, none, sizeof none) == 0 ||
+        memcmp(message->cluster_id, swim->cluster_id, sizeof none) == 0)
+        return NULL;
+    for (uint32_t i = 0; i < swim->seeds_len; i++)
+        if (swim->seeds[i].greeted_seq == message->seq)
+            return &swim->seeds[i];
+    return NULL;
+}
+
 static void meet(struct swim *swim, const struct swim_message *message)
 {
     struct swim_effects *out = swim->out;
-    if (swim->joined || message->record.id != message->sender)
+    const struct swim_seed *seed = NULL;
+    if (message->record.id != message->sender ||
+        (swim->joined && (seed = seed_of_another(swim, message)) == NULL))
         return;
     size_t place = 0;
     while (place < out->met_count && out->met[place].record.id != message->sender)
@@ -625,6 +646,9 @@ static void meet(struct swim *swim, const struct swim_message *message)
         out->met_count++;
     memcpy(out->met[place].cluster_id, message->cluster_id, SWIM_CLUSTER_ID_LEN);
     out->met[place].record = message->record;
+    memset(out->met[place].seed, 0, sizeof out->met[place].seed);
+    if (seed != NULL)
+        memcpy(out->met[place].seed, seed->address, sizeof seed->address);
 }
 
 static void receive_hello(struct swim *swim, const struct swim_message *message)

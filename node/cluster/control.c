@@ -378,6 +378,8 @@ static void settle(struct control *control, struct effects *effects)
     (void)take_gossip(control, effects);
     if (!control->joined)
         seek(control, effects);
+    else
+        control_look_foreign(control);
     swim_effects_clear(&control->gossip);
     if (!control->joined || control->leaving)
         return;

@@ -49,6 +49,7 @@ enum {
     CONTROL_CONFIG_LEN_MAX = 256 << 10,
     CONTROL_CLUSTER_ID_LEN = 16,
     CONTROL_PATH_LEN = 256,
+    CONTROL_SENTENCE_LEN = 400,
 };
 
 /* What all nodes of a cluster share and keep. */
@@ -109,6 +110,11 @@ int64_t control_next_deadline(const struct control *control);
 void control_add_seed(struct control *control, const char *address);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
+/* Says which seed answers for another cluster, in one sentence; false if none does. */
+bool control_foreign_say(const struct control *control, char *out, size_t capacity);
+/* Whether this node came up with what it keeps of one cluster among the seeds of another, and hears
+ * nobody of its own: it should stop. */
+bool control_misplaced(const struct control *control);
 /* True once after each change: then make the new view and give it to every shard. */
 bool control_view_due(struct control *control);
 /* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
@@ -225,8 +231,6 @@ enum control_departure {
     CONTROL_DRAINS, /* out of the ring, but alive: it forwards */
     CONTROL_LEAVES  /* and then says good-bye and ends */
 };
-
-enum { CONTROL_SENTENCE_LEN = 400 };
 
 /* The configuration in force; epoch 0: none yet. Lives as long as the core. */
 const struct ring_config *control_config(const struct control *control);

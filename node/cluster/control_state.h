@@ -73,6 +73,14 @@ struct control {
     char wished_name[RING_NAME_LEN];
     enum control_departure departure;
     int64_t departed_ns; /* when this node had no part in the ring any more, 0 = not yet */
+    struct control_foreign {
+        int64_t first_ns; /* 0: no seed has answered for another cluster */
+        int64_t last_ns;
+        char seed[SWIM_ADDRESS_LEN];
+        char name[VIEW_TEXT_LEN];
+        uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
+    } foreign;
+    bool accompanied; /* somebody of this node's own cluster was heard */
     bool joined;
     bool creating; /* may create a cluster when nobody else does */
     bool view_due;
@@ -125,6 +133,10 @@ enum {
 MUST_USE int control_recall(struct control *control, const struct control_stored *stored);
 /* Brings the own record up to date. */
 void control_tell_self(struct control *control);
+
+/* ---- control_foreign.c ---- */
+/* Takes what gossip met, and looks whether anybody of the own cluster is there. */
+void control_look_foreign(struct control *control);
 
 /* ---- control_config.c ---- */
 void control_send_join(const struct join_message *message, const char *address,

@@ -11,7 +11,7 @@
 #include "node/cluster/control_answer.h"
 #include "node/cluster/usage_book.h"
 
-enum { REASON_LEN = 160, REASONS_MAX = 8, SHARD_POOL_FIELDS = 6 };
+enum { REASON_LEN = 240, REASONS_MAX = 8, SHARD_POOL_FIELDS = 6 };
 
 struct health {
     char reasons[REASONS_MAX][REASON_LEN];
@@ -77,8 +77,11 @@ static void look_for_newcomers(const struct control *control, struct health *hea
 static void look_at_health(const struct answer_context *context, struct health *health)
 {
     const struct control *control = context->control;
+    char foreign[REASON_LEN];
     health->count = 0;
     health->rules_agree = true;
+    if (control_foreign_say(control, foreign, sizeof foreign))
+        complain(health, "%s", foreign);
     if (!control->joined || control->config->epoch == 0) {
         char waits[REASON_LEN] = "";
         control_region_say(control, waits, sizeof waits);

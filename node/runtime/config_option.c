@@ -126,7 +126,7 @@ static const struct config_option options[] = {
     {.name = "ephemeral", SWITCH(ephemeral), .help = "keep nothing on disk"},
     {.name = "rebuild",
      SWITCH(rebuild),
-     .help = "set an unusable store aside and refill it from replicas"},
+     .help = "set the store aside, usable or not, and refill it from replicas"},
     {.name = "rules",
      .value = "FILE",
      .kind = CONFIG_KIND_PATH,

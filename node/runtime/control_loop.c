@@ -364,6 +364,26 @@ static void look_at_departure(struct daemon *daemon)
     begin_stop(daemon);
 }
 
+/* What was kept is of another cluster than the seeds: said once, and the end of a node that came up
+ * so. It may have served, so it stops as it would when asked to. */
+static void look_at_foreign(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (daemon->stopping || !control_foreign_say(daemon->control, sentence, sizeof sentence))
+        return;
+    if (!daemon->foreign_told)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->foreign_told = true;
+    if (!control_misplaced(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "%s: %s, and nobody of its own is heard; expected the data directory or the seeds "
+               "of one cluster",
+               daemon->config->data, sentence);
+    daemon->exit_code = DAEMON_DATA;
+    begin_stop(daemon);
+}
+
 static void look_at_stop(struct daemon *daemon)
 {
     if (!daemon->stopping)
@@ -424,6 +444,7 @@ static void turn(struct daemon *daemon)
     spread_view(daemon);
     tell_waiting(daemon);
     look_at_departure(daemon);
+    look_at_foreign(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
     if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {

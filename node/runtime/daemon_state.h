@@ -112,6 +112,7 @@ struct daemon {
     bool joined_due;
     bool ready_told;
     bool waiting_told;
+    bool foreign_told;
     bool stopping;
     bool leaving; /* for good: gossip is told */
     bool done;

@@ -119,9 +119,9 @@ void net_stop(struct net *net, uint32_t at)
     control_free(&net->nodes[at].control);
 }
 
-void net_restart(struct net *net, uint32_t at)
+/* What the process of a node finds on its disk when it starts again. */
+static void recall(struct net_node *node)
 {
-    struct net_node *node = &net->nodes[at];
     node->options.incarnation++;
     node->options.seed_count = 0;
     node->options.bootstrap = false;
@@ -134,6 +134,18 @@ void net_restart(struct net *net, uint32_t at)
     node->options.peers_len = node->peers_len;
     node->options.ballots = node->ballots;
     node->options.ballots_len = node->ballots_len;
+}
+
+void net_restart(struct net *net, uint32_t at)
+{
+    recall(&net->nodes[at]);
+    create(net, at);
+}
+
+void net_restart_seeded(struct net *net, uint32_t at, uint32_t seed)
+{
+    recall(&net->nodes[at]);
+    net_seed(&net->nodes[at].options, seed);
     create(net, at);
 }
 

@@ -88,6 +88,8 @@ uint32_t net_start(struct net *net, const struct control_options *options);
 /* The process of node `at` ends without a word / starts again from its disk, without seeds. */
 void net_stop(struct net *net, uint32_t at);
 void net_restart(struct net *net, uint32_t at);
+/* The same with node `seed` for a seed. */
+void net_restart_seeded(struct net *net, uint32_t at, uint32_t seed);
 /* Starts `count` nodes, n1 with id 1 and so on, and runs until all are in one stable ring. */
 struct net *net_cluster(uint32_t count);
 /* There is no room on the disk of node `at`, but for so many transactions / there is room again. */

@@ -219,6 +219,47 @@ static void clusters_that_gossip_to_each_other_stay_apart(void **state)
     net_free(net);
 }
 
+/* A node that comes up with what it keeps of one cluster among the seeds of another says so, and
+ * that it should stop; the other cluster's node neither says nor does anything. */
+static void a_node_among_the_seeds_of_another_cluster_says_so(void **state)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    struct net *net = net_new();
+    struct control_options options = seeded_by_first(net, 1, 2);
+    (void)state;
+    options.has_identity = true;
+    (void)net_start(net, &options);
+    net_run(net, 3 * NET_SECOND);
+    assert_true(control_foreign_say(net->nodes[1].control, sentence, sizeof sentence));
+    assert_non_null(strstr(sentence, net->nodes[0].options.gossip));
+    assert_non_null(strstr(sentence, "is of cluster a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0, this node of "
+                                     "cluster a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"));
+    assert_false(control_misplaced(net->nodes[1].control)); /* its own may come up late */
+    net_run(net, 7 * NET_SECOND);
+    assert_true(control_misplaced(net->nodes[1].control));
+    assert_false(control_foreign_say(net->nodes[0].control, sentence, sizeof sentence));
+    assert_false(control_misplaced(net->nodes[0].control));
+    net_free(net);
+}
+
+/* Where one of its own is heard as well, a node says what is wrong with its seeds and goes on. */
+static void a_node_that_hears_its_own_cluster_goes_on_beside_a_seed_of_another(void **state)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    struct net *net = net_cluster(2);
+    struct control_options other = net_options(net, 9, "other");
+    (void)state;
+    (void)net_start(net, &other);
+    net_run(net, 5 * NET_SECOND);
+    net_stop(net, 1);
+    net_restart_seeded(net, 1, 2);
+    net_run(net, 30 * NET_SECOND);
+    assert_true(control_foreign_say(net->nodes[1].control, sentence, sizeof sentence));
+    assert_false(control_misplaced(net->nodes[1].control));
+    assert_true(control_alive(net->nodes[1].control, net->nodes[0].options.node_id));
+    net_free(net);
+}
+
 /* C2: after a crash between the two, others would know a configuration that this node lost. The
  * network compares every configuration that is told with the disk of the teller (N2). */
 static void the_configuration_is_durable_before_it_is_told(void **state)
@@ -451,6 +492,8 @@ int main(void)
         cmocka_unit_test(a_configuration_that_was_missed_is_fetched),
         cmocka_unit_test(frames_of_another_cluster_change_nothing),
         cmocka_unit_test(clusters_that_gossip_to_each_other_stay_apart),
+        cmocka_unit_test(a_node_among_the_seeds_of_another_cluster_says_so),
+        cmocka_unit_test(a_node_that_hears_its_own_cluster_goes_on_beside_a_seed_of_another),
         cmocka_unit_test(the_configuration_is_durable_before_it_is_told),
         cmocka_unit_test(a_restarted_node_is_joined_at_once_and_finds_the_others),
         cmocka_unit_test(a_cluster_that_was_stopped_as_a_whole_finds_itself_again),

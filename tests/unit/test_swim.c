@@ -366,6 +366,40 @@ static void a_stranger_learns_the_cluster(void **state)
     swim_free(&b);
 }
 
+/* A seed that did not answer is greeted as well. One of another cluster says whose it is, one of
+ * the own says nothing new, and one without a cluster does not learn it from the greeting. */
+static void a_silent_seed_is_greeted_and_says_whose_it_is(void **state)
+{
+    static struct swim_effects a_out;
+    const uint8_t *const clusters[] = {cluster_b, cluster_a, cluster_none};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct swim *a = node_new(1, cluster_a);
+        struct swim *b = node_new(2, clusters[i]);
+        assert_int_equal(swim_add_seed(a, "127.0.0.1:2"), 0);
+        swim_effects_clear(&a_out);
+        swim_effects_clear(&out);
+        swim_tick(a, START_NS, &a_out);
+        assert_int_equal(a_out.sends_count, 1);
+        swim_effects_clear(&a_out); /* lost */
+        swim_tick(a, START_NS + 3000 * MS, &a_out);
+        assert_true(carry(b, START_NS + 3000 * MS, &a_out, &out) >= 2);
+        assert_true(out.sends_count >= 1);
+        if (out.met_count > 0)
+            assert_memory_equal(out.met[0].cluster_id, cluster_none, SWIM_CLUSTER_ID_LEN);
+        swim_effects_clear(&a_out);
+        (void)carry(a, START_NS + 3001 * MS, &out, &a_out);
+        assert_int_equal(a_out.met_count, i == 0 ? 1 : 0);
+        if (i == 0) {
+            assert_memory_equal(a_out.met[0].cluster_id, cluster_b, SWIM_CLUSTER_ID_LEN);
+            assert_string_equal(a_out.met[0].seed, "127.0.0.1:2");
+            assert_null(swim_find(a, 2));
+        }
+        swim_free(&a);
+        swim_free(&b);
+    }
+}
+
 /* A tombstone is forgotten after a day, told so, and its address stays as a seed. */
 static void tombstones_expire_but_their_addresses_stay(void **state)
 {
@@ -569,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_member_that_no_rumour_told_of_is_asked),
         cmocka_unit_test(another_cluster_is_kept_out),
         cmocka_unit_test(a_stranger_learns_the_cluster),
+        cmocka_unit_test(a_silent_seed_is_greeted_and_says_whose_it_is),
         cmocka_unit_test(tombstones_expire_but_their_addresses_stay),
         cmocka_unit_test(a_full_table_gives_up_tombstones_only),
         cmocka_unit_test(events_wait_for_room),
