@@ -278,6 +278,8 @@ struct control_report {
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
     const struct control_figure *resp;       /* of Redis clients, of all shards */
     uint32_t resp_count;
+    const struct control_figure *files; /* open files, and clients kept out for want of them */
+    uint32_t files_count;
 };
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where

@@ -345,7 +345,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 24);
+    mp_put_map(writer, 25);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -378,6 +378,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "usage_lost",
                    report->usage != NULL ? usage_book_lost(report->usage) : 0);
     put_figures("resp", report->resp, report->resp_count, writer);
+    put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

@@ -106,6 +106,13 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
     struct control_figure redis[REDIS_FIGURES];
+    const struct control_figure files[] = {
+        {"max", daemon->files.max},
+        {"kept", daemon->files.kept},
+        {"paused", atomic_load(&daemon->files.paused)},
+        {"pauses", daemon->files.pauses},
+        {"dropped", files_refused(&daemon->files)},
+    };
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
     sum_redis(daemon, redis);
@@ -129,6 +136,8 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         .compiled = compiled,
         .resp = redis,
         .resp_count = REDIS_FIGURES,
+        .files = files,
+        .files_count = sizeof files / sizeof *files,
     };
     const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
                                      daemon->reply, sizeof daemon->reply);
@@ -293,6 +302,7 @@ static void start_if_joined(struct daemon *daemon)
         daemon->done = true;
         return;
     }
+    files_hold(&daemon->files);
     rules_spread(daemon);
     control_rules(daemon->control, 0, daemon->policy != NULL ? policy_digest(daemon->policy) : 0);
 }
@@ -452,6 +462,8 @@ static void turn(struct daemon *daemon)
         clock_adjust(&daemon->clock, daemon->log);
         gossip_out_tidy(&daemon->gossip_out, now_ns);
     }
+    if (daemon->shard_count > 0 && !daemon->stopping)
+        files_look(&daemon->files, now_ns, daemon->log);
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->gossip))
         wait_ns = 0;

@@ -59,7 +59,8 @@ static int check_files(struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
-    daemon->files_max = files.rlim_cur < UINT32_MAX ? (uint32_t)files.rlim_cur : UINT32_MAX;
+    files_init(&daemon->files,
+               files.rlim_cur < INT32_MAX ? (uint32_t)files.rlim_cur : (uint32_t)INT32_MAX);
     if (files.rlim_cur >= least)
         return 0;
     log_printf(daemon->log, LOG_LEVEL_ERROR,
@@ -319,6 +320,24 @@ static int bind_one(struct daemon *daemon, enum socket_use use, const struct con
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
+/* libzmq accepts at a socket of ours, so that newcomers can be kept from it (files.h). */
+static int bind_clients(struct daemon *daemon, uint32_t shard)
+{
+    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->client, shard);
+    int listener;
+    int error = listener_open(endpoint.host, endpoint.port, &listener);
+    if (error == 0)
+        error = listener_backlog(listener, files_backlog(&daemon->files, daemon->config->shards));
+    if (error == 0)
+        error = socket_bind_at(daemon->context, endpoint.host, endpoint.port, listener,
+                               &daemon->clients[shard]);
+    if (error == 0)
+        files_watch(&daemon->files, listener); /* the socket's from now on */
+    else
+        listener_close(&listener);
+    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
+}
+
 static int bind_redis(struct daemon *daemon, uint32_t shard)
 {
     const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->resp, shard);
@@ -336,7 +355,7 @@ static int bind_sockets(struct daemon *daemon)
     gossip_out_init(&daemon->gossip_out, daemon->context);
     int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->gossip);
     for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
-        code = bind_one(daemon, SOCKET_CLIENTS, &config->client, i, &daemon->clients[i]);
+        code = bind_clients(daemon, i);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->peers[i]);
         if (code == 0)
@@ -487,7 +506,7 @@ static int start_threads(struct daemon *daemon)
 static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t number)
 {
     const struct config *config = daemon->config;
-    const uint32_t share = daemon->files_max / 2 / config->shards;
+    const uint32_t share = daemon->files.max / 2 / config->shards;
     if (share < REDIS_CONNECTIONS_MAX && !config->resp.off && number == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO,
                    "each shard takes %" PRIu32
@@ -513,6 +532,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis = daemon->redis[number],
         .redis_session = random_id(),
         .redis_facts = redis_facts(daemon, number),
+        .crowded = &daemon->files.paused,
         .shard = *shard,
         .number = number,
         .node_id = daemon->node_id,
@@ -617,6 +637,7 @@ static int start(struct daemon *daemon)
 
 static void stop(struct daemon *daemon)
 {
+    files_fini(&daemon->files);
     const struct letter letter = {.kind = LETTER_STOP};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);

@@ -17,6 +17,7 @@
 #include "node/runtime/daemon.h"
 #include "node/runtime/disk.h"
 #include "node/runtime/failure.h"
+#include "node/runtime/files.h"
 #include "node/runtime/gossip_out.h"
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
@@ -63,7 +64,7 @@ struct daemon {
     void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
-    uint32_t files_max;           /* that the process may open */
+    struct files files;
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;

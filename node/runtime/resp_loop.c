@@ -367,6 +367,11 @@ static void refuse(struct resp_loop *loop, int fd)
 
 static void accept_some(struct resp_loop *loop)
 {
+    if (loop->options.crowded != NULL && atomic_load(loop->options.crowded)) {
+        errno = EMFILE;
+        rest_listener(loop);
+        return;
+    }
     for (uint32_t i = 0; i < ACCEPTS_MAX; i++) {
         struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
         socklen_t len = sizeof address;

@@ -10,6 +10,7 @@
 #ifndef NODE_RUNTIME_RESP_LOOP_H
 #define NODE_RUNTIME_RESP_LOOP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct resp_loop_options {
     int listener;     /* of listener_open; the loop's from now on, also if resp_loop_new fails */
     uint64_t session; /* random, not 0, like no other of the cluster */
     struct resp_facts facts;
+    const _Atomic bool *crowded; /* no further connection is to be accepted; NULL: never */
     int all; /* borrowed: readable when there is anything to do for the thread; -1: resp_loop_fd's
               */
     int64_t slow_ns;

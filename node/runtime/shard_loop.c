@@ -600,6 +600,7 @@ static int open_redis(struct shard_loop *loop)
         .listener = loop->options.redis,
         .session = loop->options.redis_session,
         .facts = loop->options.redis_facts,
+        .crowded = loop->options.crowded,
         .all = uv_backend_fd(&loop->loop),
         .slow_ns = RESP_SLOW_NS,
         .clock = loop->options.clock,

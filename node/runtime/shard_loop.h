@@ -31,7 +31,8 @@ struct shard_loop_options {
     int redis;     /* listener for Redis clients; the loop's, also if it cannot be made; -1 */
     uint64_t redis_session; /* random */
     struct resp_facts redis_facts;
-    struct shard *shard; /* restored, without a view; the loop's from now on */
+    const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
+    struct shard *shard;         /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
     const struct clock *clock;

@@ -90,7 +90,9 @@ static bool set_patience(void *socket, int idle_s, int step_s, int lost_ms)
            set_int(socket, ZMQ_TCP_MAXRT, lost_ms);
 }
 
-int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
+/* Binds a ROUTER, at a socket that listens already or, -1, at one of libzmq's. */
+static int bind_router(void *context, enum socket_use use, const char *host, uint16_t port,
+                       int listener, void **socket)
 {
     char url[SOCKET_URL_LEN];
     const bool v6 = strchr(host, ':') != NULL;
@@ -102,7 +104,7 @@ int socket_bind(void *context, enum socket_use use, const char *host, uint16_t p
         !set_patience(*socket, BOUND_IDLE_S, BOUND_STEP_S, BOUND_LOST_MS) ||
         !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) || !set_int(*socket, ZMQ_BACKLOG, BACKLOG) ||
         !set_int(*socket, ZMQ_IPV6, v6) ||
-        (use == SOCKET_CLIENTS && !set_int(*socket, ZMQ_RCVBUF, CLIENT_BUFFER))) {
+        (listener >= 0 && !set_int(*socket, ZMQ_USE_FD, listener))) {
         socket_close(socket);
         return TG_EIO;
     }
@@ -113,6 +115,19 @@ int socket_bind(void *context, enum socket_use use, const char *host, uint16_t p
     if (error == EADDRINUSE)
         return TG_EADDRINUSE;
     return error == EINVAL || error == ENODEV || error == EADDRNOTAVAIL ? TG_EINVALID : TG_EIO;
+}
+
+int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
+{
+    return bind_router(context, use, host, port, -1, socket);
+}
+
+int socket_bind_at(void *context, const char *host, uint16_t port, int listener, void **socket)
+{
+    const int buffer = CLIENT_BUFFER; /* what it accepts has it from there */
+    if (setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) != 0)
+        return TG_EIO;
+    return bind_router(context, SOCKET_CLIENTS, host, port, listener, socket);
 }
 
 int socket_connect(void *context, enum socket_use use, const char *endpoint, void **socket)

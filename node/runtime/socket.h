@@ -32,6 +32,10 @@ void socket_context_free(void **context);
  * or TG_EIO. */
 MUST_USE int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port,
                          void **socket);
+/* A ROUTER for clients, that accepts at `listener`, which listens at host:port: the socket's from
+ * now on, unless this fails. 0, TG_EINVALID or TG_EIO. */
+MUST_USE int socket_bind_at(void *context, const char *host, uint16_t port, int listener,
+                            void **socket);
 /* A DEALER for `endpoint` ("HOST:PORT"), not connected yet (a monitor is attached first). For peers
  * it takes messages only while it is connected; for gossip it keeps a few until it is. 0, TG_EIO.
  */
