@@ -945,10 +945,39 @@ static void what_is_no_api_key_is_refused(void **state)
     net_free(net);
 }
 
+/* Ordinals follow the rules that they were worked out from. Where others come in between they are
+ * left out: else what is new in both would have one count. */
+static void an_edit_that_others_overtook_leaves_their_ordinals(void **state)
+{
+    static const char *const rules[] = {
+        "rules: [{name: r, key: [user], limits: [{rate: 5/s}, {rate: 10/d}]}]",
+        "rules: [{name: r, key: [user], limits: [{rate: 10/d}, {rate: 3/h}]}]",
+        "rules: [{name: r, key: [user], limits: [{rate: 10/d}, {rate: 4/m}]}]"};
+    static struct answer answer;
+    uint8_t kept[2][256] = {{0}, {0}};
+    (void)state;
+    for (uint32_t both = 0; both < 2; both++) {
+        struct net *net = net_cluster(1);
+        apply(net, ID_A, rules[0], &answer);
+        for (uint32_t i = 1; i < 2 + both; i++) { /* both in one moment */
+            const struct pair pairs[] = {
+                {"id", i == 1 ? ID_B : ID_C, 0}, {"author", "ada", 0}, {"text", rules[i], 0}, {0}};
+            ask(net, "rules.apply", pairs, &answer);
+        }
+        net_run(net, NET_SECOND);
+        const struct settings_text known = control_ordinals_known(net->nodes[0].control);
+        assert_in_range(known.len, 1, sizeof kept[0]);
+        memcpy(kept[both], known.data, known.len);
+        net_free(net);
+    }
+    assert_memory_equal(kept[0], kept[1], sizeof kept[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_applied_is_shown_listed_and_compared),
+        cmocka_unit_test(an_edit_that_others_overtook_leaves_their_ordinals),
         cmocka_unit_test(what_cannot_be_applied_is_refused),
         cmocka_unit_test(rules_compiled_beforehand_are_taken),
         cmocka_unit_test(a_large_document_goes_packed),
