@@ -35,6 +35,13 @@
  * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
  *     behind more than it can do at present, or its answers do here. It lives; but to repeat
  *     anything, or to begin something new with it, would only make the queue longer.
+ * P11 A peer that is starved of its processor, or of its network, lives: frames of it that come
+ *     late are followed by later ones. From one that was late by more than an idle peer's step on,
+ *     patience is PEERS_PATIENCE_MAX_NS, until none has been late for PEERS_LATE_FOR_NS. One that
+ *     came in time until it stopped is waited for silence_ns, and one whose connection closed is
+ *     judged by that (P7): only a starved node that stands still costs its keys the longer wait.
+ * P12 What this shard was late itself is no silence of the others. Longer stalls are pauses (P2);
+ *     what shorter ones add up to since a peer was heard is taken off its silence.
  */
 #include <string.h>
 
@@ -48,6 +55,7 @@ enum {
 #define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */
 #define PEERS_LAG_NS          (500 * MS)  /* the longest way there and back that serves a decider */
 #define PEERS_PATIENCE_MAX_NS (1000 * MS) /* slower ways than half of it serve no decider */
+#define PEERS_LATE_FOR_NS     (10000 * MS) /* stalls of a starved machine come seconds apart */
 
 static uint32_t home_of(uint64_t node, uint16_t peer_shard)
 {
@@ -204,6 +212,14 @@ int64_t peers_patience_ns(const struct shard *shard, uint16_t at)
     return latest(keeps ? peer->kept_ns : peer->told_ns, shard->options.silence_ns);
 }
 
+/* Since when the peer's silence is counted. */
+static int64_t quiet_since(const struct shard *shard, const struct peer *peer)
+{
+    if (shard->floor_ns >= peer->heard_ns) /* P2 */
+        return shard->floor_ns;
+    return peer->heard_ns + shard->behind_ns - peer->heard_behind_ns; /* P12 */
+}
+
 /* When the peer will be silent if nothing of it is heard until then. */
 static int64_t silence_at(const struct shard *shard, uint16_t at)
 {
@@ -211,7 +227,7 @@ static int64_t silence_at(const struct shard *shard, uint16_t at)
     if (peer->heard_ns == 0) /* P1 */
         return latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
     const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
-    return latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - early_ns;
+    return quiet_since(shard, peer) + peers_patience_ns(shard, at) - early_ns;
 }
 
 bool peers_silent(const struct shard *shard, uint16_t at)
@@ -229,8 +245,7 @@ static bool nearly_silent(const struct shard *shard, uint16_t at)
         return true;
     if (peer->heard_ns == 0)
         return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
-    return shard->now_ns >=
-           latest(peer->heard_ns, shard->floor_ns) + peers_patience_ns(shard, at) - margin(shard);
+    return shard->now_ns >= quiet_since(shard, peer) + peers_patience_ns(shard, at) - margin(shard);
 }
 
 bool peers_lag(const struct shard *shard, uint16_t at)
@@ -284,7 +299,7 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
     const int64_t slack_ns = 2 * (shard->options.idle_ns - shard->options.keepalive_ns);
     int64_t wanted_ns =
         latest(2 * peer->age_ns + PEERS_SPARE_NS - slack_ns, shard->options.silence_ns);
-    if (wanted_ns > PEERS_PATIENCE_MAX_NS)
+    if (wanted_ns > PEERS_PATIENCE_MAX_NS || shard->now_ns < peer->late_until_ns) /* P11 */
         wanted_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
     if (wanted_ns < peer->told_ns) { /* what was told before is kept for as long as it says */
         const bool kept = shard->now_ns < peer->kept_until_ns;
@@ -327,6 +342,16 @@ static void take_deafness(struct shard *shard, uint16_t at, const struct peer_pi
         peer->deaf = true; /* the next tick finds it silent */
 }
 
+/* P11: notes a frame that came later than any that a peer sends which runs when it wants to. What
+ * came later than a second was not slow, but away. */
+static void watch_gap(const struct shard *shard, struct peer *peer)
+{
+    const int64_t gap_ns = shard->now_ns - quiet_since(shard, peer);
+    if (peer->heard_ns != 0 && gap_ns > shard->options.idle_ns + shard->options.keepalive_ns &&
+        gap_ns < PEERS_PATIENCE_MAX_NS)
+        peer->late_until_ns = shard->now_ns + PEERS_LATE_FOR_NS;
+}
+
 bool peers_former(const struct shard *shard, uint16_t at, uint64_t boot)
 {
     const struct peer *peer = shard->peers[at];
@@ -346,7 +371,10 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     }
     if (!peer->deaf && (peer->silent || peer->heard_ns == 0))
         revive(shard, peer);
+    if (!restarted)
+        watch_gap(shard, peer);
     peer->heard_ns = shard->now_ns;
+    peer->heard_behind_ns = shard->behind_ns;
     peer->closed = false;
     peer->refused = false;
     peer->boot = boot;

@@ -6,7 +6,8 @@
  *
  * A pause of the whole process (a stopped machine, a swapped-out thread) shows as a gap between
  * two events. It is noticed before the event that ended the gap is looked at: the silence of others
- * is counted anew, and leases have run out by themselves (P2, P3 of peers.c).
+ * is counted anew, and leases have run out by themselves (P2, P3 of peers.c). What a shorter gap is
+ * longer than this shard meant to sleep is taken off their silence (P12).
  */
 #include <string.h>
 
@@ -203,8 +204,11 @@ void shard_enter(struct shard *shard, int64_t now_ns)
         return;
     const int64_t gap_ns = now_ns - shard->now_ns;
     shard->now_ns = now_ns;
-    if (gap_ns < shard->options.silence_ns / 2)
+    if (gap_ns < shard->options.silence_ns / 2) {
+        const int64_t behind_ns = gap_ns - peers_interval_ns(shard);
+        shard->behind_ns += behind_ns > 0 ? behind_ns : 0;
         return;
+    }
     shard->floor_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;

@@ -123,13 +123,15 @@ struct peer {
     uint32_t told;     /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
-    int64_t ping_ns;      /* the newest sent_ns it told, to be echoed */
-    int64_t echo_ns;      /* the newest of our own sent_ns that it echoed (P4) */
-    int64_t echo_seen_ns; /* the newest that it echoed at all */
-    int64_t met_ns;       /* when its process was first heard */
-    int64_t age_ns;       /* of echoes when they come: the longest lately */
-    int64_t told_ns;      /* the patience that it was told last (P8) */
-    int64_t kept_ns;      /* a longer one that it was told before, kept until kept_until_ns */
+    int64_t heard_behind_ns; /* behind_ns of the shard then (P12) */
+    int64_t late_until_ns;   /* until then it counts as one that comes late (P11) */
+    int64_t ping_ns;         /* the newest sent_ns it told, to be echoed */
+    int64_t echo_ns;         /* the newest of our own sent_ns that it echoed (P4) */
+    int64_t echo_seen_ns;    /* the newest that it echoed at all */
+    int64_t met_ns;          /* when its process was first heard */
+    int64_t age_ns;          /* of echoes when they come: the longest lately */
+    int64_t told_ns;         /* the patience that it was told last (P8) */
+    int64_t kept_ns;         /* a longer one that it was told before, kept until kept_until_ns */
     int64_t kept_until_ns;
     int64_t promised_ns; /* the patience that it told */
     struct channel channels[CHANNELS];
@@ -530,7 +532,8 @@ struct shard {
     struct random random;
     int64_t now_ns;
     int64_t started_ns;
-    int64_t floor_ns; /* silence is counted from here at the earliest */
+    int64_t floor_ns;  /* silence is counted from here at the earliest */
+    int64_t behind_ns; /* by how much this shard's short stalls made it late, in all (P12) */
     struct upkeep next;
     struct writeback writeback;
     uint64_t opened; /* terms opened since the start */

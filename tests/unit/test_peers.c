@@ -492,8 +492,10 @@ static void patience_falls_only_after_it_was_kept_once_more(void **state)
     (void)state;
     ghost_pings(lab, 0, 100, 0);
     const int64_t usual_ms = patience_ms(lab);
-    lab_run(lab, 210 * LAB_MS);
-    ghost_pings(lab, 200, 100, 0); /* a slow moment of the way */
+    for (int64_t ms = 0; ms < 210; ms += 10) { /* a slow moment of the way */
+        lab_run(lab, 10 * LAB_MS);
+        ghost_pings(lab, ms < 200 ? ms + 10 : 200, 100, 0);
+    }
     const int64_t longest_ms = patience_ms(lab);
     assert_true(longest_ms > 2 * usual_ms);
     for (int64_t ms = 0; ms + 10 < longest_ms; ms += 10) {
@@ -529,6 +531,85 @@ static void patience_has_an_end_whatever_is_measured_or_told(void **state)
     }
     assert_false(peers_silent(shard, 0));
     assert_false(peers_lease_holds(shard, 0));
+    lab_free(lab);
+}
+
+/* For how long the ghost, which says nothing any more, is waited for: 30 s at most. */
+static int64_t waited_ms(struct lab *lab)
+{
+    const int64_t begin_ns = lab->now_ns;
+    while (!peers_silent(lab->shards[0].shard, 0) && lab->now_ns - begin_ns < 30000 * LAB_MS)
+        lab_run(lab, LAB_MS);
+    return (lab->now_ns - begin_ns) / LAB_MS;
+}
+
+/* The ghost is heard in time for `ms`. */
+static void ghost_is_punctual(struct lab *lab, int64_t ms)
+{
+    for (int64_t passed = 0; passed < ms; passed += 10) {
+        lab_run(lab, 10 * LAB_MS);
+        ghost_pings(lab, 1, 100, 0);
+    }
+}
+
+/* P11: late but coming is a starved machine, not a dead one; in time until it stopped is neither a
+ * reason to wait for longer. */
+static void a_peer_that_came_late_is_waited_for_a_second(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_is_punctual(lab, 100);
+    assert_in_range(waited_ms(lab), 95, 105);
+    ghost_is_punctual(lab, 100);
+    lab_run(lab, 45 * LAB_MS);
+    ghost_is_punctual(lab, 1000);
+    assert_in_range(waited_ms(lab), 985, 1005);
+    lab_free(lab);
+}
+
+/* P11: a false alarm is not raised twice: who was found silent and came, came late. */
+static void a_peer_that_was_found_silent_and_came_is_waited_for_a_second(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_is_punctual(lab, 100);
+    assert_in_range(waited_ms(lab), 95, 105);
+    lab_run(lab, 60 * LAB_MS);
+    ghost_is_punctual(lab, 1000);
+    assert_in_range(waited_ms(lab), 985, 1005);
+    lab_free(lab);
+}
+
+/* P11 is forgotten of a peer that has been in time for long, and never held against one that was
+ * away. */
+static void a_peer_that_is_in_time_again_is_waited_for_as_before(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    (void)state;
+    ghost_is_punctual(lab, 100);
+    lab_run(lab, 45 * LAB_MS);
+    ghost_is_punctual(lab, 11500);
+    assert_in_range(waited_ms(lab), 95, 105);
+    lab_run(lab, 5000 * LAB_MS);
+    ghost_is_punctual(lab, 100);
+    assert_in_range(waited_ms(lab), 95, 105);
+    lab_free(lab);
+}
+
+/* P12: a shard that is often late itself, each time by less than a pause, takes that off the
+ * silence of others, and no more. */
+static void short_stalls_of_its_own_are_no_silence_of_others(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    const struct shard *shard = lab->shards[0].shard;
+    (void)state;
+    ghost_is_punctual(lab, 100);
+    for (uint32_t i = 0; i < 4; i++) {
+        lab->now_ns += 40 * LAB_MS;
+        lab_tick(lab, 0);
+    }
+    assert_false(peers_silent(shard, 0)); /* 160 ms after it was heard, of which 4 x 30 were late */
+    assert_in_range(waited_ms(lab), 55, 65);
     lab_free(lab);
 }
 
@@ -666,6 +747,10 @@ int main(void)
         cmocka_unit_test(an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown),
         cmocka_unit_test(patience_falls_only_after_it_was_kept_once_more),
         cmocka_unit_test(patience_has_an_end_whatever_is_measured_or_told),
+        cmocka_unit_test(a_peer_that_came_late_is_waited_for_a_second),
+        cmocka_unit_test(a_peer_that_was_found_silent_and_came_is_waited_for_a_second),
+        cmocka_unit_test(a_peer_that_is_in_time_again_is_waited_for_as_before),
+        cmocka_unit_test(short_stalls_of_its_own_are_no_silence_of_others),
         cmocka_unit_test(a_peer_without_recent_echoes_lags),
         cmocka_unit_test(terms_are_known_when_all_of_them_were_told),
         cmocka_unit_test(an_echo_of_the_future_is_no_lease),
