@@ -38,6 +38,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(breaks, "connections broken", true)                                                          \
     X(slow_links, "slow links", true)                                                              \
     X(pauses, "pauses", true)                                                                      \
+    X(starved, "nodes without a processor for a while", true)                                      \
     X(clock_steps, "clock steps", true)                                                            \
     X(full_disks, "full disks", true)                                                              \
     X(brims, "all disks full at once", true)                                                       \

@@ -468,6 +468,19 @@ uint32_t node_parts(const struct node *node)
     return sum;
 }
 
+uint64_t nodes_takeovers(const struct sim *sim)
+{
+    uint64_t takeovers = sim->coverage.takeovers;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        for (uint8_t s = 0; s < sim->nodes[i].shard_count; s++) {
+            struct shard_stats stats = {.takeovers = 0};
+            if (sim->nodes[i].shards[s] != NULL)
+                shard_stats(sim->nodes[i].shards[s], &stats);
+            takeovers += stats.takeovers;
+        }
+    return takeovers;
+}
+
 uint64_t nodes_resent(const struct sim *sim)
 {
     uint64_t resent = sim->coverage.resent;

@@ -30,7 +30,8 @@ enum {
     HOLD_ONE_IN = 6,
     ABROAD_ONE_IN = 10,
     THIRD_ONE_IN = 2,
-    GLOBAL_ONE_IN = 8
+    GLOBAL_ONE_IN = 8,
+    STARVE_ONE_IN = 10
 };
 
 static const char *const fault_names[] = {
@@ -184,6 +185,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
     draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
+    draw_early(seed, 0x737461727665, STARVE_ONE_IN, "starve", out);
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
     draw_regions(seed, 0x676c6f6262ec, GLOBAL_ONE_IN, global, out);
 }

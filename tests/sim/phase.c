@@ -35,6 +35,7 @@ static const struct phase phases[] = {
     {"night", 0, false, NULL, phase_night}, /* it, lag, alone, shift are drawn beside: options.c */
     {"lag", 0, true, NULL, phase_lag},
     {"alone", 0, false, NULL, phase_alone},
+    {"starve", 0, true, NULL, phase_starve},
     {"shift", 0, false, NULL, phase_shift},
     {"apart", 0, true, NULL, phase_apart},
     {"orphan", 0, true, NULL, phase_orphan},

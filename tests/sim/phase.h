@@ -98,6 +98,7 @@ extern const struct phase_step phase_split[];
 extern const struct phase_step phase_merge[];
 extern const struct phase_step phase_night[];
 extern const struct phase_step phase_lag[];
+extern const struct phase_step phase_starve[];
 extern const struct phase_step phase_alone[];
 extern const struct phase_step phase_chaos[];
 extern const struct phase_step phase_apart[];

@@ -390,6 +390,7 @@ struct plan {
     uint64_t splits;    /* times at which two deciders may have come to be */
     uint64_t resent;    /* nodes_resent when the phase began */
     uint64_t undo_lost; /* nodes_undo_lost then */
+    uint64_t takeovers; /* nodes_takeovers when a step began */
     bool strict;        /* at most one node decides a vnode */
     bool changed;       /* deciders may have changed since the phase began */
     bool done;
@@ -835,6 +836,8 @@ uint64_t node_unconfirmed(const struct node *node);
 uint64_t nodes_resent(const struct sim *sim);
 /* Undos that nodes gave up, and charges that deciders could not give back for want of memory. */
 uint64_t nodes_undo_lost(const struct sim *sim);
+/* Vnodes that were taken over. */
+uint64_t nodes_takeovers(const struct sim *sim);
 /* Parts of requests that wait at the node: undos too. */
 uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
