@@ -210,6 +210,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"moved", stats->moved},
         {"busy", stats->busy},
         {"shed", stats->shed},
+        {"unfinished", stats->unfinished},
         {"expired", stats->expired},
         {"no_address", stats->no_address},
         {"retries_recalled", stats->retries_recalled},

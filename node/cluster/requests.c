@@ -570,8 +570,7 @@ static void release(struct shard *shard, uint32_t index)
     pool_put(&shard->requests, index);
 }
 
-/* The request of the message at hand, made when its first part has to wait. */
-static uint32_t current_request(struct shard *shard)
+uint32_t requests_current(struct shard *shard)
 {
     if (shard->message.request != POOL_NONE)
         return shard->message.request;
@@ -604,7 +603,7 @@ static uint32_t current_request(struct shard *shard)
 uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
                            const struct forward *forward)
 {
-    const uint32_t request = current_request(shard);
+    const uint32_t request = requests_current(shard);
     if (request == POOL_NONE)
         return POOL_NONE;
     struct request *waiting = pool_at(&shard->requests, request);
@@ -903,14 +902,16 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
 }
 
 /* Takes items in the order of the message, for what is decided depends on it. */
-static void take_items(struct shard *shard, uint32_t first, uint32_t count, struct effects *effects)
+static uint32_t take_items(struct shard *shard, uint32_t first, uint32_t count,
+                           struct effects *effects)
 {
     struct resolved resolved[RESOLVED_MAX];
     for (uint32_t i = 0; i < count; i++)
         row_init(&shard->rows[first + i]);
-    resolve_items(shard, first, count, resolved);
-    for (uint32_t i = 0; i < count; i++)
+    const uint32_t taken = resolve_items(shard, first, count, resolved);
+    for (uint32_t i = 0; i < taken; i++)
         take_item(shard, first + i, &resolved[i], effects);
+    return taken;
 }
 
 /* Whether the request is answered now, though some of it is not decided. */
@@ -944,6 +945,28 @@ static void finish_message(struct shard *shard, struct effects *effects)
         *row_of(shard, at, i) = shard->rows[i];
 }
 
+void requests_flags(struct shard *shard)
+{
+    const struct wire_checks *checks = &shard->message.checks;
+    shard->message.flags = (checks->flags & WIRE_FLAG_RETRY) != 0 ? FORWARD_RETRY : 0;
+    if (shard->message.explained != POOL_NONE)
+        shard->message.flags |= FORWARD_EXPLAIN;
+    shard->message.retries = retry_message(&shard->retries, checks->session, checks->seq);
+}
+
+void requests_work(struct shard *shard, uint32_t item, struct effects *effects)
+{
+    const uint32_t count = shard->message.checks.count;
+    while (item < count) {
+        if (resolve_waits(shard) && unfinished_keep(shard, item))
+            break;
+        const uint32_t left = count - item;
+        item += take_items(shard, item, left < RESOLVED_MAX ? left : RESOLVED_MAX, effects);
+    }
+    decide_run(shard, effects);
+    finish_message(shard, effects);
+}
+
 void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,
                      struct effects *effects)
 {
@@ -968,16 +991,9 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
     shard->message.connection = connection;
     shard->message.request = POOL_NONE;
     shard->message.work = 0;
+    shard->message.frame = frame;
+    shard->message.len = (uint32_t)len;
     explain_begin(shard);
-    shard->message.flags = (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0 ? FORWARD_RETRY : 0;
-    if (shard->message.explained != POOL_NONE)
-        shard->message.flags |= FORWARD_EXPLAIN;
-    shard->message.retries =
-        retry_message(&shard->retries, shard->message.checks.session, shard->message.checks.seq);
-    for (uint32_t item = 0; item < shard->message.checks.count; item += RESOLVED_MAX) {
-        const uint32_t left = shard->message.checks.count - item;
-        take_items(shard, item, left < RESOLVED_MAX ? left : RESOLVED_MAX, effects);
-    }
-    decide_run(shard, effects);
-    finish_message(shard, effects);
+    requests_flags(shard);
+    requests_work(shard, 0, effects);
 }

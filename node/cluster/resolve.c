@@ -13,11 +13,14 @@
  *     nothing gives. Such an item has no part; of others the row is left to their answers.
  * Z2  All parts of an item carry its operation, cost and sequence; so each of them is known again
  *     when the client repeats the item, wherever it goes then.
- * Z3  A message's items cost at most WORK_MAX together to find their rules, and what the last ones
- *     begun cost beyond: some 0.5 s, so that peers hear of this node. Those left are `busy` and
- *     counted, before anything of them is charged. What items cost is a matter of rules and values
- *     alone, so a message that is repeated is cut at the same item, and those before it are told
- *     their first answers.
+ * Z3  A message's items cost at most RESOLVE_WORK_MAX together to find their rules, some 0.5 s of
+ *     a processor, and what the last one begun costs beyond. Those left are `busy` and counted,
+ *     before anything of them is charged. What items cost is a matter of rules and values alone, so
+ *     a message that is repeated is cut at the same item, and those before it are told their first
+ *     answers.
+ * Z4  All messages of a turn cost `turn_work`, some 10 ms, and what the last item begun costs
+ *     beyond: then peers have to hear of this node. What is left waits for later turns
+ *     (unfinished.c).
  */
 #include "base/assert.h"
 #include "node/cluster/decide.h"
@@ -32,11 +35,10 @@ static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits f
 static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,
               "what is added to a request's attributes has room");
 
-/* Z3, in steps of comparing patterns; a rule compared costs about as much as so many. 1,000 rules
- * that nothing keeps apart are looked at for all items of the longest message. */
-#define WORK_MAX UINT64_C(270000000)
+/* A rule compared costs about as much as so many steps of comparing patterns. 1,000 rules that
+ * nothing keeps apart are looked at for all items of the longest message. */
 enum { WORK_RULE = 64 };
-static_assert(WORK_MAX > (uint64_t)1000 * WORK_RULE * WIRE_CHECKS_MAX, "as said");
+static_assert(RESOLVE_WORK_MAX > (uint64_t)1000 * WORK_RULE * WIRE_CHECKS_MAX, "as said");
 
 #define QUORUM_ID UINT64_C(0x51756f72756d4944) /* makes slot ids of that plane different */
 
@@ -219,6 +221,7 @@ struct asking {
     uint32_t item;
     struct resolved *out;
     size_t count;
+    uint64_t no_address; /* values of addresses that are none */
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     struct policy_spelling spelling; /* where blocks have to see their values */
     struct person person;
@@ -345,7 +348,7 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
 static bool may_work(struct shard *shard, uint32_t item)
 {
     struct row *row = &shard->rows[item];
-    if (shard->message.work < WORK_MAX)
+    if (shard->message.work < RESOLVE_WORK_MAX)
         return true;
     fix_row(row, OUTCOME_BUSY, false, NULL);
     row->failure = ANSWER_BUSY;
@@ -397,6 +400,8 @@ static bool ask_rules(struct shard *shard, const struct wire_template *template,
     }
     const int error =
         policy_search_ask(&asking->search, slot->policy, attributes, count, &asking->result);
+    asking->no_address = asking->result.spelling.absent;
+    asking->no_address += slot->denied != NULL ? asking->spelling.absent : 0;
     shard->stats.no_address += asking->result.spelling.absent;
     if (error != 0) {
         fix_row(row, OUTCOME_ERROR, false, NULL);
@@ -425,7 +430,9 @@ static void apply_rules(struct shard *shard, struct asking *asking)
     if (!may_work(shard, item))
         return;
     policy_search_run(&asking->search);
-    shard->message.work += WORK_RULE * (uint64_t)result->compared + result->steps;
+    const uint64_t work = WORK_RULE * (uint64_t)result->compared + result->steps;
+    shard->message.work += work;
+    shard->turn_work += work;
     if (asking->person.own != NULL || asking->person.key_own != NULL)
         people_apply(&asking->person, asking->attributes, asking->count, result);
     if (result->shadow != NULL)
@@ -481,7 +488,26 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
     note_lease(shard, item, out);
 }
 
-void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out)
+bool resolve_waits(const struct shard *shard)
+{
+    if (shard->turn_work < shard->options.turn_work || shard->message.work >= RESOLVE_WORK_MAX)
+        return false;
+    for (uint32_t i = 0; i < shard->message.checks.template_count; i++)
+        if (shard->message.checks.templates[i].kind != WIRE_TEMPLATE_INLINE)
+            return true;
+    return false;
+}
+
+/* The items from this one on are left to a later turn, and looked at anew then. */
+static uint32_t leave(struct shard *shard, const struct asking *asking, uint32_t count,
+                      uint32_t first)
+{
+    for (uint32_t i = 0; i < count; i++)
+        shard->stats.no_address -= asking[i].no_address;
+    return asking[0].item - first;
+}
+
+uint32_t resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out)
 {
     struct asking asking[RESOLVED_MAX];
     uint32_t asked = 0;
@@ -498,6 +524,10 @@ void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct r
     }
     for (uint32_t i = 0; i < asked; i++)
         policy_search_look(&asking[i].search);
-    for (uint32_t i = 0; i < asked; i++)
+    for (uint32_t i = 0; i < asked; i++) {
+        if (i > 0 && shard->turn_work >= shard->options.turn_work) /* Z4 */
+            return leave(shard, &asking[i], asked - i, first);
         apply_rules(shard, &asking[i]);
+    }
+    return count;
 }

@@ -31,6 +31,7 @@ void shard_options_default(struct shard_options *options)
     options->flush_ns = 500 * MS;
     options->grace_ns = 1000 * MS;
     options->handoff_rate = 64 << 20;
+    options->turn_work = 5000000; /* some 10 ms */
     options->retry_sets = RETRY_SETS;
     options->frames_max = CHANNEL_FRAMES_MAX;
 }
@@ -83,6 +84,8 @@ static int take_memory(struct shard *shard)
         error = reserve_init(&shard->reserves, allocator, &options->secret,
                              options->retry_sets >= 2 ? options->retry_sets / 2 : 1,
                              2 * options->vnodes);
+    if (error == 0)
+        error = unfinished_init(shard);
     if (error == 0)
         error = merge_init(shard);
     if (error == 0)
@@ -171,6 +174,7 @@ void shard_free(struct shard **pointer)
     peers_fini(shard);
     retry_fini(&shard->retries);
     reserve_fini(&shard->reserves);
+    unfinished_fini(shard);
     merge_fini(shard);
     stand_in_fini(shard);
     pools_fini(shard);
@@ -672,6 +676,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
+    unfinished_tick(shard, effects);
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
     if (shard->now_ns >= shard->next.watch_ns) {
@@ -715,7 +720,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 
 int64_t shard_next_deadline(const struct shard *shard)
 {
-    const bool due = shard->quorum.due || shard->news != POOL_NONE;
+    const bool due = shard->quorum.due || shard->news != POOL_NONE || shard->unfinished.count > 0;
     int64_t next = due ? shard->now_ns : shard->next.watch_ns;
     if (shard->keepalive.next_ping_ns < next)
         next = shard->keepalive.next_ping_ns;
@@ -772,7 +777,7 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         purses_close(shard, effects);
     }
     shard_tick(shard, now_ns, effects);
-    shard->resigned = shard->resigned || !has_to_pass(shard);
+    shard->resigned = shard->resigned || (!has_to_pass(shard) && shard->unfinished.count == 0);
     return shard->resigned && !owes_undos(shard);
 }
 

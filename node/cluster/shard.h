@@ -61,6 +61,7 @@ struct shard_options {
     int64_t idle_after_ns; /* without a client's message or a peer's record; default 200 ms */
     int64_t replicate_ns;  /* dirty slots leave at most this late; default 2 ms */
     int64_t flush_ns;      /* from the end of a write-back to the next; default 500 ms */
+    uint64_t turn_work;    /* steps of finding rules in a turn (Z4 of resolve.c); 5,000,000 */
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
     uint32_t retry_sets;   /* of the retry memory, a power of two; default RETRY_SETS */
@@ -289,6 +290,7 @@ struct shard_stats {
     uint64_t resent;     /* sent again, or decided here after all: a new term may charge it twice */
     uint64_t moved;      /* forwards that came to the wrong node */
     uint64_t busy;       /* refused for want of room, those of `shed` included */
+    uint64_t unfinished; /* messages whose rules took longer than a turn, each turn */
     uint64_t shed;       /* in messages that were refused unread: too much waited already */
     uint64_t expired;    /* not decided within the client's deadline */
     uint64_t no_address; /* values of addresses, `ip` as a rule, that were none: taken as absent */

@@ -50,6 +50,7 @@
 #include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
+#include "node/cluster/unfinished.h"
 #include "node/cluster/usage_tally.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
@@ -517,6 +518,8 @@ struct message {
     uint8_t flags;      /* of the forwards of each item */
     uint64_t retries;   /* what the tags of its answers have in common (retry.h) */
     uint64_t work;      /* that looking for its rules has cost (Z3 of resolve.c) */
+    const void *frame;
+    uint32_t len;
 };
 
 /* ---- the shard ------------------------------------------------------------------------------- */
@@ -571,6 +574,7 @@ struct shard {
     struct handoff handoff;
     struct bound bound;
     struct holds holds;
+    struct unfinished unfinished;
     struct purses purses;
     struct shares shares;
     struct abroad abroad;
@@ -591,6 +595,7 @@ struct shard {
 
     /* scratch: valid within one event */
     struct message message;
+    uint64_t turn_work; /* that looking for rules has cost in this turn (Z4 of resolve.c) */
     struct batch batch;
     struct row rows[WIRE_CHECKS_MAX];
     struct wire_checks_space checks_space;
@@ -905,6 +910,9 @@ void lend_batch(struct shard *shard);
 /* Items resolved at a time: enough to hide most of the wait for memory, few enough to stay in the
  * nearest cache meanwhile. */
 enum { RESOLVED_MAX = 8 };
+/* What finding the rules of a message may cost, in steps of comparing patterns (Z3 of resolve.c).
+ */
+#define RESOLVE_WORK_MAX UINT64_C(270000000)
 
 /* What an item is to be decided by. */
 struct resolved {
@@ -916,8 +924,10 @@ struct resolved {
     struct forward parts[POLICY_PARTS_MAX];
 };
 /* Resolves items first .. first + count - 1 of the message at hand, whose rows are fresh; `count`
- * is at most RESOLVED_MAX. */
-void resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out);
+ * is at most RESOLVED_MAX. How many of them: at least one, and not all where the turn is over. */
+uint32_t resolve_items(struct shard *shard, uint32_t first, uint32_t count, struct resolved *out);
+/* Whether the message at hand needs rules, for which no work is left in this turn. */
+bool resolve_waits(const struct shard *shard);
 /* Whether tokens of all that the item meets can be held elsewhere: limits of one rule, for of
  * several one might grant what another denies. Its count is not 0. */
 bool resolve_gives_holds(const struct resolved *resolved);
@@ -928,6 +938,12 @@ bool resolve_part_holds(const struct resolved *resolved, uint32_t part);
 
 void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,
                      struct effects *effects);
+/* Goes on with the message at hand from an item on: to its end, or until the turn is over. */
+void requests_work(struct shard *shard, uint32_t item, struct effects *effects);
+/* Takes up what the flags of the message at hand say. */
+void requests_flags(struct shard *shard);
+/* The request of the message at hand, made when there is none yet; POOL_NONE without room. */
+uint32_t requests_current(struct shard *shard);
 /* The answer of a part of a waiting request has come. */
 void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struct effects *effects);
 /* The answer to one part of the item of the message at hand that has this row. */

@@ -84,6 +84,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(histories_unknown, "histories too wide to judge", false)                                     \
     X(retries, "client retries", true)                                                             \
     X(recalled, "retries recalled", true)                                                          \
+    X(unfinished, "messages that took more than a turn", true)                                     \
     X(several, "requests of several owners", true)                                                 \
     X(failed, "of these, not decided in time", true)                                               \
     X(undo_resent, "undos sent again", true)                                                       \

@@ -17,6 +17,7 @@ enum {
     RETRY_SETS_HERE = 1 << 12, /* ample for clients that ask some hundred times a second */
     CROWD_SMALL = 2000,        /* and for a crowd of so many */
     NARROW_FRAMES = 4,
+    SLICE_WORK = 500, /* rules of a few items */
     DRIFT_MAX_PPB = 100000,
     SETTINGS_LOG_HERE = 6,   /* few, so that nodes that were away copy all records */
     SETTINGS_ITEMS_HERE = 2, /* of a frame, so that changes go on in the midst of a copy */
@@ -83,6 +84,8 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     options.vnodes = node->disk.now.identity.vnodes;
     options.memory_bytes = MEMORY_BYTES;
     options.retry_sets = sim->options.crowd > CROWD_SMALL ? RETRY_SETS : RETRY_SETS_HERE;
+    if (sim->options.slices)
+        options.turn_work = SLICE_WORK;
     if (sim->options.narrow)
         options.frames_max = NARROW_FRAMES;
     options.keepalive_ns = sim->options.keepalive_ms * SIM_MS;
@@ -369,6 +372,7 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->moved += stats.moved;
         coverage->recalled += stats.retries_recalled;
         coverage->several += stats.several;
+        coverage->unfinished += stats.unfinished;
         coverage->undone += stats.undone;
         coverage->undo_resent += stats.undo_resent;
         coverage->undo_lost += stats.undo_lost;

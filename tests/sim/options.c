@@ -171,6 +171,7 @@ static void draw(uint64_t seed, struct options *out)
     out->formed = random_below(&random, 4) != 0;
     out->far = random_below(&random, 6) == 0;
     out->lazy = hash_mix64(seed ^ 0x6c617a79) % 4 == 0;
+    out->slices = hash_mix64(seed ^ 0x736c69636573) % 4 == 0;
     out->narrow = hash_mix64(seed ^ 0x6e6172726f77) % 4 == 0;
     out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0;  /* no kept seed */
     out->bit_by_bit = hash_mix64(seed ^ 0x6566666fb40a) % 4 == 0; /* nor here */

@@ -61,6 +61,7 @@ struct options {
     bool quorum;           /* clients use keys that majorities keep */
     bool far;              /* links are those of a wide area */
     bool lazy;             /* idle nodes send half as many keep-alives */
+    bool slices;           /* a turn finds rules for a few items, and messages wait inside */
     bool narrow;           /* channels to peers hold few frames, and are full at times */
     bool piecemeal;        /* write-back takes many small batches to a round */
     bool bit_by_bit;       /* and many steps to a batch */
