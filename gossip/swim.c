@@ -86,8 +86,9 @@ static bool memory_get(struct swim *swim)
     swim->order = alloc_array(swim->allocator, members, sizeof *swim->order);
     swim->rumours = alloc_array(swim->allocator, members, sizeof *swim->rumours);
     swim->index = alloc_array(swim->allocator, swim->index_len, sizeof *swim->index);
-    return swim->slots != NULL && swim->order != NULL && swim->rumours != NULL &&
-           swim->index != NULL;
+    swim->ring = alloc_array(swim->allocator, members, sizeof *swim->ring);
+    return swim->ring != NULL && swim->slots != NULL && swim->order != NULL &&
+           swim->rumours != NULL && swim->index != NULL;
 }
 
 void swim_free(struct swim **swim)
@@ -100,6 +101,7 @@ void swim_free(struct swim **swim)
     alloc_put(gone->allocator, gone->order, members * sizeof *gone->order);
     alloc_put(gone->allocator, gone->rumours, members * sizeof *gone->rumours);
     alloc_put(gone->allocator, gone->index, gone->index_len * sizeof *gone->index);
+    alloc_put(gone->allocator, gone->ring, members * sizeof *gone->ring);
     alloc_put(gone->allocator, gone, sizeof *gone);
     *swim = NULL;
 }
@@ -306,9 +308,13 @@ static void message_apply(struct swim *swim, const struct swim_message *message)
         swim->stats.misdirected++;
         return;
     }
+    if (!swim_stranger_heard(swim, message))
+        return;
     swim->refuted = false;
-    if (message->kind != SWIM_HELLO && message->kind != SWIM_WELCOME)
+    if (message->kind != SWIM_HELLO && message->kind != SWIM_WELCOME) {
         items_apply(swim, message);
+        swim_doubt_known(swim, message);
+    }
     swim_probe_receive(swim, message);
     swim_sync_receive(swim, message);
     refutation_answer(swim, message);

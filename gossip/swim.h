@@ -41,12 +41,20 @@ enum {
     SWIM_SEND_BYTES_MAX = 8 * SWIM_MESSAGE_MAX,
     SWIM_EVENTS_MAX = 64,
     SWIM_MET_MAX = 4,
+    /* No claim about a member is believed that is so much above what is known, and never more than
+     * so many of this region that the ring does not know: swim_doubt.c. */
+    SWIM_INCARNATION_STEP = 1024,
+    SWIM_STRANGERS_MAX = 64,
     SWIM_CLUSTER_ID_LEN = 16,
     SWIM_NAME_LEN = 64, /* these lengths include the terminating NUL */
     SWIM_PLACE_LEN = 32,
     SWIM_ADDRESS_LEN = 64,
     SWIM_VERSION_LEN = 24
 };
+
+/* A process starts with no higher incarnation, nor follows what others say of it above that: so it
+ * can always say something higher, and what is made of it (names of processes) has room. */
+#define SWIM_INCARNATION_START_MAX (UINT64_C(1) << 43)
 
 /* The region of a member that names none. */
 #define SWIM_REGION_DEFAULT "default"
@@ -189,7 +197,10 @@ struct swim_stats {
     uint64_t jobs_dropped;    /* relay, sync or met table was full */
     uint64_t members_refused; /* table full of living members */
     uint64_t regions_refused; /* claims dropped: one region too many */
-    uint64_t abroad_received; /* of the above: messages from and to members of other regions */
+    uint64_t doubts; /* claims dropped: too far above what is known; their owner is asked */
+    uint64_t strangers_refused; /* members that the ring does not know, and messages from addresses
+                                 * that nobody is known at: too many of them */
+    uint64_t abroad_received;   /* of the above: messages from and to members of other regions */
     uint64_t abroad_received_bytes;
     uint64_t abroad_sent;
     uint64_t abroad_sent_bytes;
@@ -203,6 +214,10 @@ struct swim_stats {
 struct swim;
 
 void swim_options_default(struct swim_options *options);
+
+/* The incarnation for a process whose store counts `stored`: that, or if somebody drove it up
+ * (an older release followed whatever it was told), one of this time. */
+uint64_t swim_incarnation_start(uint64_t stored, uint64_t now_ms);
 
 /* Creates the membership of the node described by `self` (id, incarnation > every earlier one of
  * this id, gossip address; version is ignored). `cluster_id`: SWIM_CLUSTER_ID_LEN bytes; all zero
@@ -220,6 +235,10 @@ void swim_free(struct swim **swim);
 MUST_USE int swim_add_seed(struct swim *swim, const char *address);
 /* Gives a node without a cluster its cluster. 0, or TG_ECONFLICT if it has another one. */
 MUST_USE int swim_set_cluster(struct swim *swim, const uint8_t *cluster_id);
+
+/* Who is in the ring, as the register says, ascending; none: it is not known. No rumour makes a
+ * member of it leave, and of others in this region at most SWIM_STRANGERS_MAX are kept. */
+void swim_ring(struct swim *swim, const uint64_t *ids, uint32_t count);
 
 /* Takes one message. 0, TG_EPROTOCOL / TG_ETOOBIG / TG_EVERSION (malformed), TG_ECONFLICT
  * (another cluster's); errors are counted and change nothing, the caller need not act on them. */

@@ -6,6 +6,7 @@
  *   swim_message.c  the frame of a message, in and out
  *   swim_rumour.c   what rides along, how often
  *   swim_table.c    members, the rules of precedence, suspicion
+ *   swim_doubt.c    claims that are too much to believe: their owner is asked
  *   swim_region.c   regions: who is in them, what is known of them
  *   swim_record.c   bytes of records and items                calls base only
  *
@@ -38,6 +39,7 @@ enum {
     SWIM_RELAYS_MAX = 64,
     SWIM_JOBS_MAX = 16,
     SWIM_HINTS_MAX = 16,
+    SWIM_DOUBTS_MAX = 16,
     SWIM_ACCUSERS_MAX = 4,
     SWIM_HELPERS_MAX = 8,      /* bound of gossip_peers and indirect_peers */
     SWIM_BUCKETS = 64,         /* of the push/pull summary */
@@ -72,6 +74,12 @@ static_assert(SWIM_HELPERS_MAX + SWIM_REGIONS_MAX < SWIM_SENDS_MAX, "one turn of
 static_assert(SWIM_MEMBERS_MAX % 64 == 0, "job bitmaps are whole words");
 static_assert(SWIM_SEEDS_PER_ROUND_MAX < SWIM_SENDS_MAX / 4, "seeds leave room for probes");
 
+/* Whether `claimed` is further above `known` than anybody rises unheard. */
+static inline bool swim_too_far(uint64_t known, uint64_t claimed)
+{
+    return claimed > known && claimed - known > SWIM_INCARNATION_STEP;
+}
+
 /* What a message says about one member: its state at an incarnation, and perhaps its record. */
 struct swim_item {
     uint64_t id;
@@ -87,6 +95,7 @@ struct swim_item {
 struct swim_slot {
     struct swim_member member;
     bool used;
+    bool in_ring;    /* as swim_ring said */
     uint32_t region; /* place in swim.regions */
     uint8_t events;  /* bit per swim_event_kind not yet told */
     /* dissemination */
@@ -145,6 +154,13 @@ struct swim_seed {
     uint64_t id;          /* who answered there, 0 = nobody yet */
     uint64_t greeted_seq; /* of the last HELLO of a node that has a cluster */
     bool learned;         /* remembered from an expired tombstone; may be replaced */
+};
+
+/* A member that was asked for its own word, because others said what is hard to believe. */
+struct swim_doubt {
+    uint64_t id;  /* 0 = none */
+    uint64_t seq; /* of the greeting: random, so that nobody else can answer; 0 = was answered */
+    int64_t until_ns; /* it is not asked again before */
 };
 
 enum swim_kind {
@@ -230,6 +246,11 @@ struct swim {
     struct swim_probe probes[SWIM_PROBES_MAX];
     struct swim_relay relays[SWIM_RELAYS_MAX];
     struct swim_job jobs[SWIM_JOBS_MAX];
+    struct swim_doubt doubts[SWIM_DOUBTS_MAX];
+    uint64_t *ring; /* members_max ids, ascending */
+    uint32_t ring_len;
+    uint32_t stranger_tokens; /* messages that may still come from where nobody is known */
+    int64_t stranger_refill_ns;
     struct swim_seed seeds[SWIM_SEEDS_MAX];
     uint32_t seeds_len;
     uint32_t seeds_at;
@@ -268,12 +289,28 @@ void swim_region_contact(struct swim *swim, uint32_t at);
 void swim_ages_put(struct swim *swim, struct mp_writer *writer);
 void swim_ages_take(struct swim *swim, const struct swim_message *message);
 
+/* swim_doubt.c */
+/* Asks the member at the address what it says itself. */
+void swim_doubt(struct swim *swim, uint64_t id, const char *address);
+/* Takes a WELCOME that answers this; false: it answers something else. */
+bool swim_doubt_answered(struct swim *swim, const struct swim_message *message);
+/* Asks the sender of a message that is far below what is known of it. */
+void swim_doubt_known(struct swim *swim, const struct swim_message *message);
+bool swim_in_ring(const struct swim *swim, uint64_t id);
+/* Whether one more member of this region that the ring does not know may be taken in. */
+bool swim_stranger_fits(const struct swim *swim);
+/* Whether a message may be answered: it is from a known address, or there are not too many of
+ * those that are not. */
+bool swim_stranger_heard(struct swim *swim, const struct swim_message *message);
+
 /* swim_table.c */
 /* Enters slot 0 into the empty index. */
 void swim_index_self(struct swim *swim);
 uint32_t swim_lookup(const struct swim *swim, uint64_t id);
 /* Applies one item by the rules of precedence; from_sync: heard by push/pull from `sender`. */
 void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync, uint64_t sender);
+/* What the member itself has just said, asked by this node: that counts, whatever was known. */
+void swim_owner_said(struct swim *swim, uint32_t slot, const struct swim_record *record);
 /* This node's own accusation after a failed probe. */
 void swim_accuse(struct swim *swim, uint32_t slot);
 /* Declares dead whose suspicion has run out, forgets expired tombstones. */
@@ -327,6 +364,8 @@ void swim_measure(struct swim *swim, uint32_t slot, int64_t sent_ns, int64_t wal
 void swim_probe_delay(struct swim *swim, int64_t by_ns);
 
 /* swim_sync.c */
+/* Greets whoever is at the address; false if there is no room. */
+bool swim_hello(struct swim *swim, const char *address, uint64_t seq);
 void swim_sync_tick(struct swim *swim);
 void swim_sync_receive(struct swim *swim, const struct swim_message *message);
 void swim_jobs_run(struct swim *swim);

@@ -194,18 +194,21 @@ static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
     return seq;
 }
 
-static uint64_t hello_start(struct swim *swim, const char *address)
+bool swim_hello(struct swim *swim, const char *address, uint64_t seq)
 {
     struct mp_writer writer;
-    const uint64_t seq = swim->next_seq;
     if (!swim_message_begin(swim, &writer, SWIM_HELLO, seq, 0))
-        return 0;
+        return false;
     mp_put_array(&writer, 1);
     swim_record_put(&writer, &swim->slots[SWIM_SELF].member.record);
     mp_put_array(&writer, 0);
     swim_message_end(swim, &writer, address);
-    swim->next_seq++;
-    return seq;
+    return true;
+}
+
+static uint64_t hello_start(struct swim *swim, const char *address)
+{
+    return swim_hello(swim, address, swim->next_seq) ? swim->next_seq++ : 0;
 }
 
 /* Tries the next few seeds, all of them over a few rounds. */
@@ -426,8 +429,7 @@ static void job_send_digest(struct swim *swim, struct swim_job *job)
     uint64_t page;
     const uint32_t sender = swim_lookup(swim, job->target);
     const bool accused = sender != SWIM_SLOT_NONE && sender != SWIM_SELF &&
-                         (swim->slots[sender].member.state == SWIM_SUSPECT ||
-                          swim->slots[sender].member.state == SWIM_DEAD);
+                         swim->slots[sender].member.state != SWIM_ALIVE;
     const uint32_t entries = page_choose(swim, job->mask, &page);
 
     if (job->mask != 0 && page == 0)
@@ -502,7 +504,7 @@ uint32_t swim_accused_sender(const struct swim *swim, const struct swim_message 
     if (at == SWIM_SLOT_NONE || at == SWIM_SELF)
         return SWIM_SLOT_NONE;
     const struct swim_member *member = &swim->slots[at].member;
-    const bool accused = member->state == SWIM_SUSPECT || member->state == SWIM_DEAD;
+    const bool accused = member->state != SWIM_ALIVE; /* also of having left: it speaks */
     return accused && member->incarnation >= message->incarnation ? at : SWIM_SLOT_NONE;
 }
 
@@ -692,7 +694,8 @@ void swim_sync_receive(struct swim *swim, const struct swim_message *message)
         receive_hello(swim, message);
         break;
     case SWIM_WELCOME:
-        meet(swim, message);
+        if (!swim_doubt_answered(swim, message))
+            meet(swim, message);
         break;
     default:
         break;

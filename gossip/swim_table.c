@@ -28,6 +28,10 @@
  * says: nobody there is accused or declared dead here, and a death is believed however it came.
  * Only an operator may say of a region that nobody there is left to say anything (swim_dismiss).
  *
+ * No claim is believed that is more than SWIM_INCARNATION_STEP above what is known: a member rises
+ * by one with each start and each refutation, so somebody has gone wrong, and it is asked itself
+ * (swim_doubt.c). Nor does anybody leave by a rumour whom the ring still has: that is a suspicion.
+ *
  * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
  */
 #include <string.h>
@@ -223,13 +227,15 @@ static void slot_forget(struct swim *swim, uint32_t slot)
     slot_free(swim, slot);
 }
 
-/* A full table makes room by giving up its oldest tombstone. */
-static uint32_t slot_evict(struct swim *swim)
+/* A full table makes room by giving up its oldest tombstone; for a member of the ring, also
+ * somebody who is not in it. */
+static uint32_t slot_evict(struct swim *swim, bool for_ring)
 {
     uint32_t oldest = SWIM_SLOT_NONE;
     for (uint32_t slot = 1; slot < swim->slots_len; slot++) {
         const struct swim_slot *candidate = &swim->slots[slot];
-        if (candidate->member.state < SWIM_DEAD || candidate->events != 0)
+        if (candidate->events != 0 ||
+            (candidate->member.state < SWIM_DEAD && (!for_ring || candidate->in_ring)))
             continue;
         if (oldest == SWIM_SLOT_NONE ||
             candidate->member.since_ns < swim->slots[oldest].member.since_ns)
@@ -243,9 +249,15 @@ static uint32_t slot_evict(struct swim *swim)
 
 static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 {
+    const bool in_ring = swim_in_ring(swim, item->id);
+    const bool home = strcmp(swim_region_name(&item->record), swim->regions[SWIM_HOME].name) == 0;
+    if (home && !in_ring && item->state < SWIM_DEAD && !swim_stranger_fits(swim)) {
+        swim->stats.strangers_refused++;
+        return SWIM_SLOT_NONE;
+    }
     uint32_t slot = slot_take(swim);
     if (slot == SWIM_SLOT_NONE)
-        slot = slot_evict(swim);
+        slot = slot_evict(swim, in_ring);
     if (slot == SWIM_SLOT_NONE) {
         swim->stats.members_refused++;
         return slot;
@@ -253,6 +265,7 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
     struct swim_slot *fresh = &swim->slots[slot];
     memset(fresh, 0, sizeof *fresh);
     fresh->used = true;
+    fresh->in_ring = in_ring;
     fresh->patience = 1;
     fresh->member.record = item->record;
     fresh->member.incarnation = item->incarnation;
@@ -382,14 +395,17 @@ static void refute(struct swim *swim, uint64_t incarnation)
 {
     struct swim_member *self = &swim->slots[SWIM_SELF].member;
     const uint64_t highest = incarnation > self->incarnation ? incarnation : self->incarnation;
-    if (highest >= SWIM_INCARNATION_MAX)
+    swim->refuted = true;
+    if (highest >= SWIM_INCARNATION_MAX || (swim_too_far(self->incarnation, incarnation) &&
+                                            incarnation > SWIM_INCARNATION_START_MAX)) {
+        swim->stats.doubts++; /* nobody of this release believes it: to be asked is enough */
         return;
+    }
     self->incarnation = highest + 1;
     self->record.incarnation = self->incarnation;
     self->record.version = 1;
     swim->out->persist_incarnation = self->incarnation;
     swim->stats.refutations++;
-    swim->refuted = true;
     swim_rumour_start(swim, SWIM_SELF, true, 0);
 }
 
@@ -413,6 +429,15 @@ static void apply_self(struct swim *swim, const struct swim_item *item)
 }
 
 /* ---- claims about others ---- */
+
+/* Where a member is asked for its own word: where it was heard last, or if it is gone, where it is
+ * said to be now. */
+static const char *doubt_address(const struct swim *swim, uint32_t at, const struct swim_item *item)
+{
+    const struct swim_member *member = &swim->slots[at].member;
+    return member->state >= SWIM_DEAD && item->has_record ? item->record.gossip
+                                                          : member->record.gossip;
+}
 
 /* Who heard it by push/pull tells fewer others: most of them know. */
 static uint32_t transmits_at_start(const struct swim *swim, bool from_sync)
@@ -458,23 +483,9 @@ static void apply_record(struct swim *swim, uint32_t at, const struct swim_item 
     event_raise(swim, at, SWIM_EVENT_UPDATED);
 }
 
-void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync, uint64_t sender)
+static void apply_state(struct swim *swim, uint32_t at, const struct swim_item *item,
+                        bool from_sync, uint64_t sender)
 {
-    uint32_t at = swim_lookup(swim, item->id);
-    if (at == SWIM_SELF) {
-        apply_self(swim, item);
-        return;
-    }
-    if (item->has_record && !swim_region_fits(swim, &item->record)) {
-        swim->stats.regions_refused++;
-        return;
-    }
-    if (at == SWIM_SLOT_NONE)
-        at = apply_unknown(swim, item, from_sync);
-    else
-        apply_record(swim, at, item, from_sync);
-    if (at == SWIM_SLOT_NONE)
-        return;
     switch (item->state) {
     case SWIM_ALIVE:
         apply_alive(swim, at, item->incarnation);
@@ -492,6 +503,59 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
         apply_gone(swim, at, SWIM_LEFT, item->incarnation);
         break;
     }
+}
+
+/* A claim that may be believed as it stands, or the part of it that may be. */
+static void apply_other(struct swim *swim, uint32_t at, const struct swim_item *item,
+                        bool from_sync, uint64_t sender)
+{
+    if (at == SWIM_SLOT_NONE)
+        at = apply_unknown(swim, item, from_sync);
+    else
+        apply_record(swim, at, item, from_sync);
+    if (at != SWIM_SLOT_NONE)
+        apply_state(swim, at, item, from_sync, sender);
+}
+
+void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync, uint64_t sender)
+{
+    const uint32_t at = swim_lookup(swim, item->id);
+    if (at == SWIM_SELF) {
+        apply_self(swim, item);
+    } else if (item->has_record && !swim_region_fits(swim, &item->record)) {
+        swim->stats.regions_refused++;
+    } else if (at != SWIM_SLOT_NONE &&
+               swim_too_far(swim->slots[at].member.incarnation, item->incarnation)) {
+        swim->stats.doubts++;
+        swim_doubt(swim, item->id, doubt_address(swim, at, item));
+    } else if (item->state == SWIM_LEFT && swim_in_ring(swim, item->id)) {
+        struct swim_item suspicion = *item; /* who leaves is out of the ring before it says so */
+        suspicion.state = SWIM_SUSPECT;
+        suspicion.accusers[0] = sender;
+        suspicion.accusers_count = 1;
+        apply_other(swim, at, &suspicion, from_sync, sender);
+    } else {
+        apply_other(swim, at, item, from_sync, sender);
+    }
+}
+
+void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *record)
+{
+    struct swim_slot *slot = &swim->slots[at];
+    if (!swim_region_fits(swim, record) ||
+        (!swim_too_far(slot->member.incarnation, record->incarnation) &&
+         !swim_too_far(record->incarnation, slot->member.incarnation)))
+        return; /* small steps go their way */
+    set_state(swim, at, SWIM_ALIVE);
+    swim_region_leave(swim, at);
+    slot->member.record = *record;
+    slot->member.incarnation = record->incarnation;
+    slot->member.rtt_ns = 0;
+    slot->member.skew_ns = 0;
+    swim_region_enter(swim, at);
+    swim_rumour_start(swim, at, true, 0);
+    event_raise(swim, at, SWIM_EVENT_ALIVE);
+    event_raise(swim, at, SWIM_EVENT_UPDATED);
 }
 
 void swim_accuse(struct swim *swim, uint32_t at)

@@ -336,6 +336,7 @@ int control_new(const struct allocator *allocator, const struct control_options 
         control_free(&control);
         return error;
     }
+    control_tell_ring(control);
     add_stored_peers(control);
     control->view_due = control->joined;
     *out = control;

@@ -75,6 +75,24 @@ static void tell_all(struct control *control, struct effects *effects)
     }
 }
 
+/* Ids of both sides, ascending, for gossip: no rumour removes them. */
+void control_tell_ring(struct control *control)
+{
+    const struct ring_config *config = control->config;
+    uint64_t *ids = (uint64_t *)(void *)control->bytes; /* 2 x RING_MEMBERS_MAX fit */
+    uint32_t count = 0;
+    uint32_t from = 0;
+    for (uint32_t to = 0; config->epoch > 0 && (to < config->to_count || from < config->from_count);
+         count++) {
+        const uint64_t one = to < config->to_count ? config->to[to].id : UINT64_MAX;
+        const uint64_t other = from < config->from_count ? config->from[from].id : UINT64_MAX;
+        ids[count] = one < other ? one : other;
+        to += one <= other;
+        from += other <= one;
+    }
+    swim_ring(control->swim, ids, count);
+}
+
 bool control_adopt(struct control *control, struct effects *effects)
 {
     if (control->next->epoch <= control->config->epoch)
@@ -84,6 +102,7 @@ bool control_adopt(struct control *control, struct effects *effects)
     ASSERT(len > 0);
     control_keep(CONTROL_CONFIG_KEY, control->bytes, (size_t)len, effects); /* C2 */
     register_follow(control->ballots, control->config);
+    control_tell_ring(control);
     control->changed_ns = control->now_ns;
     control_tell_self(control);
     return true;

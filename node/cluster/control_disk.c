@@ -45,7 +45,9 @@ int control_disk_refused(struct control *control, int64_t now_ns,
     register_forget(control->ballots);
     settings_forget(control->settings);
     memset(control->config, 0, sizeof *control->config);
-    return control_recall(control, stored);
+    const int error = control_recall(control, stored);
+    control_tell_ring(control);
+    return error;
 }
 
 void control_disk_has_room(struct control *control)

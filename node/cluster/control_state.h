@@ -143,6 +143,8 @@ void control_send_join(const struct join_message *message, const char *address,
                        struct effects *effects);
 void control_keep(const char *key, const void *bytes, size_t len, struct effects *effects);
 void control_tell_config(struct control *control, const char *address, struct effects *effects);
+/* Tells gossip who is in the ring. */
+void control_tell_ring(struct control *control);
 /* Puts control->next in force (C1, C2); false if it is not newer. */
 bool control_adopt(struct control *control, struct effects *effects);
 void control_take_config(struct control *control, const uint8_t *bytes, size_t len,

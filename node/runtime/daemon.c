@@ -114,6 +114,14 @@ static int open_store(struct daemon *daemon)
         return complain(daemon, DAEMON_DATA, error);
     if (store_next_incarnation(daemon->store, &daemon->incarnation) != 0)
         return complain(daemon, DAEMON_DATA, "the incarnation cannot be written to the store");
+    const uint64_t kept = daemon->incarnation;
+    daemon->incarnation = swim_incarnation_start(kept, (uint64_t)daemon->started_ns / 1000000);
+    if (daemon->incarnation != kept)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "the incarnation kept is %" PRIu64
+                   ", far above what restarts make: somebody told "
+                   "others of this node what is not so; starting with %" PRIu64,
+                   kept, daemon->incarnation);
     return 0;
 }
 

@@ -565,7 +565,7 @@ static void lack_of_memory_is_reported(void **state)
         assert_int_equal(failing.bytes_live, 0);
         failures++;
     }
-    assert_int_equal(failures, 5);
+    assert_int_equal(failures, 6);
     swim_free(&swim);
     assert_int_equal(failing.bytes_live, 0);
 }
