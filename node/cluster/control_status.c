@@ -236,6 +236,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"filter_refreshes", stats->filter_refreshes},
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
+        {"forged_frames", stats->forged_frames},
         {"frames_dropped", stats->frames_dropped},
         {"stand_ins", stats->stand_ins},
         {"explains_dropped", stats->explains_dropped},

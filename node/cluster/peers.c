@@ -32,6 +32,10 @@
  * P9  The processes of a node are numbered (`boot`), and nobody but the newest speaks for it: what
  *     an earlier one sent may be on its way for long after the next one is heard. Only when that
  *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
+ *     Nor is a process believed to be a new one that names itself above what gossip knows of the
+ *     node (BOOT_BITS of a boot are random, above them is the incarnation it started with), or
+ *     while the one that is known is heard over a connection that stands. So one frame in
+ *     another's name does not silence it.
  * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
  *     behind more than it can do at present, or its answers do here. It lives; but to repeat
  *     anything, or to begin something new with it, would only make the queue longer.
@@ -51,6 +55,8 @@
 enum {
     PEER_INDEX_LEN = SHARD_PEERS_MAX * 2,
     PEERS_AGE_DECAY = 64, /* a second or so until a slow moment of the way is forgotten */
+    BOOT_BITS = 20,       /* as in node/runtime/daemon.c */
+    BOOT_STARTS = 1024,   /* that gossip may be behind: more it does not believe either */
 };
 #define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */
 #define PEERS_LAG_NS          (500 * MS)  /* the longest way there and back that serves a decider */
@@ -352,10 +358,33 @@ static void watch_gap(const struct shard *shard, struct peer *peer)
         peer->late_until_ns = shard->now_ns + PEERS_LATE_FOR_NS;
 }
 
+/* The highest name that a process of the peer may have; of whom gossip has heard nothing, and whose
+ * incarnation leaves no room for it (an older release followed any), that is any. Gossip may be
+ * some starts behind. */
+static uint64_t boot_max(const struct shard *shard, const struct peer *peer)
+{
+    const struct view_member *member = view_find(shard->view, peer->node);
+    const uint64_t known = member != NULL ? member->incarnation : 0;
+    const uint64_t room = UINT64_MAX >> BOOT_BITS;
+    if (known == 0 || known > room - BOOT_STARTS)
+        return UINT64_MAX;
+    return ((known + BOOT_STARTS) << BOOT_BITS) | ((UINT64_C(1) << BOOT_BITS) - 1);
+}
+
+bool peers_credible(const struct shard *shard, uint16_t at, uint64_t boot)
+{
+    const struct peer *peer = shard->peers[at];
+    const bool stands =
+        peer->boot != 0 && peer->heard_ns != 0 && !peer->closed && !peer->refused &&
+        shard->now_ns < latest(peer->heard_ns, shard->floor_ns) + shard->options.silence_ns;
+    return boot <= boot_max(shard, peer) &&
+           (boot == peer->boot || !stands || peer->boot > boot_max(shard, peer));
+}
+
 bool peers_former(const struct shard *shard, uint16_t at, uint64_t boot)
 {
     const struct peer *peer = shard->peers[at];
-    return boot < peer->boot &&
+    return boot < peer->boot && peer->boot <= boot_max(shard, peer) &&
            shard->now_ns < latest(peer->heard_ns, shard->floor_ns) + shard->options.grace_ns;
 }
 

@@ -477,6 +477,10 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         return;
     if (peers_former(shard, at, envelope.boot))
         return;
+    if (!peers_credible(shard, at, envelope.boot)) {
+        shard->stats.forged_frames++;
+        return;
+    }
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);

@@ -640,6 +640,8 @@ void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
 /* Whether `boot` is a process of the peer that a newer one has replaced (P9). */
 bool peers_former(const struct shard *shard, uint16_t peer, uint64_t boot);
+/* Whether `boot` may be a process of the peer, as far as its connection and gossip tell (P9). */
+bool peers_credible(const struct shard *shard, uint16_t peer, uint64_t boot);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
 /* Whether the peer was gone when it was last looked at: unlike peers_silent this changes only at

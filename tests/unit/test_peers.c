@@ -107,8 +107,8 @@ static void a_common_pause_makes_nobody_take_over(void **state)
 
 static void tell_closed(struct lab *lab, uint32_t gone, bool refused)
 {
-    for (uint32_t at = 0; at < 3; at++) {
-        if (at == gone)
+    for (uint32_t at = 0; at < lab->count; at++) {
+        if (at == gone || lab->shards[at].shard == NULL)
             continue;
         shard_peer_closed(lab->shards[at].shard, lab->now_ns, lab->shards[gone].node, 0, refused,
                           &lab->effects);
@@ -216,6 +216,60 @@ static void a_former_process_does_not_speak_for_its_successor(void **state)
     assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
 }
 
+static void forge(struct lab *lab, uint32_t as, uint32_t to, uint64_t boot)
+{
+    const uint64_t present = lab->shards[as].options.boot;
+    const struct peer_ping ping = {.sent_ns = lab->now_ns, .deaf = true, .patience_ms = 100};
+    lab->shards[as].options.boot = boot;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, as, to);
+    lab->shards[as].options.boot = present;
+}
+
+/* P9: while a peer is heard over a connection that stands, nobody else speaks for it. */
+static void a_process_of_the_future_does_not_silence_the_present_one(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    const uint64_t present = lab->shards[decider].options.boot;
+    const uint64_t boots[] = {present + 1, present + 5, UINT64_C(1) << 60, UINT64_MAX};
+    lab_run(lab, 200 * LAB_MS);
+    const uint64_t takeovers = lab_stats(lab, next).takeovers;
+    for (size_t i = 0; i < sizeof boots / sizeof *boots; i++) {
+        forge(lab, decider, next, boots[i]);
+        lab_run(lab, 300 * LAB_MS);
+        assert_int_equal(lab_stats(lab, next).forged_frames, i + 1);
+    }
+    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
+}
+
+/* P9: nor of one that is not there does anybody speak whom gossip cannot have missed. */
+static void a_process_far_above_its_incarnation_is_none(void **state)
+{
+    struct lab *lab = *state;
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    struct view *view = lab->shards[next].view;
+    const struct shard *shard = lab->shards[next].shard;
+    const uint16_t at = peers_find(shard, lab->shards[decider].node, 0);
+    for (uint32_t i = 0; i < view->member_count; i++)
+        view->members[i].incarnation = 7;
+    lab_stop(lab, decider);
+    lab_run(lab, 1500 * LAB_MS);
+    forge(lab, decider, next, UINT64_MAX);
+    forge(lab, decider, next, UINT64_C(1032) << 20);
+    assert_int_equal(lab_stats(lab, next).forged_frames, 2);
+    forge(lab, decider, next, UINT64_C(1031) << 20);
+    assert_int_equal(shard->peers[at]->boot, UINT64_C(1031) << 20);
+    shard->peers[at]->boot = UINT64_MAX; /* as was believed before gossip knew anything */
+    forge(lab, decider, next, UINT64_C(8) << 20);
+    assert_int_equal(shard->peers[at]->boot, UINT64_C(8) << 20);
+}
+
 /* P9: a node whose data were put back to an older state starts with a lower number than before; it
  * is believed when the process of the higher one has been silent for long. */
 static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
@@ -271,6 +325,7 @@ static void a_successor_with_an_earlier_clock_is_echoed(void **state)
     peer_put_ping(&lab->records, &ping);
     lab_speak(lab, 1, 0);
     lab_run(lab, 50 * LAB_MS);
+    tell_closed(lab, 1, false);
     lab->shards[1].options.boot = 6;
     ping.sent_ns = lab->now_ns;
     peer_put_ping(&lab->records, &ping);
@@ -294,6 +349,7 @@ static void what_a_former_process_reads_is_not_sent_to_its_successor(void **stat
     lab_speak(lab, 1, 0);
     const struct shard *shard = lab->shards[0].shard;
     assert_true(shard->peers[0]->changes);
+    tell_closed(lab, 1, false);
     lab->shards[1].options.boot = 6;
     peer_put_ack(&lab->records, 1, 1, false, false);
     lab_speak(lab, 1, 0);
@@ -686,6 +742,7 @@ static void terms_are_known_when_all_of_them_were_told(void **state)
     assert_true(leases(lab, 2, 2));
     ghost_opens(lab, 5, 3);
     assert_true(leases(lab, 3, 0));
+    tell_closed(lab, 1, false);
     lab->shards[1].options.boot++;
     assert_false(leases(lab, 3, 0));
     lab_free(lab);
@@ -740,6 +797,8 @@ int main(void)
         LAB_TEST_THREE(an_idle_node_that_hears_nobody_says_so_in_time),
         LAB_TEST_THREE(the_silence_of_an_idle_decider_is_noticed_in_time),
         LAB_TEST_THREE(a_former_process_does_not_speak_for_its_successor),
+        LAB_TEST_THREE(a_process_of_the_future_does_not_silence_the_present_one),
+        LAB_TEST_THREE(a_process_far_above_its_incarnation_is_none),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
         LAB_TEST_THREE(members_of_other_regions_are_no_peers),
         cmocka_unit_test(peers_without_room_are_counted),
