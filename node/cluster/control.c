@@ -92,7 +92,8 @@ static void describe(const struct control *control, struct swim_record *record)
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
-                    (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS;
+                    (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
+                    CONTROL_FLAG_PROVES;
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -150,6 +151,7 @@ static void seek(struct control *control, struct effects *effects)
             memcpy(message.region, control->options.region, sizeof message.region);
             control_send_join(&message, met->record.gossip, effects);
             control->asked_ns = control->now_ns;
+            control->join_asked = met->record.id;
             control->lower_seen_ns = control->now_ns; /* there is one: do not create another */
         } else if ((met->record.flags & CONTROL_FLAG_BOOTSTRAP) != 0 &&
                    met->record.id < control->options.node_id) {
@@ -197,25 +199,27 @@ static void receive_join(struct control *control, const void *frame, size_t len,
                                                 CONTROL_CLUSTER_ID_LEN) == 0;
     switch (message.type) {
     case JOIN_JOIN:
-        if (control->joined)
+        if (control->joined && control_may_answer(control, message.sender, message.address))
             admit(control, &message, effects);
         break;
     case JOIN_ADMIT:
-        if (control->joined || !has_cluster(message.cluster_id))
+        if (control->joined || !has_cluster(message.cluster_id) ||
+            message.sender != control->join_asked) /* nobody asked for it */
             break;
         control->identity = message.identity;
         joined(control, effects);
         if (control_region_ours(control, message.region, message.sender))
-            control_take_config(control, message.config, message.config_len, effects);
+            control_take_config(control, &message, true, effects);
         control_ask_settings(control, message.address, effects);
         break;
     case JOIN_FETCH:
-        if (ours && control_region_takes(control, message.region, message.sender)) /* C3, C5 */
-            control_tell_config(control, message.address, effects);
+        if (ours && control_region_takes(control, message.region, message.sender) && /* C3, C5 */
+            control_may_answer(control, message.sender, message.address))
+            control_tell_config(control, message.address, &message.identity.secret, effects);
         break;
     case JOIN_CONFIG:
         if (ours && control_region_takes(control, message.region, message.sender))
-            control_take_config(control, message.config, message.config_len, effects);
+            control_take_config(control, &message, false, effects);
         break;
     }
 }

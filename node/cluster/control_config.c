@@ -1,7 +1,7 @@
 /* control_config.c - how the ring configuration moves: agreed on, kept, told, fetched.
  *
  *   propose.c: what is wanted --> register.c: agreed on by the voters --+
- *   CONFIG from others ------------------------------------------------+--> adopt: durable (C2),
+ *   CONFIG from others --> control_proof.c: proven --------------------+--> adopt: durable (C2),
  *   a new lineage, by the operator's force ----------------------------+    told, shown to shards
  *
  * What the register wants durable precedes whatever else it wants (R2 of register.h), because
@@ -44,7 +44,8 @@ void control_keep(const char *key, const void *bytes, size_t len, struct effects
 
 /* ---- telling and taking ---------------------------------------------------------------------- */
 
-void control_tell_config(struct control *control, const char *address, struct effects *effects)
+void control_tell_config(struct control *control, const char *address, const struct hash_key *nonce,
+                         struct effects *effects)
 {
     const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
     if (len < 0)
@@ -57,6 +58,10 @@ void control_tell_config(struct control *control, const char *address, struct ef
     };
     memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
     memcpy(message.region, control->options.region, sizeof message.region);
+    if (nonce != NULL) {
+        message.identity.secret = *nonce;
+        control_proof_testify(control, &message);
+    }
     control_send_join(&message, address, effects);
 }
 
@@ -70,7 +75,7 @@ static void tell_all(struct control *control, struct effects *effects)
         if (member->record.id == control->options.node_id || control_abroad(control, member) ||
             !control_alive(control, member->record.id))
             continue;
-        control_tell_config(control, member->record.gossip, effects);
+        control_tell_config(control, member->record.gossip, NULL, effects);
         told++;
     }
 }
@@ -103,6 +108,7 @@ bool control_adopt(struct control *control, struct effects *effects)
     control_keep(CONTROL_CONFIG_KEY, control->bytes, (size_t)len, effects); /* C2 */
     register_follow(control->ballots, control->config);
     control_tell_ring(control);
+    control_proof_end(control);
     control->changed_ns = control->now_ns;
     control_tell_self(control);
     return true;
@@ -117,42 +123,12 @@ static bool read_config(struct control *control, const uint8_t *bytes, size_t le
            control->next->replicas <= VIEW_REPLICATION_MAX;
 }
 
-void control_take_config(struct control *control, const uint8_t *bytes, size_t len,
+void control_take_config(struct control *control, const struct join_message *message, bool asked,
                          struct effects *effects)
 {
-    if (!control->disk_full && read_config(control, bytes, len))
+    if (!control->disk_full && read_config(control, message->config, message->config_len) &&
+        ((asked && control->config->epoch == 0) || control_proof_take(control, message)))
         (void)control_adopt(control, effects);
-}
-
-/* ---- fetching -------------------------------------------------------------------------------- */
-
-static void ask_for_config(struct control *control, const char *address, struct effects *effects)
-{
-    struct join_message message = {.type = JOIN_FETCH, .sender = control->options.node_id};
-    memcpy(message.cluster_id, control->identity.cluster_id, sizeof message.cluster_id);
-    memcpy(message.address, control->options.gossip, sizeof message.address);
-    memcpy(message.region, control->options.region, sizeof message.region);
-    control_send_join(&message, address, effects);
-    control->asked_ns = control->now_ns;
-}
-
-/* Asks a member whose record names a higher epoch for its configuration: any of them, so that not
- * everybody asks the same. */
-static void fetch(struct control *control, struct effects *effects)
-{
-    if (control->now_ns - control->asked_ns < CONTROL_ASK_NS)
-        return;
-    size_t cursor = 0;
-    uint64_t ahead = 0;
-    const struct swim_member *member;
-    const struct swim_member *chosen = NULL;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->record.ring_epoch > control->config->epoch &&
-            !control_abroad(control, member) && control_alive(control, member->record.id) &&
-            random_below(&control->random, ++ahead) == 0)
-            chosen = member;
-    if (chosen != NULL)
-        ask_for_config(control, chosen->record.gossip, effects);
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
@@ -192,15 +168,12 @@ static void take_register(struct control *control, const struct register_frame *
         ASSERT(len > 0);
         control_keep(CONTROL_BALLOTS_KEY, control->bytes, (size_t)len, effects);
     }
-    if (out->fetch_from != 0 && control->now_ns - control->asked_ns >= CONTROL_ASK_NS / 5) {
-        const char *address = control_address_of(control, out->fetch_from, from);
-        if (address != NULL)
-            ask_for_config(control, address, effects);
-    }
+    if (out->fetch_from != 0)
+        control_proof_want(control);
     if (out->tell != 0) {
         const char *address = control_address_of(control, out->tell, from);
         if (address != NULL)
-            control_tell_config(control, address, effects);
+            control_tell_config(control, address, NULL, effects);
     }
     for (uint32_t i = 0; i < out->send_count; i++) {
         const char *address = control_address_of(control, out->sends[i].to, from);
@@ -261,7 +234,7 @@ void control_move_config(struct control *control, struct effects *effects)
 {
     if (control->disk_full)
         return;
-    fetch(control, effects);
+    control_proof_ask(control, effects);
     if (control->config->epoch == 0)
         return;
     register_tick(control->ballots, control->now_ns, &control->wants);

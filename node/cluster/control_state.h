@@ -58,6 +58,28 @@ struct voters_candidate {
     uint32_t inner; /* the same within the place: a zone of a region */
 };
 
+enum { CONTROL_PROOF_MAX = 64 };
+
+/* What others said when they were asked for their configuration (control_proof.c). */
+struct control_said {
+    uint64_t node;
+    uint64_t epoch;
+    struct hash128 digest;
+    struct hash128 accepted; /* of what it has accepted for the epoch after that; 0: nothing */
+};
+
+struct control_proof {
+    struct hash_key nonce;
+    int64_t begun_ns;  /* when the number was drawn, 0: there is none */
+    int64_t until_ns;  /* somebody has a newer one: it is asked for until then */
+    int64_t wait_ns;   /* between two questions */
+    int64_t asked_ns;  /* the last one */
+    int64_t looked_ns; /* whether there is a reason */
+    int64_t frozen_ns; /* since when too few voters live to prove anything, 0: enough do */
+    uint32_t said_count;
+    struct control_said said[CONTROL_PROOF_MAX];
+};
+
 struct control {
     const struct allocator *allocator;
     struct control_options options;
@@ -80,6 +102,10 @@ struct control {
         char name[VIEW_TEXT_LEN];
         uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     } foreign;
+    struct control_proof proof;
+    uint64_t join_asked;  /* who was asked for its cluster last */
+    int64_t strangers_ns; /* since when the strangers answered are counted */
+    uint32_t strangers;
     bool accompanied; /* somebody of this node's own cluster was heard */
     bool joined;
     bool creating; /* may create a cluster when nobody else does */
@@ -124,7 +150,8 @@ enum {
     CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
     CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
     CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
-    CONTROL_FLAG_REGIONS = 16   /* knows that a ring is of one region: older releases do not */
+    CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
+    CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH in its answer */
 };
 
 /* ---- control.c ---- */
@@ -142,12 +169,15 @@ void control_look_foreign(struct control *control);
 void control_send_join(const struct join_message *message, const char *address,
                        struct effects *effects);
 void control_keep(const char *key, const void *bytes, size_t len, struct effects *effects);
-void control_tell_config(struct control *control, const char *address, struct effects *effects);
+/* `nonce`: of the question that it answers, NULL: nobody asked. */
+void control_tell_config(struct control *control, const char *address, const struct hash_key *nonce,
+                         struct effects *effects);
 /* Tells gossip who is in the ring. */
 void control_tell_ring(struct control *control);
 /* Puts control->next in force (C1, C2); false if it is not newer. */
 bool control_adopt(struct control *control, struct effects *effects);
-void control_take_config(struct control *control, const uint8_t *bytes, size_t len,
+/* Takes the one of an ADMIT or a CONFIG: with proof (control_proof.c), or what `asked` brought. */
+void control_take_config(struct control *control, const struct join_message *message, bool asked,
                          struct effects *effects);
 /* Takes a frame of the register; false if it is none. */
 bool control_receive_register(struct control *control, const void *bytes, size_t len,
@@ -159,6 +189,20 @@ void control_send_register(struct control *control, const struct register_send *
                            const char *address, struct effects *effects);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_config(struct control *control, struct effects *effects);
+
+/* ---- control_proof.c ---- */
+/* Whether what is asked for may be sent to that address. */
+bool control_may_answer(struct control *control, uint64_t sender, const char *address);
+/* Somebody seems to have a newer configuration. */
+void control_proof_want(struct control *control);
+/* Notes what the message says of the configuration in control->next; true if that is proven. */
+bool control_proof_take(struct control *control, const struct join_message *message);
+/* Puts into a CONFIG what this node has accepted for the one after it. */
+void control_proof_testify(const struct control *control, struct join_message *message);
+/* Asks those who can prove it, if there is a reason and it is time. */
+void control_proof_ask(struct control *control, struct effects *effects);
+/* Another configuration is in force: what was said is of no use any more. */
+void control_proof_end(struct control *control);
 
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */

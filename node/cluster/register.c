@@ -529,6 +529,18 @@ bool register_in_doubt(const struct register_core *core)
     return core->accepted.number != 0;
 }
 
+bool register_accepted(const struct register_core *core, const uint8_t *bytes, size_t len)
+{
+    return core->accepted.number != 0 && core->accepted_value.len == len &&
+           memcmp(core->accepted_value.bytes, bytes, len) == 0;
+}
+
+const uint8_t *register_accepted_value(const struct register_core *core, size_t *len)
+{
+    *len = core->accepted.number != 0 ? core->accepted_value.len : 0;
+    return core->accepted_value.bytes;
+}
+
 const uint8_t *register_value(const struct register_core *core, size_t *len)
 {
     *len = core->proposal.len;

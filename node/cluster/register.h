@@ -152,6 +152,10 @@ bool register_busy(const struct register_core *core);
 bool register_offers(const struct register_core *core);
 /* Whether the own acceptor has accepted a value that is not known to be decided. */
 bool register_in_doubt(const struct register_core *core);
+/* Whether the own acceptor has accepted just this value for the instance under way. */
+bool register_accepted(const struct register_core *core, const uint8_t *bytes, size_t len);
+/* That value, of length 0 if there is none; valid until the next call. */
+const uint8_t *register_accepted_value(const struct register_core *core, size_t *len);
 /* The encoded value that was decided; valid right after `decided`. */
 const uint8_t *register_value(const struct register_core *core, size_t *len);
 

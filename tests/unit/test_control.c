@@ -37,6 +37,16 @@ static uint8_t *later_config(const struct net *net, uint32_t at, struct join_mes
     return bytes;
 }
 
+/* Makes the message the answer of `sender` to a question of node `at`. */
+static void answer_of(struct net *net, uint32_t at, uint64_t sender, struct join_message *message)
+{
+    struct control_proof *proof = &net->nodes[at].control->proof;
+    proof->begun_ns = net->now_ns;
+    memset(&proof->nonce, 7, sizeof proof->nonce);
+    message->sender = sender;
+    message->identity.secret = proof->nonce;
+}
+
 /* The first node of all waits for nobody: there is nobody to wait for. */
 static void a_node_without_seeds_creates_a_cluster_at_once(void **state)
 {
@@ -145,6 +155,7 @@ static void an_older_or_equal_configuration_changes_nothing(void **state)
     const size_t old_len = net->nodes[1].config_len;
     assert_true(old_len <= sizeof old);
     memcpy(old, net->nodes[1].config, old_len);
+    answer_of(net, 1, 1, &message);
     net_tell_join(net, 1, &message);
     assert_int_equal(net_config(net, 1)->epoch, epoch + 1);
     assert_memory_equal(net->nodes[1].config, bytes, net->nodes[1].config_len);
@@ -166,6 +177,7 @@ static void a_configuration_that_was_missed_is_fetched(void **state)
     (void)state;
     net->settles = false;
     uint8_t *bytes = later_config(net, 1, &message);
+    answer_of(net, 1, 1, &message);
     net_tell_join(net, 1, &message);
     free(bytes);
     const uint32_t fetches = net->told[JOIN_FETCH];
@@ -173,6 +185,70 @@ static void a_configuration_that_was_missed_is_fetched(void **state)
     assert_true(net->told[JOIN_FETCH] > fetches);
     assert_true(ring_config_equal(net_config(net, 0), net_config(net, 1)));
     assert_int_equal(ring_config_find(net_config(net, 0), 1)->weight, 300);
+    net_free(net);
+}
+
+/* A frame that says so is no vote, whoever it is from; nor is one voter of three. */
+static void a_configuration_is_adopted_only_with_proof_of_its_vote(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct join_message message;
+    (void)state;
+    net->settles = false;
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    uint8_t *bytes = later_config(net, 0, &message);
+    const uint32_t fetches = net->told[JOIN_FETCH];
+    for (uint64_t sender = 1; sender <= 4; sender++) {
+        message.sender = sender;
+        net_tell_join(net, 0, &message);
+    }
+    net_run(net, NET_SECOND);
+    assert_true(net->told[JOIN_FETCH] > fetches); /* it was reason to ask */
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    for (uint64_t sender = 1; sender <= 4; sender++) { /* 1 is itself, 4 nobody */
+        if (sender == 3)
+            continue;
+        answer_of(net, 0, sender, &message);
+        net_tell_join(net, 0, &message);
+    }
+    assert_int_equal(net_config(net, 0)->epoch, epoch);
+    net_run(net, 10 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(net_config(net, i)->epoch, epoch);
+    answer_of(net, 0, 2, &message);
+    net_tell_join(net, 0, &message);
+    answer_of(net, 0, 3, &message);
+    net_tell_join(net, 0, &message);
+    assert_int_equal(net_config(net, 0)->epoch, epoch + 1);
+    free(bytes);
+    net_free(net);
+}
+
+/* A lineage near the highest would leave none for an operator to begin. */
+static void a_lineage_far_above_is_not_adopted_whoever_says_so(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct join_message message;
+    struct ring_config *next = calloc(1, sizeof *next);
+    uint8_t *bytes = malloc(CONTROL_CONFIG_LEN_MAX);
+    const uint64_t generations[] = {1025, (1 << 24) - 1, 1};
+    (void)state;
+    assert_true(next != NULL && bytes != NULL);
+    free(later_config(net, 0, &message));
+    const uint64_t epoch = net_config(net, 0)->epoch;
+    for (size_t i = 0; i < 3; i++) {
+        ring_config_copy(next, net_config(net, 0));
+        next->epoch = generations[i] << 40 | 1;
+        message.config = bytes;
+        message.config_len = (size_t)ring_config_encode(next, bytes, CONTROL_CONFIG_LEN_MAX);
+        for (uint64_t sender = 2; sender <= 3; sender++) {
+            answer_of(net, 0, sender, &message);
+            net_tell_join(net, 0, &message);
+        }
+        assert_int_equal(net_config(net, 0)->epoch, i < 2 ? epoch : next->epoch);
+    }
+    free(bytes);
+    free(next);
     net_free(net);
 }
 
@@ -272,6 +348,9 @@ static void the_configuration_is_durable_before_it_is_told(void **state)
     assert_true(net->told[JOIN_CONFIG] >= 4); /* n2 and n3 were added, and both settled */
     net->settles = false;
     uint8_t *bytes = later_config(net, 0, &message);
+    answer_of(net, 0, 2, &message);
+    net_tell_join(net, 0, &message);
+    answer_of(net, 0, 3, &message);
     const int len = join_encode(&message, frame, sizeof frame);
     assert_true(len > 0);
     control_receive(net->nodes[0].control, net->now_ns, frame, (size_t)len, &net->effects);
@@ -405,7 +484,13 @@ static void members_tell_how_far_they_are_until_the_transition_ends(void **state
 static void a_member_that_leaves_is_known_as_left(void **state)
 {
     struct net *net = net_cluster(3);
+    char sentence[CONTROL_SENTENCE_LEN];
     (void)state;
+    assert_int_equal(control_depart(net->nodes[2].control, CONTROL_LEAVES, sentence), 0);
+    for (uint32_t step = 0; !control_departed(net->nodes[2].control, net->now_ns); step++) {
+        net_run(net, net->step_ns);
+        assert_true(step < 3000);
+    }
     for (uint32_t step = 0; step < 300; step++) {
         const bool done = control_leave(net->nodes[2].control, net->now_ns, &net->effects);
         net_run(net, net->step_ns);
@@ -490,6 +575,8 @@ int main(void)
         cmocka_unit_test(a_node_with_seeds_that_may_not_bootstrap_never_creates),
         cmocka_unit_test(an_older_or_equal_configuration_changes_nothing),
         cmocka_unit_test(a_configuration_that_was_missed_is_fetched),
+        cmocka_unit_test(a_configuration_is_adopted_only_with_proof_of_its_vote),
+        cmocka_unit_test(a_lineage_far_above_is_not_adopted_whoever_says_so),
         cmocka_unit_test(frames_of_another_cluster_change_nothing),
         cmocka_unit_test(clusters_that_gossip_to_each_other_stay_apart),
         cmocka_unit_test(a_node_among_the_seeds_of_another_cluster_says_so),
