@@ -420,6 +420,49 @@ int ring_config_set_voters(struct ring_config *out, const struct ring_config *in
     return take_voters(out, voters, voters_count);
 }
 
+/* How many members two sides do not have in common, or not as they are. */
+static uint32_t differences(const struct ring_member *a, uint32_t a_count,
+                            const struct ring_member *b, uint32_t b_count)
+{
+    uint32_t count = 0;
+    uint32_t i = 0;
+    for (uint32_t j = 0; i < a_count || j < b_count; count++) {
+        if (i < a_count && j < b_count && a[i].id == b[j].id) {
+            count -= member_equal(&a[i++], &b[j++]) ? 1 : 0;
+        } else if (j == b_count || (i < a_count && a[i].id < b[j].id)) {
+            i++;
+        } else {
+            j++;
+        }
+    }
+    return count;
+}
+
+static bool same_voters(const struct ring_config *a, const struct ring_config *b)
+{
+    return a->voters_count == b->voters_count &&
+           memcmp(a->voters, b->voters, a->voters_count * sizeof a->voters[0]) == 0;
+}
+
+bool ring_config_follows(const struct ring_config *next, const struct ring_config *config)
+{
+    const bool from_same =
+        side_equal(next->from, next->from_count, config->from, config->from_count);
+    const bool to_same = side_equal(next->to, next->to_count, config->to, config->to_count);
+    if (next->epoch != config->epoch + 1 || next->vnodes != config->vnodes ||
+        next->replicas != config->replicas) {
+        return false;
+    }
+    if (from_same && to_same) {
+        return true; /* set_voters */
+    }
+    if (ring_config_is_stable(config)) { /* add, remove, reweigh */
+        return from_same &&
+               differences(next->to, next->to_count, config->to, config->to_count) == 1;
+    }
+    return to_same && same_voters(next, config) && ring_config_is_stable(next); /* settle */
+}
+
 uint32_t ring_config_lineage(uint64_t epoch)
 {
     return (uint32_t)(epoch >> LINEAGE_SHIFT);

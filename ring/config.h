@@ -117,6 +117,8 @@ MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_c
  * remove and set_voters do, but for TG_ECONFLICT; TG_ENOTFOUND only for a voter. */
 MUST_USE int ring_config_force(struct ring_config *out, const struct ring_config *in, uint64_t id,
                                const uint64_t *voters, uint32_t voters_count, uint64_t maker);
+/* Whether `next` is what one of these changes, but for force, makes of `config`. */
+bool ring_config_follows(const struct ring_config *next, const struct ring_config *config);
 /* The lineage that `epoch` belongs to. */
 uint32_t ring_config_lineage(uint64_t epoch);
 /* Whether it is the first of a lineage, which a transition has only if it was forced. */

@@ -188,6 +188,15 @@ static void take_register(struct control *control, const struct register_frame *
         tell_all(control, effects);
 }
 
+/* Whether what the frame wants voted for, or says was voted for, is a change of the ring as it is:
+ * nothing else may come about by a vote, whoever proposes it. */
+static bool may_follow(struct control *control, const struct register_message *message)
+{
+    return message->value_len == 0 || message->epoch != control->config->epoch + 1 ||
+           (read_config(control, message->value, message->value_len) &&
+            ring_config_follows(control->next, control->config));
+}
+
 bool control_receive_register(struct control *control, const void *bytes, size_t len,
                               struct effects *effects)
 {
@@ -203,7 +212,8 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
         control_receive_vote(control, &frame, effects);
         return true;
     }
-    if (!control_region_takes(control, frame.region, frame.message.sender)) /* C5 */
+    if (!control_region_takes(control, frame.region, frame.message.sender) || /* C5 */
+        !may_follow(control, &frame.message))
         return true;
     register_receive(control->ballots, control->now_ns, &frame.message, &control->wants);
     take_register(control, &frame, effects);

@@ -411,6 +411,15 @@ static void receive_refused(struct register_core *core, int64_t now_ns,
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
+/* Whether the number leads on from those that are known here. */
+static bool credible(const struct register_core *core, const struct register_ballot *ballot)
+{
+    uint64_t known = core->promised.number;
+    known = core->number_seen > known ? core->number_seen : known;
+    known = core->number_least > known ? core->number_least : known;
+    return ballot->number <= known || ballot->number - known <= REGISTER_NUMBER_STEP;
+}
+
 void register_receive(struct register_core *core, int64_t now_ns,
                       const struct register_message *message, struct register_out *out)
 {
@@ -423,6 +432,8 @@ void register_receive(struct register_core *core, int64_t now_ns,
             out->tell = message->sender;
         return;
     }
+    if (!credible(core, asks ? &message->ballot : &message->other))
+        return;
     switch (message->type) {
     case REGISTER_PREPARE:
         receive_prepare(core, now_ns, message, out);

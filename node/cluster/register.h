@@ -44,8 +44,12 @@ enum {
     REGISTER_SENDS_MAX = 2 * RING_VOTERS_MAX, /* of one call */
 };
 
-/* No ballot is numbered higher on the wire, so that the next number never wraps around. */
-#define REGISTER_NUMBER_MAX (UINT64_C(1) << 62)
+/* No ballot is numbered higher on the wire, so that the next number never wraps around; half of it
+ * was the bound of older releases, which promised any up to it. */
+#define REGISTER_NUMBER_MAX (UINT64_C(1) << 63)
+/* Nor is one heard that is so much above those that are known: numbers rise by one with an attempt,
+ * and a promise of the highest would leave nothing to propose. */
+#define REGISTER_NUMBER_STEP (UINT64_C(1) << 20)
 
 struct register_ballot {
     uint64_t number; /* 0: none */

@@ -718,6 +718,47 @@ static void the_value_of_the_highest_ballot_is_carried_on(void **state)
     }
 }
 
+/* A promise of the highest number there is would leave nothing to propose, for ever. */
+static void a_number_far_above_those_known_is_not_heard(void **state)
+{
+    (void)state;
+    struct world *world = world_new(9, 3);
+    uint8_t value[VALUE_MAX];
+    const size_t len = follower(world, 200, value);
+    const uint64_t numbers[] = {REGISTER_NUMBER_MAX, REGISTER_NUMBER_STEP + 1};
+    for (size_t i = 0; i < 2; i++) {
+        struct register_message wild = {.type = REGISTER_PREPARE,
+                                        .sender = id_of(4),
+                                        .epoch = world->epoch + 1,
+                                        .ballot = {numbers[i], id_of(4), 1}};
+        tell(world, 0, &wild);
+        assert_false(world->out.persist);
+        assert_int_equal(world->out.send_count, 0);
+        wild.type = REGISTER_ACCEPT;
+        wild.value = value;
+        wild.value_len = len;
+        tell(world, 0, &wild);
+        assert_false(world->out.persist);
+    }
+    want(world, 5, false);
+    const struct register_ballot ballot = world->out.sends[0].message.ballot;
+    const struct register_message refused = {.type = REGISTER_REFUSED,
+                                             .sender = id_of(0),
+                                             .epoch = world->epoch + 1,
+                                             .ballot = ballot,
+                                             .other = {REGISTER_NUMBER_MAX, id_of(4), 1}};
+    tell(world, 5, &refused);
+    want(world, 5, false);
+    assert_true(world->out.send_count == 0 || world->out.sends[0].message.ballot.number < 10);
+    struct register_message near = {.type = REGISTER_PREPARE,
+                                    .sender = id_of(4),
+                                    .epoch = world->epoch + 1,
+                                    .ballot = {REGISTER_NUMBER_STEP, id_of(4), 1}};
+    tell(world, 0, &near);
+    assert_true(world->out.persist);
+    world_free(world);
+}
+
 /* R3: a process that knows nothing of the one before may not propose under its ballot. */
 static void processes_of_one_node_use_different_ballots(void **state)
 {
@@ -835,6 +876,7 @@ int main(void)
         cmocka_unit_test(a_promise_survives_a_crash),
         cmocka_unit_test(an_acceptance_survives_a_crash),
         cmocka_unit_test(the_value_of_the_highest_ballot_is_carried_on),
+        cmocka_unit_test(a_number_far_above_those_known_is_not_heard),
         cmocka_unit_test(processes_of_one_node_use_different_ballots),
         cmocka_unit_test(a_promise_that_was_not_kept_is_none),
         cmocka_unit_test(a_process_uses_no_ballot_twice_though_its_disk_is_full),

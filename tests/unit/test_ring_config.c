@@ -79,6 +79,40 @@ static void one_transition_at_a_time(void **state)
     assert_int_equal(three.from_count, 4);
 }
 
+/* Whoever votes can tell a change of the ring from any other value. */
+static void only_one_change_follows_another(void **state)
+{
+    const struct ring_member d = make(40, "d", 100);
+    const struct ring_member e = make(50, "e", 100);
+    const uint64_t voters[] = {10};
+    (void)state;
+    make_three();
+    assert_false(ring_config_follows(&one, &one));
+    assert_int_equal(ring_config_set_voters(&two, &one, voters, 1), 0);
+    assert_true(ring_config_follows(&two, &one));
+    assert_int_equal(ring_config_remove(&two, &one, 30), 0);
+    assert_true(ring_config_follows(&two, &one));
+    assert_int_equal(ring_config_reweigh(&two, &one, 10, 300), 0);
+    assert_true(ring_config_follows(&two, &one));
+    two.vnodes *= 2;
+    assert_false(ring_config_follows(&two, &one));
+    assert_int_equal(ring_config_add(&two, &one, &d), 0);
+    assert_true(ring_config_follows(&two, &one));
+    two.epoch++;
+    assert_false(ring_config_follows(&two, &one));
+    two.epoch--;
+    assert_int_equal(ring_config_settle(&three, &two), 0);
+    assert_true(ring_config_follows(&three, &two));
+    three.epoch--;
+    assert_false(ring_config_follows(&three, &one)); /* a transition was left out */
+    assert_int_equal(ring_config_add(&two, &three, &e), 0);
+    two.epoch = one.epoch + 1;
+    ring_config_copy(&three, &two);
+    memcpy(three.from, one.from, sizeof one.from[0] * one.from_count);
+    three.from_count = one.from_count;
+    assert_false(ring_config_follows(&three, &one)); /* two newcomers at once */
+}
+
 /* A leave frees the seats, which the next join takes. */
 static void a_newcomer_takes_the_vacant_seats(void **state)
 {
@@ -293,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adding_a_member_starts_a_transition),
         cmocka_unit_test(one_transition_at_a_time),
+        cmocka_unit_test(only_one_change_follows_another),
         cmocka_unit_test(a_newcomer_takes_the_vacant_seats),
         cmocka_unit_test(reweighing_keeps_the_seats_it_can),
         cmocka_unit_test(impossible_changes_are_refused),
