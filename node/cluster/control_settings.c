@@ -22,6 +22,9 @@ enum {
 #define COPY_SILENCE_NS (1000 * CONTROL_MS)
 /* After NEWS a node asks at once, unless it has just asked. */
 #define NEWS_PAUSE_NS (20 * CONTROL_MS)
+/* The number of a question lives so long, and an older release has so long to answer without it. */
+#define NONCE_NS (5000 * CONTROL_MS)
+#define OLDER_NS (2000 * CONTROL_MS)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
@@ -82,6 +85,12 @@ void control_ask_settings(struct control *control, const char *address, struct e
     if (copying->active)
         frame->from =
             (struct settings_place){copying->next_kind, {copying->next_name, copying->next_len}};
+    if (control->settings->nonce == 0 ||
+        control->now_ns - control->settings->nonce_ns >= NONCE_NS) {
+        control->settings->nonce = random_next(&control->random) | 1;
+        control->settings->nonce_ns = control->now_ns;
+    }
+    frame->nonce = control->settings->nonce;
     control->settings->asked_ns = control->now_ns;
     send_frame(control, frame, address, effects);
 }
@@ -182,8 +191,21 @@ static void take_news(struct control *control, const struct settings_frame *fram
 {
     const struct settings *settings = control->settings;
     if (frame->version > settings->version && !settings->copying.active &&
-        control->now_ns - settings->asked_ns >= NEWS_PAUSE_NS)
+        control->now_ns - settings->asked_ns >= NEWS_PAUSE_NS &&
+        control_may_answer(control, frame->sender, frame->address))
         control_ask_settings(control, frame->address, effects);
+}
+
+/* Whether this node has asked for what the frame holds: else anybody could write a change into one,
+ * and the others would fetch it here. */
+static bool asked_for(const struct control *control, const struct settings_frame *frame)
+{
+    const struct settings *settings = control->settings;
+    const struct swim_member *member = swim_find(control->swim, frame->sender);
+    if (settings->nonce != 0 && frame->nonce == settings->nonce)
+        return true;
+    return member != NULL && (member->record.flags & CONTROL_FLAG_PROVES) == 0 &&
+           control->now_ns - settings->asked_ns < OLDER_NS;
 }
 
 bool control_receive_settings(struct control *control, const void *bytes, size_t len,
@@ -203,14 +225,19 @@ bool control_receive_settings(struct control *control, const void *bytes, size_t
         take_news(control, frame, effects);
         break;
     case SETTINGS_FETCH:
-        if (settings_answer(settings, frame, settings->answer))
+        if (control_may_answer(control, frame->sender, frame->address) &&
+            settings_answer(settings, frame, settings->answer)) {
+            settings->answer->nonce = frame->nonce;
             send_frame(control, settings->answer, frame->address, effects);
+        }
         break;
     case SETTINGS_CHANGES:
-        take_changes(control, frame, effects);
+        if (asked_for(control, frame))
+            take_changes(control, frame, effects);
         break;
     case SETTINGS_RECORDS:
-        take_records(control, frame, effects);
+        if (asked_for(control, frame))
+            take_records(control, frame, effects);
         break;
     case SETTINGS_TYPE_END:
         ASSERT(false);

@@ -151,7 +151,7 @@ enum {
     CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
     CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
     CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
-    CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH in its answer */
+    CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH, of either kind, in its answer */
 };
 
 /* ---- control.c ---- */

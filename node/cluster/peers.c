@@ -132,6 +132,13 @@ static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
     shard->peer_count++;
 }
 
+/* Half of the places are kept for members of the ring: others may come under ever new names. */
+static bool has_place(const struct shard *shard, uint64_t node)
+{
+    return shard->peer_count < SHARD_PEERS_MAX / 2 || ring_index_of(&shard->view->to, node) >= 0 ||
+           ring_index_of(&shard->view->from, node) >= 0;
+}
+
 void peers_follow_view(struct shard *shard)
 {
     const struct view *view = shard->view;
@@ -146,7 +153,7 @@ void peers_follow_view(struct shard *shard)
         for (uint16_t s = 0; s < member->shards; s++) {
             if (member->id == shard->options.node_id && s == shard->options.shard)
                 continue;
-            if (peers_find(shard, member->id, s) == PEER_NONE)
+            if (peers_find(shard, member->id, s) == PEER_NONE && has_place(shard, member->id))
                 peer_add(shard, member->id, s);
             const uint16_t at = peers_find(shard, member->id, s);
             if (at != PEER_NONE)

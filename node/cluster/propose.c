@@ -18,10 +18,15 @@
  *     end though the voters agree: where a vnode of consistency quorum has lost the majority of its
  *     old replicas for good, nobody may decide it before he says that they are lost (Q11 of
  *     quorum.c).
+ * P6  A newcomer is taken in when it has answered the proposer itself, and weighs at most
+ *     NEWCOMER_WEIGHTS times what the heaviest member does, or would by default: no rumour brings
+ *     anybody into the ring, and nobody takes most of it at once by what it says of itself.
  */
 #include <string.h>
 
 #include "node/cluster/control_state.h"
+
+enum { NEWCOMER_WEIGHTS = 4 };
 
 bool control_alive(const struct control *control, uint64_t id)
 {
@@ -113,6 +118,24 @@ static bool remove_member(struct control *control, uint64_t id)
     return ring_config_remove(control->next, control->config, id) == 0;
 }
 
+/* What a newcomer may weigh (P6). */
+static uint32_t weight_max(const struct ring_config *config)
+{
+    uint32_t most = RING_WEIGHT_DEFAULT;
+    for (uint32_t i = 0; i < config->to_count; i++)
+        most = config->to[i].weight > most ? config->to[i].weight : most;
+    return NEWCOMER_WEIGHTS * most < RING_WEIGHT_MAX ? NEWCOMER_WEIGHTS * most
+                                                     : (uint32_t)RING_WEIGHT_MAX;
+}
+
+/* Whether the member has answered this node itself: what others say of it is not enough (P6). */
+static bool has_answered(struct control *control, const struct swim_member *member)
+{
+    if (member->rtt_ns == 0)
+        swim_probe_now(control->swim, member->record.id);
+    return member->rtt_ns > 0;
+}
+
 /* Takes `member` into the ring. A dead member of the same name is what it was before it lost its
  * disk: that one goes first. */
 static bool add_member(struct control *control, const struct swim_member *member)
@@ -120,7 +143,9 @@ static bool add_member(struct control *control, const struct swim_member *member
     const struct swim_record *record = &member->record;
     const struct ring_config *config = control->config;
     struct ring_member joining;
-    if (ring_member_init(&joining, record->id, record->name, record->zone, record->weight) != 0)
+    const uint32_t most = weight_max(config);
+    if (ring_member_init(&joining, record->id, record->name, record->zone,
+                         record->weight < most ? record->weight : most) != 0)
         return false;
     const int result = ring_config_add(control->next, config, &joining);
     if (result != TG_EEXISTS)
@@ -141,7 +166,8 @@ static bool add_newcomer(struct control *control)
         if (member->state == SWIM_ALIVE && !control_abroad(control, member) &&
             !in_ring(control->config, member->record.id) &&
             (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
-            control->now_ns - member->since_ns >= CONTROL_ADMIT_NS && add_member(control, member))
+            control->now_ns - member->since_ns >= CONTROL_ADMIT_NS &&
+            has_answered(control, member) && add_member(control, member))
             return true;
     return false;
 }

@@ -151,6 +151,8 @@ struct settings {
     uint64_t kind_since[SETTINGS_KINDS]; /* goes up with every change of a record of the kind */
     uint64_t kind_told[SETTINGS_KINDS];  /* what that was when the runtime was given them */
     int64_t asked_ns;
+    uint64_t nonce; /* of what was asked; 0: nothing yet */
+    int64_t nonce_ns;
     int64_t swept_ns;
     int64_t forced_ns;
     int64_t led_ns;   /* when this node last proposed something of its own accord */

@@ -5,7 +5,10 @@
 
 #include "base/mp.h"
 
-enum { FIELDS = 14, TOKENS_MAX = FIELDS + RING_VOTERS_MAX + SETTINGS_ITEMS_MAX + 32 };
+enum {
+    FIELDS = 14 /* without the number */,
+    TOKENS_MAX = FIELDS + RING_VOTERS_MAX + SETTINGS_ITEMS_MAX + 32
+};
 
 static void put_place(struct mp_writer *writer, const struct settings_place *place)
 {
@@ -17,7 +20,7 @@ int settings_wire_encode(const struct settings_frame *frame, void *out, size_t c
 {
     const struct join_head head = {frame->type, frame->cluster_id, frame->sender, frame->address};
     struct mp_writer writer;
-    const int error = join_begin(&writer, FIELDS, &head, out, capacity);
+    const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
     if (error != 0)
         return error;
     mp_put_uint(&writer, frame->version);
@@ -31,6 +34,7 @@ int settings_wire_encode(const struct settings_frame *frame, void *out, size_t c
     mp_put_array(&writer, frame->item_count);
     for (uint32_t i = 0; i < frame->item_count; i++)
         mp_put_bin(&writer, frame->items[i].bytes, frame->items[i].len);
+    mp_put_uint(&writer, frame->nonce);
     return join_end(&writer);
 }
 
@@ -78,6 +82,8 @@ int settings_wire_decode(const void *bytes, size_t len, struct settings_frame *f
     get_place(&cursor, &frame->from);
     get_place(&cursor, &frame->to);
     get_items(&cursor, frame);
+    if (mp_peek_type(&cursor) == MP_UINT)
+        frame->nonce = mp_get_uint(&cursor);
     if (cursor.failed || type < SETTINGS_NEWS || type >= SETTINGS_TYPE_END ||
         (type == SETTINGS_RECORDS && frame->voters.count == 0))
         return TG_EPROTOCOL;

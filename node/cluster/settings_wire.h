@@ -9,7 +9,10 @@
  * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
  *
  *   [version, type, cluster id, sender, address to answer, version, digest: lo, hi, voters: [id
- * ..], from: kind, name, to: kind, name, [item ..]]
+ * ..], from: kind, name, to: kind, name, [item ..], number]
+ *
+ * The number is random in a FETCH and repeated in its answer, which counts by it; a release that
+ * had none ends before it.
  *
  * RECORDS hold every record with from <= (kind, name) < to of the node that sends it; kind 0 as
  * `from` is the beginning, as `to` the end. A FETCH asks for the range that begins at `from`, once
@@ -61,6 +64,7 @@ struct settings_frame {
     struct register_voters voters;
     struct settings_place from;
     struct settings_place to;
+    uint64_t nonce; /* of the question, and of what answers it; 0: none */
     uint32_t item_count;
     struct settings_item items[SETTINGS_ITEMS_MAX]; /* after decoding, in the frame */
 };

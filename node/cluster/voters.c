@@ -227,7 +227,8 @@ uint32_t voters_choose_living(const struct control *control, uint64_t leaving,
 
 /* ---- of all regions -------------------------------------------------------------------------- */
 
-/* Members of a ring of theirs, those that died lately included. */
+/* Members of a ring of theirs, those that died lately included; of the own region, those that the
+ * register has. */
 static uint32_t list_regions(const struct control *control)
 {
     uint32_t count = 0;
@@ -235,6 +236,8 @@ static uint32_t list_regions(const struct control *control)
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL && count < SWIM_MEMBERS_MAX)
         if (member->record.ring_epoch > 0 && member->state != SWIM_LEFT &&
+            (control_abroad(control, member) || control->config->epoch == 0 ||
+             ring_config_find(control->config, member->record.id) != NULL) &&
             !control_dead_for(control, member->record.id, CONTROL_FORGET_NS))
             control->candidates[count++] =
                 (struct voters_candidate){.id = member->record.id,

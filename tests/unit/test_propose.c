@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "gossip/swim_internal.h"
 #include "node/cluster/control_state.h"
 #include "tests/unit/support_control.h"
 
@@ -76,6 +78,69 @@ static void a_newcomer_is_added_after_it_has_lived_for_300_ms(void **state)
     net_run(net, NET_SECOND);
     assert_true(net_has_ring(net, 0, 3));
     assert_true(net_has_ring(net, at, 3));
+    net_free(net);
+}
+
+/* P6: what a node says of itself gives it no more of the ring than so many times its share. */
+static void a_newcomer_weighs_at_most_four_times_the_heaviest(void **state)
+{
+    static const uint32_t weights[][3] = {
+        {100, 1000, 400}, {300, 1000, 1000}, {1, 1000, 400}, {100, 399, 399}};
+    (void)state;
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        struct net *net = net_new();
+        for (uint64_t id = 1; id <= 2; id++) {
+            struct control_options options = net_options(net, id, id == 1 ? "n1" : "n2");
+            options.weight = weights[i][id - 1];
+            if (id == 2)
+                net_seed(&options, 0);
+            (void)net_start(net, &options);
+        }
+        net_run(net, 5 * NET_SECOND);
+        assert_true(net_has_ring(net, 0, 3));
+        assert_int_equal(ring_config_find(net_config(net, 0), 2)->weight, weights[i][2]);
+        net_free(net);
+    }
+}
+
+/* P6: who answers nobody is in no ring, however many say that it lives. */
+static void who_is_only_heard_of_is_not_added(void **state)
+{
+    struct net *net = net_cluster(2);
+    uint8_t frame[SWIM_MESSAGE_MAX];
+    (void)state;
+    for (uint64_t fake = 0; fake < 20; fake++) {
+        struct swim_slot slot = {.member.record = swim_self(net->nodes[1].control->swim)->record};
+        struct mp_writer writer;
+        slot.member.record.id = 1000 + fake;
+        slot.member.record.incarnation = 1;
+        slot.member.incarnation = 1;
+        (void)snprintf(slot.member.record.name, sizeof slot.member.record.name, "f%u",
+                       (unsigned)fake);
+        (void)snprintf(slot.member.record.gossip, sizeof slot.member.record.gossip,
+                       "10.0.1.%u:7002", (unsigned)fake);
+        mp_writer_init(&writer, frame, sizeof frame);
+        mp_put_array(&writer, 11);
+        mp_put_uint(&writer, 1);
+        mp_put_bin(&writer, net->nodes[0].identity.cluster_id, CONTROL_CLUSTER_ID_LEN);
+        mp_put_uint(&writer, SWIM_GOSSIP);
+        mp_put_uint(&writer, 0);
+        mp_put_uint(&writer, 2);
+        mp_put_uint(&writer, 1);
+        mp_put_str(&writer, net->nodes[1].options.gossip);
+        mp_put_int(&writer, net->now_ns);
+        mp_put_uint(&writer, 1);
+        mp_put_array(&writer, 0);
+        mp_put_array(&writer, 1);
+        swim_item_put(&writer, &slot, true, 0);
+        net_tell(net, 0, frame, writer.len);
+    }
+    assert_true(control_alive(net->nodes[0].control, 1019));
+    for (uint32_t step = 0; step < 1000; step++) {
+        net_run(net, net->step_ns);
+        assert_true(net_has_ring(net, 0, 3));
+    }
+    assert_int_equal(net_config(net, 0)->to_count, 2);
     net_free(net);
 }
 
@@ -253,6 +318,8 @@ int main(void)
         cmocka_unit_test(a_voter_stops_voting_before_it_is_removed),
         cmocka_unit_test(a_member_without_a_majority_proposes_nothing),
         cmocka_unit_test(a_newcomer_is_added_after_it_has_lived_for_300_ms),
+        cmocka_unit_test(a_newcomer_weighs_at_most_four_times_the_heaviest),
+        cmocka_unit_test(who_is_only_heard_of_is_not_added),
         cmocka_unit_test(who_was_not_heard_of_yet_is_not_dead),
         cmocka_unit_test(a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody),
         cmocka_unit_test(a_newcomer_with_the_name_of_a_dead_member_replaces_it),
