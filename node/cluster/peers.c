@@ -455,7 +455,8 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     take_deafness(shard, at, ping);
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;
-    peer->ping_ns = latest(peer->ping_ns, ping->sent_ns);
+    if (ping->sent_ns > peer->ping_ns || peer->ping_ns - ping->sent_ns > PEERS_PATIENCE_MAX_NS)
+        peer->ping_ns = ping->sent_ns; /* none is so late: the other was not of its clock */
     if (ping->announces && ping->announced == peer->told)
         peer->known = ping->opened;
     if (ping->announces)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/credible.h"
 #include "node/cluster/decide.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/policy_join.h"
@@ -503,6 +504,10 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         if (quorum && of_one(&record)) {
             result = TG_EPROTOCOL;
             break;
+        }
+        if (!credible_record(shard, vnode_of(&record), &record)) {
+            shard->stats.forged_frames++;
+            continue;
         }
         if (quorum)
             vnodes_use_quorum(shard, effects);

@@ -298,7 +298,8 @@ struct shard_stats {
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
     uint32_t parts_waiting;
     uint64_t bad_frames;
-    uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c) */
+    uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c), and records
+                              * whose numbers cannot be what they say (credible.c) */
     uint64_t frames_dropped; /* did not fit in what one step may send */
 
     /* ---- asked again, and undone */

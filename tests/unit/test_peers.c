@@ -721,6 +721,25 @@ static bool leases(struct lab *lab, uint64_t opened, uint32_t announced)
     return peers_lease_holds(shard, 0);
 }
 
+/* A time of the far future would be echoed for good, and the peer would never hold a lease. */
+static void a_ping_of_the_far_future_is_not_echoed_for_long(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct peer_ping ping = {.sent_ns = INT64_MAX, .patience_ms = 100};
+    struct peer_record answer;
+    (void)state;
+    lab->shards[1].options.boot = 5;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    ping.sent_ns = lab->now_ns;
+    peer_put_ping(&lab->records, &ping);
+    lab_speak(lab, 1, 0);
+    lab_run(lab, 50 * LAB_MS);
+    assert_true(lab_said(lab, 0, 1, PEER_PING, &answer) > 0);
+    assert_int_equal(answer.ping.echo_ns, ping.sent_ns);
+    lab_free(lab);
+}
+
 /* P4: of an announcement in which something is missing nothing counts, nor do parts of two make
  * one; and a term that is told twice is still one. What an earlier process opened says nothing of
  * this. */
@@ -801,6 +820,7 @@ int main(void)
         LAB_TEST_THREE(a_process_far_above_its_incarnation_is_none),
         LAB_TEST_THREE(a_process_with_a_lower_number_is_heard_in_the_end),
         LAB_TEST_THREE(members_of_other_regions_are_no_peers),
+        cmocka_unit_test(a_ping_of_the_far_future_is_not_echoed_for_long),
         cmocka_unit_test(peers_without_room_are_counted),
         cmocka_unit_test(a_late_keep_alive_lengthens_no_lease),
         cmocka_unit_test(an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown),
