@@ -155,6 +155,12 @@ void channel_forget(struct channel *channel)
 bool channel_take(struct channel *channel, uint64_t stream, uint64_t seq)
 {
     channel->ack_due = true;
+    const uint64_t apart =
+        stream > channel->in_stream ? stream - channel->in_stream : channel->in_stream - stream;
+    if (channel->in_stream != 0 && apart > CHANNEL_STREAMS_MAX) {
+        channel->in_stream = stream; /* one of them is not of this sender: it begins anew */
+        channel->in_seq = 0;
+    }
     if (stream > channel->in_stream && seq == 1) {
         channel->in_stream = stream;
         channel->in_seq = 0;

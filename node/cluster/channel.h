@@ -40,6 +40,7 @@ enum {
     CHANNEL_BULK_FLUSH = 16 << 10, /* smaller: its receiver decides checks between two of them */
     CHANNEL_OUTBOX_LEN = CHANNEL_LIVE_FLUSH + (640 << 10),
     CHANNEL_FRAMES_MAX = 128,
+    CHANNEL_STREAMS_MAX = 1 << 20, /* more a process does not begin unheard */
     CHANNEL_BYTES_MAX = 4 << 20,
     CHANNEL_ARENA_MAX = EFFECTS_ARENA_LEN / 4, /* of one step: the rest is for what must be said */
 };

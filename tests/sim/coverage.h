@@ -51,6 +51,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(settings_copies, "settings: complete copies", true)                                          \
     X(settings_lineages, "settings: lineages forced", true)                                        \
     X(settings_apart, "settings: one version, two histories", false)                               \
+    X(wild, "frames of a faulty member", true)                                                     \
     X(rule_changes, "rule changes", true)                                                          \
     X(terms, "terms opened", true)                                                                 \
     X(takeovers, "take-overs", true)                                                               \

@@ -46,6 +46,7 @@ static const struct phase phases[] = {
     {"abroad", 0, true, phase_abroad_fits, phase_abroad},
     {"brim", 0, true, NULL, phase_brim},
     {"global", 0, false, phase_abroad_fits, phase_global},
+    {"wild", 0, true, NULL, phase_wild},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -109,6 +109,7 @@ extern const struct phase_step phase_lease[];
 extern const struct phase_step phase_hold[];
 extern const struct phase_step phase_abroad[];
 extern const struct phase_step phase_global[];
+extern const struct phase_step phase_wild[];
 bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
 

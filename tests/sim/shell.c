@@ -93,6 +93,8 @@ static void next_control_tick(struct sim *sim, struct node *node)
 static void send_gossip(struct sim *sim, struct node *node, const struct effect *effect)
 {
     unsigned a, b, c, d, port;
+    if (strncmp(effect->address, WILD_ADDRESS, strlen(WILD_ADDRESS)) == 0)
+        return; /* of somebody who was made up: nobody is there */
     if (sscanf(effect->address, "%u.%u.%u.%u:%u", &a, &b, &c, &d, &port) != 5 || d == 0 ||
         d > sim->all_count) {
         sim_fail(sim, "node %u sends gossip to no address: '%s'", node->index, effect->address);
@@ -107,6 +109,8 @@ static void send_peer(struct sim *sim, struct node *node, uint8_t shard,
                       const struct effect *effect)
 {
     const int to = node_by_id(sim, effect->target);
+    if (to < 0 && effect->target >> 32 == WILD_ID)
+        return;
     if (sim->options.quorum)
         check_word(sim, node, effect->bytes, effect->len);
     if (sim->global.watching && to >= 0)

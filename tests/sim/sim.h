@@ -859,6 +859,10 @@ uint32_t node_members(const struct sim *sim);
 /* Some member that runs; there must be one. */
 struct node *node_some_up(struct sim *sim);
 
+/* Addresses of members that a faulty one makes up begin so, and their ids (phase_wild.c). */
+#define WILD_ADDRESS "10.9.9."
+#define WILD_ID      UINT64_C(0x77696c64)
+
 /* ---- keys.c ---------------------------------------------------------------------------------- */
 
 /* New keys, four times `each` of all algorithms in turn, and the users and addresses of two rules.
