@@ -125,10 +125,10 @@ static bool note_memory(const struct replay_run *run, char *note)
 {
     const struct replay_totals *totals = replay_totals(run->replay);
     (void)snprintf(note, REPLAY_NOTE_LEN,
-                   "the limits' state did not fit into memory: %llu keys were forgotten early and "
-                   "%llu limits not decided, so denials may be too few",
-                   number(totals->forgotten), number(totals->no_room));
-    return totals->forgotten + totals->no_room > 0;
+                   "the limits' state did not fit into memory: %llu limits of new callers were not "
+                   "decided, so denials may be too few",
+                   number(totals->no_room));
+    return totals->no_room > 0;
 }
 
 static bool note_left_out(const struct replay_run *run, char *note)

@@ -379,7 +379,6 @@ static int suggest_all(struct replay *replay)
 
 int replay_finish(struct replay *replay)
 {
-    struct table_stats stats;
     int result = decide_due(replay, true);
     for (uint32_t i = 0; i < replay->callers.end && result == TG_OK; i++) {
         const struct caller *caller = replay_caller(replay, i);
@@ -395,8 +394,6 @@ int replay_finish(struct replay *replay)
     }
     if (result == TG_OK && replay->options.suggest)
         result = suggest_all(replay);
-    table_stats(replay->table, &stats);
-    replay->totals.forgotten = stats.forgotten;
     return result;
 }
 

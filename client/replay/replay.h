@@ -106,7 +106,6 @@ struct replay_totals {
     uint64_t forwarded;    /* whose address is from X-Forwarded-For */
     uint64_t whole_second; /* whose time has no fraction */
     uint64_t no_room;      /* limits that were not decided for want of memory */
-    uint64_t forgotten;    /* keys whose state was dropped for want of memory */
     int64_t first_ns;
     int64_t last_ns;
 };

@@ -162,6 +162,7 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
         batch->operations[row] = forward->operation;
         batch->flags[row] = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | older;
         batch->groups[row] = batch->item_count;
+        batch->classes[row] = forward->class;
         if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
             special_row(shard, item, forward, loaded, i, row);
     }
@@ -423,8 +424,10 @@ static inline void make_answer(const struct shard *shard, const struct batch_ite
 {
     const struct batch *batch = &shard->batch;
     const uint32_t row = deciding_row(batch, first, end);
-    if (batch->status[first] == LIMIT_NO_ROOM) {
-        *answer = (struct answer){.status = ANSWER_BUSY};
+    if (__builtin_expect(batch->status[first] == LIMIT_NO_ROOM, 0)) {
+        const bool takes = batch->operations[first] <= OPERATION_HIT;
+        *answer = (struct answer){
+            .status = ANSWER_BUSY, .full = true, .granted = takes ? item->cost : 0};
         return;
     }
     answer->status = ANSWER_DECIDED;
@@ -561,6 +564,7 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
         forward->flags |= FORWARD_AT_MOST;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
+    forward->class = (uint16_t)batch->classes[first];
     forward->cost = item->cost;
     forward->limit_count = (uint8_t)(item->first + item->ends[part] - first);
     memcpy(forward->ids, &batch->ids[first], forward->limit_count * sizeof *forward->ids);
@@ -690,6 +694,7 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
         .operations = batch->operations + first,
         .flags = batch->flags + first,
         .groups = batch->groups + first,
+        .classes = batch->classes + first,
         .leases = batch->leases + first,
         .marks = batch->marks + first,
     };

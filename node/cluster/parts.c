@@ -149,10 +149,14 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     part->sent_ns = shard->now_ns;
     forward->ticket = parts_ticket(shard, index);
     const uint64_t rules = forward->rules;
+    const uint16_t class = forward->class;
     if (!shard->peers[at]->versions)
         forward->rules = 0;
+    if (!shard->peers[at]->classes)
+        forward->class = 0;
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     forward->rules = rules;
+    forward->class = class;
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
     part->loaded = 0;                     /* P5 */
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */
@@ -464,8 +468,12 @@ void parts_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int re
                 part->loaded |= (uint8_t)(1u << part->loading);
             parts_dispatch(shard, index, effects);
         } else {
-            const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
-            parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
+            const bool full = result == TG_EFULL;
+            const struct answer failed = {.status = full ? ANSWER_BUSY : ANSWER_UNAVAILABLE,
+                                          .full = full,
+                                          .granted = full ? part->forward.cost : 0};
+            shard->stats.busy += full;
+            parts_answer(shard, index, &failed, shard->options.node_id, effects);
         }
         index = next;
     }

@@ -58,8 +58,11 @@ enum {
     ANSWER_DEGRADED = 2,
     ANSWER_SOFT = 4,
     ANSWER_BORROWED = 8,
-    ANSWER_HELD = 16
+    ANSWER_HELD = 16,
+    ANSWER_FULL = 32
 };
+enum { FORWARD_CLASS_SHIFT = 48 }; /* versions of rules are counted, and stay far below */
+#define FORWARD_RULES_MASK ((UINT64_C(1) << FORWARD_CLASS_SHIFT) - 1)
 enum {
     PING_RESIGNING = 1,
     PING_ANNOUNCES = 2,
@@ -106,7 +109,8 @@ static void put_forward(struct bytes_writer *writer, const struct forward *forwa
     if ((forward->flags & FORWARD_HOLD) != 0)
         bytes_put_u64(writer, forward->used);
     if (versioned)
-        bytes_put_u64(writer, forward->rules);
+        bytes_put_u64(writer, (forward->rules & FORWARD_RULES_MASK) |
+                                  (uint64_t)forward->class << FORWARD_CLASS_SHIFT);
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -141,7 +145,8 @@ static void put_answer(struct bytes_writer *writer, uint64_t ticket, const struc
         writer,
         (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
                   (answer->degraded ? ANSWER_DEGRADED : 0) | (answer->soft ? ANSWER_SOFT : 0) |
-                  (answer->borrowed ? ANSWER_BORROWED : 0) | (answer->held ? ANSWER_HELD : 0)));
+                  (answer->borrowed ? ANSWER_BORROWED : 0) | (answer->held ? ANSWER_HELD : 0) |
+                  (answer->full ? ANSWER_FULL : 0)));
     bytes_put_u8(writer, answer->limit_index);
     bytes_put_u64(writer, answer->limit);
     bytes_put_u64(writer, answer->used);
@@ -405,14 +410,16 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, envelope->bulk ? 6 : 5);
+    mp_put_array(&writer, envelope->reads != 0 ? 7 : envelope->bulk ? 6 : 5);
     mp_put_uint(&writer, PEER_VERSION);
     mp_put_uint(&writer, envelope->node);
     mp_put_uint(&writer, envelope->shard);
     mp_put_uint(&writer, envelope->boot);
     mp_put_bin(&writer, envelope->records, envelope->len);
-    if (envelope->bulk)
-        mp_put_uint(&writer, 1);
+    if (envelope->bulk || envelope->reads != 0)
+        mp_put_uint(&writer, envelope->bulk);
+    if (envelope->reads != 0)
+        mp_put_uint(&writer, envelope->reads);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -436,6 +443,7 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     envelope->boot = mp_get_uint(&cursor);
     envelope->records = mp_get_bin(&cursor, &envelope->len);
     const uint64_t channel = fields > 5 ? mp_get_uint(&cursor) : 0;
+    envelope->reads = (uint32_t)(fields > 6 ? mp_get_uint(&cursor) : 0);
     envelope->shard = (uint16_t)shard;
     envelope->bulk = channel == 1;
     return cursor.failed || shard > UINT16_MAX || channel > 1 || envelope->node == 0 ? TG_EPROTOCOL
@@ -514,7 +522,10 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->attempt = undo ? bytes_get_u16(reader) : 0;
     const bool holds = (forward->flags & FORWARD_HOLD) != 0;
     forward->used = holds ? bytes_get_u64(reader) : 0;
-    forward->rules = (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
+    const uint64_t versioned =
+        (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
+    forward->rules = versioned & FORWARD_RULES_MASK;
+    forward->class = (uint16_t)(versioned >> FORWARD_CLASS_SHIFT);
     forward->flags &= (uint8_t)~FORWARD_LOADED;
     const bool stands = (forward->flags & FORWARD_STAND_IN) != 0; /* who stands in grants none */
     if (holds && (undo || stands || !names_hold(forward)))
@@ -554,6 +565,7 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     answer->soft = (flags & ANSWER_SOFT) != 0;
     answer->borrowed = (flags & ANSWER_BORROWED) != 0;
     answer->held = (flags & ANSWER_HELD) != 0;
+    answer->full = (flags & ANSWER_FULL) != 0;
     answer->limit_index = bytes_get_u8(reader);
     answer->limit = bytes_get_u64(reader);
     answer->used = bytes_get_u64(reader);

@@ -1,9 +1,10 @@
 /* peer_wire.h - what shards of different nodes say to each other, byte by byte.
  *
- * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel]; `records` is a
- * bin that holds fixed-layout little-endian records, one after the other, in the order in which
- * they were put. Order matters within a channel: a MARK follows the last SLOT that it stands for.
- * The channel is 1 for bulk copies and left out for everything else (channel.c).
+ * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads]; `records`
+ * is a bin that holds fixed-layout little-endian records, one after the other, in the order in
+ * which they were put. Order matters within a channel: a MARK follows the last SLOT that it stands
+ * for. The channel is 1 for bulk copies, else 0 (channel.c). `reads` is a sum of what the sender
+ * can read beside what it says in a PING: 1, the class in a FORWARD. The last two may be left out.
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -11,7 +12,8 @@
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
- *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
+ *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it.
+ *             Its upper 16 bits are the class, for peers whose envelope says that they read that
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -138,10 +140,13 @@ struct peer_envelope {
     uint64_t node;
     uint16_t shard;
     uint64_t boot;
-    bool bulk; /* on the channel of bulk copies */
+    bool bulk;      /* on the channel of bulk copies */
+    uint32_t reads; /* enum peer_reads: what the sender can read; 0 is left out */
     const uint8_t *records;
     size_t len;
 };
+
+enum peer_reads { PEER_READS_CLASSES = 1, PEER_READS_ALL = 1 };
 
 /* A retry is recognised by the caller's session and sequence, the item and the part of it. */
 struct retry_key {
@@ -176,6 +181,7 @@ struct forward {
     uint8_t flags;
     uint8_t operation;
     uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
+    uint16_t class;      /* whose budget of new keys it is of: 0, or 1 + the rule's rank */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
     uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
@@ -200,6 +206,7 @@ struct answer {
     bool soft;     /* allowed above a limit, which may be exceeded so far */
     bool borrowed; /* allowed above a limit, of what a pool can spare */
     bool held;     /* tokens of the limit are held elsewhere */
+    bool full;     /* BUSY: there is no room for the key; `granted` is what was asked for */
     uint8_t limit_index;
     uint64_t limit;
     uint64_t used;

@@ -231,8 +231,26 @@ static __attribute__((noinline)) void merge_trial(struct row *row, const struct 
         requests_shadow(row, rule);
 }
 
-static inline void merge(struct row *row, const struct policy_rule *rule, const struct limit *limit,
-                         uint32_t vnode, const struct answer *answer, uint64_t node)
+/* Q1. Where there is no room for a key, what is allowed all the same is charged to nothing. */
+static __attribute__((noinline)) void merge_failure(struct shard *shard, struct row *row,
+                                                    const struct policy_rule *rule, uint32_t vnode,
+                                                    const struct answer *answer)
+{
+    row->failure = answer->status;
+    row->rule = rule;
+    row->vnode = vnode;
+    row->degraded = true;
+    if (answer->full)
+        row->why = WHY_FULL;
+    if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN)
+        row->allowed = false;
+    else if (answer->full && row->allowed)
+        shard->stats.uncounted += answer->granted;
+}
+
+static inline void merge(struct shard *shard, struct row *row, const struct policy_rule *rule,
+                         const struct limit *limit, uint32_t vnode, const struct answer *answer,
+                         uint64_t node)
 {
     ASSERT(row->parts_left > 0);
     row->parts_left--;
@@ -243,12 +261,7 @@ static inline void merge(struct row *row, const struct policy_rule *rule, const 
     row->unsteady |= is_unsteady(rule, limit) ||
                      (!answer->allowed && answer->held && answer->retry_after_ns >= 0);
     if (answer->status != ANSWER_DECIDED) {
-        row->failure = answer->status;
-        row->rule = rule;
-        row->vnode = vnode;
-        row->degraded = true;
-        if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN)
-            row->allowed = false;
+        merge_failure(shard, row, rule, vnode, answer);
         return;
     }
     if (!row->shown || says_more(row, rule, answer))
@@ -361,6 +374,11 @@ static struct wire_text message_of(const struct row *row, uint8_t outcome)
     case WHY_WORK:
         return wire_text_of("looking for the rules of this message's items takes too long; "
                             "expected fewer items, or rules of which few match so much alike");
+    case WHY_FULL:
+        if (outcome == OUTCOME_BUSY)
+            return wire_text_of("new keys come faster than they can be written: no room for this "
+                                "one, which was not counted");
+        break;
     case WHY_LEASE:
         if (outcome == OUTCOME_DENY)
             return wire_text_of("the lease is over, or there was none");
@@ -686,7 +704,7 @@ void requests_part_done(struct shard *shard, uint32_t index, uint64_t node, stru
         purses_told(shard, part);
     struct request *request = pool_at(&shard->requests, at);
     struct row *row = row_of(shard, at, part->item);
-    merge(row, part->rule, &part->forward.limits[part->answer.limit_index % PEER_LIMITS_MAX],
+    merge(shard, row, part->rule, &part->forward.limits[part->answer.limit_index % PEER_LIMITS_MAX],
           part->forward.vnode, &part->answer, node);
     request->pending--;
     if (row->parts_left == 0)
@@ -719,7 +737,7 @@ void requests_row_done(struct shard *shard, struct row *row, const struct policy
                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
                        struct effects *effects)
 {
-    merge(row, rule, limit, vnode, answer, shard->options.node_id);
+    merge(shard, row, rule, limit, vnode, answer, shard->options.node_id);
     if (row->parts_left == 0 && row->first_part != POOL_NONE)
         settle_item(shard, row, effects);
 }

@@ -58,6 +58,7 @@ static inline void start_forward(const struct shard *shard, uint32_t item, uint3
     forward->used = 0;
     forward->ticket = 0;
     forward->rules = 0;
+    forward->class = 0;
     forward->home = 0;
     forward->wait_ms = 0;
 }
@@ -145,6 +146,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         out->rules[i] = rule;
         start_forward(shard, item, i, &out->parts[i]);
         out->parts[i].rules = shard->policies[shard->policy].version;
+        out->parts[i].class = (uint16_t)(rule->rank + 1);
         if (rule->count_denied)
             out->parts[i].flags |= FORWARD_COUNT_DENIED;
         /* What is on trial denies nothing: beside such alone a rule is charged for itself. */

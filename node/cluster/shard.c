@@ -487,6 +487,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
+    if (!in.bulk)
+        shard->peers[at]->classes = (envelope.reads & PEER_READS_CLASSES) != 0;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
@@ -640,10 +642,8 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
         result = TG_ENOTFOUND; /* dropped meanwhile; what it held is being removed */
     if (result == 0) {
         result = table_import(shard->table, vnode, id, state, len, shard->now_ns, TABLE_FROM_DISK);
-        if (result == TG_EFULL)
-            result = TG_EBUSY;
     }
-    merge_loaded(shard, vnode, id, result);
+    merge_loaded(shard, vnode, id, result == TG_EFULL ? TG_EBUSY : result);
     parts_loaded(shard, vnode, id, result, effects);
     shard_settle(shard, effects);
 }
@@ -845,8 +845,9 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->slots = table.used;
     out->slots_max = table.capacity;
     out->evicted = table.evicted;
-    out->forgotten = table.forgotten;
     out->refused = table.refused;
+    out->turned_away = table.turned_away;
+    out->room = table.room;
     out->reserves_dropped = shard->reserves.answers.dropped;
     out->retries_dropped = shard->retries.dropped;
     out->parts_waiting = shard->active_count;

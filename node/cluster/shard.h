@@ -348,8 +348,11 @@ struct shard_stats {
     uint64_t slots;
     uint64_t slots_max;
     uint64_t evicted;
-    uint64_t forgotten;
+    uint64_t forgotten;        /* slots that were given up while their limits lasted: unreadable */
     uint64_t refused;          /* changes, and states of copies, that found no room */
+    uint64_t turned_away;      /* of these: new keys that were over the budget of their rule */
+    uint64_t uncounted;        /* tokens that on_failure allowed for want of room, not counted */
+    uint64_t room;             /* slots that memory has place for now, beside what may not leave */
     uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
     uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */

@@ -118,6 +118,7 @@ struct peer {
     bool leases;       /* it reads leases of tokens (T4 of holds.c) */
     bool changes;      /* it reads CHANGE, as its present process has said */
     bool versions;     /* and the version of the rules in a FORWARD */
+    bool classes;      /* and the class of its key beside it */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -309,7 +310,7 @@ struct limit_shown {
 
 /* Why an item is not allowed, where neither its outcome nor a rule tells. From WHY_ABSENT on: the
  * attribute of the rule's key with that place, counted from there, is missing. */
-enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_WORK, WHY_ABSENT };
+enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_WORK, WHY_FULL, WHY_ABSENT };
 
 /* The decision of one item as it takes shape. */
 struct row {

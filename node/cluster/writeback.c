@@ -17,6 +17,9 @@
  * what dies with all replicas is what was asked in an interval, one round and one batch; in a
  * second round too, where the stage does not hold all that is dirty and the order is another one.
  *
+ * While less than half of memory has room for new keys (node/limit/table_room.c) there is no pause:
+ * what is written may leave for others.
+ *
  * Until the writer answers, slots are marked as being written; only its success makes them "on
  * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
  *
@@ -50,6 +53,8 @@ enum {
 int writeback_init(struct shard *shard)
 {
     const uint64_t most = shard->options.memory_bytes / SHARD_STAGE_SLOT_BYTES;
+    table_set_write_period(shard->table, shard->options.flush_ns);
+    shard->writeback.round_ok = true;
     return stage_init(&shard->writeback.stage, shard->allocator,
                       most == 0                ? 1
                       : most < SHARD_STAGE_MAX ? (uint32_t)most
@@ -72,7 +77,9 @@ bool shard_write_due(const struct shard *shard, int64_t now_ns)
 {
     if (shard->options.ephemeral || shard->writeback.out)
         return false;
-    if (now_ns < shard->writeback.next_ns && !shard->writeback.asked && !shard->writeback.more)
+    const struct writeback *writeback = &shard->writeback;
+    const bool pressed = writeback->round_ok && table_pressed(shard->table);
+    if (now_ns < writeback->next_ns && !writeback->asked && !writeback->more && !pressed)
         return false;
     return !is_gathered(shard) || shard->writeback.more;
 }
@@ -227,8 +234,10 @@ static void note_round(struct shard *shard, int64_t now_ns)
     struct writeback *writeback = &shard->writeback;
     if (writeback->round != ROUND_NONE)
         return;
-    if (writeback->round_ok)
+    if (writeback->round_ok) {
         writeback->dirty_ns = writeback->began_ns;
+        table_round_written(shard->table);
+    }
     if (writeback->next_ns <= writeback->began_ns)
         writeback->next_ns = now_ns + shard->options.flush_ns;
 }

@@ -43,6 +43,7 @@ enum {
 struct row {
     struct hash128 id;
     uint32_t vnode;
+    uint32_t class; /* NEW_KEYS_FREE, or whose budget of new keys it is of */
     const struct limit *limit;
     struct limit_mark *mark;
     struct limit_request request;
@@ -136,12 +137,21 @@ static inline int plan_apply(struct table *table, const struct limit_plan *plan,
     return change;
 }
 
+/* A slot for a key that has none and is to be in that state, TABLE_NONE where that is too much. */
+static uint32_t row_insert(struct table *table, const struct row *row, unsigned kind,
+                           const struct limit_cell *cell)
+{
+    const int64_t now_ns = row->request.now_ns;
+    if (!table_admit(table, kind, cell, row->class, now_ns))
+        return TABLE_NONE;
+    return table_insert(table, row->id, row->vnode, kind, TABLE_NONE, now_ns);
+}
+
 /* A change to a key without a slot: gives it one, or fails with nothing kept. */
 static bool row_create(struct table *table, const struct row *row, const struct limit_plan *plan,
                        struct limit_cell *cell)
 {
-    const uint32_t number = table_insert(table, row->id, row->vnode, row->limit->algorithm,
-                                         TABLE_NONE, row->request.now_ns);
+    const uint32_t number = row_insert(table, row, row->limit->algorithm, cell);
     if (number == TABLE_NONE) {
         plan->ops->release(&table->memory, cell);
         return false;
@@ -318,7 +328,7 @@ static void row_keep_leased(struct table *table, const struct row *row, struct l
     if (leased_of(&table->memory, cell)->count == 0)
         kind = leased_unwrap(&table->memory, cell);
     if (number == TABLE_NONE && change != LIMIT_SAME)
-        number = table_insert(table, row->id, row->vnode, kind, TABLE_NONE, row->request.now_ns);
+        number = row_insert(table, row, kind, cell);
     if (number == TABLE_NONE) {
         algorithm_ops(kind)->release(&table->memory, cell);
         if (change != LIMIT_SAME)
@@ -647,6 +657,7 @@ static inline void batch_row(const struct table *table, const struct limit_batch
     row->id.hi = batch->ids[i].hi;
     row->vnode = batch->vnodes[i];
     row->limit = batch->limits[i];
+    row->class = batch->classes == NULL ? NEW_KEYS_FREE : batch->classes[i];
     row->mark = batch->marks == NULL ? NULL : &batch->marks[i];
     row->request.cost = batch->costs[i];
     row->request.lease = batch->leases == NULL ? 0 : batch->leases[i];
@@ -745,6 +756,7 @@ decide_alone(struct table *table, struct hash128 id, uint32_t vnode, const struc
     row.id.lo = in_register(id.lo);
     row.id.hi = in_register(id.hi);
     row.vnode = vnode;
+    row.class = NEW_KEYS_FREE;
     row.limit = limit;
     row.mark = NULL;
     row.request.cost = cost;

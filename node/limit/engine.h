@@ -44,7 +44,7 @@ const char *limit_lease_refusal(const struct limit *limit);
 enum limit_status {
     LIMIT_DECIDED = 0,
     LIMIT_ABSENT = 1,  /* the key may be on disk: load it, then ask again with LIMIT_LOADED */
-    LIMIT_NO_ROOM = 2, /* neither room for the key nor anything that may leave: on_failure */
+    LIMIT_NO_ROOM = 2, /* no room for the key, or no more for new ones of its class: on_failure */
 };
 
 /* What more there is to say of a decision. */
@@ -84,6 +84,8 @@ struct limit_batch {
     const uint8_t *operations; /* enum operation */
     const uint8_t *flags;      /* enum limit_flag */
     const uint32_t *groups;
+    const uint32_t *classes;  /* whose budget of new keys a row's key is of (new_keys.h); NULL:
+                               * there is none, but what memory holds */
     const uint64_t *leases;   /* of rows with a concurrency limit, or LIMIT_HOLD: which lease; NULL:
                                * there are no such rows */
     struct limit_mark *marks; /* read where LIMIT_UNDO, written where LIMIT_MARK and a check was

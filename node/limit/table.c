@@ -10,11 +10,11 @@
  *     on disk as it is, not referenced -> evicted into the filter
  *     on disk as it is, referenced     -> second best
  *     of a journaled vnode             -> stays (I5)
- *     anything else not being written  -> the nearest to full is forgotten, and counted
+ *     anything else                    -> stays (I2): without a victim there is no room
  *
  * A slot on disk goes though a replica is still to get it, which has then missed it (I6): it has
  * not been changed for a while, so that replica is away or far behind. To keep what is owed would
- * be to forget, for one replica that died, what no disk has.
+ * be to turn new keys away for one replica that died.
  *
  * Must not: allocate after table_new, look at a clock, walk all slots in one call.
  */
@@ -81,6 +81,20 @@ static uint32_t buckets_for(const struct table *table)
 static uint32_t buckets_most(const struct table *table)
 {
     return table->buckets_max - table->buckets_max / RESERVE_SHARE - BUCKETS_PAD;
+}
+
+/* How many there is memory for, beside the arena as it is. */
+static uint32_t buckets_now(const struct table *table)
+{
+    const uint32_t below_arena = table->memory.arena.low / BUCKET_GRANULES;
+    const uint32_t most = buckets_most(table);
+    const uint32_t all = below_arena < BUCKETS_PAD ? 0 : below_arena - BUCKETS_PAD;
+    return all < most ? all : most;
+}
+
+uint64_t table_places(const struct table *table)
+{
+    return (uint64_t)buckets_now(table) * BUCKET_SLOTS * BUCKETS_LOAD_PERCENT / 100;
 }
 
 static int table_take_memory(struct table *table)
@@ -191,7 +205,8 @@ void table_stats(const struct table *table, struct table_stats *stats)
         .used = table->slots_used,
         .capacity = (uint64_t)buckets_most(table) * BUCKET_SLOTS * BUCKETS_LOAD_PERCENT / 100,
         .evicted = table->evicted,
-        .forgotten = table->forgotten,
+        .turned_away = table->turned_away,
+        .room = table_room(table),
         .expired = table->expired,
         .refused = table->refused,
         .bytes_max = table->bytes_max,
@@ -228,10 +243,7 @@ static bool table_grow(struct table *table)
 {
     if (!buckets_full(&table->buckets))
         return true;
-    const uint32_t below_arena = table->memory.arena.low / BUCKET_GRANULES;
-    const uint32_t most = buckets_most(table);
-    const uint32_t all = below_arena < BUCKETS_PAD ? 0 : below_arena - BUCKETS_PAD;
-    if (!buckets_grow(&table->buckets, all < most ? all : most))
+    if (!buckets_grow(&table->buckets, buckets_now(table)))
         return false;
     table->slots_end = buckets_end(&table->buckets);
     for (unsigned reader = 0; reader < TABLE_READERS; reader++)
@@ -268,6 +280,7 @@ void table_discard(struct table *table, uint32_t number)
 {
     struct slot *slot = &table->slots[number];
     ASSERT(slot_live(slot));
+    table->clean -= slot_clean(slot);
     struct limit_cell cell = slot_cell(slot);
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
@@ -343,26 +356,9 @@ static void slot_evict(struct table *table, uint32_t number)
     table_discard(table, number);
 }
 
-/* Forgets a slot; an older state on disk is better than none. */
-static void slot_forget(struct table *table, uint32_t number)
-{
-    table->forgotten++;
-    if ((table->slots[number].dirty & DIRTY_ON_DISK) != 0)
-        slot_evict(table, number);
-    else
-        table_discard(table, number);
-}
-
-/* What one scan has found: the best victim of each kind. */
-struct victims {
-    uint32_t second;  /* on disk as it is, but referenced */
-    uint32_t nearest; /* neither, nearest to full */
-    int64_t nearest_ns;
-};
-
-/* True if the slot went; else it is noted among the victims. */
-static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
-                           struct victims *victims)
+/* True if the slot went; else, if it is on disk as it is, but referenced, it is noted in `second`.
+ */
+static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns, uint32_t *second)
 {
     struct slot *slot = &table->slots[number];
     if (!slot_live(slot) || (slot->dirty & DIRTY_WRITING) != 0)
@@ -386,14 +382,7 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
             slot_evict(table, number);
             return true;
         }
-        victims->second = number;
-        return false;
-    }
-    /* As good as new, but the disk says otherwise: it goes last, or the disk would be believed. */
-    const int64_t loss_ns = expires_ns <= now_ns ? INT64_MAX : expires_ns;
-    if (victims->nearest == TABLE_NONE || loss_ns < victims->nearest_ns) {
-        victims->nearest = number;
-        victims->nearest_ns = loss_ns;
+        *second = number;
     }
     return false;
 }
@@ -411,48 +400,44 @@ static uint32_t next_bucket(const struct table *table, uint32_t *hand)
 /* True if a slot of the bucket went. Of `scan`, those that are being written do not count: at times
  * they are most of the table. */
 static bool evict_from(struct table *table, uint32_t first, uint32_t keep, int64_t now_ns,
-                       struct victims *victims, uint32_t *scan)
+                       uint32_t *second, uint32_t *scan)
 {
     for (uint32_t number = first; number < first + BUCKET_SLOTS; number++) {
         if (*scan > 0 && (table->slots[number].dirty & DIRTY_WRITING) == 0)
             (*scan)--;
-        if (number != keep && evict_consider(table, number, now_ns, victims))
+        if (number != keep && evict_consider(table, number, now_ns, second))
             return true;
     }
     return false;
 }
 
 /* What goes if nothing went at once. False if there was nothing that may. */
-static bool evict_best(struct table *table, const struct victims *victims)
+static bool evict_second(struct table *table, uint32_t second)
 {
-    if (victims->second != TABLE_NONE) {
-        table->evicted++;
-        slot_evict(table, victims->second);
-        return true;
-    }
-    if (victims->nearest == TABLE_NONE)
+    if (second == TABLE_NONE)
         return false;
-    slot_forget(table, victims->nearest);
+    table->evicted++;
+    slot_evict(table, second);
     return true;
 }
 
-/* Makes one slot free, wherever. False if everything in reach is being written. */
+/* Makes one slot free, wherever. False if nothing in reach may go (I2). */
 static bool table_evict(struct table *table, uint32_t keep, int64_t now_ns)
 {
-    struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t second = TABLE_NONE;
     const uint32_t buckets = table->slots_end / BUCKET_SLOTS;
     uint32_t steps = buckets < TABLE_EVICT_BUCKETS ? buckets : TABLE_EVICT_BUCKETS;
     for (uint32_t scan = TABLE_EVICT_SCAN; scan > 0 && steps > 0; steps--)
-        if (evict_from(table, next_bucket(table, &table->hand), keep, now_ns, &victims, &scan))
+        if (evict_from(table, next_bucket(table, &table->hand), keep, now_ns, &second, &scan))
             return true;
-    return evict_best(table, &victims);
+    return evict_second(table, second);
 }
 
 /* True if a slot that nobody misses made way at the home of that hash: then the new key lies there,
  * not behind. */
 static bool evict_at_home(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
 {
-    struct victims ignored = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t ignored = TABLE_NONE;
     uint32_t scan = 0;
     return evict_from(table, bucket_home(&table->buckets, hash) * BUCKET_SLOTS, keep, now_ns,
                       &ignored, &scan);
@@ -461,15 +446,15 @@ static bool evict_at_home(struct table *table, uint64_t hash, uint32_t keep, int
 /* The same as table_evict where a key of that hash is at home: when it finds no place. */
 static bool table_evict_near(struct table *table, uint64_t hash, uint32_t keep, int64_t now_ns)
 {
-    struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
+    uint32_t second = TABLE_NONE;
     uint32_t first = bucket_home(&table->buckets, hash) * BUCKET_SLOTS;
     for (uint32_t scan = TABLE_EVICT_SCAN; scan > BUCKET_SLOTS; first += BUCKET_SLOTS) {
         uint32_t counted = 0; /* all count: what is further away is of no use */
-        if (evict_from(table, first, keep, now_ns, &victims, &counted))
+        if (evict_from(table, first, keep, now_ns, &second, &counted))
             return true;
         scan -= BUCKET_SLOTS;
     }
-    return evict_best(table, &victims);
+    return evict_second(table, second);
 }
 
 bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
@@ -484,18 +469,10 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
         if (number == keep || !slot_live(slot) || (slot->kind & KIND_WIDE) == 0 ||
             (slot->dirty & DIRTY_WRITING) != 0)
             continue;
-        struct victims victims = {.second = TABLE_NONE, .nearest = TABLE_NONE};
-        const bool gone = evict_consider(table, number, now_ns, &victims);
-        if (!gone && (slot->kind & KIND_WIDE) != 0) { /* else it was left over by a copy */
-            if (slot_pinned(table, slot)) {
-                continue;
-            } else if (victims.second == number) {
-                table->evicted++;
-                slot_evict(table, number);
-            } else {
-                slot_forget(table, number);
-            }
-        }
+        uint32_t second = TABLE_NONE;
+        const bool gone = evict_consider(table, number, now_ns, &second);
+        if (!gone && (slot->kind & KIND_WIDE) != 0 && !evict_second(table, second))
+            continue; /* else it went, or was left over by a copy */
         if (++dropped == TABLE_ARENA_VICTIMS)
             break;
     }
@@ -604,8 +581,18 @@ static void expire_some(struct table *table, int64_t now_ns)
     }
 }
 
+void table_expire_buckets(struct table *table, uint32_t count, int64_t now_ns)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t first = next_bucket(table, &table->expire_hand);
+        for (uint32_t i = 0; i < BUCKET_SLOTS; i++)
+            (void)expire(table, first + i, now_ns);
+    }
+}
+
 bool table_step(struct table *table, int64_t now_ns)
 {
+    table_settle_new(table);
     if (table->removal.at < table->removal.end)
         remove_some(table);
     if (table->fading != 0)

@@ -20,8 +20,8 @@
  * I1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
  *     or the slot's vnode is behind for t, or t is the disk and the slot is being written.
  *     (t being in the vnode's targets.)
- * I2  A slot leaves memory only if it is expired, or on disk as it is and not being written;
- *     otherwise its loss is counted in `forgotten`.
+ * I2  A slot leaves memory only if it is expired, or on disk as it is and not being written. Where
+ *     none may leave, no key is added.
  * I3  Every id is that of one live slot at most, and found there. A slot's number is its place: it
  *     may rise when a key is added, which makes the table grow, and else stays. Its ref stays.
  * I4  A key that left for the disk is a "maybe" of its vnode's filter.
@@ -94,7 +94,8 @@ struct table_stats {
     uint64_t used;        /* live slots */
     uint64_t capacity;    /* slots, if no arena were needed */
     uint64_t evicted;     /* left memory for the disk */
-    uint64_t forgotten;   /* dropped for want of room though not expired and not on disk */
+    uint64_t turned_away; /* new keys that were over the budget of their class (new_keys.h) */
+    uint64_t room;        /* slots that memory has place for beside those that may not leave now */
     uint64_t expired;     /* dropped because they were as good as new */
     uint64_t refused;     /* changes that found no room */
     uint64_t bytes;       /* of memory in use, everything included */
@@ -179,6 +180,8 @@ void table_round_begin(struct table *table);
 MUST_USE uint32_t table_round_take(struct table *table, struct table_write *writes,
                                    uint16_t *vnodes, uint32_t most);
 bool table_round_over(const struct table *table);
+/* All that was dirty at the begin of the last round is written. */
+void table_round_written(struct table *table);
 /* Asks memory for what is held of ids that are looked at soon, at most TABLE_PREFETCH_MAX. */
 void table_prefetch_ids(const struct table *table, const uint32_t *vnodes,
                         const struct hash128 *ids, size_t count);
@@ -227,6 +230,17 @@ MUST_USE bool table_write_again(struct table *table, struct table_write *writes,
 /* The writer's answer, once per begin: on success the slots are on disk, else dirty again. */
 void table_write_done(struct table *table, const struct table_write *writes, uint32_t count,
                       bool ok);
+
+/* -- new keys (new_keys.h) ---------------------------------------------------------------- */
+
+/* Keys that are as good as new in so long are not budgeted; 0 at first. */
+void table_set_write_period(struct table *table, int64_t period_ns);
+/* Whether the disk has no room for further keys: then none is added but such ones. */
+void table_close(struct table *table, bool closed);
+/* Slots that memory has place for beside those that may not leave now. */
+uint64_t table_room(const struct table *table);
+/* Whether less than half of memory is left so: write-back is not to pause. */
+bool table_pressed(const struct table *table);
 
 /* -- slots -------------------------------------------------------------------------------- */
 

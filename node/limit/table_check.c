@@ -82,6 +82,7 @@ void table_check_invariants(const struct table *table)
     uint32_t live = 0;
     uint32_t zombies = 0;
     uint32_t tracked = 0;
+    uint32_t clean = 0;
     uint64_t of_other_colour = 0;
     for (uint32_t number = 0; number < table->slots_end; number++) {
         const struct slot *slot = &table->slots[number];
@@ -91,6 +92,7 @@ void table_check_invariants(const struct table *table)
             continue;
         }
         live++;
+        clean += slot_clean(slot);
         of_other_colour += slot_old(table, &table->slots[number]);
         check_slot(table, number);
         if (slot_dirty(table, slot) != 0 && tracked < CHECK_RING_SLOTS) {
@@ -112,6 +114,7 @@ void table_check_invariants(const struct table *table)
     }
     ASSERT(old == of_other_colour); /* C1 of table_copy.c */
     ASSERT(fading == table->fading);
+    ASSERT(clean == table->clean);
     ASSERT(live == table->slots_used && counted == live);
     ASSERT(live + zombies == table->buckets.used);
     ASSERT(table->slots_end == buckets_end(&table->buckets));

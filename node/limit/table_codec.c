@@ -157,6 +157,7 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     slot->kind = (uint8_t)((slot->kind & ~KIND_COLOUR) | table->vnodes[slot->vnode].colour);
     if (from_disk) {
         slot->dirty |= DIRTY_ON_DISK;
+        table->clean++;
         return 0;
     }
     slot->kind |= KIND_LOWERED; /* it may say less than what this node has on disk */

@@ -343,6 +343,8 @@ void table_mark_dirty(struct table *table, uint32_t number, uint8_t targets)
     struct slot *slot = &table->slots[number];
     if ((targets & ~slot->dirty) == 0)
         return; /* whoever has the bit has the entry */
+    if ((targets & TABLE_TARGET_BIT(TABLE_DISK)) != 0)
+        table->clean -= slot_clean(slot);
     slot_set_dirty(table, slot, targets);
     ring_push(table, slot);
 }
@@ -457,6 +459,7 @@ void table_round_begin(struct table *table)
 {
     const uint64_t entries = table->ring_head - table->cursor[TABLE_DISK];
     table->round = (struct round){.until = table->ring_head};
+    new_keys_mark(&table->new_keys);
     if (sweep_running(&table->sweep[TABLE_DISK]) || table->sweep[TABLE_DISK].again ||
         entries > table->slots_end / ROUND_SHARE)
         round_sweep(table);
@@ -471,6 +474,7 @@ bool table_round_over(const struct table *table)
 static inline struct table_write begin_write(struct table *table, uint32_t number)
 {
     struct slot *slot = &table->slots[number];
+    table->clean -= slot_clean(slot);
     slot_clear_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
     slot->dirty |= DIRTY_WRITING;
     return (struct table_write){slot_ref(table, slot), number};
@@ -541,7 +545,9 @@ void table_clear_dirty(struct table *table, uint32_t number, unsigned target)
 {
     ASSERT(number < table->slots_end && slot_live(&table->slots[number]));
     ASSERT(target < TABLE_TARGETS);
+    table->clean -= slot_clean(&table->slots[number]);
     slot_clear_dirty(table, &table->slots[number], TABLE_TARGET_BIT(target));
+    table->clean += slot_clean(&table->slots[number]);
     table_settle(table, number);
 }
 
@@ -606,6 +612,7 @@ static void end_write(struct table *table, const struct table_write *write, bool
         slot_set_dirty(table, slot, TABLE_TARGET_BIT(TABLE_DISK));
         ring_push(table, slot); /* its entry may have been passed over meanwhile */
     }
+    table->clean += slot_clean(slot);
     table_settle(table, number);
 }
 

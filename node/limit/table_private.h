@@ -2,7 +2,7 @@
  *
  *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
  *   table_codec.c  export, import     table_copy.c   complete copies     table_merge.c  merge
- *   table_check.c  the invariants
+ *   table_room.c   new keys           table_check.c  the invariants
  */
 #ifndef NODE_LIMIT_TABLE_PRIVATE_H
 #define NODE_LIMIT_TABLE_PRIVATE_H
@@ -11,6 +11,7 @@
 #include "node/limit/buckets.h"
 #include "node/limit/filter.h"
 #include "node/limit/leased.h"
+#include "node/limit/new_keys.h"
 #include "node/limit/table.h"
 
 /* Bits of slot.kind: the algorithm in the lower three. */
@@ -164,15 +165,26 @@ struct table {
     uint64_t given_ns[TABLE_GIVEN]; /* by keys: debt that was given back, at least; engine.c */
     struct settled settled[TABLE_SETTLED];
 
+    struct new_keys new_keys;
+    int64_t write_period_ns;
+    uint32_t clean; /* live slots that are on disk as they are, and not being written */
+
     uint64_t evicted;
-    uint64_t forgotten;
     uint64_t expired;
     uint64_t refused;
+    uint64_t turned_away;
 };
 
 static inline bool slot_live(const struct slot *slot)
 {
     return (slot->kind & KIND_LIVE) != 0;
+}
+
+/* May leave at once, if nothing but the disk has a claim on it. */
+static inline bool slot_clean(const struct slot *slot)
+{
+    return slot_live(slot) && (slot->dirty & (DIRTY_ON_DISK | DIRTY_WRITING |
+                                              TABLE_TARGET_BIT(TABLE_DISK))) == DIRTY_ON_DISK;
 }
 
 static inline struct limit_cell slot_cell(const struct slot *slot)
@@ -314,7 +326,17 @@ uint32_t table_find_ref(const struct table *table, uint64_t ref, bool live);
  * dirty. `keep` (or TABLE_NONE) is not evicted. TABLE_NONE if there is no room. */
 uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
                       uint32_t keep, int64_t now_ns);
-/* Drops wide slots other than `keep` so that the arena may serve again. False if none could go. */
+/* Whether memory takes in a new key of that kind and state, by the budget of its class; then it is
+ * counted in it. */
+bool table_admit(struct table *table, unsigned kind, const struct limit_cell *cell, uint32_t class,
+                 int64_t now_ns);
+/* How many slots there is memory for, beside the arena as it is. */
+uint64_t table_places(const struct table *table);
+/* The budget follows what has left. */
+void table_settle_new(struct table *table);
+/* Takes out what has expired in so many buckets. */
+void table_expire_buckets(struct table *table, uint32_t count, int64_t now_ns);
+/* Lets wide slots other than `keep` so that the arena may serve again. False if none may go. */
 bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns);
 /* Takes a slot out of the table for good; a slot being written waits as a zombie. */
 void table_discard(struct table *table, uint32_t slot);
