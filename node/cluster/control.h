@@ -272,7 +272,11 @@ struct control_report {
     const char *storage;            /* "lmdb", "ephemeral" */
     bool storage_ok;                /* false after a failed write, until one succeeds */
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
-    int64_t flush_lag_ns;           /* age of the oldest change not on disk, 0 = none */
+    uint64_t storage_used;          /* bytes that the store holds, */
+    uint64_t storage_most;    /* and may hold: a bound, or what there is room for; 0: unknown */
+    unsigned storage_percent; /* of these: 80, 95 or 100 if so many are used, else 0 */
+    bool storage_closed;      /* and so it takes no further keys */
+    int64_t flush_lag_ns;     /* age of the oldest change not on disk, 0 = none */
     int64_t started_ns;
     const struct usage_book *usage;          /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */

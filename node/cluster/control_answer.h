@@ -39,6 +39,7 @@ struct answer_context {
 void put_field_str(struct mp_writer *writer, const char *name, const char *value);
 /* What over-admission is possible now (control_bound.c). */
 void control_put_bound(const struct control_report *report, struct mp_writer *writer);
+void control_put_warnings(const struct answer_context *context, struct mp_writer *writer);
 void put_field_uint(struct mp_writer *writer, const char *name, uint64_t value);
 void put_field_bool(struct mp_writer *writer, const char *name, bool value);
 void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);

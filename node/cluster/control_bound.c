@@ -7,6 +7,8 @@
  *              vnodes_cut_off    decided here with no other whole replica in reach: if it is a
  *                                split, or this node dies, up to one limit more for each key
  *              vnodes_degraded   decided here without a majority: their answers are degraded
+ *              uncounted         tokens that on_failure: open allowed for want of room, since start
+ *              forgotten         slots that were given up while their limits lasted, since start
  *     quorum   tokens 0; vnodes_cut_off counts those that nobody decides now (on_failure applies)
  *
  * The node's figures are of its own vnodes: the cluster's bound is the sum over its nodes.
@@ -17,13 +19,16 @@
 
 #include "node/cluster/control_answer.h"
 
-enum { WHY_LEN = 320 };
+enum { WHY_LEN = 480, WARNINGS_MAX = 4 };
+#define LATELY_NS INT64_C(60000000000)
 
 struct bound_sum {
     uint64_t tokens;
     uint64_t cut_off;
     uint64_t degraded;
     uint64_t undecided;
+    uint64_t uncounted;
+    uint64_t forgotten;
     struct lag lag;
 };
 
@@ -36,6 +41,8 @@ static struct bound_sum sum_up(const struct control_report *report)
         sum.cut_off += stats->vnodes_cut_off;
         sum.degraded += stats->vnodes_unconfirmed;
         sum.undecided += stats->quorum.vnodes_undecided;
+        sum.uncounted += stats->uncounted;
+        sum.forgotten += stats->forgotten;
         lag_join(&sum.lag, &stats->lag);
     }
     return sum;
@@ -53,10 +60,10 @@ __attribute__((format(printf, 2, 3))) static void add_why(char *why, const char 
 }
 
 static void put_level(struct mp_writer *writer, const char *name, uint64_t tokens, uint64_t cut_off,
-                      uint64_t degraded, const char *why)
+                      uint64_t degraded, const char *why, uint32_t more)
 {
     mp_put_str(writer, name);
-    mp_put_map(writer, 4);
+    mp_put_map(writer, 4 + more);
     put_field_uint(writer, "tokens", tokens);
     put_field_uint(writer, "vnodes_cut_off", cut_off);
     put_field_uint(writer, "vnodes_degraded", degraded);
@@ -77,7 +84,16 @@ static void put_one(const struct bound_sum *sum, struct mp_writer *writer)
     if (sum->tokens > 0)
         add_why(why, "%llu tokens are not yet acknowledged by a replica",
                 (unsigned long long)sum->tokens);
-    put_level(writer, "one", sum->tokens, sum->cut_off, sum->degraded, why);
+    if (sum->uncounted > 0)
+        add_why(why,
+                "%llu tokens were allowed by on_failure: open where there was no room to count",
+                (unsigned long long)sum->uncounted);
+    if (sum->forgotten > 0)
+        add_why(why, "%llu slots could not be read back from disk",
+                (unsigned long long)sum->forgotten);
+    put_level(writer, "one", sum->tokens, sum->cut_off, sum->degraded, why, 2);
+    put_field_uint(writer, "uncounted", sum->uncounted);
+    put_field_uint(writer, "forgotten", sum->forgotten);
 }
 
 static void put_quorum(const struct bound_sum *sum, struct mp_writer *writer)
@@ -86,7 +102,7 @@ static void put_quorum(const struct bound_sum *sum, struct mp_writer *writer)
     if (sum->undecided > 0)
         add_why(why, "unavailable: no majority decides %llu vnodes, on_failure applies",
                 (unsigned long long)sum->undecided);
-    put_level(writer, "quorum", 0, sum->undecided, 0, why);
+    put_level(writer, "quorum", 0, sum->undecided, 0, why, 0);
 }
 
 void control_put_bound(const struct control_report *report, struct mp_writer *writer)
@@ -102,4 +118,40 @@ void control_put_bound(const struct control_report *report, struct mp_writer *wr
     put_field_uint(writer, "p50_us", (uint64_t)lag_quantile_ns(&sum.lag, 500) / 1000);
     put_field_uint(writer, "p99_us", (uint64_t)lag_quantile_ns(&sum.lag, 990) / 1000);
     put_field_uint(writer, "max_us", (uint64_t)lag_max_ns(&sum.lag) / 1000);
+}
+
+/* What an operator should look at though nothing is wrong yet, or any more. */
+void control_put_warnings(const struct answer_context *context, struct mp_writer *writer)
+{
+    const struct control_report *report = context->report;
+    const struct bound_sum sum = sum_up(report);
+    char said[WARNINGS_MAX][WHY_LEN];
+    uint32_t count = 0;
+    uint64_t turned_away = 0;
+    int64_t last_ns = 0;
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        turned_away += report->shards[i].turned_away;
+        if (report->shards[i].turned_away_ns > last_ns)
+            last_ns = report->shards[i].turned_away_ns;
+    }
+    if (report->storage_percent > 0)
+        (void)snprintf(said[count++], WHY_LEN, "the store is %llu MiB, %u%% of the %llu MiB %s",
+                       (unsigned long long)report->storage_used >> 20, report->storage_percent,
+                       (unsigned long long)report->storage_most >> 20, "that it may have");
+    if (turned_away > 0 && context->now_ns - last_ns < LATELY_NS)
+        (void)snprintf(said[count++], WHY_LEN,
+                       "%llu new keys found no room since start, the last one less than a minute "
+                       "ago: they come faster than they can be written, or the disk is full",
+                       (unsigned long long)turned_away);
+    if (sum.uncounted > 0)
+        (void)snprintf(said[count++], WHY_LEN,
+                       "%llu tokens were allowed uncounted since start (on_failure: open)",
+                       (unsigned long long)sum.uncounted);
+    if (sum.forgotten > 0)
+        (void)snprintf(said[count++], WHY_LEN, "%llu slots could not be read back from disk",
+                       (unsigned long long)sum.forgotten);
+    mp_put_str(writer, "warnings");
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        mp_put_str(writer, said[i]);
 }

@@ -118,6 +118,9 @@ static void look_at_health(const struct answer_context *context, struct health *
                      control->options.name);
     if (control->rules_error[0] != '\0')
         complain(health, "%s cannot put the newest rules in force", control->options.name);
+    if (context->report->storage_closed)
+        complain(health, "the store of %s has reached --store-max: new keys are refused",
+                 control->options.name);
     if (!context->report->storage_ok)
         complain(health, "%s cannot write to its disk", control->options.name);
 }
@@ -350,7 +353,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 25);
+    mp_put_map(writer, 26);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -360,6 +363,7 @@ void answer_status(struct answer_context *context)
     mp_put_array(writer, health.count);
     for (uint32_t i = 0; i < health.count; i++)
         mp_put_str(writer, health.reasons[i]);
+    control_put_warnings(context, writer);
     put_field_uint(writer, "epoch", control->config->epoch);
     put_field_bool(writer, "stable", ring_config_is_stable(control->config));
     put_field_uint(writer, "vnodes_total", control->identity.vnodes);
@@ -371,11 +375,14 @@ void answer_status(struct answer_context *context)
     control_put_bound(report, writer);
     put_handoff(report, writer);
     mp_put_str(writer, "storage");
-    mp_put_map(writer, 4);
+    mp_put_map(writer, 7);
     put_field_str(writer, "kind", report->storage);
     put_field_bool(writer, "ok", report->storage_ok);
     put_field_uint(writer, "failed_writes", report->storage_failed_writes);
     put_field_uint(writer, "flush_lag_ms", (uint64_t)report->flush_lag_ns / 1000000);
+    put_field_uint(writer, "used_bytes", report->storage_used);
+    put_field_uint(writer, "most_bytes", report->storage_most);
+    put_field_bool(writer, "closed", report->storage_closed);
     put_rules(context, health.rules_agree);
     control_put_settings(control, writer);
     mp_put_str(writer, "pools");

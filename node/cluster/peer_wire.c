@@ -61,8 +61,7 @@ enum {
     ANSWER_HELD = 16,
     ANSWER_FULL = 32
 };
-enum { FORWARD_CLASS_SHIFT = 48 }; /* versions of rules are counted, and stay far below */
-#define FORWARD_RULES_MASK ((UINT64_C(1) << FORWARD_CLASS_SHIFT) - 1)
+enum { FORWARD_CLASSED = 128 }; /* beside the operation: a class follows */
 enum {
     PING_RESIGNING = 1,
     PING_ANNOUNCES = 2,
@@ -95,10 +94,11 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 static void put_forward(struct bytes_writer *writer, const struct forward *forward, bool versioned)
 {
     const unsigned flags = forward->flags & ~(unsigned)FORWARD_LOADED;
+    const bool classed = versioned && forward->class != 0;
     bytes_put_u64(writer, forward->ticket);
     put_retry(writer, &forward->retry);
     bytes_put_u8(writer, (uint8_t)(flags | (versioned ? FORWARD_LOADED : 0)));
-    bytes_put_u8(writer, forward->operation);
+    bytes_put_u8(writer, (uint8_t)(forward->operation | (classed ? FORWARD_CLASSED : 0)));
     bytes_put_u32(writer, forward->vnode);
     bytes_put_u64(writer, forward->cost);
     bytes_put_u8(writer, forward->limit_count);
@@ -109,8 +109,9 @@ static void put_forward(struct bytes_writer *writer, const struct forward *forwa
     if ((forward->flags & FORWARD_HOLD) != 0)
         bytes_put_u64(writer, forward->used);
     if (versioned)
-        bytes_put_u64(writer, (forward->rules & FORWARD_RULES_MASK) |
-                                  (uint64_t)forward->class << FORWARD_CLASS_SHIFT);
+        bytes_put_u64(writer, forward->rules);
+    if (classed)
+        bytes_put_u16(writer, forward->class);
 }
 
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward)
@@ -141,12 +142,12 @@ static void put_answer(struct bytes_writer *writer, uint64_t ticket, const struc
 {
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, answer->status);
-    bytes_put_u8(
-        writer,
-        (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
-                  (answer->degraded ? ANSWER_DEGRADED : 0) | (answer->soft ? ANSWER_SOFT : 0) |
-                  (answer->borrowed ? ANSWER_BORROWED : 0) | (answer->held ? ANSWER_HELD : 0) |
-                  (answer->full ? ANSWER_FULL : 0)));
+    bytes_put_u8(writer,
+                 (uint8_t)((answer->allowed ? ANSWER_ALLOWED : 0) |
+                           (answer->degraded ? ANSWER_DEGRADED : 0) |
+                           (answer->soft ? ANSWER_SOFT : 0) |
+                           (answer->borrowed ? ANSWER_BORROWED : 0) |
+                           (answer->held ? ANSWER_HELD : 0) | (answer->full ? ANSWER_FULL : 0)));
     bytes_put_u8(writer, answer->limit_index);
     bytes_put_u64(writer, answer->limit);
     bytes_put_u64(writer, answer->used);
@@ -490,6 +491,8 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->retry.part = bytes_get_u8(reader);
     forward->flags = bytes_get_u8(reader);
     forward->operation = bytes_get_u8(reader);
+    const bool classed = (forward->operation & FORWARD_CLASSED) != 0;
+    forward->operation &= (uint8_t)~FORWARD_CLASSED;
     forward->vnode = bytes_get_u32(reader);
     forward->cost = bytes_get_u64(reader);
     forward->limit_count = bytes_get_u8(reader);
@@ -522,10 +525,8 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->attempt = undo ? bytes_get_u16(reader) : 0;
     const bool holds = (forward->flags & FORWARD_HOLD) != 0;
     forward->used = holds ? bytes_get_u64(reader) : 0;
-    const uint64_t versioned =
-        (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
-    forward->rules = versioned & FORWARD_RULES_MASK;
-    forward->class = (uint16_t)(versioned >> FORWARD_CLASS_SHIFT);
+    forward->rules = (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
+    forward->class = classed ? bytes_get_u16(reader) : 0;
     forward->flags &= (uint8_t)~FORWARD_LOADED;
     const bool stands = (forward->flags & FORWARD_STAND_IN) != 0; /* who stands in grants none */
     if (holds && (undo || stands || !names_hold(forward)))

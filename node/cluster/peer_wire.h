@@ -12,8 +12,8 @@
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
- *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it.
- *             Its upper 16 bits are the class, for peers whose envelope says that they read that
+ *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
+ *             | u16 class, if bit 128 of the operation is set: for peers whose envelope says so
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process

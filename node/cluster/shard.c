@@ -847,6 +847,8 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->evicted = table.evicted;
     out->refused = table.refused;
     out->turned_away = table.turned_away;
+    out->turned_away_ns = table.turned_away_ns;
+    out->forgotten += out->unreadable;
     out->room = table.room;
     out->reserves_dropped = shard->reserves.answers.dropped;
     out->retries_dropped = shard->retries.dropped;

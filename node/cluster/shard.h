@@ -176,6 +176,9 @@ struct shard_writes {
 
 /* True when the flush interval has passed (or memory presses) and something is dirty. */
 bool shard_write_due(const struct shard *shard, int64_t now_ns);
+/* Whether the disk has no room for keys that it does not have: then none is added that outlasts a
+ * flush interval. */
+void shard_close(struct shard *shard, bool closed);
 /* Goes on with write-back: gathers the next batch, or (count 0) does a part of that. What is in
  * `out` by then stays there for the next call, which may have another effort. A batch's slots stay
  * protected from eviction until shard_written. Only one may be out at a time. */
@@ -350,6 +353,7 @@ struct shard_stats {
     uint64_t evicted;
     uint64_t forgotten;        /* slots that were given up while their limits lasted: unreadable */
     uint64_t refused;          /* changes, and states of copies, that found no room */
+    int64_t turned_away_ns;    /* when one was last, 0: never */
     uint64_t turned_away;      /* of these: new keys that were over the budget of their rule */
     uint64_t uncounted;        /* tokens that on_failure allowed for want of room, not counted */
     uint64_t room;             /* slots that memory has place for now, beside what may not leave */

@@ -84,6 +84,11 @@ bool shard_write_due(const struct shard *shard, int64_t now_ns)
     return !is_gathered(shard) || shard->writeback.more;
 }
 
+void shard_close(struct shard *shard, bool closed)
+{
+    table_close(shard->table, closed);
+}
+
 static uint64_t expires_ms(int64_t expires_ns)
 {
     return expires_ns <= 0 ? 0 : (uint64_t)expires_ns / 1000000 + 1;

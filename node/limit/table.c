@@ -37,6 +37,8 @@ enum {
 
 /* A prime above all numbers of buckets: leaps of it, round and round, come to each. */
 #define HAND_LEAP UINT64_C(2654435761)
+/* Until what has expired meanwhile is looked for again. */
+#define ARENA_AGAIN_NS INT64_C(1000000)
 
 static uint32_t ring_len_for(size_t memory_bytes)
 {
@@ -154,6 +156,7 @@ int table_new_journaled(struct table **out, const struct allocator *allocator, s
         return TG_ENOMEM;
     table->allocator = allocator;
     table->bytes_max = memory_bytes;
+    table->settled_writes = 1; /* no look has been since */
     table->vnodes_count = vnodes;
     table->journaled_first = vnodes - journaled;
     table->ring_len = ring_len_for(memory_bytes);
@@ -206,6 +209,7 @@ void table_stats(const struct table *table, struct table_stats *stats)
         .capacity = (uint64_t)buckets_most(table) * BUCKET_SLOTS * BUCKETS_LOAD_PERCENT / 100,
         .evicted = table->evicted,
         .turned_away = table->turned_away,
+        .turned_away_ns = table->turned_away_ns,
         .room = table_room(table),
         .expired = table->expired,
         .refused = table->refused,
@@ -281,6 +285,7 @@ void table_discard(struct table *table, uint32_t number)
     struct slot *slot = &table->slots[number];
     ASSERT(slot_live(slot));
     table->clean -= slot_clean(slot);
+    table->settled_writes++;
     struct limit_cell cell = slot_cell(slot);
     slot_ops(slot)->release(&table->memory, &cell);
     slot_set_cell(slot, &cell);
@@ -457,8 +462,18 @@ static bool table_evict_near(struct table *table, uint64_t hash, uint32_t keep, 
     return evict_second(table, second);
 }
 
+/* Whether a look found nothing that may go a moment ago, and nothing has been written since: to
+ * look again for each key that finds no room would cost more than all else. */
+static bool arena_stuck(const struct table *table, int64_t now_ns)
+{
+    return table->arena_writes == table->settled_writes && now_ns >= table->arena_ns &&
+           now_ns - table->arena_ns < ARENA_AGAIN_NS;
+}
+
 bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
 {
+    if (arena_stuck(table, now_ns))
+        return false;
     unsigned dropped = 0;
     uint32_t number = 0;
     uint32_t scan = TABLE_ARENA_SCAN;
@@ -475,6 +490,10 @@ bool table_make_arena_room(struct table *table, uint32_t keep, int64_t now_ns)
             continue; /* else it went, or was left over by a copy */
         if (++dropped == TABLE_ARENA_VICTIMS)
             break;
+    }
+    if (dropped == 0) {
+        table->arena_writes = table->settled_writes;
+        table->arena_ns = now_ns;
     }
     return dropped > 0;
 }

@@ -91,10 +91,11 @@ enum {
 #define TABLE_TARGET_BIT(target) ((uint8_t)(1u << (target)))
 
 struct table_stats {
-    uint64_t used;        /* live slots */
-    uint64_t capacity;    /* slots, if no arena were needed */
-    uint64_t evicted;     /* left memory for the disk */
-    uint64_t turned_away; /* new keys that were over the budget of their class (new_keys.h) */
+    uint64_t used;          /* live slots */
+    uint64_t capacity;      /* slots, if no arena were needed */
+    uint64_t evicted;       /* left memory for the disk */
+    int64_t turned_away_ns; /* when one was last */
+    uint64_t turned_away;   /* new keys that were over the budget of their class (new_keys.h) */
     uint64_t room;        /* slots that memory has place for beside those that may not leave now */
     uint64_t expired;     /* dropped because they were as good as new */
     uint64_t refused;     /* changes that found no room */

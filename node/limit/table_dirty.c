@@ -459,7 +459,7 @@ void table_round_begin(struct table *table)
 {
     const uint64_t entries = table->ring_head - table->cursor[TABLE_DISK];
     table->round = (struct round){.until = table->ring_head};
-    new_keys_mark(&table->new_keys);
+    table_mark_new(table);
     if (sweep_running(&table->sweep[TABLE_DISK]) || table->sweep[TABLE_DISK].again ||
         entries > table->slots_end / ROUND_SHARE)
         round_sweep(table);
@@ -613,6 +613,7 @@ static void end_write(struct table *table, const struct table_write *write, bool
         ring_push(table, slot); /* its entry may have been passed over meanwhile */
     }
     table->clean += slot_clean(slot);
+    table->settled_writes++;
     table_settle(table, number);
 }
 

@@ -167,12 +167,16 @@ struct table {
 
     struct new_keys new_keys;
     int64_t write_period_ns;
-    uint32_t clean; /* live slots that are on disk as they are, and not being written */
+    uint64_t settled_writes; /* slots whose write ended, or that went: then more may leave */
+    uint64_t arena_writes;   /* so many there were when no state in the arena could go, */
+    int64_t arena_ns;        /* and when that was */
+    uint32_t clean;          /* live slots that are on disk as they are, and not being written */
 
     uint64_t evicted;
     uint64_t expired;
     uint64_t refused;
     uint64_t turned_away;
+    int64_t turned_away_ns;
 };
 
 static inline bool slot_live(const struct slot *slot)
@@ -332,8 +336,9 @@ bool table_admit(struct table *table, unsigned kind, const struct limit_cell *ce
                  int64_t now_ns);
 /* How many slots there is memory for, beside the arena as it is. */
 uint64_t table_places(const struct table *table);
-/* The budget follows what has left. */
+/* The budget follows what has left; and the mark of a round. */
 void table_settle_new(struct table *table);
+void table_mark_new(struct table *table);
 /* Takes out what has expired in so many buckets. */
 void table_expire_buckets(struct table *table, uint32_t count, int64_t now_ns);
 /* Lets wide slots other than `keep` so that the arena may serve again. False if none may go. */

@@ -15,12 +15,12 @@
 #include "node/limit/table_private.h"
 
 enum {
-    EASY_SHARE = 4,      /* with less than one part of so many kept, nobody's share is used up */
-    EXPIRE_BUCKETS = 2,  /* looked at before a key is refused */
-    ARENA_RESERVE = 16,  /* one part of so many of the arena is for states that are there */
+    EASY_SHARE = 4,     /* with less than one part of so many kept, nobody's share is used up */
+    EXPIRE_BUCKETS = 2, /* looked at before a key is refused */
+    ARENA_RESERVE = 16, /* one part of so many of the arena is for states that are there */
 };
 
-_Static_assert(NEW_KEYS_SHARE * (EASY_SHARE * NEW_KEYS_RESERVE - NEW_KEYS_RESERVE - EASY_SHARE) >
+_Static_assert(NEW_KEYS_SHARE *(EASY_SHARE *NEW_KEYS_RESERVE - NEW_KEYS_RESERVE - EASY_SHARE) >
                    NEW_KEYS_RESERVE,
                "what is kept where there is room to spare is within the share of one class");
 
@@ -70,6 +70,11 @@ static uint64_t room_for_new(const struct table *table)
     return room > reserve ? room - reserve : 0;
 }
 
+void table_mark_new(struct table *table)
+{
+    new_keys_mark(&table->new_keys, room_for_new(table));
+}
+
 static bool arena_has_spare(const struct table *table)
 {
     const struct arena *arena = &table->memory.arena;
@@ -100,7 +105,9 @@ bool table_admit(struct table *table, unsigned kind, const struct limit_cell *ce
         if (!has_room(table, cell, class, now_ns)) {
             table_expire_buckets(table, EXPIRE_BUCKETS, now_ns);
             if (!has_room(table, cell, class, now_ns)) {
+                new_keys_refuse(&table->new_keys, class);
                 table->turned_away++;
+                table->turned_away_ns = now_ns;
                 return false;
             }
         }

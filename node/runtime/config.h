@@ -82,7 +82,8 @@ struct config {
     bool rebuild;
     char rules[CONFIG_PATH_LEN]; /* "" if none */
     uint32_t shards;
-    uint64_t memory_bytes; /* of all shards together */
+    uint64_t memory_bytes;    /* of all shards together */
+    uint64_t store_max_bytes; /* from which on the store takes no new keys; 0: no bound */
     int64_t flush_interval_ns;
     uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
     int64_t drain_timeout_ns;

@@ -130,6 +130,10 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
         .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
         .storage_failed_writes = disk.write_fails + disk.journal_fails,
+        .storage_used = daemon->room.used,
+        .storage_most = daemon->room.most,
+        .storage_percent = room_percent(&daemon->room),
+        .storage_closed = daemon->room.level == ROOM_FULL,
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
@@ -464,6 +468,9 @@ static void turn(struct daemon *daemon)
     }
     if (daemon->shard_count > 0 && !daemon->stopping)
         files_look(&daemon->files, now_ns, daemon->log);
+    if (daemon->shard_count > 0 &&
+        room_look(&daemon->room, daemon->store, daemon->config->data, now_ns, daemon->log))
+        disk_close(daemon->disk, daemon->room.level == ROOM_FULL);
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->gossip))
         wait_ns = 0;

@@ -59,6 +59,7 @@ static int check_files(struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
+    room_init(&daemon->room, daemon->config->store_max_bytes);
     files_init(&daemon->files,
                files.rlim_cur < INT32_MAX ? (uint32_t)files.rlim_cur : (uint32_t)INT32_MAX);
     if (files.rlim_cur >= least)

@@ -21,6 +21,7 @@
 #include "node/runtime/gossip_out.h"
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
+#include "node/runtime/room.h"
 #include "node/runtime/shard_loop.h"
 #include "node/runtime/signals.h"
 #include "node/runtime/socket.h"
@@ -65,6 +66,7 @@ struct daemon {
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
     struct files files;
+    struct room room;
     struct gossip_out gossip_out;
     struct control *control;
     struct effects effects;

@@ -447,3 +447,13 @@ void disk_free(struct disk **disk)
     give_back(*disk);
     *disk = NULL;
 }
+
+void disk_close(struct disk *disk, bool closed)
+{
+    atomic_store_explicit(&disk->closed, closed, memory_order_relaxed);
+}
+
+bool disk_closed(const struct disk *disk)
+{
+    return atomic_load_explicit(&disk->closed, memory_order_relaxed);
+}

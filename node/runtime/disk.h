@@ -110,6 +110,10 @@ void disk_list(struct disk *disk, uint32_t shard, uint32_t vnode);
  * be dropped now stays asked for (until the process ends). */
 void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode);
 
+/* Whether the store takes no keys that it does not have: any thread says so, and any asks. */
+void disk_close(struct disk *disk, bool closed);
+bool disk_closed(const struct disk *disk);
+
 enum disk_result_kind { DISK_WRITTEN, DISK_LOADED, DISK_LISTED, DISK_JOURNALED };
 
 struct disk_result {

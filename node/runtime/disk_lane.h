@@ -90,6 +90,7 @@ struct disk {
     pthread_cond_t reader_work;
     pthread_cond_t journal_work;
     bool stopping;
+    _Atomic bool closed; /* takes no further keys */
     struct disk_stats stats;
 
     pthread_t writer;

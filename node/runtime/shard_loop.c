@@ -20,6 +20,7 @@
 #include "node/runtime/shard_loop.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -51,6 +52,8 @@ enum {
     REPLIES_HELD_MAX = 64,
     REPLIES_HELD_BYTES = 256 << 10,
 };
+
+#define LOG_ROOM_NS INT64_C(60000000000)
 
 static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
 static_assert((int)REPLIES_HELD_MAX < (int)EFFECTS_KEPT, "they take no other effect's place");
@@ -101,6 +104,8 @@ struct shard_loop {
     struct usage_tally *usage_seen; /* to be given to control, if `usage_due` */
     bool usage_due;
     int64_t stats_ns;
+    struct shard_stats told;    /* as the log told last of keys without room, */
+    int64_t told_ns;            /* and when; 0: never */
     int64_t rest_ns;            /* how long the last turn took, beside reading */
     pthread_mutex_t stats_lock; /* of the three below */
     struct shard_stats stats;
@@ -133,12 +138,32 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
 }
 
 /* Leaves a copy of the counters where other threads find it. */
+/* Keys that found no room, and what became of that: told when it begins, and once a minute. */
+static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
+{
+    const struct shard_stats *told = &loop->told;
+    if (stats->turned_away == told->turned_away && stats->uncounted == told->uncounted &&
+        stats->forgotten == told->forgotten)
+        return;
+    if (loop->told_ns != 0 && loop->stats_ns - loop->told_ns < LOG_ROOM_NS)
+        return;
+    log_printf(loop->options.log, LOG_LEVEL_WARN,
+               "shard %" PRIu32 ": no room for new keys: %" PRIu64 " checks refused, %" PRIu64
+               " tokens allowed uncounted by on_failure: open, %" PRIu64
+               " slots lost to a bad disk, since this was told last",
+               loop->options.number, stats->turned_away - told->turned_away,
+               stats->uncounted - told->uncounted, stats->forgotten - told->forgotten);
+    loop->told = *stats;
+    loop->told_ns = loop->stats_ns;
+}
+
 static void tell_stats(struct shard_loop *loop)
 {
     struct shard_stats stats;
     struct resp_stats redis_stats = {.connections = 0};
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
+    log_room(loop, &stats);
     if (loop->redis != NULL)
         resp_loop_stats(loop->redis, &redis_stats);
     (void)pthread_mutex_lock(&loop->stats_lock);
@@ -386,6 +411,7 @@ static uint32_t write_effort(int64_t read_ns)
 static void write_back(struct shard_loop *loop, int64_t read_ns)
 {
     const int64_t now_ns = now_of(loop);
+    shard_close(loop->options.shard, disk_closed(loop->disk));
     if (!shard_write_due(loop->options.shard, now_ns))
         return;
     loop->writes.effort = write_effort(read_ns);

@@ -52,8 +52,10 @@ static void add_row(uint64_t key, const struct limit *limit, enum operation oper
 static void step(struct table *table, int64_t now_ns)
 {
     const struct limit_batch batch = {
-        columns.count,      columns.ids,   columns.vnodes, columns.limits, columns.costs,
-        columns.operations, columns.flags, columns.groups, NULL,           NULL,
+        columns.count,  columns.ids,    columns.vnodes,
+        columns.limits, columns.costs,  columns.operations,
+        columns.flags,  columns.groups, NULL,
+        NULL,           NULL,
     };
     struct limit_decisions out = {
         columns.status,    columns.allowed, columns.limit,          columns.used,

@@ -295,6 +295,7 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
         const struct forward *got = &record.forward;
         struct bytes_writer writer;
         sent.rules = count % 2 == 0 ? UINT64_MAX - count : 0;
+        sent.class = count % 4 == 0 ? UINT16_MAX - count : 0;
         bytes_writer_init(&writer, data, sizeof data);
         peer_put_forward(&writer, &sent);
         assert_int_equal(next_of(data, writer.len, &record), 1);
@@ -306,6 +307,7 @@ static void a_forward_reads_back_as_written_with_any_number_of_limits(void **sta
         assert_int_equal(got->operation, OPERATION_REFUND);
         assert_int_equal(got->attempt, 0x1234);
         assert_true(got->rules == sent.rules);
+        assert_int_equal(got->class, sent.class);
         assert_int_equal(got->vnode, VNODE);
         assert_true(got->cost == UINT64_MAX);
         assert_int_equal(got->limit_count, count);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "node/limit/new_keys.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_limit.h"
 
@@ -212,7 +213,6 @@ static void live_a_long_time(void)
     struct table_stats stats;
     table_stats(world.table, &stats);
     assert_true(stats.evicted > 1000);
-    assert_int_equal(stats.forgotten, 0);
     finish_writes();
     drain(1);
     make_up_for_missed(1);
@@ -272,7 +272,6 @@ static void a_journaled_vnode_forgets_nothing_for_want_of_room(void **state)
         LIMIT_DECIDED);
     struct table_stats stats;
     table_stats(world.table, &stats);
-    assert_int_equal(stats.forgotten, 0);
     assert_int_equal(stats.evicted, 1);
     table_check_invariants(world.table);
     table_free(&world.table);
@@ -533,26 +532,34 @@ static void a_deferred_vnode_waits_for_its_resume(void **state)
     table_free(&world.table);
 }
 
-/* Without a disk the table forgets what is nearest to full, and says so. */
-static void without_a_disk_the_coldest_are_forgotten_and_counted(void **state)
+/* Without a disk, or with one that is not written, no key makes way for another one. */
+static void a_full_table_refuses_new_keys_and_keeps_the_old(void **state)
 {
+    static const uint8_t targets[] = {TABLE_TARGET_BIT(TABLE_REPLICA_1), 3};
     (void)state;
-    world_init(10, 2);
-    for (uint32_t key = 0; key < KEYS; key++)
-        assert_int_equal(
-            limit_do(world.table, key, &counting, OPERATION_HIT, 1, 0, world.now_ns).status,
-            LIMIT_DECIDED);
-    struct table_stats stats;
-    table_stats(world.table, &stats);
-    assert_true(stats.used <= stats.capacity);
-    assert_int_equal(stats.used + stats.forgotten, KEYS);
-    assert_int_equal(stats.evicted, 0);
-    table_check_invariants(world.table);
-    table_free(&world.table);
+    for (unsigned n = 0; n < 2; n++) {
+        uint32_t decided = 0;
+        world_init(10, targets[n]);
+        for (uint32_t key = 0; key < KEYS; key++)
+            if (limit_do(world.table, key, &counting, OPERATION_HIT, 1, 0, world.now_ns).status ==
+                LIMIT_DECIDED)
+                world.count[key] = ++decided > 0;
+        struct table_stats stats;
+        table_stats(world.table, &stats);
+        assert_int_equal(stats.used, decided);
+        assert_int_equal(stats.refused, KEYS - decided);
+        assert_int_equal(stats.evicted, 0);
+        assert_true(decided >= stats.capacity / 100 * 99 && decided < KEYS);
+        for (uint32_t key = 0; key < KEYS; key++)
+            assert_int_equal(table_lookup(world.table, limit_key(key)) != TABLE_NONE,
+                             world.count[key]);
+        table_check_invariants(world.table);
+        table_free(&world.table);
+    }
 }
 
-/* What has expired makes room for new keys wherever it lies, before anything that counts is
- * forgotten; and nowhere are there more slots than elsewhere afterwards. */
+/* What has expired makes room for new keys wherever it lies, and nothing that counts goes; and
+ * nowhere are there more slots than elsewhere afterwards. */
 static void nothing_is_forgotten_while_much_has_expired(void **state)
 {
     (void)state;
@@ -578,7 +585,6 @@ static void nothing_is_forgotten_while_much_has_expired(void **state)
             (void)table_step(world.table, world.now_ns);
     }
     table_stats(world.table, &stats);
-    assert_int_equal(stats.forgotten, 0);
     assert_true(stats.expired > full / 4);
     for (uint32_t old = 0; old < full; old += 4)
         assert_int_not_equal(table_lookup(world.table, limit_key(old)), TABLE_NONE);
@@ -615,7 +621,6 @@ static void a_replica_that_is_away_costs_no_key(void **state)
     assert_false(table_missed_news(world.table));
     key = hit_new(key, half + half / 4);
     table_stats(world.table, &stats);
-    assert_int_equal(stats.forgotten, 0);
     assert_true(stats.evicted >= key - stats.capacity);
     for (uint32_t at = 0; at < key; at++)
         assert_true(table_lookup(world.table, limit_key(at)) != TABLE_NONE ||
@@ -647,7 +652,7 @@ static void expired_slots_vanish_unless_a_refund_is_unshipped(void **state)
     table_stats(world.table, &stats);
     assert_int_equal(stats.used, 1);
     assert_int_equal(stats.expired, 999);
-    assert_int_equal(stats.evicted + stats.forgotten, 0);
+    assert_int_equal(stats.evicted, 0);
     ship(1, 10, 0);
     for (unsigned i = 0; i < 100; i++)
         table_step(world.table, world.now_ns);
@@ -915,32 +920,192 @@ static void sixty_sub_windows_take_220_bytes(void **state)
     table_free(&table);
 }
 
-/* When the arena is full, other logs make room; the books stay right. */
-static void a_full_arena_drops_other_logs(void **state)
+/* All that has changed is on disk. */
+static void write_all(struct table *table)
+{
+    while (!table_target_idle(table, TABLE_DISK)) {
+        const uint32_t slot = table_next_dirty(table, TABLE_DISK);
+        if (slot == TABLE_NONE)
+            continue;
+        const struct table_write write = table_write_begin(table, slot);
+        table_write_done(table, &write, 1, true);
+    }
+}
+
+/* When the arena is full, logs that are on disk make room, and no others; the books stay right. */
+static void in_a_full_arena_logs_on_disk_make_room_and_no_others(void **state)
 {
     (void)state;
     struct table *table = limit_table();
+    struct table_stats stats;
     unsigned refused = 0;
+    unsigned decided = 0;
     struct random random;
     random_init(&random, 15);
     const struct limit limit = {
         .count = 2000, .window_ns = 3600000000000, .algorithm = ALGORITHM_SLIDING_LOG};
-    for (unsigned n = 0; n < 400000; n++) {
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        table_set_targets(table, vnode, TABLE_TARGET_BIT(TABLE_DISK));
+    for (unsigned n = 0; n < 1000000; n++) {
         const struct limit_decision got =
             limit_do(table, random_below(&random, 5000), &limit, OPERATION_HIT, 1, 0,
                      LIMIT_TEST_EPOCH_NS + n * 1000);
         refused += got.status != LIMIT_DECIDED;
+        if (n % 500 == 0)
+            write_all(table);
     }
-    for (uint64_t key = 0; key < 60; key++)
-        for (unsigned n = 0; n < 2000; n++)
-            refused += limit_do(table, key, &limit, OPERATION_HIT, 1, 0,
-                                LIMIT_TEST_EPOCH_NS + 400000000 + n * 1000)
-                           .status != LIMIT_DECIDED;
-    struct table_stats stats;
     table_stats(table, &stats);
     assert_int_equal(stats.refused, refused);
-    assert_true(stats.forgotten > 8);
-    assert_true(refused <= 520); /* of 520,000: holes between blocks may be too small */
+    assert_true(stats.evicted > 8);
+    assert_true(refused <= 1000); /* of 1,000,000: holes between blocks may be too small */
+    write_all(table);
+    const uint64_t evicted = stats.evicted;
+    for (uint64_t key = 0; key < 5000; key++)
+        for (unsigned n = 0; n < 200; n++)
+            decided += limit_do(table, key, &limit, OPERATION_HIT, 1, 0,
+                                LIMIT_TEST_EPOCH_NS + 1000000000 + n * 1000)
+                           .status == LIMIT_DECIDED;
+    table_stats(table, &stats);
+    assert_true(decided < 5000 * 200);
+    assert_true(stats.evicted > evicted); /* until all that were on disk had gone */
+    const uint64_t used = stats.used;
+    for (uint64_t key = 5000; key < 10000; key++)
+        (void)limit_do(table, key, &limit, OPERATION_HIT, 100, 0, LIMIT_TEST_EPOCH_NS + 1100000000);
+    table_stats(table, &stats);
+    assert_true(stats.used >= used);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* -- new keys ----------------------------------------------------------------------------- */
+
+/* A charge of one on new keys of a class, from `first` on. How many were let in. */
+static uint32_t add_new(struct table *table, uint32_t first, uint32_t count, uint32_t class,
+                        const struct limit *limit, int64_t now_ns)
+{
+    uint32_t added = 0;
+    for (uint32_t key = first; key < first + count; key++) {
+        const struct hash128 id = limit_key(key);
+        const uint32_t vnode = key % VNODES;
+        const uint64_t cost = 1;
+        uint8_t status;
+        uint8_t allowed;
+        uint64_t numbers[4];
+        int64_t times[3];
+        const uint8_t flags = LIMIT_LOADED;
+        const struct limit_batch batch = {.count = 1,
+                                          .ids = &id,
+                                          .vnodes = &vnode,
+                                          .limits = &limit,
+                                          .costs = &cost,
+                                          .flags = &flags,
+                                          .classes = &class};
+        struct limit_decisions out = {.status = &status,
+                                      .allowed = &allowed,
+                                      .limit = &numbers[0],
+                                      .used = &numbers[1],
+                                      .remaining = &numbers[2],
+                                      .granted = &numbers[3],
+                                      .reset_after_ns = &times[0],
+                                      .retry_after_ns = &times[1],
+                                      .delay_ns = &times[2]};
+        engine_step(table, &batch, now_ns, &out);
+        added += status == LIMIT_DECIDED && allowed;
+    }
+    return added;
+}
+
+static struct table *table_with_disk(void)
+{
+    struct table *table = limit_table();
+    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
+        table_set_targets(table, vnode, TABLE_TARGET_BIT(TABLE_DISK));
+    return table;
+}
+
+/* One class cannot take all of the room while nothing is written: another one still finds a part of
+ * it, and keys that come back from disk, or of other deciders, the reserve. */
+static void a_flood_of_one_class_leaves_room_for_others(void **state)
+{
+    enum { FLOOD = 400000, OTHER = 5000 };
+    (void)state;
+    struct table *table = table_with_disk();
+    struct table_stats stats;
+    table_stats(table, &stats);
+    const uint32_t flooded = add_new(table, 0, FLOOD, 7, &counting, LIMIT_TEST_EPOCH_NS);
+    assert_true(flooded > stats.capacity / 2 && flooded < stats.capacity / 8 * 5);
+    assert_int_equal(add_new(table, FLOOD, OTHER, 8, &counting, LIMIT_TEST_EPOCH_NS), OTHER);
+    assert_int_equal(add_new(table, FLOOD + OTHER, OTHER, 7, &counting, LIMIT_TEST_EPOCH_NS), 0);
+    const uint32_t eighth = add_new(table, 500000, FLOOD, 9, &counting, LIMIT_TEST_EPOCH_NS);
+    assert_true(eighth > stats.capacity / 10);
+    for (uint32_t key = 0; key < FLOOD; key += 1000) /* those that exist are decided as ever */
+        if (table_lookup(table, limit_key(key)) != TABLE_NONE)
+            assert_int_equal(add_new(table, key, 1, 7, &counting, LIMIT_TEST_EPOCH_NS), 1);
+    const uint32_t free_of_class = add_new(table, 1000000, (uint32_t)stats.capacity / 8,
+                                           NEW_KEYS_FREE, &counting, LIMIT_TEST_EPOCH_NS);
+    assert_true(free_of_class >= stats.capacity / 8 / 100 * 98);
+    table_stats(table, &stats);
+    assert_true(stats.turned_away >= FLOOD - flooded);
+    assert_int_equal(stats.evicted, 0);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* Where all is written in time nobody is refused, whatever memory holds. */
+static void what_is_written_in_time_is_never_refused(void **state)
+{
+    enum { PORTION = 20000, PORTIONS = 30 };
+    (void)state;
+    struct table *table = table_with_disk();
+    for (uint32_t n = 0; n < PORTIONS; n++) {
+        assert_int_equal(
+            add_new(table, n * PORTION, PORTION, n % 2, &counting, LIMIT_TEST_EPOCH_NS), PORTION);
+        table_round_begin(table);
+        write_all(table);
+        table_round_written(table);
+        (void)table_step(table, LIMIT_TEST_EPOCH_NS);
+    }
+    table_check_invariants(table);
+    table_free(&table);
+}
+
+/* A key that is as good as new before write-back comes round is let in beyond the budget; and a
+ * closed table lets in no others. */
+static void short_limits_are_not_budgeted(void **state)
+{
+    enum { FLOOD = 400000, BRIEF = 20000 };
+    const struct limit brief = {
+        .count = 10, .window_ns = 1000000000, .algorithm = ALGORITHM_TOKEN_BUCKET};
+    (void)state;
+    struct table *table = table_with_disk();
+    table_set_write_period(table, 500000000);
+    int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    table_close(table, true);
+    assert_int_equal(add_new(table, 0, 10, 7, &counting, now_ns), 0);
+    assert_int_equal(add_new(table, 0, 10, 7, &brief, now_ns), 10);
+    table_close(table, false);
+    (void)add_new(table, 0, FLOOD, 7, &counting, now_ns);
+    for (uint32_t n = 0; n < 20; n++, now_ns += 200000000)
+        assert_int_equal(add_new(table, FLOOD + n * BRIEF / 20, BRIEF / 20, 7, &brief, now_ns),
+                         BRIEF / 20);
+    assert_int_equal(add_new(table, 2 * FLOOD, 10, 7, &counting, now_ns), 0);
+    table_free(&table);
+}
+
+/* What has expired without ever being written does not count against those who added it. */
+static void the_budget_follows_what_expires(void **state)
+{
+    enum { FLOOD = 400000 };
+    const struct limit minute = {
+        .count = 10, .window_ns = 60000000000, .algorithm = ALGORITHM_TOKEN_BUCKET};
+    (void)state;
+    struct table *table = table_with_disk();
+    const uint32_t first = add_new(table, 0, FLOOD, 7, &minute, LIMIT_TEST_EPOCH_NS);
+    const int64_t later_ns = LIMIT_TEST_EPOCH_NS + 60000000000;
+    assert_true(first < FLOOD);
+    for (uint32_t n = 0; n < 20000; n++)
+        (void)table_step(table, later_ns);
+    assert_true(add_new(table, FLOOD, FLOOD, 7, &minute, later_ns) >= first / 100 * 99);
     table_check_invariants(table);
     table_free(&table);
 }
@@ -958,7 +1123,7 @@ int main(void)
         cmocka_unit_test(a_write_finds_its_slot_wherever_it_has_moved),
         cmocka_unit_test(a_deferred_vnode_waits_for_its_resume),
         cmocka_unit_test(a_replica_that_is_away_costs_no_key),
-        cmocka_unit_test(without_a_disk_the_coldest_are_forgotten_and_counted),
+        cmocka_unit_test(a_full_table_refuses_new_keys_and_keeps_the_old),
         cmocka_unit_test(nothing_is_forgotten_while_much_has_expired),
         cmocka_unit_test(expired_slots_vanish_unless_a_refund_is_unshipped),
         cmocka_unit_test(removing_a_vnode_takes_exactly_its_slots),
@@ -970,7 +1135,11 @@ int main(void)
         cmocka_unit_test(a_million_keys_take_40_bytes_each),
         cmocka_unit_test(sixty_sub_windows_take_220_bytes),
         cmocka_unit_test(a_log_of_500_events_takes_2200_bytes),
-        cmocka_unit_test(a_full_arena_drops_other_logs),
+        cmocka_unit_test(in_a_full_arena_logs_on_disk_make_room_and_no_others),
+        cmocka_unit_test(a_flood_of_one_class_leaves_room_for_others),
+        cmocka_unit_test(what_is_written_in_time_is_never_refused),
+        cmocka_unit_test(short_limits_are_not_budgeted),
+        cmocka_unit_test(the_budget_follows_what_expires),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
