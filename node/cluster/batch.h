@@ -71,7 +71,7 @@ struct batch {
     uint8_t flags[SHARD_BATCH_ROWS];
     uint32_t groups[SHARD_BATCH_ROWS];
     uint32_t classes[SHARD_BATCH_ROWS]; /* of new keys */
-    uint64_t leases[SHARD_BATCH_ROWS]; /* of rows with a concurrency limit, or about tokens */
+    uint64_t leases[SHARD_BATCH_ROWS];  /* of rows with a concurrency limit, or about tokens */
     const struct limit *limit_of[SHARD_BATCH_ROWS];
     struct limit_mark marks[SHARD_BATCH_ROWS];
     struct batch_item items[SHARD_BATCH_ROWS];

@@ -426,8 +426,8 @@ static inline void make_answer(const struct shard *shard, const struct batch_ite
     const uint32_t row = deciding_row(batch, first, end);
     if (__builtin_expect(batch->status[first] == LIMIT_NO_ROOM, 0)) {
         const bool takes = batch->operations[first] <= OPERATION_HIT;
-        *answer = (struct answer){
-            .status = ANSWER_BUSY, .full = true, .granted = takes ? item->cost : 0};
+        *answer =
+            (struct answer){.status = ANSWER_BUSY, .full = true, .granted = takes ? item->cost : 0};
         return;
     }
     answer->status = ANSWER_DECIDED;

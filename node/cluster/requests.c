@@ -231,7 +231,7 @@ static __attribute__((noinline)) void merge_trial(struct row *row, const struct 
         requests_shadow(row, rule);
 }
 
-/* Q1. Where there is no room for a key, what is allowed all the same is charged to nothing. */
+/* Q1. Where a key finds no room, what is allowed all the same is charged to nothing. */
 static __attribute__((noinline)) void merge_failure(struct shard *shard, struct row *row,
                                                     const struct policy_rule *rule, uint32_t vnode,
                                                     const struct answer *answer)
@@ -240,8 +240,7 @@ static __attribute__((noinline)) void merge_failure(struct shard *shard, struct 
     row->rule = rule;
     row->vnode = vnode;
     row->degraded = true;
-    if (answer->full)
-        row->why = WHY_FULL;
+    row->why = answer->full ? WHY_FULL : row->why;
     if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN)
         row->allowed = false;
     else if (answer->full && row->allowed)
@@ -376,8 +375,7 @@ static struct wire_text message_of(const struct row *row, uint8_t outcome)
                             "expected fewer items, or rules of which few match so much alike");
     case WHY_FULL:
         if (outcome == OUTCOME_BUSY)
-            return wire_text_of("new keys come faster than they can be written: no room for this "
-                                "one, which was not counted");
+            return wire_text_of(WHY_FULL_SENTENCE);
         break;
     case WHY_LEASE:
         if (outcome == OUTCOME_DENY)
