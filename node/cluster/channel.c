@@ -56,7 +56,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         .shard = shard->options.shard,
         .boot = shard->options.boot,
         .bulk = kind == CHANNEL_BULK,
-        .reads = kind == CHANNEL_BULK ? 0 : PEER_READS_ALL,
+        .reads = READS_ALL,
         .records = channel->outbox.data,
         .len = channel->outbox.len,
     };

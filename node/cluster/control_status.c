@@ -137,7 +137,7 @@ static void put_members_count(const struct control *control, struct mp_writer *w
     put_field_uint(writer, "left", stats.left);
 }
 
-enum { SEVERAL_FIELDS = 5, LEASES_FIELDS = 10 };
+enum { SEVERAL_FIELDS = 6, LEASES_FIELDS = 10 };
 
 /* Of requests whose rules several nodes decide. */
 static void put_several(const struct shard_stats *stats, struct mp_writer *writer)
@@ -147,6 +147,7 @@ static void put_several(const struct shard_stats *stats, struct mp_writer *write
     put_field_uint(writer, "undo_unknown", stats->undo_unknown);
     put_field_uint(writer, "reserves_dropped", stats->reserves_dropped);
     put_field_uint(writer, "retries_dropped", stats->retries_dropped);
+    put_field_uint(writer, "retry_lost", stats->retry_lost);
 }
 
 /* Leases of tokens. */

@@ -228,6 +228,23 @@ static uint16_t attempt_of(const struct shard *shard, const struct batch_item *i
     return item->from_peer ? retry_attempt(shard->peers[item->peer]->node, item->ticket) : 0;
 }
 
+/* Under which key an answer is told to replicas: that of the plane of one, for the next term is
+ * another one (firsts.h). */
+static struct retry_key plain_key(const struct retry_key *retry, struct hash128 id, bool several)
+{
+    return several ? reserve_key(retry, id) : *retry;
+}
+
+bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode, struct hash128 id)
+{
+    struct retry_memory *memory = memory_of(shard, item->several);
+    const struct retry_key plain = plain_key(&item->retry, id, item->several);
+    if (retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory))
+        return true;
+    return firsts_recall(shard, vnode, &plain, &item->key, item->several) &&
+           retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory);
+}
+
 /* Whether the group was decided before, and how (D9). */
 static bool look_up(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
@@ -237,8 +254,7 @@ static bool look_up(struct shard *shard, struct batch_item *item, const struct f
     if (item->again == 0 && !waited && !decide_gives_back(forward) &&
         !vnodes_quorum(shard, forward->vnode))
         return false;
-    return retry_recall(memory_of(shard, item->several), &item->key, item->attempt, shard->now_ns,
-                        &item->memory);
+    return decide_recall(shard, item, forward->vnode, forward->ids[0]);
 }
 
 /* An undo that was decided is known by its word for a while, as other answers are (retry.h). */
@@ -329,8 +345,10 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         const struct retry_key key =
             key_of(shard, &forward->retry, forward->vnode, forward->ids[0], several);
         const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+        const struct retry_key plain = plain_key(&forward->retry, forward->ids[0], several);
         struct retry_memory_entry first;
-        if (!retry_look(memory_of(shard, several), &key, shard->now_ns, &first)) { /* D7 */
+        if (!retry_look(memory_of(shard, several), &key, shard->now_ns, &first) &&
+            !firsts_recall(shard, forward->vnode, &plain, &key, several)) { /* D7 */
             parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
             return;
         }
@@ -469,6 +487,18 @@ static uint8_t told_index(const struct answer *answer)
     return answer->limit_index | (answer->borrowed ? RETRY_BORROWED : 0);
 }
 
+/* Lets replicas know the answer, if it charged something (firsts.h). */
+static inline void tell(struct shard *shard, const struct batch_item *item, uint32_t part,
+                        uint64_t tag, const struct answer *answer)
+{
+    const uint8_t denied = shard->batch.flags[item->first] & LIMIT_COUNT_DENIED;
+    if (!answer->allowed && denied == 0)
+        return;
+    firsts_note(
+        shard, item->vnodes[part], tag, item->attempt, told_index(answer), answer->granted,
+        (uint8_t)((answer->allowed ? FIRST_ALLOWED : 0) | (item->several ? FIRST_SEVERAL : 0)));
+}
+
 /* Notes the answer to a part of a request of several, and where its charges are. A group's parts
  * were decided together: they need no undo. */
 static void remember_several(struct shard *shard, const struct batch_item *item, uint32_t part,
@@ -492,6 +522,29 @@ static void remember_several(struct shard *shard, const struct batch_item *item,
     };
     reserve_note(&shard->reserves, &key, item->attempt, answer->allowed, told_index(answer),
                  shard->now_ns, &what);
+    const struct retry_key plain = plain_key(&item->retry, batch->ids[first], true);
+    tell(shard, item, part, retry_tag(&shard->reserves.answers, &plain), answer);
+}
+
+static void remember_one(struct shard *shard, const struct batch_item *item, uint32_t part,
+                         const struct answer *answer)
+{
+    const uint64_t tag = item->tag != 0 ? item->tag : retry_tag(&shard->retries, &item->key);
+    const bool quorum = vnodes_quorum(shard, item->vnodes[part]);
+    retry_remember_tag(&shard->retries, tag, item->attempt, answer->allowed, told_index(answer),
+                       answer->granted, shard->now_ns);
+    tell(shard, item, part, quorum ? retry_tag(&shard->retries, &item->retry) : tag, answer);
+}
+
+static void take_back(struct shard *shard, const struct batch_item *item)
+{
+    struct retry_memory *memory = &shard->reserves.answers;
+    struct retry_memory_entry left;
+    struct retry_key plain = plain_key(&item->retry, shard->batch.ids[item->first], true);
+    plain.part &= (uint8_t)~RETRY_UNDO;
+    reserve_undone(&shard->reserves, &item->key, item->undo_for, item->cost, shard->now_ns);
+    const bool stays = retry_look(memory, &item->key, shard->now_ns, &left);
+    firsts_undone(shard, item->vnodes[0], retry_tag(memory, &plain), stays ? &left : NULL);
 }
 
 static void remember(struct shard *shard, const struct batch_item *item, uint8_t operation,
@@ -500,19 +553,15 @@ static void remember(struct shard *shard, const struct batch_item *item, uint8_t
     if (answer->status != ANSWER_DECIDED)
         return;
     if (item->undo)
-        reserve_undone(&shard->reserves, &item->key, item->undo_for, item->cost, shard->now_ns);
+        take_back(shard, item);
     else if (item->recalled || operation == OPERATION_PEEK)
         return;
     else if (item->several)
         remember_several(shard, item, part, answer);
     else if (item->once)
         return; /* decided here and at once, for who does not repeat it */
-    else if (item->tag != 0)
-        retry_remember_tag(&shard->retries, item->tag, item->attempt, answer->allowed,
-                           told_index(answer), answer->granted, shard->now_ns);
     else
-        retry_remember(&shard->retries, &item->key, item->attempt, answer->allowed,
-                       told_index(answer), answer->granted, shard->now_ns);
+        remember_one(shard, item, part, answer);
 }
 
 static void count_decision(struct shard *shard, const struct answer *answer)
@@ -638,6 +687,15 @@ static void revoke(struct shard *shard)
     }
 }
 
+/* D13, T6 of holds.c: whether what the part was granted is told when a majority knows it. */
+static bool awaits_replicas(const struct shard *shard, const struct batch *batch,
+                            const struct batch_item *item, uint32_t first)
+{
+    if ((batch->flags[first] & LIMIT_HOLD) != 0)
+        return item->operation != OPERATION_RELEASE;
+    return !item->undo && holds_sure(shard, &parts_at(shard, item->part)->forward);
+}
+
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
 {
     const struct batch *batch = &shard->batch;
@@ -667,7 +725,7 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
             quorum_wait(shard, item->part, &answer); /* D6 */
             quorum_advance(shard, item->vnodes[i], effects);
         } else if (answer.allowed && item->part != POOL_NONE &&
-                   (batch->flags[first] & LIMIT_HOLD) != 0 && item->operation != OPERATION_RELEASE)
+                   awaits_replicas(shard, batch, item, first))
             holds_wait(shard, item->part, &answer, effects); /* D13 */
         else if (item->part != POOL_NONE)
             parts_answer(shard, item->part, &answer, shard->options.node_id, effects);

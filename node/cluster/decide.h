@@ -71,6 +71,9 @@ bool decide_only_once(const struct shard *shard, const struct forward *forward);
  * that of the request it undoes. */
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key);
 uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
+/* Whether the group, whose keys are set, was answered before, here or where it was decided before
+ * (firsts.h), and how: its attempt is told. `id` is its first slot. */
+bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode, struct hash128 id);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
 /* Whether the undo of a peer's part came before it (V5 of reserve.h). */
 bool decide_called_off(const struct shard *shard, uint32_t index);

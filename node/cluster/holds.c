@@ -1,4 +1,5 @@
-/* holds.c - leases of tokens at their decider: which are granted, and when that is told.
+/* holds.c - leases of tokens at their decider: which are granted, and when that is told; and what
+ * else is told only when replicas know it.
  *
  * A holder of tokens (node/limit/leased.c) admits requests by itself until its lease ends. Who
  * decides meanwhile has to know the lease, whoever that is: else it would grant the same tokens
@@ -23,9 +24,15 @@
  *     well.
  * T4  No lease is granted while some replica is of a release that does not read the bytes of a slot
  *     with leases. Nor is one asked for at a decider of such a release.
- * T5  HOLDS_MAX answers wait at a time; who comes then is busy. A release waits for nobody:
- *     forgotten, it costs tokens, and admits none. A renewal is told as a lease is: who did not
- *     know it would charge the tokens as of the old end, and let them drain while they are used.
+ * T5  HOLDS_MAX answers wait at a time, and a lease only among fewer than HOLDS_LEASES_MAX; who
+ *     comes then is busy. A release waits for nobody: forgotten, it costs tokens, and admits none.
+ *     A renewal is told as a lease is: who did not know it would charge the tokens as of the old
+ *     end, and let them drain while they are used.
+ * T6  Of a rule with consistency `any` a check that finds no tokens where it is asked is decided
+ *     here, and is to be sure: what it is granted is told as a lease is, when a majority knows it
+ *     (T1). So a decider that dies takes no admission along that its successor does not count.
+ *     Without a majority behind it (T2) it is told at once, as `degraded`; so are those that wait.
+ *     What is not granted charges nothing, and waits for nobody.
  */
 #include "node/cluster/holds.h"
 
@@ -56,10 +63,17 @@ static bool all_read_leases(const struct shard *shard, const struct vnode *vnode
     return true;
 }
 
+bool holds_sure(const struct shard *shard, const struct forward *forward)
+{
+    return forward->sure && forward->home == 0 && !vnodes_quorum(shard, forward->vnode) &&
+           replicas_of(&shard->vnodes[forward->vnode]) > 1 &&
+           !vnodes_degraded(shard, forward->vnode);
+}
+
 bool holds_refuses(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (!all_read_leases(shard, vnode) || shard->holds.count == HOLDS_MAX)
+    if (!all_read_leases(shard, vnode) || shard->holds.count >= HOLDS_LEASES_MAX)
         return true;
     if (vnodes_quorum(shard, number))
         return false;
@@ -123,9 +137,10 @@ void holds_wait(struct shard *shard, uint32_t index, const struct answer *answer
     struct part *part = parts_at(shard, index);
     const uint32_t number = part->forward.vnode;
     const uint64_t seq = table_vnode_seq(shard->table, number);
+    const bool sure = part->forward.sure;
     if (shard->holds.count == HOLDS_MAX) { /* T5 */
         const struct answer busy = {.status = ANSWER_BUSY};
-        shard->stats.leases_refused++;
+        shard->stats.leases_refused += !sure;
         parts_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
@@ -135,6 +150,7 @@ void holds_wait(struct shard *shard, uint32_t index, const struct answer *answer
         part->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
     shard->holds.waiting[shard->holds.count++] =
         (struct hold){.part = index, .seq = seq, .term = shard->vnodes[number].term};
+    shard->quorum.due = shard->quorum.due || sure; /* it does not wait for time */
 }
 
 void holds_forget(struct shard *shard, uint32_t index)
@@ -143,7 +159,7 @@ void holds_forget(struct shard *shard, uint32_t index)
         if (shard->holds.waiting[at].part != index)
             continue;
         drop(shard, at);
-        shard->stats.leases_untold++;
+        shard->stats.leases_untold += !parts_at(shard, index)->forward.sure;
         return;
     }
     ASSERT(false); /* a part that holds is in the list */
@@ -164,10 +180,12 @@ void holds_step(struct shard *shard, struct effects *effects)
             part->forward.flags |= FORWARD_RETRY;
             part->retry_ns = shard->now_ns;
             shard->reroute_due = true;
-        } else if (is_known(shard, number, hold.seq)) {
-            const struct answer answer = part->answer;
+        } else if (is_known(shard, number, hold.seq) ||
+                   (part->forward.sure && vnodes_degraded(shard, number))) {
+            struct answer answer = part->answer;
+            answer.degraded = answer.degraded || vnodes_degraded(shard, number);
             drop(shard, at - 1);
-            shard->stats.leases_granted++;
+            shard->stats.leases_granted += !part->forward.sure;
             parts_answer(shard, hold.part, &answer, shard->options.node_id, effects);
         }
     }

@@ -15,7 +15,10 @@ struct answer;
 struct effects;
 struct shard;
 
-enum { HOLDS_MAX = 256 }; /* leases that wait at a time until replicas know them */
+enum {
+    HOLDS_MAX = 4096,       /* answers that wait at a time until replicas know them, */
+    HOLDS_LEASES_MAX = 256, /* and no lease is granted when there are so many */
+};
 
 /* One that waits. */
 struct hold {
@@ -34,9 +37,13 @@ static inline bool holds_asks(const struct forward *forward)
 {
     return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
 }
+/* Whether what the check is granted here now is told when a majority knows it, and not before (T6).
+ */
+bool holds_sure(const struct shard *shard, const struct forward *forward);
 /* Whether none is granted of this vnode now (T2 - T4 of holds.c). */
 bool holds_refuses(const struct shard *shard, uint32_t vnode);
-/* A lease was granted, or renewed, to the part: its answer waits for the replicas (T1). */
+/* A lease was granted, or renewed, to the part, or a check that is to be sure: its answer waits for
+ * the replicas (T1, T6). */
 void holds_wait(struct shard *shard, uint32_t part, const struct answer *answer,
                 struct effects *effects);
 /* The part waits no more: it is given up. */

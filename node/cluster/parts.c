@@ -150,13 +150,16 @@ void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward
     forward->ticket = parts_ticket(shard, index);
     const uint64_t rules = forward->rules;
     const uint16_t class = forward->class;
+    const bool sure = forward->sure;
+    const uint8_t reads = shard->peers[at]->reads;
     if (!shard->peers[at]->versions)
         forward->rules = 0;
-    if (!shard->peers[at]->classes)
-        forward->class = 0;
+    forward->class = (reads & READS_CLASSES) != 0 ? class : 0;
+    forward->sure = sure && (reads & READS_SURE) != 0;
     peer_put_forward(peers_outbox(shard, at, PEER_RECORD_MAX, effects), forward);
     forward->rules = rules;
     forward->class = class;
+    forward->sure = sure;
     shard->stats.resent += (part->forward.flags & FORWARD_RETRY) != 0;
     part->loaded = 0;                     /* P5 */
     part->forward.flags |= FORWARD_RETRY; /* from the second time on */
@@ -262,7 +265,8 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
     const uint32_t vnode = vnode_of(shard, forward);
     const enum route route = vnodes_route(shard, vnode, &at);
     const bool quorum = vnodes_quorum(shard, vnode);
-    const bool waits = quorum || forward->home != 0 || holds_asks(forward); /* so it has a part */
+    const bool waits = quorum || forward->home != 0 || holds_asks(forward) ||
+                       holds_sure(shard, forward); /* so it has a part */
     if (route == ROUTE_HERE && forward->home != 0 &&
         abroad_decide_forward(shard, from, forward, effects))
         return;
@@ -384,6 +388,7 @@ void parts_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effec
     part->forward.operation = OPERATION_REFUND;
     part->forward.cost = keep;
     part->forward.flags = FORWARD_SEVERAL;
+    part->forward.sure = false;
     part->sends = 0;
     part->forward.retry.part |= RETRY_UNDO;
     part->generation = ++shard->generation;

@@ -61,7 +61,6 @@ enum {
     ANSWER_HELD = 16,
     ANSWER_FULL = 32
 };
-enum { FORWARD_CLASSED = 128 }; /* beside the operation: a class follows */
 enum {
     PING_RESIGNING = 1,
     PING_ANNOUNCES = 2,
@@ -73,6 +72,7 @@ enum {
     PING_VERSIONS = 128
 };
 enum { MARK_NOTHING = 1 };
+enum { OPERATION_SURE = 0x80, OPERATION_CLASSED = 0x40 }; /* beside the operation of a FORWARD */
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {
@@ -98,7 +98,8 @@ static void put_forward(struct bytes_writer *writer, const struct forward *forwa
     bytes_put_u64(writer, forward->ticket);
     put_retry(writer, &forward->retry);
     bytes_put_u8(writer, (uint8_t)(flags | (versioned ? FORWARD_LOADED : 0)));
-    bytes_put_u8(writer, (uint8_t)(forward->operation | (classed ? FORWARD_CLASSED : 0)));
+    bytes_put_u8(writer, (uint8_t)(forward->operation | (classed ? OPERATION_CLASSED : 0) |
+                                   (forward->sure ? OPERATION_SURE : 0)));
     bytes_put_u32(writer, forward->vnode);
     bytes_put_u64(writer, forward->cost);
     bytes_put_u8(writer, forward->limit_count);
@@ -411,16 +412,14 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, envelope->reads != 0 ? 7 : envelope->bulk ? 6 : 5);
+    mp_put_array(&writer, 7);
     mp_put_uint(&writer, PEER_VERSION);
     mp_put_uint(&writer, envelope->node);
     mp_put_uint(&writer, envelope->shard);
     mp_put_uint(&writer, envelope->boot);
     mp_put_bin(&writer, envelope->records, envelope->len);
-    if (envelope->bulk || envelope->reads != 0)
-        mp_put_uint(&writer, envelope->bulk);
-    if (envelope->reads != 0)
-        mp_put_uint(&writer, envelope->reads);
+    mp_put_uint(&writer, envelope->bulk ? 1 : 0);
+    mp_put_uint(&writer, envelope->reads);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -444,9 +443,10 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     envelope->boot = mp_get_uint(&cursor);
     envelope->records = mp_get_bin(&cursor, &envelope->len);
     const uint64_t channel = fields > 5 ? mp_get_uint(&cursor) : 0;
-    envelope->reads = (uint32_t)(fields > 6 ? mp_get_uint(&cursor) : 0);
+    const uint64_t reads = fields > 6 ? mp_get_uint(&cursor) : 0;
     envelope->shard = (uint16_t)shard;
     envelope->bulk = channel == 1;
+    envelope->reads = (uint8_t)(reads & READS_ALL);
     return cursor.failed || shard > UINT16_MAX || channel > 1 || envelope->node == 0 ? TG_EPROTOCOL
                                                                                      : 0;
 }
@@ -490,9 +490,10 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->retry.item = bytes_get_u16(reader);
     forward->retry.part = bytes_get_u8(reader);
     forward->flags = bytes_get_u8(reader);
-    forward->operation = bytes_get_u8(reader);
-    const bool classed = (forward->operation & FORWARD_CLASSED) != 0;
-    forward->operation &= (uint8_t)~FORWARD_CLASSED;
+    const uint8_t operation = bytes_get_u8(reader);
+    const bool classed = (operation & OPERATION_CLASSED) != 0;
+    forward->operation = operation & (uint8_t) ~(OPERATION_SURE | OPERATION_CLASSED);
+    forward->sure = (operation & OPERATION_SURE) != 0;
     forward->vnode = bytes_get_u32(reader);
     forward->cost = bytes_get_u64(reader);
     forward->limit_count = bytes_get_u8(reader);
@@ -576,6 +577,21 @@ static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
     answer->retry_after_ns = bytes_get_i64(reader);
     answer->delay_ns = bytes_get_i64(reader);
     return answer->status < ANSWER_STATUS_END && answer->limit_index < PEER_LIMITS_MAX;
+}
+
+static bool get_firsts(struct bytes_reader *reader, uint32_t vnodes, struct peer_firsts *firsts)
+{
+    struct peer_first first;
+    firsts->vnode = bytes_get_u32(reader);
+    const uint16_t len = bytes_get_u16(reader);
+    const uint8_t *bytes = bytes_take(reader, len);
+    if (reader->failed)
+        return false;
+    bytes_reader_init(&firsts->bytes, bytes, len);
+    struct bytes_reader ahead = firsts->bytes;
+    while (peer_first_next(&ahead, &first))
+        continue;
+    return firsts->vnode < vnodes && len > 0 && ahead.at == len;
 }
 
 static bool get_explain(struct bytes_reader *reader, struct peer_record *record)
@@ -815,21 +831,23 @@ static bool get_reserved(struct bytes_reader *reader, uint32_t vnodes, struct pe
            sane(&record->reserved.line) && get_reservation(reader, &record->reserved.what);
 }
 
-static void get_stream(struct bytes_reader *reader, struct peer_record *record)
+static bool get_stream(struct bytes_reader *reader, struct peer_record *record)
 {
     record->stream.stream = bytes_get_u64(reader);
     record->stream.seq = bytes_get_u64(reader);
     record->stream.boot = bytes_get_u64(reader);
     record->stream.resync = record->stream.bulk = false; /* of an ACK alone */
+    return true;
 }
 
-static void get_ack(struct bytes_reader *reader, struct peer_record *record)
+static bool get_ack(struct bytes_reader *reader, struct peer_record *record)
 {
     record->stream.stream = bytes_get_u64(reader);
     record->stream.seq = bytes_get_u64(reader);
     const uint8_t flags = bytes_get_u8(reader);
     record->stream.resync = (flags & ACK_RESYNC) != 0;
     record->stream.bulk = (flags & ACK_BULK) != 0;
+    return true;
 }
 
 static void get_term_flags(struct bytes_reader *reader, struct peer_record *record)
@@ -860,12 +878,12 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         record->moved.vnode = bytes_get_u32(reader);
         record->moved.term = term_get(reader);
         return record->moved.vnode < vnodes && sane(&record->moved.term);
+    case PEER_FIRSTS:
+        return get_firsts(reader, vnodes, &record->firsts);
     case PEER_STREAM:
-        get_stream(reader, record);
-        return true;
+        return get_stream(reader, record);
     case PEER_ACK:
-        get_ack(reader, record);
-        return true;
+        return get_ack(reader, record);
     case PEER_TERM:
         record->term.vnode = bytes_get_u32(reader);
         record->term.term = term_get(reader);
@@ -945,6 +963,8 @@ bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glanc
         (void)bytes_take(&ahead, GLANCE_TERM_LEN);
     } else if (type == PEER_MARK) {
         (void)bytes_take(&ahead, GLANCE_ENTRY_LEN);
+    } else if (type == PEER_FIRSTS) {
+        (void)bytes_take(&ahead, bytes_get_u16(&ahead));
     } else {
         return false;
     }

@@ -3,8 +3,9 @@
  * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads]; `records`
  * is a bin that holds fixed-layout little-endian records, one after the other, in the order in
  * which they were put. Order matters within a channel: a MARK follows the last SLOT that it stands
- * for. The channel is 1 for bulk copies, else 0 (channel.c). `reads` is a sum of what the sender
- * can read beside what it says in a PING: 1, the class in a FORWARD. The last two may be left out.
+ * for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind it a frame says
+ * what its sender reads (enum peer_reads); of one of release 0.1.0, which does not say, that is
+ * nothing.
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -13,7 +14,8 @@
  *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
- *             | u16 class, if bit 128 of the operation is set: for peers whose envelope says so
+ *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
+ *             its operation has the bit 0x80 if it is to be sure (T6 of holds.c): READS_SURE
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -66,6 +68,11 @@
  *             region, by that shard, for the pool's owner in the home; within that region, too: who
  *             was told passes it on
  *   ABROAD_POOL_LEVEL  i64 echo_ns | as POOL_LEVEL: to that shard; the time of its newest report
+ *
+ *   FIRSTS    u32 vnode | u16 len | so many bytes of (u8 flags | u8 limit_index | u64 tag |
+ *             u32 granted | u16 age_ms | u16 attempt | u32 seq, if flag 4 is set)
+ *                                           behind a SLOT or CHANGE, or ahead of a MARK: answers
+ *                                           that it counts (firsts.h); for who says READS_FIRSTS
  *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
@@ -132,7 +139,16 @@ enum peer_record_type {
     PEER_CHANGE,
     PEER_ABROAD_POOL_REPORT,
     PEER_ABROAD_POOL_LEVEL,
+    PEER_FIRSTS,
     PEER_TYPE_END
+};
+
+/* What a peer may be sent. */
+enum peer_reads {
+    READS_SURE = 1, /* forwards that are to be sure */
+    READS_FIRSTS = 2,
+    READS_CLASSES = 4, /* the class of new keys in a forward */
+    READS_ALL = READS_SURE | READS_FIRSTS | READS_CLASSES,
 };
 
 /* Who sent a frame, and since when it runs (`boot` is higher with every start of the process). */
@@ -140,13 +156,11 @@ struct peer_envelope {
     uint64_t node;
     uint16_t shard;
     uint64_t boot;
-    bool bulk;      /* on the channel of bulk copies */
-    uint32_t reads; /* enum peer_reads: what the sender can read; 0 is left out */
+    bool bulk;     /* on the channel of bulk copies */
+    uint8_t reads; /* enum peer_reads: what the sender does, beyond release 0.1.0 */
     const uint8_t *records;
     size_t len;
 };
-
-enum peer_reads { PEER_READS_CLASSES = 1, PEER_READS_ALL = 1 };
 
 /* A retry is recognised by the caller's session and sequence, the item and the part of it. */
 struct retry_key {
@@ -182,6 +196,7 @@ struct forward {
     uint8_t operation;
     uint8_t limit_count; /* 1 .. PEER_LIMITS_MAX */
     uint16_t class;      /* whose budget of new keys it is of: 0, or 1 + the rule's rank */
+    bool sure;           /* what it is granted is told when a majority of the replicas knows it */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
     uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
@@ -307,6 +322,33 @@ struct peer_reservation {
     struct peer_mark marks[PEER_LIMITS_MAX];
 };
 
+enum { PEER_FIRST_LEN = 18, PEER_FIRST_SEQ_LEN = 4 };
+
+enum peer_first_flag {
+    FIRST_ALLOWED = 1,
+    FIRST_SEVERAL = 2, /* of one of several parts of a request */
+    FIRST_SEQ = 4,     /* on the wire: its seq is told, as in the plane of quorum */
+    FIRST_BACK = 8,    /* what it granted was given back: it is no answer any more */
+    FIRST_VOID = 128,  /* in memory: the state does not count it (firsts.h) */
+};
+
+/* A first answer. */
+struct peer_first {
+    uint64_t tag; /* names the request, in the memory of every node (retry.c) */
+    uint32_t granted;
+    uint32_t seq;
+    uint16_t age_ms;
+    uint16_t attempt;
+    uint8_t limit_index;
+    uint8_t flags; /* enum peer_first_flag */
+};
+
+/* Answers of one vnode. They are read by peer_first_next. */
+struct peer_firsts {
+    uint32_t vnode;
+    struct bytes_reader bytes;
+};
+
 /* A branch that is handed over: whose it is, and how it descends. */
 struct peer_apart {
     uint32_t vnode;
@@ -412,6 +454,7 @@ struct peer_record {
         } guard;
         struct peer_apart apart;
         struct peer_side side;
+        struct peer_firsts firsts;
         struct peer_pool_report pool_report;
         struct peer_pool_level pool_level;
         struct peer_slot slot;
@@ -458,6 +501,11 @@ void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart)
 /* A SIDE record is begun, and its blobs follow one by one: `count` of them. */
 void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count);
 void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes);
+/* A FIRSTS record is begun, and its answers follow one by one, in `len` bytes. */
+void peer_put_firsts(struct bytes_writer *writer, uint32_t vnode, uint16_t len);
+void peer_put_first(struct bytes_writer *writer, const struct peer_first *first);
+/* The next answer of a FIRSTS record that peer_next gave; false at the end. */
+bool peer_first_next(struct bytes_reader *bytes, struct peer_first *first);
 /* The next blob of a SIDE record that peer_next gave; false at the end. */
 bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,

@@ -420,7 +420,6 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->told = 0;
         peer->changes = false;
         peer->versions = false;
-        peer->classes = false;
         peer->ping_ns = 0; /* by the clock of its host, which may have been set back meanwhile */
         channel_forget(&peer->channels[CHANNEL_LIVE]);
         channel_forget(&peer->channels[CHANNEL_BULK]);

@@ -1,6 +1,6 @@
 /* purses.c - consistency `any`: a node decides on tokens that it holds, without asking.
  *
- * A shard that is asked for a key which another one decides is a holder of its tokens, as a client
+ * A shard that is asked for a key is a holder of its tokens, as a client
  * may be (node/limit/leased.c): it has a lease of the key's decider, and admits checks with that,
  * by itself. The lease lasts a second; when half of its tokens or of its time is gone, the next is
  * asked for beside what is decided, as large as what was asked for lately, and what is left of the
@@ -10,7 +10,7 @@
  *                  | no
  *               denied lately? --yes--> denied here
  *                  | no
- *               decider: an ordinary check (parts.c); out of reach: on_failure
+ *               decider: a check that is told when a majority knows it; out of reach: on_failure
  *
  *     first check: none     second within a second: LEASE     half gone: LEASE, then RELEASE
  *     |--|------------------|-----[ tokens ]------------------[ tokens ]-------- ...
@@ -30,6 +30,10 @@
  *     back meanwhile. A refund or reset through this shard ends that belief, and gives back what is
  *     held: of what was admitted here the decider hears with the release, ahead of it, and can give
  *     back only what it has counted.
+ * U11 The key's decider is a holder as well, and has its tokens of itself: what it admitted at once
+ *     and by its own count would be forgotten if it died before its replicas knew. So no check is
+ *     admitted but by tokens that a majority knows to be gone, or it waits until a majority knows
+ *     it (T6 of holds.c). A decider that is alone by plan, or without a majority, just decides.
  *
  * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
  * this region is the holder, and the home's decider who is asked. That is far away, so a check is
@@ -496,8 +500,8 @@ bool purses_decide(struct shard *shard, const struct forward *forward, struct an
     *answer = (struct answer){.status = ANSWER_DECIDED};
     if ((forward->flags & FORWARD_RETRY) != 0)
         return recall(shard, purse, forward, answer);
-    if (vnodes_route(shard, forward->vnode, &at) == ROUTE_HERE)
-        return false;
+    if (vnodes_route(shard, forward->vnode, &at) == ROUTE_HERE && !holds_sure(shard, forward))
+        return false; /* U11 */
     if (purse == NULL)
         purse = make(shard, forward);
     if (purse == NULL)

@@ -750,7 +750,7 @@ static bool all_here(const struct shard *shard, const struct resolved *resolved,
     *rows = 0;
     for (uint32_t i = 0; i < resolved->count; i++) {
         const struct forward *part = &resolved->parts[i];
-        if (vnodes_quorum(shard, part->vnode) || part->home != 0 ||
+        if (vnodes_quorum(shard, part->vnode) || part->home != 0 || holds_sure(shard, part) ||
             !vnodes_here(shard, part->vnode) || (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
         *rows += part->limit_count;
@@ -773,11 +773,10 @@ static __attribute__((noinline)) uint64_t take_shares(struct shard *shard,
 }
 
 /* D9 of decide.c: it may have been decided before. */
-static __attribute__((noinline)) void recall_item(struct shard *shard, struct retry_memory *memory,
-                                                  struct batch_item *group)
+static __attribute__((noinline)) void recall_item(struct shard *shard, struct batch_item *group,
+                                                  const struct forward *first)
 {
-    group->recalled =
-        retry_recall(memory, &group->key, group->attempt, shard->now_ns, &group->memory);
+    group->recalled = decide_recall(shard, group, first->vnode, first->ids[0]);
     shard->stats.retries_recalled += group->recalled;
 }
 
@@ -811,7 +810,7 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
         retry_prefetch(memory, group->tag);
     }
     if (repeated && first->operation != OPERATION_PEEK)
-        recall_item(shard, memory, group);
+        recall_item(shard, group, first);
     for (uint32_t i = 0; i < resolved->count; i++)
         decide_rows(shard, group, resolved->rules[i], &resolved->parts[i], 0);
 }

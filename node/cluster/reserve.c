@@ -117,6 +117,11 @@ void reserve_note(struct reserve *reserve, const struct retry_key *key, uint16_t
     fill_place(reserve, at, what);
 }
 
+void reserve_learn(struct reserve *reserve, const struct retry_memory_entry *entry, int64_t now_ns)
+{
+    leave_chain(reserve, retry_take(&reserve->answers, entry, now_ns));
+}
+
 enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry_key *key,
                                uint16_t attempt, int64_t now_ns, struct reservation *out)
 {

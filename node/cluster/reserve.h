@@ -103,6 +103,8 @@ uint16_t reserve_fold(const struct hash128 *ids, uint32_t count);
 void reserve_note(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                   bool allowed, uint8_t limit_index, int64_t now_ns,
                   const struct reservation *what);
+/* Notes an answer that another decider gave; where its charges are is not known. */
+void reserve_learn(struct reserve *reserve, const struct retry_memory_entry *entry, int64_t now_ns);
 /* What an undo of `attempt` may do; except for UNKNOWN, the reservation. */
 enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry_key *key,
                                uint16_t attempt, int64_t now_ns, struct reservation *out);

@@ -61,6 +61,7 @@ static inline void start_forward(const struct shard *shard, uint32_t item, uint3
     forward->class = 0;
     forward->home = 0;
     forward->wait_ms = 0;
+    forward->sure = false;
 }
 
 /* A rule with consistency quorum is counted in the other plane, in slots of their own: should the
@@ -158,6 +159,9 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
             out->parts[i].limits[j].pool = 0; /* on trial: it takes nothing of what others share */
         if (rule->consistency == POLICY_CONSISTENCY_QUORUM)
             place_in_quorum(shard, &out->parts[i]);
+        out->parts[i].sure = rule->consistency == POLICY_CONSISTENCY_ANY && !rule->shadow &&
+                             (out->parts[i].operation == OPERATION_CHECK ||
+                              out->parts[i].operation == OPERATION_HIT);
         out->parts[i].home = abroad_home(shard, rule, out->parts[i].vnode);
         out->parts[i].wait_ms = wait_ms_of(shard, rule);
     }

@@ -88,6 +88,8 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = unfinished_init(shard);
     if (error == 0)
+        error = firsts_init(shard);
+    if (error == 0)
         error = merge_init(shard);
     if (error == 0)
         error = stand_in_init(shard);
@@ -176,6 +178,7 @@ void shard_free(struct shard **pointer)
     retry_fini(&shard->retries);
     reserve_fini(&shard->reserves);
     unfinished_fini(shard);
+    firsts_fini(shard);
     merge_fini(shard);
     stand_in_fini(shard);
     pools_fini(shard);
@@ -222,8 +225,10 @@ void shard_enter(struct shard *shard, int64_t now_ns)
 void shard_settle(struct shard *shard, struct effects *effects)
 {
     decide_run(shard, effects);
-    if (shard->holds.count > 0)
+    if (shard->holds.count > 0) {
         holds_step(shard, effects);
+        decide_run(shard, effects); /* who got tokens may give others back, here */
+    }
     if (shard->reroute_due)
         parts_tick(shard, effects);
     requests_tell(shard, effects);
@@ -356,6 +361,8 @@ static uint32_t vnode_of(const struct peer_record *record)
         return record->apart.vnode;
     case PEER_RESERVED:
         return record->reserved.vnode;
+    case PEER_FIRSTS:
+        return record->firsts.vnode;
     case PEER_PING:
     case PEER_ANSWER:
     case PEER_EXPLAIN:
@@ -380,6 +387,20 @@ static bool of_one(const struct peer_record *record)
 {
     return (record->type >= PEER_GUARD && record->type <= PEER_MERGED) ||
            record->type == PEER_CHANGE;
+}
+
+/* What a replica takes, of a frame that is the next one. */
+static void take_stream(struct shard *shard, uint16_t at, const struct peer_record *record,
+                        struct effects *effects)
+{
+    if (record->type == PEER_TERM)
+        stream_in_term(shard, at, &record->term, effects);
+    else if (record->type == PEER_SLOT)
+        stream_in_slot(shard, at, &record->slot);
+    else if (record->type == PEER_CHANGE)
+        stream_in_change(shard, at, &record->change, effects);
+    else
+        stream_in_firsts(shard, at, &record->firsts);
 }
 
 static void take_record(struct shard *shard, uint16_t at, const struct peer_record *record,
@@ -411,16 +432,11 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         stream_acked(shard, at, record);
         break;
     case PEER_TERM:
-        if (in->accept)
-            stream_in_term(shard, at, &record->term, effects);
-        break;
     case PEER_SLOT:
-        if (in->accept)
-            stream_in_slot(shard, at, &record->slot);
-        break;
     case PEER_CHANGE:
+    case PEER_FIRSTS:
         if (in->accept)
-            stream_in_change(shard, at, &record->change, effects);
+            take_stream(shard, at, record, effects);
         break;
     case PEER_GUARD:
         diverge_in_guard(shard, at, record);
@@ -487,8 +503,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
-    if (!in.bulk)
-        shard->peers[at]->classes = (envelope.reads & PEER_READS_CLASSES) != 0;
+    shard->peers[at]->reads = envelope.reads;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
@@ -852,6 +867,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->room = table.room;
     out->reserves_dropped = shard->reserves.answers.dropped;
     out->retries_dropped = shard->retries.dropped;
+    out->retry_lost = shard->firsts.lost;
     out->parts_waiting = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
     bound_stats(shard, out);

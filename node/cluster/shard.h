@@ -308,6 +308,7 @@ struct shard_stats {
     /* ---- asked again, and undone */
     uint64_t retries_recalled; /* answered from the retry memory */
     uint64_t retries_dropped;  /* of first answers for who asks again */
+    uint64_t retry_lost;       /* of those that replicas are to know: F3 of firsts.h */
     uint64_t several;          /* requests whose rules were decided in several places */
     uint64_t undone;           /* reservations given back, as their deciders acknowledged */
     uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */

@@ -37,6 +37,7 @@
 #include "node/cluster/channel.h"
 #include "node/cluster/copy.h"
 #include "node/cluster/explain.h"
+#include "node/cluster/firsts.h"
 #include "node/cluster/holds.h"
 #include "node/cluster/merge.h"
 #include "node/cluster/peer_wire.h"
@@ -118,7 +119,7 @@ struct peer {
     bool leases;       /* it reads leases of tokens (T4 of holds.c) */
     bool changes;      /* it reads CHANGE, as its present process has said */
     bool versions;     /* and the version of the rules in a FORWARD */
-    bool classes;      /* and the class of its key beside it */
+    uint8_t reads;     /* enum peer_reads, as its newest frame said */
     bool announce_due; /* it asked which vnodes are decided here */
     uint64_t opened;   /* terms it has opened, as it said last */
     uint64_t known;    /* of those: all up to this one are known here */
@@ -160,9 +161,11 @@ struct replica_link {
     bool copy_due;       /* keys on disk are still to be sent, before the next mark */
     bool copy;           /* the sync is a complete copy, not a mark on what is held already */
     bool begun;          /* something of the sync was sent */
+    bool firsts_all;     /* all first answers of the vnode are still to be told (firsts.c), or */
     uint32_t sync;       /* names the complete copy being sent, a new one with each restart */
     uint32_t term_frame; /* the number of the frame that a TERM was last put in */
     uint32_t change_at;  /* in that frame: 1 + where its CHANGE lies, 0 if more of it followed */
+    uint32_t firsts;     /* those noted after this one; low bits of its number */
     uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
     uint64_t mark_frame; /* the frame that carried the newest mark */
     uint64_t mark_seq;
@@ -591,6 +594,7 @@ struct shard {
     uint32_t sync;   /* the newest name of a copy that was given */
     uint32_t frames; /* begun, of all channels */
     struct retry_memory retries;
+    struct firsts firsts;    /* and what replicas know of them */
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
     struct usage_tally *usage; /* NULL: nobody wants totals */

@@ -42,6 +42,7 @@
  *     table has told that one vanished.
  * R7  What left memory for the disk before it went is not dirty any more (I6 of table.h): so a link
  *     that has missed something begins anew before its next MARK, and copy.c sends what is on disk.
+ * R8  The first answers to what a slot counts are in its frame, behind it (firsts.h).
  *
  * The order of frames between the two channels never matters:
  *
@@ -216,8 +217,8 @@ static bool put_change(struct shard *shard, uint32_t number, uint32_t link, stru
     struct replica_link *state = &vnode->links[link];
     if (!joins(shard, number, link))
         return false;
-    struct bytes_writer *outbox =
-        channel_stream(shard, receiver_of(vnode, link), kind_of(state), len, effects);
+    struct bytes_writer *outbox = channel_stream(shard, receiver_of(vnode, link), kind_of(state),
+                                                 len + firsts_room(shard, number, link), effects);
     const struct channel *channel = channel_of(shard, number, link);
     if (state->term_frame == channel->frame)
         return false;
@@ -271,7 +272,8 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
                       const uint8_t *state, size_t len, struct effects *effects)
 {
     if (!put_change(shard, number, link, id, state, len, effects)) {
-        const size_t room = len + merge_side_room(shard, number, id);
+        const size_t room =
+            len + merge_side_room(shard, number, id) + firsts_room(shard, number, link);
         struct bytes_writer *outbox = begin_record(shard, number, link, room, effects);
         merge_put_side(shard, number, id, outbox);
         if (is_branch(&shard->vnodes[number]))
@@ -280,6 +282,7 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
             peer_put_slot(outbox, number, id, state, (uint32_t)len);
         shard->vnodes[number].links[link].change_at = 0;
     }
+    firsts_put(shard, number, link, &channel_of(shard, number, link)->outbox); /* R8 */
     end_record(shard, number, link);
     owe_mark(shard, number, link);
     shard->stats.slots_replicated++;
@@ -385,7 +388,8 @@ static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link,
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
-    struct bytes_writer *outbox = begin_record(shard, number, link, 0, effects);
+    struct bytes_writer *outbox =
+        begin_record(shard, number, link, firsts_room(shard, number, link), effects);
     struct peer_vnode entry = {
         .vnode = number,
         .role = vnode->role,
@@ -399,6 +403,7 @@ static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link,
         mark_quorum(shard, &entry);
     else if (!is_branch(vnode))
         merge_put_guard(shard, number, outbox);
+    firsts_put(shard, number, link, outbox); /* R8: of what left no slot */
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
 }
 
@@ -620,12 +625,14 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
 void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 {
     rename_link(shard, number, link, LINK_LIVE);
+    firsts_skip(shard, number, link);
 }
 
 void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
 {
     shard->stats.copies++;
     rename_link(shard, number, link, LINK_WAITING);
+    firsts_restart(shard, number, link);
     table_forgive_missed(shard->table, number, target_of(link));
     copy_restarted(shard, number, link);
     shard->vnodes[number].links[link].copy = true;

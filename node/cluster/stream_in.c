@@ -198,6 +198,13 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
     }
 }
 
+void stream_in_firsts(struct shard *shard, uint16_t at, const struct peer_firsts *told)
+{
+    const struct vnode *vnode = &shard->vnodes[told->vnode];
+    if (!vnode->in_late && vnode->whole && follows(shard, at, told->vnode))
+        firsts_take(shard, told->vnode, told);
+}
+
 static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,
                      uint32_t sync, struct effects *effects)
 {
@@ -257,8 +264,12 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     const bool behind = term_compare(&entry->state, &vnode->state) == 0 &&
                         entry->seq < table_vnode_seq(shard->table, entry->vnode);
     if (!behind) {
+        const struct term was = vnode->state;
+        const uint64_t was_seq = table_vnode_seq(shard->table, entry->vnode);
         vnode->state = entry->state; /* S4 */
         table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
+        if (vnodes_quorum(shard, entry->vnode) && term_compare(&was, &entry->state) != 0)
+            firsts_marked(shard, entry->vnode, &was, was_seq, &entry->state, vnode->in_copy);
         vnode->beyond = false;
         if (!vnodes_quorum(shard, entry->vnode))
             merge_in_mark(shard, entry->vnode, vnode->in_copy);

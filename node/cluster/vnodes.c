@@ -237,6 +237,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     if (term_is_none(&vnode->line_of) || term_compare(&vnode->line_of, &vnode->base_state) != 0)
         vnode->line = vnode->term;
     vnode->line_of = vnode->term;
+    firsts_opened(shard, number, &vnode->base_state, vnode->base_seq, &vnode->term);
     reserve_opened(&shard->reserves, number, &vnode->base_state, vnode->base_seq, &vnode->term);
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;

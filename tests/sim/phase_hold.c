@@ -19,7 +19,8 @@
  * L1  What holders and deciders admit together of a window is its limit at most; for each side of a
  *     split that much, and beside that what nobody had confirmed of a node that died. No lease is
  *     among that: it was told when a majority knew it. Of a key that majorities keep it is the
- *     limit.
+ *     limit; and so it is of a key whose rule has consistency any, but for what was said to be
+ *     degraded.
  * L2  Of a bucket: in any interval no more than its burst and what was refilled.
  * L3  What was admitted is charged, when all leases are over.
  *
@@ -50,6 +51,7 @@ enum {
     RELEASE_PPM = 20000,
     RENEW_PPM = 20000,
     DIE_PPM = 6000,
+    DEADLY_PPM = 100000, /* of checks that nodes answer by tokens, while an answer is deadly */
 };
 
 #define DAY_NS INT64_C(86400000000000)
@@ -164,6 +166,12 @@ static void begin_message(struct sim *sim, struct hold_worker *worker, enum stat
 
 /* ---- what is admitted ------------------------------------------------------------------------ */
 
+/* What of the key may be forgotten when a decider dies. */
+static uint64_t bound_of(const struct sim *sim, uint32_t key)
+{
+    return is_safe(sim, key) ? 0 : is_near(key) ? sim->tokens.loose[key] : sim->plan.bound;
+}
+
 /* So many were admitted between the two moments. */
 static void admit(struct sim *sim, uint32_t key, uint64_t tokens, int64_t from_ns, int64_t to_ns)
 {
@@ -171,13 +179,12 @@ static void admit(struct sim *sim, uint32_t key, uint64_t tokens, int64_t from_n
     held->admitted[key] += tokens;
     if (is_bucket(key) && held->uses_count[key] < HOLD_USES)
         held->uses[key][held->uses_count[key]++] = (struct hold_use){from_ns, to_ns, tokens};
-    const uint64_t limit = is_safe(sim, key)
-                               ? limits[key].count
-                               : limits[key].count * (1 + sim->plan.splits) + sim->plan.bound;
-    if (!is_bucket(key) && held->admitted[key] > limit)
+    const uint64_t sides = is_safe(sim, key) ? 1 : 1 + sim->plan.splits;
+    const uint64_t bound = bound_of(sim, key);
+    if (!is_bucket(key) && held->admitted[key] > limits[key].count * sides + bound)
         sim_fail(sim, "L1: %llu admitted of key hold-%u-%u, %llu were unconfirmed",
                  (unsigned long long)held->admitted[key], held->name, key,
-                 (unsigned long long)sim->plan.bound);
+                 (unsigned long long)bound);
 }
 
 /* L2: over each interval between two uses. */
@@ -195,7 +202,7 @@ static void judge_bucket(struct sim *sim, uint32_t key)
                 (uint64_t)(use->to_ns > from_ns ? (use->to_ns - from_ns) / SIM_MS : 0);
             const uint64_t refilled = limit->count * (ms + CLOCKS_MS) / 1000;
             const uint64_t most =
-                (limit->burst + refilled) * (1 + sim->plan.splits) + sim->plan.bound;
+                (limit->burst + refilled) * (1 + sim->plan.splits) + bound_of(sim, key);
             if (use->from_ns >= from_ns && sum > most) {
                 sim_fail(sim, "L2: %llu admitted of key hold-%u-%u in %llu ms, %llu expected",
                          (unsigned long long)sum, held->name, key, (unsigned long long)ms,
@@ -214,7 +221,8 @@ static int64_t until_ns(const struct hold_worker *worker, uint32_t lease_ms)
     return worker->asked_ns + told_ns - told_ns / 64 - SIM_MS;
 }
 
-/* The moment at which a lease has just been told is the worst one for its decider to die. */
+/* The moment at which a lease, or a check that is to be sure, has just been told is the worst one
+ * for its decider to die. */
 static void die_of_it(struct sim *sim, const struct wire_decision *decision)
 {
     for (uint32_t i = 0; i < sim->node_count; i++) {
@@ -253,6 +261,11 @@ static void answered(struct sim *sim, struct hold_worker *worker,
         break;
     case CHECKING:
         worker->state = IDLE;
+        if (decision->allowed && decision->degraded)
+            sim->tokens.loose[worker->key] += decision->granted;
+        if (decision->allowed && is_near(worker->key) && sim->tokens.deadly &&
+            chance(sim, DEADLY_PPM))
+            die_of_it(sim, decision);
         if (decision->allowed)
             admit(sim, worker->key, decision->granted, worker->asked_ns, sim->now_ns);
         break;
@@ -488,7 +501,7 @@ static bool judge(struct sim *sim)
                  (unsigned long long)held->admitted[key], (unsigned long long)held->charged[key]);
         if (is_bucket(key) && !sim->stepped)
             judge_bucket(sim, key);
-        const uint64_t bound = is_safe(sim, key) ? 0 : sim->plan.bound;
+        const uint64_t bound = bound_of(sim, key);
         if (!is_bucket(key) && (sim->plan.splits == 0 || is_safe(sim, key)) &&
             held->charged[key] + bound < held->admitted[key])
             sim_fail(sim, "L3: %llu admitted of key hold-%u-%u, and %llu charged",

@@ -495,6 +495,7 @@ struct tokens_held {
     struct hold_worker workers[HOLD_WORKERS];
     uint64_t admitted[HOLD_KEYS];
     uint64_t charged[HOLD_KEYS]; /* as told when all leases were over */
+    uint64_t loose[HOLD_KEYS];   /* of those admitted: said to be degraded */
     uint32_t uses_count[HOLD_KEYS];
     struct hold_use uses[HOLD_KEYS][HOLD_USES]; /* of buckets */
     bool asking;                                /* workers that have no lease ask for one */

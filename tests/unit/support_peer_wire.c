@@ -69,6 +69,21 @@ int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_re
     return result;
 }
 
+static void put_firsts(struct bytes_writer *writer)
+{
+    static const struct peer_first plain_first = {.tag = 40,
+                                                  .granted = UINT32_MAX,
+                                                  .age_ms = 41,
+                                                  .attempt = 42,
+                                                  .limit_index = 0x80 | (PEER_LIMITS_MAX - 1),
+                                                  .flags = FIRST_ALLOWED | FIRST_SEVERAL};
+    static const struct peer_first quorum_first = {
+        .tag = UINT64_MAX, .seq = 43, .flags = FIRST_ALLOWED | FIRST_SEQ};
+    peer_put_firsts(writer, PEER_WIRE_VNODE, 2 * PEER_FIRST_LEN + PEER_FIRST_SEQ_LEN);
+    peer_put_first(writer, &plain_first);
+    peer_put_first(writer, &quorum_first);
+}
+
 struct forward peer_wire_global(void)
 {
     struct forward forward = {
@@ -98,6 +113,8 @@ void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struc
         peer_put_pool_report(writer, &peer_wire_origin, &peer_wire_report, 36, 37);
     else if (type == PEER_ABROAD_POOL_LEVEL)
         peer_put_pool_level(writer, &level);
+    else if (type == PEER_FIRSTS)
+        put_firsts(writer);
     else if (type == PEER_FORWARD_GLOBAL)
         peer_put_forward(writer, &forward);
     else if (type == PEER_ABROAD_PING)

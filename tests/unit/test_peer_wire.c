@@ -187,6 +187,7 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
     case PEER_ABROAD_ANSWER:
     case PEER_ABROAD_POOL_REPORT:
     case PEER_ABROAD_POOL_LEVEL:
+    case PEER_FIRSTS:
         peer_wire_put_abroad(writer, type, &answer);
         break;
     default:
@@ -560,7 +561,8 @@ static void a_glance_passes_over_a_whole_record_of_replication_or_over_nothing(v
     for (uint8_t type = 1; type < PEER_TYPE_END; type++) {
         const size_t len = record_bytes(type, data);
         const bool slot = type == PEER_SLOT || type == PEER_CHANGE;
-        const bool replicates = slot || type == PEER_TERM || type == PEER_MARK;
+        const bool replicates =
+            slot || type == PEER_TERM || type == PEER_MARK || type == PEER_FIRSTS;
         for (size_t shorter = 0; shorter < len; shorter++)
             assert_false(glances(data, shorter, VNODES, &glance));
         assert_false(glances(data, len, VNODE, &glance)); /* out of range */
@@ -581,7 +583,8 @@ static void a_vnode_out_of_range_is_refused(void **state)
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
                                type != PEER_ACK && type != PEER_ABROAD_PING &&
-                               type != PEER_ABROAD_ANSWER && type < PEER_ABROAD_POOL_REPORT &&
+                               type != PEER_ABROAD_ANSWER &&
+                               (type < PEER_ABROAD_POOL_REPORT || type == PEER_FIRSTS) &&
                                (type < PEER_EXPLAIN || type >= PEER_RESERVED);
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);
@@ -822,7 +825,7 @@ static void a_frame_tells_its_channel(void **state)
     assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
     assert_true(read.bulk);
     assert_int_equal(read.len, sizeof peer_wire_state);
-    frame[len - 1] = 2;
+    frame[len - 2] = 2;
     assert_int_equal(peer_decode(frame, (size_t)len, &read), TG_EPROTOCOL);
 }
 

@@ -282,6 +282,55 @@ static void a_repeated_check_gets_its_first_answer(void **state)
     assert_int_equal(again.remaining, first.remaining);
 }
 
+/* What the decider admits, by its own tokens or for others, is known to a majority before it is
+ * told: whatever moment it dies at, its successor counts it. */
+static void a_decider_takes_nothing_along_that_it_admitted(void **state)
+{
+    (void)state;
+    for (uint32_t at = DECIDER; at <= NEAR; at++)
+        for (uint32_t checks = 1; checks <= 4; checks++) {
+            struct lab *lab = lab_new(3, 1, 3);
+            uint32_t admitted = 0;
+            lab_start_all(lab);
+            begin(lab, "");
+            for (uint32_t i = 0; i < checks; i++)
+                admitted += ask(lab, at).allowed;
+            lab_stop(lab, DECIDER);
+            lab_run(lab, 2 * LEASE_NS);
+            lab_ask_attributes_as(lab, OPERATION_PEEK, 0, attributes);
+            const uint64_t after = lab_answer(lab, lab_send(lab, OTHER, 400), 0).used;
+            assert_int_equal(admitted, checks);
+            assert_in_range(after, admitted, LIMIT);
+            lab_free(lab);
+        }
+}
+
+/* The decider of a busy key decides it by tokens as well: time does not pass. */
+static void the_decider_is_a_holder_as_well(void **state)
+{
+    struct lab *lab = *state;
+    begin(lab, "");
+    assert_int_equal(warm(lab, DECIDER), 3);
+    const int64_t before_ns = lab->now_ns;
+    assert_true(ask(lab, DECIDER).allowed && ask(lab, DECIDER).allowed);
+    assert_true(lab->now_ns == before_ns);
+    lab_run(lab, 2 * LEASE_NS);
+    assert_int_equal(used(lab), 5);
+}
+
+/* Without a majority nothing is waited for: what is admitted says that it is degraded. */
+static void a_decider_without_a_majority_says_so(void **state)
+{
+    struct lab *lab = *state;
+    begin(lab, "");
+    lab_ask_attributes_as(lab, OPERATION_CHECK, 1, attributes);
+    cut_off(lab, DECIDER, true);
+    const struct wire_decision waited = lab_answer(lab, lab_send(lab, DECIDER, 400), 0);
+    assert_true(waited.allowed && waited.degraded);
+    const struct wire_decision alone = ask(lab, DECIDER);
+    assert_true(alone.allowed && alone.degraded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +346,9 @@ int main(void)
         LAB_TEST_THREE(a_denial_is_believed_for_a_moment),
         LAB_TEST_THREE(who_is_content_with_less_is_not_denied_by_it),
         LAB_TEST_THREE(a_repeated_check_gets_its_first_answer),
+        cmocka_unit_test(a_decider_takes_nothing_along_that_it_admitted),
+        LAB_TEST_THREE(the_decider_is_a_holder_as_well),
+        LAB_TEST_THREE(a_decider_without_a_majority_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
