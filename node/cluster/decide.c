@@ -241,7 +241,7 @@ bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode,
     const struct retry_key plain = plain_key(&item->retry, id, item->several);
     if (retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory))
         return true;
-    return firsts_recall(shard, vnode, &plain, &item->key, item->several) &&
+    return item->again != 0 && firsts_recall(shard, vnode, &plain, &item->key, item->several) &&
            retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory);
 }
 

@@ -8,7 +8,8 @@
 
 enum {
     FIRSTS_HEAD_LEN = 7,
-    FIRSTS_A_RECORD = 2048,
+    FIRSTS_A_RECORD = 2048, /* so that a record's length fits its field */
+    AGED_MS = 20,
     LOOK_MAX = 64, /* of a bucket: it has four, unless a caller repeats what it must not */
 };
 
@@ -18,23 +19,29 @@ int firsts_init(struct shard *shard)
     firsts->max = shard->options.retry_sets * RETRY_WAYS;
     firsts->bucket_count = shard->options.retry_sets;
     firsts->vnodes = 2 * shard->options.vnodes;
-    firsts->end = 1;
+    firsts->end = firsts->strung = 1;
     firsts->list = alloc_array(shard->allocator, firsts->max, sizeof *firsts->list);
-    firsts->heads = alloc_array(shard->allocator, firsts->vnodes, sizeof *firsts->heads);
+    firsts->own = alloc_array(shard->allocator, firsts->vnodes, sizeof *firsts->own);
+    firsts->all = alloc_array(shard->allocator, firsts->vnodes, sizeof *firsts->all);
     firsts->buckets = alloc_array(shard->allocator, firsts->bucket_count, sizeof *firsts->buckets);
-    return firsts->list == NULL || firsts->heads == NULL || firsts->buckets == NULL ? TG_ENOMEM : 0;
+    const bool failed = firsts->list == NULL || firsts->own == NULL || firsts->all == NULL ||
+                        firsts->buckets == NULL;
+    return failed ? TG_ENOMEM : 0;
+}
+
+static void put_back(const struct shard *shard, void *list, size_t len)
+{
+    if (list != NULL)
+        alloc_put(shard->allocator, list, len);
 }
 
 void firsts_fini(struct shard *shard)
 {
-    struct firsts *firsts = &shard->firsts;
-    if (firsts->list != NULL)
-        alloc_put(shard->allocator, firsts->list, (size_t)firsts->max * sizeof *firsts->list);
-    if (firsts->heads != NULL)
-        alloc_put(shard->allocator, firsts->heads, (size_t)firsts->vnodes * sizeof *firsts->heads);
-    if (firsts->buckets != NULL)
-        alloc_put(shard->allocator, firsts->buckets,
-                  (size_t)firsts->bucket_count * sizeof *firsts->buckets);
+    const struct firsts *firsts = &shard->firsts;
+    put_back(shard, firsts->list, (size_t)firsts->max * sizeof *firsts->list);
+    put_back(shard, firsts->own, (size_t)firsts->vnodes * sizeof *firsts->own);
+    put_back(shard, firsts->all, (size_t)firsts->vnodes * sizeof *firsts->all);
+    put_back(shard, firsts->buckets, (size_t)firsts->bucket_count * sizeof *firsts->buckets);
 }
 
 /* ---- the ring -------------------------------------------------------------------------------- */
@@ -42,8 +49,9 @@ void firsts_fini(struct shard *shard)
 /* The answer of that number, NULL if there is none or it was overwritten. */
 static inline struct first *at(const struct firsts *firsts, uint64_t number)
 {
-    return number != 0 && number + firsts->max >= firsts->end ? &firsts->list[number % firsts->max]
-                                                              : NULL;
+    return number != 0 && number + firsts->max >= firsts->end
+               ? &firsts->list[number & (firsts->max - 1)]
+               : NULL;
 }
 
 static inline uint64_t next_of(uint64_t number, uint32_t back)
@@ -51,10 +59,10 @@ static inline uint64_t next_of(uint64_t number, uint32_t back)
     return back == 0 ? 0 : number - back;
 }
 
-/* The distance from the number being noted to one before it, 0 if that is no more. */
-static inline uint32_t back_to(const struct firsts *firsts, uint64_t number)
+/* The distance from one number to the one before it in a chain, 0 if that is no more. */
+static inline uint32_t back_to(const struct firsts *firsts, uint64_t from, uint64_t number)
 {
-    return at(firsts, number) == NULL ? 0 : (uint32_t)(firsts->end - number);
+    return number != 0 && from - number < firsts->max ? (uint32_t)(from - number) : 0;
 }
 
 static uint32_t age_ms(const struct shard *shard, const struct first *first)
@@ -72,8 +80,24 @@ static uint64_t *bucket_of(const struct firsts *firsts, uint64_t tag)
     return &firsts->buckets[tag & (firsts->bucket_count - 1)];
 }
 
-static struct first *find(const struct firsts *firsts, uint32_t vnode, uint64_t tag)
+/* Strings together what was noted since that was last done. */
+static void string_all(struct firsts *firsts)
 {
+    if (firsts->strung + firsts->max < firsts->end)
+        firsts->strung = firsts->end - firsts->max;
+    for (; firsts->strung < firsts->end; firsts->strung++) {
+        struct first *first = at(firsts, firsts->strung);
+        uint64_t *head = &firsts->all[first->vnode];
+        uint64_t *bucket = bucket_of(firsts, first->tag);
+        first->next = back_to(firsts, firsts->strung, *head);
+        first->behind = back_to(firsts, firsts->strung, *bucket);
+        *head = *bucket = firsts->strung;
+    }
+}
+
+static struct first *find(struct firsts *firsts, uint32_t vnode, uint64_t tag)
+{
+    string_all(firsts);
     uint64_t number = *bucket_of(firsts, tag);
     struct first *first;
     for (uint32_t n = 0; n < LOOK_MAX && (first = at(firsts, number)) != NULL;
@@ -83,20 +107,13 @@ static struct first *find(const struct firsts *firsts, uint32_t vnode, uint64_t 
     return NULL;
 }
 
-static void append(struct shard *shard, const struct first *what)
+/* The next place, which is to be written. */
+static struct first *append(struct shard *shard)
 {
     struct firsts *firsts = &shard->firsts;
-    struct first *first = &firsts->list[firsts->end % firsts->max];
-    uint64_t *head = &firsts->heads[what->vnode];
-    uint64_t *bucket = bucket_of(firsts, what->tag);
+    struct first *first = &firsts->list[firsts->end++ & (firsts->max - 1)];
     firsts->lost += first->tag != 0 && (first->flags & FIRST_VOID) == 0 && is_young(shard, first);
-    /* The place is this one's from here on: what was there ends the chains that lead to it. */
-    const uint32_t older = back_to(firsts, *head);
-    const uint32_t behind = back_to(firsts, *bucket);
-    *first = *what;
-    first->older = older < firsts->max ? older : 0;
-    first->behind = behind < firsts->max ? behind : 0;
-    *head = *bucket = firsts->end++;
+    return first;
 }
 
 /* ---- noting ---------------------------------------------------------------------------------- */
@@ -128,51 +145,57 @@ static void wake(struct shard *shard, uint32_t number)
 }
 
 /* `must`: it corrects what was noted before (F4). */
-static void note(struct shard *shard, uint32_t number, uint64_t tag, uint16_t attempt,
-                 uint8_t limit_index, uint64_t granted, uint8_t flags, bool must)
+static void note(struct shard *shard, uint32_t number, const struct first *what, bool must)
 {
     struct firsts *firsts = &shard->firsts;
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->link_count == 0)
         return; /* there is nobody to tell */
-    if (granted > UINT32_MAX || (firsts->budget == 0 && !refill(shard) && !must)) {
+    if (firsts->budget == 0 && !refill(shard) && !must) {
         firsts->lost++;
         return;
     }
     firsts->budget -= firsts->budget > 0;
-    if (at(firsts, firsts->heads[number]) == NULL)
+    if (at(firsts, firsts->own[number]) == NULL)
         wake(shard, number);
-    const bool quorum = vnodes_quorum(shard, number);
-    const struct first first = {.tag = tag,
-                                .vnode = number,
-                                .granted = (uint32_t)granted,
-                                .at_ms = retry_made_ms(0, shard->now_ns),
-                                .seq = (uint32_t)table_vnode_seq(shard->table, number),
-                                .term = quorum ? hash_of(&vnode->term) : 0,
-                                .attempt = attempt,
-                                .limit_index = limit_index,
-                                .flags = flags};
-    append(shard, &first);
+    const uint32_t older = back_to(firsts, firsts->end, firsts->own[number]);
+    firsts->own[number] = firsts->end;
+    struct first *first = append(shard);
+    *first = *what;
+    first->vnode = number;
+    first->at_ms = retry_made_ms(0, shard->now_ns);
+    first->seq = (uint32_t)table_vnode_seq(shard->table, number);
+    first->term = vnodes_quorum(shard, number) ? hash_of(&vnode->term) : 0;
+    first->older = older;
 }
 
 void firsts_note(struct shard *shard, uint32_t number, uint64_t tag, uint16_t attempt,
                  uint8_t limit_index, uint64_t granted, uint8_t flags)
 {
-    note(shard, number, tag, attempt, limit_index, granted, flags, false);
+    if (granted > UINT32_MAX) {
+        shard->firsts.lost++;
+        return;
+    }
+    const struct first first = {.tag = tag,
+                                .granted = (uint32_t)granted,
+                                .attempt = attempt,
+                                .limit_index = limit_index,
+                                .flags = flags};
+    note(shard, number, &first, false);
 }
 
 void firsts_undone(struct shard *shard, uint32_t number, uint64_t tag,
                    const struct retry_memory_entry *left)
 {
-    const struct first *first = find(&shard->firsts, number, tag);
-    const uint64_t granted = left != NULL ? left->granted : 0;
-    if (first == NULL || !is_young(shard, first) ||
-        (first->flags & (FIRST_VOID | FIRST_BACK)) != 0 ||
-        (left != NULL && granted == first->granted))
+    const struct first *known = find(&shard->firsts, number, tag);
+    if (known == NULL || !is_young(shard, known) ||
+        (known->flags & (FIRST_VOID | FIRST_BACK)) != 0 ||
+        (left != NULL && left->granted >= known->granted))
         return;
-    const uint8_t what = left != NULL ? FIRST_ALLOWED : FIRST_BACK;
-    note(shard, number, tag, first->attempt, first->limit_index, granted, FIRST_SEVERAL | what,
-         true);
+    struct first first = *known;
+    first.granted = left != NULL ? (uint32_t)left->granted : 0;
+    first.flags = FIRST_SEVERAL | (left != NULL ? FIRST_ALLOWED : FIRST_BACK);
+    note(shard, number, &first, true);
 }
 
 bool firsts_recall(struct shard *shard, uint32_t number, const struct retry_key *plain,
@@ -206,13 +229,28 @@ static bool is_due(const struct replica_link *state, uint64_t number)
     return state->firsts_all || (int32_t)((uint32_t)number - state->firsts) > 0;
 }
 
+/* Where what is due to the link begins: its newest. */
+static uint64_t head_of(struct shard *shard, uint32_t number, const struct replica_link *state)
+{
+    struct firsts *firsts = &shard->firsts;
+    if (!state->firsts_all)
+        return firsts->own[number];
+    string_all(firsts);
+    return firsts->all[number];
+}
+
+static uint64_t after(const struct replica_link *state, uint64_t number, const struct first *first)
+{
+    return next_of(number, state->firsts_all ? first->next : first->older);
+}
+
 /* The first that is due from `number` on, which moves on to it; NULL: no more. */
 static const struct first *due_from(const struct shard *shard, const struct replica_link *state,
                                     uint64_t *number)
 {
     const struct firsts *firsts = &shard->firsts;
     for (const struct first *first; (first = at(firsts, *number)) != NULL;
-         *number = next_of(*number, first->older)) {
+         *number = after(state, *number, first)) {
         /* What was noted before one so old was old then, or is now. */
         if (!is_due(state, *number) || age_ms(shard, first) > 2 * RETRY_KEEP_NS / MS)
             return NULL;
@@ -222,22 +260,27 @@ static const struct first *due_from(const struct shard *shard, const struct repl
     return NULL;
 }
 
+/* Whether something may be due, and to one who reads it. A branch that is handed over is not what
+ * its receiver decides by. */
 static bool may_tell(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    const struct replica_link *state = &vnode->links[link];
+    const uint64_t newest = shard->firsts.own[number];
+    if (!state->firsts_all && (newest == 0 || !is_due(state, newest)))
+        return false;
     const uint16_t peer = stream_receiver(shard, number, link);
     const bool branch = vnode->merge.begun && vnode->role != ROLE_DECIDING;
     return peer != PEER_NONE && (shard->peers[peer]->reads & READS_FIRSTS) != 0 && !branch;
 }
 
-static uint32_t count_due(const struct shard *shard, uint32_t number, uint32_t link)
+static uint32_t count_due(const struct shard *shard, const struct replica_link *state,
+                          uint64_t from)
 {
-    const struct replica_link *state = &shard->vnodes[number].links[link];
-    uint64_t from = shard->firsts.heads[number];
     uint32_t count = 0;
     const struct first *first;
     while (count < FIRSTS_PUT_MAX && (first = due_from(shard, state, &from)) != NULL) {
-        from = next_of(from, first->older);
+        from = after(state, from, first);
         count++;
     }
     return count;
@@ -249,13 +292,12 @@ static size_t len_of(const struct shard *shard, uint32_t number)
     return PEER_FIRST_LEN + (vnodes_quorum(shard, number) ? PEER_FIRST_SEQ_LEN : 0);
 }
 
-size_t firsts_room(const struct shard *shard, uint32_t number, uint32_t link)
+size_t firsts_room(struct shard *shard, uint32_t number, uint32_t link)
 {
-    const struct vnode *vnode = &shard->vnodes[number];
-    if (shard->firsts.heads[number] == 0 ||
-        !is_due(&vnode->links[link], shard->firsts.heads[number]) || !may_tell(shard, number, link))
+    const struct replica_link *state = &shard->vnodes[number].links[link];
+    if (!may_tell(shard, number, link))
         return 0;
-    const size_t count = count_due(shard, number, link);
+    const size_t count = count_due(shard, state, head_of(shard, number, state));
     return count * len_of(shard, number) +
            (count + FIRSTS_A_RECORD - 1) / FIRSTS_A_RECORD * FIRSTS_HEAD_LEN;
 }
@@ -277,25 +319,23 @@ static void put(const struct shard *shard, const struct first *first, struct byt
 void firsts_put(struct shard *shard, uint32_t number, uint32_t link, struct bytes_writer *outbox)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
-    const uint64_t newest = shard->firsts.heads[number];
-    if (newest == 0 || !is_due(state, newest) || !may_tell(shard, number, link))
+    if (!may_tell(shard, number, link))
         return;
-    uint64_t from = newest;
-    uint32_t left = count_due(shard, number, link);
-    while (left > 0) {
-        const uint32_t count = left < FIRSTS_A_RECORD ? left : FIRSTS_A_RECORD;
-        peer_put_firsts(outbox, number, (uint16_t)(count * len_of(shard, number)));
-        for (uint32_t i = 0; i < count; i++) {
-            const struct first *first = due_from(shard, state, &from);
-            ASSERT(first != NULL);
-            put(shard, first, outbox);
-            from = next_of(from, first->older);
-        }
-        left -= count;
+    uint64_t from = head_of(shard, number, state);
+    uint32_t count = 0;
+    size_t record = 0;
+    const struct first *first;
+    while (count < FIRSTS_PUT_MAX && (first = due_from(shard, state, &from)) != NULL) {
+        if (count % FIRSTS_A_RECORD == 0)
+            record = peer_put_firsts(outbox, number);
+        put(shard, first, outbox);
+        peer_end_firsts(outbox, record);
+        from = after(state, from, first);
+        count++;
     }
-    shard->firsts.lost += due_from(shard, state, &from) != NULL; /* F3: more than go with a slot */
-    state->firsts = (uint32_t)newest;
-    state->firsts_all = false;
+    if (count == FIRSTS_PUT_MAX) /* F3: more than go with a slot */
+        shard->firsts.lost += due_from(shard, state, &from) != NULL;
+    firsts_skip(shard, number, link);
 }
 
 void firsts_restart(struct shard *shard, uint32_t number, uint32_t link)
@@ -312,29 +352,27 @@ void firsts_skip(struct shard *shard, uint32_t number, uint32_t link)
 
 void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts *told)
 {
+    const bool quorum = vnodes_quorum(shard, number);
+    const uint32_t term = quorum ? hash_of(&shard->vnodes[number].in_term) : 0;
     struct bytes_reader bytes = told->bytes;
     struct peer_first what;
     while (peer_first_next(&bytes, &what)) {
-        const struct first first = {
-            .tag = what.tag,
-            .vnode = number,
-            .granted = what.granted,
-            .at_ms = retry_made_ms(what.age_ms, shard->now_ns),
-            .seq = what.seq,
-            .term = vnodes_quorum(shard, number) ? hash_of(&shard->vnodes[number].in_term) : 0,
-            .attempt = what.attempt,
-            .limit_index = what.limit_index,
-            .flags = what.flags & (FIRST_ALLOWED | FIRST_SEVERAL | FIRST_BACK)};
-        struct first *known = find(&shard->firsts, number, what.tag);
-        if (known == NULL) {
-            append(shard, &first);
-            continue;
+        /* One that is told again is not noted again; of what has just been given none is. */
+        struct first *first =
+            what.age_ms >= AGED_MS ? find(&shard->firsts, number, what.tag) : NULL;
+        if (first == NULL) {
+            first = append(shard);
+            first->older = 0;
         }
-        const uint32_t older = known->older;
-        const uint32_t behind = known->behind;
-        *known = first;
-        known->older = older;
-        known->behind = behind;
+        first->tag = what.tag;
+        first->vnode = number;
+        first->granted = what.granted;
+        first->at_ms = retry_made_ms(what.age_ms, shard->now_ns);
+        first->seq = what.seq;
+        first->term = term;
+        first->attempt = what.attempt;
+        first->limit_index = what.limit_index;
+        first->flags = what.flags & (FIRST_ALLOWED | FIRST_SEVERAL | FIRST_BACK);
     }
 }
 
@@ -346,16 +384,23 @@ static void call_void(struct shard *shard, struct first *first)
     first->flags |= FIRST_VOID;
 }
 
+/* Whether it was given in that term, and later than the state goes, or in another one. */
+static bool is_beyond(const struct first *first, const struct term *state, uint64_t seq)
+{
+    return first->term != hash_of(state) || (int32_t)(first->seq - (uint32_t)seq) > 0;
+}
+
 void firsts_opened(struct shard *shard, uint32_t number, const struct term *base, uint64_t base_seq,
                    const struct term *term)
 {
-    const struct firsts *firsts = &shard->firsts;
-    uint64_t place = firsts->heads[number];
+    struct firsts *firsts = &shard->firsts;
     if (!vnodes_quorum(shard, number))
         return;
+    string_all(firsts);
+    uint64_t place = firsts->all[number];
     for (struct first *first; (first = at(firsts, place)) != NULL;
-         place = next_of(place, first->older)) {
-        if (first->term != hash_of(base) || (int32_t)(first->seq - (uint32_t)base_seq) > 0)
+         place = next_of(place, first->next)) {
+        if (is_beyond(first, base, base_seq))
             call_void(shard, first);
         first->term = hash_of(term);
         first->seq = (uint32_t)base_seq;
@@ -365,13 +410,14 @@ void firsts_opened(struct shard *shard, uint32_t number, const struct term *base
 void firsts_marked(struct shard *shard, uint32_t number, const struct term *was, uint64_t was_seq,
                    const struct term *term, bool copy)
 {
-    const struct firsts *firsts = &shard->firsts;
-    uint64_t place = firsts->heads[number];
+    struct firsts *firsts = &shard->firsts;
+    string_all(firsts);
+    uint64_t place = firsts->all[number];
     for (struct first *first; (first = at(firsts, place)) != NULL;
-         place = next_of(place, first->older)) {
+         place = next_of(place, first->next)) {
         if (first->term == hash_of(term))
             continue; /* it came with that state */
-        if (copy || first->term != hash_of(was) || (int32_t)(first->seq - (uint32_t)was_seq) > 0)
+        if (copy || is_beyond(first, was, was_seq))
             call_void(shard, first);
         first->term = hash_of(term);
         first->seq = (uint32_t)table_vnode_seq(shard->table, number);

@@ -8,11 +8,13 @@
  *     decided --> ring of the decider --SLOT, FIRSTS--> ring of a replica --took over--> asked
  * again? retry memory                                                           found there
  *
- * One ring a shard holds what was answered here and what others told, in the order of noting. Each
- * answer knows the one before it of its vnode, and of its bucket by tag; as the oldest are
- * overwritten first, a chain ends where the ring does, and nothing is ever taken out.
+ * One ring a shard holds what was answered here and what others told, in the order of noting. What
+ * was answered here knows the one before it of its vnode, until links have sent it. What else has
+ * to be found - by tag when a request comes again, by vnode when a copy is due - is strung together
+ * only then, from where that was last done: mostly nobody asks. As the oldest are overwritten
+ * first, a chain ends where the ring does, and nothing is ever taken out.
  *
- *     heads[vnode] --> newest --> older --> ... --> overwritten: the end
+ *     own[vnode] --> newest --> older --> ... --> overwritten: the end
  *
  * F1  Of each slot that a replica takes it has the answers to what the slot counts, for two
  *     seconds: they are in the frame that the slot is in, or in an earlier one. A complete copy
@@ -42,7 +44,7 @@ struct shard;
 struct retry_memory_entry;
 
 enum {
-    FIRSTS_A_MS = 64,      /* answers that are noted in the long run */
+    FIRSTS_A_MS = 20,      /* answers that are noted in the long run */
     FIRSTS_BURST = 8192,   /* and at once: two messages of the most items */
     FIRSTS_PUT_MAX = 4096, /* that go with one slot */
 };
@@ -55,7 +57,8 @@ struct first {
     uint32_t at_ms;
     uint32_t seq;    /* F2: low bits of the vnode's, when it was given or later */
     uint32_t term;   /* F2: a hash of the term that counts it */
-    uint32_t older;  /* so many places before this one is the next of its vnode; 0: none */
+    uint32_t older;  /* so many places before this one is the next of own[vnode]; 0: none */
+    uint32_t next;   /* and of all[vnode], */
     uint32_t behind; /* and of its bucket */
     uint16_t attempt;
     uint8_t limit_index;
@@ -64,9 +67,11 @@ struct first {
 
 struct firsts {
     struct first *list; /* [max], a ring */
-    uint64_t *heads;    /* [vnodes]: the newest of each, 0 = none */
-    uint64_t *buckets;  /* [bucket_count] */
-    uint64_t end;       /* the number of the next; the first is 1 */
+    uint64_t *own;      /* [vnodes]: the newest that was given here, 0 = none */
+    uint64_t *all;      /* [vnodes]: the newest of those before `strung` */
+    uint64_t *buckets;  /* [bucket_count]: the same */
+    uint64_t strung;
+    uint64_t end; /* the number of the next; the first is 1 */
     uint32_t max;
     uint32_t bucket_count; /* a power of two */
     uint32_t vnodes;       /* of both planes */
@@ -92,7 +97,7 @@ bool firsts_recall(struct shard *shard, uint32_t vnode, const struct retry_key *
 /* ---- to replicas ----------------------------------------------------------------------------- */
 
 /* Room for what firsts_put would put now. */
-size_t firsts_room(const struct shard *shard, uint32_t vnode, uint32_t link);
+size_t firsts_room(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Puts what the link's replica was not told yet, behind a record that says whose it is. */
 void firsts_put(struct shard *shard, uint32_t vnode, uint32_t link, struct bytes_writer *outbox);
 /* All that is known is to be told to the link again / nothing of what is known now. */

@@ -3,11 +3,24 @@
  */
 #include "node/cluster/peer_wire.h"
 
-void peer_put_firsts(struct bytes_writer *writer, uint32_t vnode, uint16_t len)
+enum { HEAD_LEN = 7, LEN_AT = 5 };
+
+size_t peer_put_firsts(struct bytes_writer *writer, uint32_t vnode)
 {
+    const size_t at = writer->len;
     bytes_put_u8(writer, PEER_FIRSTS);
     bytes_put_u32(writer, vnode);
-    bytes_put_u16(writer, len);
+    bytes_put_u16(writer, 0);
+    return at;
+}
+
+void peer_end_firsts(struct bytes_writer *writer, size_t at)
+{
+    const size_t len = writer->len - at - HEAD_LEN;
+    if (writer->failed)
+        return;
+    writer->data[at + LEN_AT] = (uint8_t)len;
+    writer->data[at + LEN_AT + 1] = (uint8_t)(len >> 8);
 }
 
 void peer_put_first(struct bytes_writer *writer, const struct peer_first *first)

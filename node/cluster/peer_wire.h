@@ -501,8 +501,10 @@ void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart)
 /* A SIDE record is begun, and its blobs follow one by one: `count` of them. */
 void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count);
 void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes);
-/* A FIRSTS record is begun, and its answers follow one by one, in `len` bytes. */
-void peer_put_firsts(struct bytes_writer *writer, uint32_t vnode, uint16_t len);
+/* A FIRSTS record is begun, and its answers follow one by one. Returns where it lies, for
+ * peer_end_firsts, which notes how long it is by then. */
+size_t peer_put_firsts(struct bytes_writer *writer, uint32_t vnode);
+void peer_end_firsts(struct bytes_writer *writer, size_t at);
 void peer_put_first(struct bytes_writer *writer, const struct peer_first *first);
 /* The next answer of a FIRSTS record that peer_next gave; false at the end. */
 bool peer_first_next(struct bytes_reader *bytes, struct peer_first *first);

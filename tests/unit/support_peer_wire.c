@@ -79,9 +79,10 @@ static void put_firsts(struct bytes_writer *writer)
                                                   .flags = FIRST_ALLOWED | FIRST_SEVERAL};
     static const struct peer_first quorum_first = {
         .tag = UINT64_MAX, .seq = 43, .flags = FIRST_ALLOWED | FIRST_SEQ};
-    peer_put_firsts(writer, PEER_WIRE_VNODE, 2 * PEER_FIRST_LEN + PEER_FIRST_SEQ_LEN);
+    const size_t at = peer_put_firsts(writer, PEER_WIRE_VNODE);
     peer_put_first(writer, &plain_first);
     peer_put_first(writer, &quorum_first);
+    peer_end_firsts(writer, at);
 }
 
 struct forward peer_wire_global(void)
