@@ -212,6 +212,12 @@ bool peers_gone(const struct shard *shard, uint16_t at)
     return !peer->in_view || peer->silent;
 }
 
+int64_t peers_detour_ns(const struct shard *shard, uint16_t at)
+{
+    const int64_t way_ns = shard->peers[at]->way_ns - shard->options.silence_ns;
+    return way_ns > 0 ? way_ns : 0;
+}
+
 /* By how much a lease is shorter than the patience of who gave it. */
 static int64_t margin(const struct shard *shard)
 {
@@ -312,8 +318,12 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
     const int64_t slack_ns = 2 * (shard->options.idle_ns - shard->options.keepalive_ns);
     int64_t wanted_ns =
         latest(2 * peer->age_ns + PEERS_SPARE_NS - slack_ns, shard->options.silence_ns);
-    if (wanted_ns > PEERS_PATIENCE_MAX_NS || shard->now_ns < peer->late_until_ns) /* P11 */
-        wanted_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
+    const int64_t most_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
+    if (wanted_ns > most_ns)
+        wanted_ns = most_ns;
+    peer->way_ns = wanted_ns;
+    if (shard->now_ns < peer->late_until_ns) /* P11 */
+        wanted_ns = most_ns;
     if (wanted_ns < peer->told_ns) { /* what was told before is kept for as long as it says */
         const bool kept = shard->now_ns < peer->kept_until_ns;
         peer->kept_ns = kept ? latest(peer->kept_ns, peer->told_ns) : peer->told_ns;

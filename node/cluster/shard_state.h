@@ -133,6 +133,7 @@ struct peer {
     int64_t echo_seen_ns;    /* the newest that it echoed at all */
     int64_t met_ns;          /* when its process was first heard */
     int64_t age_ns;          /* of echoes when they come: the longest lately */
+    int64_t way_ns;          /* the patience that the length of the way alone asks for (P8) */
     int64_t told_ns;         /* the patience that it was told last (P8) */
     int64_t kept_ns;         /* a longer one that it was told before, kept until kept_until_ns */
     int64_t kept_until_ns;
@@ -636,6 +637,8 @@ void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
 /* How long the peer may be unheard before it counts as silent (P8). */
 int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
+/* How much longer than usual an answer of the peer may take because the way is long (P8). */
+int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
 /* Whether what is sent to the peer has to wait long until it is taken, or its answers here (P10).
  */
 bool peers_lag(const struct shard *shard, uint16_t peer);

@@ -807,8 +807,7 @@ void stream_tick(struct shard *shard)
         for (uint32_t kind = 0; kind < CHANNELS; kind++) {
             const struct channel *channel = &peer->channels[kind];
             if (channel->out_seq > channel->out_acked && !peer->silent && !peers_lag(shard, at) &&
-                shard->now_ns - channel->out_wait_ns >
-                    SHARD_RESYNC_NS + peers_patience_ns(shard, at) - shard->options.silence_ns)
+                shard->now_ns - channel->out_wait_ns > SHARD_RESYNC_NS + peers_detour_ns(shard, at))
                 stream_restart(shard, at, (enum channel_kind)kind);
         }
     }
