@@ -35,7 +35,8 @@ enum {
     ROUTING_ID_LEN = 5,
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
-    CLIENT_QUEUE = 128, /* unread messages of one client; what it sends beyond waits in TCP */
+    GOSSIP_UNREAD = 128, /* of one member: each may be as long as a frame may be */
+    CLIENT_QUEUE = 128,  /* unread messages of one client; what it sends beyond waits in TCP */
     CLIENT_BUFFER = 128 << 10, /* bytes there: what waits longer than anybody wants is no use */
 };
 
@@ -71,7 +72,9 @@ static bool set_common(void *socket, enum socket_use use)
 {
     const int64_t frame_max = SOCKET_FRAME_MAX;
     const int queue = use == SOCKET_GOSSIP ? GOSSIP_QUEUE : QUEUE;
-    const int unread = use == SOCKET_CLIENTS ? CLIENT_QUEUE : QUEUE;
+    const int unread = use == SOCKET_CLIENTS  ? CLIENT_QUEUE
+                       : use == SOCKET_GOSSIP ? GOSSIP_UNREAD
+                                              : QUEUE;
     bool ok = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&

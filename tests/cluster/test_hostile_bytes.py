@@ -5,6 +5,8 @@ bytes changed, cut and doubled, and frames that are right up to what is written 
 to live, to answer, and to need no more memory for them however long it goes on (promise R9).
 """
 
+import ctypes
+import os
 import random
 import struct
 import threading
@@ -26,6 +28,9 @@ MEMORY_MAX = 96 << 20  # what libzmq may hold of frames under way, and buffers t
 GONE_S = 2
 GONE_MIN = 40
 GONE_MEMORY_MAX = 128 << 20  # several times what is found; without a bound, as long as it goes on
+UNREAD_LEN = 100 << 10
+UNREAD_SENT = 3000  # frames of each of four connections, if they are taken
+UNREAD_MEMORY_MAX = 4 * 2 * 128 * UNREAD_LEN  # GOSSIP_UNREAD of socket.c, which libzmq takes for half of it at times
 GROWTH_MAX = 16 << 20  # from round to round, when all of that is there
 
 
@@ -163,6 +168,59 @@ def test_changed_gossip_harms_nothing(new_cluster, measured):
                 for kind in range(1, 6)]
     models = [frame for frame in heard if frame] + [b"\xc1" + msgpack.packb(whole) for whole in joins + register]
     assert_bounded(node, node.gossip, lambda: mutated(noise.choice(models), noise), noise, measured)
+
+
+class Held:
+    """One thread of a process stands still, as on a machine that has no time for it; the others go on."""
+    SEIZE, INTERRUPT, DETACH, STOPPED = 0x4206, 0x4207, 17, 0x40000000  # __WALL
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.libc.ptrace.restype = ctypes.c_long
+
+    def ask(self, what):
+        if self.libc.ptrace(what, self.thread, None, None) != 0:
+            raise OSError(ctypes.get_errno(), f"ptrace {what:#x}")
+
+    def __enter__(self):
+        self.ask(self.SEIZE)
+        self.ask(self.INTERRUPT)
+        os.waitpid(self.thread, self.STOPPED)
+        return self
+
+    def __exit__(self, *ignored):
+        self.ask(self.DETACH)
+
+
+# What libzmq has read for a loop that is behind: the rare growth of a node under hostile gossip was this.
+def test_gossip_that_nobody_has_read_yet_is_bounded(new_cluster, measured):
+    node = new_cluster(1).start()[0]
+    before = node.anonymous_memory()
+    socks = [dealer(node.gossip) for _ in range(4)]
+    frame = bytes(UNREAD_LEN)
+    sent = 0
+    try:
+        for sock in socks:
+            assert sock.poll(int(scaled(60) * 1000), zmq.POLLOUT), "no connection"
+        with Held(node.pid):
+            for sock in socks:
+                for _ in range(UNREAD_SENT):
+                    if not sock.poll(500, zmq.POLLOUT):
+                        break
+                    sock.send(frame)
+                    sent += 1
+            grown = node.anonymous_memory() - before
+    finally:
+        for sock in socks:
+            sock.close(0)
+    measured(f"memory more with {sent} frames of {UNREAD_LEN >> 10} KiB sent and none read", f"{grown >> 20} MiB")
+    assert sent >= 4 * 128
+    assert grown < UNREAD_MEMORY_MAX
+    wait_memory(node, before + GROWTH_MAX)
+    with node.client(deadline_s=20) as client:
+        assert client.check("serves", Limit(5)).allowed
 
 
 def forged(noise, ids):

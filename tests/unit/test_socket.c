@@ -344,17 +344,16 @@ static void a_bind_tells_what_is_wrong(void **state)
 
 /* What a client sends and nobody reads yet must stay with the client for the most part: libzmq has
  * no bound in bytes, and keeps what it has read of clients that are gone. */
-static void few_messages_of_a_client_are_read_ahead(void **state)
+static void few_messages_are_read_ahead(struct fixture *f, enum socket_use use)
 {
     enum { LEN = 1 << 16, QUEUE_LEN = 128, MOST = 1800, STUCK_MS = 400 };
-    struct fixture *f = *state;
     static const char message[LEN];
     const int queue = 10;
     char endpoint[VIEW_TEXT_LEN];
     char url[SOCKET_URL_LEN];
     uint32_t sent = 0;
 
-    (void)keep(f, bind_router(f, SOCKET_CLIENTS, endpoint));
+    (void)keep(f, bind_router(f, use, endpoint));
     void *dealer = keep(f, zmq_socket(f->context, ZMQ_DEALER));
     assert_int_equal(zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue), 0);
     (void)snprintf(url, sizeof url, "tcp://%s", endpoint);
@@ -363,6 +362,17 @@ static void few_messages_of_a_client_are_read_ahead(void **state)
     while (sent < MOST && zmq_poll(&item, 1, sent < QUEUE_LEN ? WAIT_MS : STUCK_MS) == 1)
         sent += zmq_send(dealer, message, LEN, ZMQ_DONTWAIT) == LEN;
     assert_in_range(sent, QUEUE_LEN, 900); /* beside them, what the connection itself holds */
+}
+
+static void few_messages_of_a_client_are_read_ahead(void **state)
+{
+    few_messages_are_read_ahead(*state, SOCKET_CLIENTS);
+}
+
+/* What comes by gossip may be as long as a frame may be, and from anybody who reaches the port. */
+static void few_messages_of_gossip_are_read_ahead(void **state)
+{
+    few_messages_are_read_ahead(*state, SOCKET_GOSSIP);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -652,6 +662,7 @@ int main(void)
         TEST(connections_are_told_apart),
         TEST(what_cannot_be_sent_is_an_error_at_once),
         TEST(few_messages_of_a_client_are_read_ahead),
+        TEST(few_messages_of_gossip_are_read_ahead),
         TEST(a_message_of_several_frames_is_odd),
         TEST(own_routing_ids_are_dropped),
         TEST(a_monitor_tells_a_loss),
