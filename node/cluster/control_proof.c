@@ -16,11 +16,12 @@
  *     is none for what was decided: that comes with the bytes, from one who has it in force.
  * F3  A new lineage has no vote (C4 of control.h): a member of the ring in force that was asked has
  *     to say so. Its number rises by small steps, so that there is always a higher one.
- * F4  Where voters other than this node are too few to prove it (those who took their places took
- * this node's, too, while it was away, say), most of those that live are asked instead, three being
- * enough. F5  Without a configuration of its own a node believes the first member that it has
- * asked: it knows no voter yet. F6  Addresses at which nobody is known are answered at a bounded
- * rate, for an answer is longer than its question.
+ * F4  Where voters other than this node are too few to prove it (others took their places while
+ *     this node was away, say), most of those that live are asked instead, three being enough.
+ * F5  Without a configuration of its own a node believes the first member that it has asked: it
+ *     knows no voter yet.
+ * F6  Addresses at which nobody is known are answered at a bounded rate, for an answer is longer
+ *     than its question.
  */
 #include <string.h>
 

@@ -135,6 +135,11 @@ static void put_members_count(const struct control *control, struct mp_writer *w
     put_field_uint(writer, "suspect", stats.suspect);
     put_field_uint(writer, "dead", stats.dead);
     put_field_uint(writer, "left", stats.left);
+    mp_put_str(writer, "gossip");
+    mp_put_map(writer, 3);
+    put_field_uint(writer, "malformed", stats.malformed);
+    put_field_uint(writer, "doubts", stats.doubts);
+    put_field_uint(writer, "strangers_refused", stats.strangers_refused);
 }
 
 enum { SEVERAL_FIELDS = 6, LEASES_FIELDS = 10 };

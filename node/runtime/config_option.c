@@ -116,7 +116,8 @@ static const struct config_option options[] = {
      AT(weight),
      .min = RING_WEIGHT_MIN,
      .max = RING_WEIGHT_MAX,
-     .help = "share of the keys in relation to the other nodes"},
+     .help = "share of the keys in relation to the other nodes; of a newcomer, at most four times "
+             "the heaviest one's"},
     {.name = "data",
      .value = "DIR",
      .initial = "./tidegate-data",

@@ -117,6 +117,7 @@ def test_no_rumour_splits_three_nodes(three):
                              for sender in three for about in three for state in STATES.values()
                              for number in NUMBERS])
     assert_one_cluster(three, epochs)
+    assert all(node.status()["gossip"]["doubts"] > 0 for node in three)
 
 
 def test_no_frame_brings_a_configuration_that_nobody_voted_for(three):
@@ -154,12 +155,14 @@ def test_made_up_members_get_no_part_of_the_ring(three):
     forger = Forger(three)
     epochs = ring(three)
     for to in three:
+        sender = three[1] if to is three[0] else three[0]
         send_all(to.gossip, [
-            forger.rumour(three[0], forger.record(None, 1, id=(1 << 40) + fake, name=f"f{fake}", weight=1000,
-                                                  gossip=f"127.0.0.1:{1 + fake % 500}"), STATES["alive"], 1)
+            forger.rumour(sender, forger.record(None, 1, id=(1 << 40) + fake, name=f"f{fake}", weight=1000,
+                                                gossip=f"127.0.0.1:{1 + fake % 500}"), STATES["alive"], 1)
             for fake in range(3000)])
     assert_one_cluster(three, epochs)
     assert sum(name.startswith("f") for name in three[0].members()) <= 64
+    assert all(node.status()["gossip"]["strangers_refused"] > 0 for node in three)
 
 
 def test_a_victim_starts_again_whatever_was_said_of_it(three):

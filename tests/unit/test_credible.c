@@ -1,4 +1,5 @@
-/* Numbers near the end of their range, in records of peers: nothing of them lasts. */
+/* test_credible.c - numbers near the end of their range, in records of peers: nothing of them
+ * lasts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

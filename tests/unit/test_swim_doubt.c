@@ -1,4 +1,4 @@
-/* Claims that are too much to believe: nothing that one frame says of a member lasts against it. */
+/* test_swim_doubt.c - claims that are too much to believe: nothing that one frame says lasts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
