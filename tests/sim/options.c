@@ -28,6 +28,7 @@ enum {
     BORROW_ONE_IN = 8,
     LEASE_ONE_IN = 7,
     HOLD_ONE_IN = 6,
+    WILD_ONE_IN = 8,
     ABROAD_ONE_IN = 10,
     THIRD_ONE_IN = 2,
     GLOBAL_ONE_IN = 8,
@@ -187,6 +188,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
     draw_early(seed, 0x737461727665, STARVE_ONE_IN, "starve", out);
+    draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out); /* no kept seed */
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
     draw_regions(seed, 0x676c6f6262ec, GLOBAL_ONE_IN, global, out);
 }
