@@ -406,8 +406,22 @@ void lab_view(struct lab *lab, uint32_t at)
     give_view(lab, at);
 }
 
+void lab_closed(struct lab *lab, uint32_t gone)
+{
+    const struct lab_shard *it = &lab->shards[gone];
+    for (uint32_t at = 0; at < lab->count; at++) {
+        if (at == gone || lab->shards[at].shard == NULL || lab->shards[at].view == NULL)
+            continue;
+        shard_peer_closed(lab->shards[at].shard, lab->now_ns, it->node, it->options.shard, false,
+                          &lab->effects);
+        lab_perform(lab, at);
+    }
+}
+
 void lab_start(struct lab *lab, uint32_t at)
 {
+    if (lab->shards[at].options.boot != 0)
+        lab_closed(lab, at); /* those of the process before are, when another one is there */
     lab_create(lab, at);
     give_view(lab, at);
 }

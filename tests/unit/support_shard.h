@@ -169,6 +169,9 @@ int lab_tear_down(void **state);
 /* Starts shard `at` as a new process that knows nothing, without a view / with one. */
 void lab_create(struct lab *lab, uint32_t at);
 void lab_start(struct lab *lab, uint32_t at);
+/* Tells all others that their connections to the shard were closed, as they see when its process
+ * has ended. */
+void lab_closed(struct lab *lab, uint32_t gone);
 /* Starts all, and runs until every vnode is decided and held by all replicas. */
 void lab_start_all(struct lab *lab);
 /* The process ends without a word; so does the batch that was on its way to its journal. */

@@ -352,6 +352,8 @@ static void who_restarted_since_its_report_is_sent_all(void **state)
         const struct term ballot = ghosts_let_campaign(lab);
         struct peer_record term;
         ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
+        if (restarts > 0)
+            lab_closed(lab, GHOST);
         lab->shards[GHOST].options.boot += restarts;
         ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
         journal_goes_on(lab);
@@ -499,6 +501,8 @@ static void assert_asked_again(bool restarts)
     lab_run(lab, 2 * LAB_MS);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
     lab_forget(lab);
+    if (restarts)
+        lab_closed(lab, GHOST);
     lab->shards[GHOST].options.boot += restarts;
     for (uint32_t frame = 1; !restarts && frame <= VNODES_PULLS_SHORT_MAX; frame++) {
         assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL), 0);
@@ -573,6 +577,7 @@ static void who_restarted_is_not_pulled_from_unasked(void **state)
     lab_run(lab, 2 * LAB_MS);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_PULL, NULL) > 0);
     lab_forget(lab);
+    lab_closed(lab, GHOST);
     lab->shards[GHOST].options.boot++;
     ghost_reports(lab, &ballot, 40, ENTRY_PROMISED);
     lab_run(lab, 5 * LAB_MS);
