@@ -449,6 +449,7 @@ static inline void make_answer(const struct shard *shard, const struct batch_ite
         return;
     }
     answer->status = ANSWER_DECIDED;
+    answer->full = false;
     answer->allowed = batch->allowed[row] != 0;
     answer->borrowed = answer->allowed && batch->elastic && batch->borrowed[row] != 0;
     answer->degraded = vnodes_degraded(shard, batch->vnodes[row]);

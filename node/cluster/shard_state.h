@@ -545,7 +545,8 @@ struct shard {
     int64_t behind_ns; /* by how much this shard's short stalls made it late, in all (P12) */
     struct upkeep next;
     struct writeback writeback;
-    uint64_t opened; /* terms opened since the start */
+    uint64_t opened;       /* terms opened since the start */
+    int64_t full_until_ns; /* a copy found no room: none is asked for before that (R7) */
     bool reroute_due;
     bool resigning;
     bool resigned; /* V10 of vnodes.c */

@@ -10,9 +10,13 @@
  * R6  Who pulls a state takes the one that was reported, or a newer one, and nothing less: a copy
  *     of an earlier time may arrive from the same node meanwhile. If only such ones come, its state
  *     is not what it was (a claim may fall), and all are asked again.
+ * R7  Where a state found no room, no copy is asked for again for a while: it would find none
+ *     either. Till then nothing of the vnode is acknowledged, and its decider says so.
  */
 #include "base/prefetch.h"
 #include "node/cluster/vnodes_state.h"
+
+#define FULL_REST_NS (1000 * MS)
 
 void stream_in_prefetch(const struct shard *shard, const struct bytes_reader *records,
                         struct stream_in *in)
@@ -188,6 +192,8 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
         table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
     if (vnode->role == ROLE_RECOVERING)
         vnode->in_ns = shard->now_ns;
+    if (result == TG_EFULL)
+        shard->full_until_ns = shard->now_ns + FULL_REST_NS; /* R7 */
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     if (result != 0) {
@@ -255,6 +261,8 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
             vnodes_recover(shard, entry->vnode, vnode->fresh, effects);
         return; /* the one that was asked for comes behind it, or is asked for again */
     }
+    if (!given_up && shard->now_ns < shard->full_until_ns && !vnode->whole)
+        return;                                                       /* R7 */
     if (given_up || !vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;

@@ -28,6 +28,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
     } else if (!gone && vnodes_lacks(shard, number) && !diverge_busy(vnode) &&
+               shard->now_ns >= shard->full_until_ns &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
         vnode->asked_ns = shard->now_ns;
         stream_tell_lack(shard, vnode->hint, number, effects);

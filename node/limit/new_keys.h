@@ -35,7 +35,8 @@
 enum {
     NEW_KEYS_PLACES = 1024,
     NEW_KEYS_SHARE = 2,   /* a class has up to so many times what it leaves */
-    NEW_KEYS_RESERVE = 8, /* one part of so many is for keys that exist */
+    NEW_KEYS_RESERVE = 8, /* one part of so many is for keys that exist, */
+    NEW_KEYS_LOADS = 32,  /* and of so many for those alone that come back from disk */
 };
 
 /* The class of what is not budgeted. */

@@ -139,7 +139,8 @@ int table_import(struct table *table, uint32_t vnode, struct hash128 id, const v
     struct limit_cell cell = {0};
     rc = decode_cell(table, ops, &reader, number, now_ns, &cell);
     if (rc == 0 && number == TABLE_NONE) {
-        number = table_insert(table, id, vnode, algorithm, TABLE_NONE, now_ns);
+        if (from_disk || table_takes_imports(table))
+            number = table_insert(table, id, vnode, algorithm, TABLE_NONE, now_ns);
         rc = number == TABLE_NONE ? TG_EFULL : 0;
     }
     if (rc != 0) {

@@ -57,6 +57,11 @@ bool table_pressed(const struct table *table)
     return table_room(table) < table_places(table) / 2;
 }
 
+bool table_takes_imports(const struct table *table)
+{
+    return table_room(table) > table_places(table) / NEW_KEYS_LOADS;
+}
+
 void table_settle_new(struct table *table)
 {
     new_keys_settle(&table->new_keys, kept(table));

@@ -30,6 +30,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(departures, "departures (drain, leave)", true)                                               \
     X(removals, "removals", true)                                                                  \
     X(lineages, "lineages forced", true)                                                           \
+    X(presses, "presses", true)                                                                    \
+    X(turned_away, "new keys turned away", true)                                                   \
     X(floods, "floods", true)                                                                      \
     X(splits, "splits", true)                                                                      \
     X(regions_cut, "regions cut off", true)                                                        \

@@ -380,6 +380,7 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->loads += stats.loads;
         coverage->evicted += stats.evicted;
         coverage->forgotten += stats.forgotten;
+        coverage->turned_away += stats.turned_away;
         coverage->stalls += stats.stalls;
         coverage->checks += stats.checks;
         if (stats.bad_frames > 0)

@@ -21,6 +21,7 @@ enum {
     QUORUM_PERMILLE = 400,
     EARLY_PHASES = 3,
     BRIM_ONE_IN = 8,
+    PRESS_ONE_IN = 10,
     SHIFT_ONE_IN = 8,
     APART_ONE_IN = 6,
     RELAY_ONE_IN = 12,
@@ -181,6 +182,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_phases(&random, out);
     draw_beside(seed, out);
     draw_early(seed, 0x6272696d, BRIM_ONE_IN, "brim", out);
+    draw_early(seed, 0x70726573, PRESS_ONE_IN, "press", out);
     draw_early(seed, 0x7368696674, SHIFT_ONE_IN, "shift", out);
     draw_apart(seed, out);
     draw_early(seed, 0x626f72726f77, BORROW_ONE_IN, "borrow", out);

@@ -45,6 +45,7 @@ static const struct phase phases[] = {
     {"hold", 0, false, NULL, phase_hold},
     {"abroad", 0, true, phase_abroad_fits, phase_abroad},
     {"brim", 0, true, NULL, phase_brim},
+    {"press", 0, true, NULL, phase_press},
     {"global", 0, false, phase_abroad_fits, phase_global},
     {"wild", 0, true, NULL, phase_wild},
 };

@@ -94,6 +94,7 @@ extern const struct phase_step phase_dark[];
 extern const struct phase_step phase_flood[];
 extern const struct phase_step phase_full[];
 extern const struct phase_step phase_brim[];
+extern const struct phase_step phase_press[];
 extern const struct phase_step phase_split[];
 extern const struct phase_step phase_merge[];
 extern const struct phase_step phase_night[];

@@ -4,12 +4,15 @@
  *   full    a disk is full for a while, its node restarts in order     exactly the limits
  *   brim    all disks are full while keys are asked for the last       exactly the limits
  *           time, then have room; all nodes are killed, and back
+ *   press   all disks are full while more new keys come than memory    exactly the limits; keys
+ *           holds, and those that were charged are asked for again     that exist are decided
  *   flood   more keys than memory holds, then a node that loses its    what was spilled still
  *           slots                                                      counts, also there
  */
 #include "tests/sim/phase.h"
 
 enum { FLOOD_FRAMES = 130, FLOOD_MS = 1800, FULL_MS = 700, BRIM_MS = 1000, OTHERS_MS = 60 };
+enum { PRESS_FRAMES = 260, PRESS_MS = 3000, PRESS_FULL_MS = 600000 };
 
 /* ---- dark ------------------------------------------------------------------------------------ */
 
@@ -100,6 +103,56 @@ const struct phase_step phase_brim[] = {
     {"room", has_room},        {"others", ask_others}, {"quiet", step_quiet},
     {"flushed", step_flushed}, {"dark", kill_all},     {"back", step_back},
     {"enough", step_enough},   {"drain", step_drain},  {"audit", step_audit},
+    {"judge", step_exact},     {NULL, NULL},
+};
+
+/* ---- press ----------------------------------------------------------------------------------- */
+
+/* Until it is emptied: what memory takes in meanwhile cannot leave it. */
+static bool press(struct sim *sim)
+{
+    if (!options_fault(&sim->options, FAULT_DISK_FULL))
+        return true;
+    sim->coverage.presses++;
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (sim->nodes[i].up)
+            fill(sim, &sim->nodes[i], PRESS_FULL_MS);
+    return true;
+}
+
+static bool flood_full(struct sim *sim)
+{
+    if (!phase_first(sim))
+        return true;
+    sim->flooded = true;
+    client_flood(sim, PRESS_FRAMES);
+    phase_wait(sim, PRESS_MS);
+    return false;
+}
+
+/* Keys that majorities keep cannot be decided where nothing can be promised. */
+static bool look(struct sim *sim)
+{
+    return sim->options.quorum || step_audit(sim);
+}
+
+static bool empty_all(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        sim->nodes[i].disk.full_until_ns = 0;
+    return true;
+}
+
+/* Half of the keys are on disk by then, and leave memory for the flood; what was charged of the
+ * others since is in memory alone. All are looked at while the disks are full. */
+const struct phase_step phase_press[] = {
+    {"half", step_some},       {"quiet", step_quiet},
+    {"flushed", step_flushed}, {"fill", press},
+    {"others", ask_others},    {"drain", step_drain},
+    {"flood", flood_full},     {"look", look},
+    {"room", empty_all},       {"quiet", step_quiet},
+    {"flushed", step_flushed}, {"enough", step_enough},
+    {"drain", step_drain},     {"audit", step_audit},
     {"judge", step_exact},     {NULL, NULL},
 };
 
