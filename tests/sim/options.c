@@ -182,7 +182,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_phases(&random, out);
     draw_beside(seed, out);
     draw_early(seed, 0x6272696d, BRIM_ONE_IN, "brim", out);
-    draw_early(seed, 0x70726573, PRESS_ONE_IN, "press", out);
+    draw_early(seed, 0x70726586, PRESS_ONE_IN, "press", out);
     draw_early(seed, 0x7368696674, SHIFT_ONE_IN, "shift", out);
     draw_apart(seed, out);
     draw_early(seed, 0x626f72726f77, BORROW_ONE_IN, "borrow", out);

@@ -98,7 +98,7 @@ static void status_has_the_documented_fields(void **state)
         "node",    "node_id", "cluster_id",   "version",  "healthy",        "reasons",
         "epoch",   "stable",  "vnodes_total", "replicas", "uptime_ms",      "figures_age_ms",
         "members", "storage", "rules",        "shards",   "over_admission", "acknowledgement",
-        "handoff", "pools",   "files"};
+        "handoff", "pools",   "files",        "warnings"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;
@@ -112,6 +112,8 @@ static void status_has_the_documented_fields(void **state)
     struct mp_cursor at = tokens_field(map, "healthy");
     assert_true(mp_get_bool(&at));
     at = tokens_field(map, "reasons");
+    assert_int_equal(mp_get_array(&at), 0);
+    at = tokens_field(map, "warnings");
     assert_int_equal(mp_get_array(&at), 0);
     at = tokens_field(map, "uptime_ms");
     assert_int_equal(mp_get_uint(&at), 1500);

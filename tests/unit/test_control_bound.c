@@ -52,13 +52,19 @@ static void figures_of_all_shards_are_summed_and_explained(void **state)
     (void)state;
     struct said said;
     struct shard_stats shards[2] = {
-        {.over_tokens = 5, .vnodes_cut_off = 2, .vnodes_unconfirmed = 3},
-        {.over_tokens = 7, .vnodes_unconfirmed = 1, .quorum.vnodes_undecided = 9},
+        {.over_tokens = 5, .vnodes_cut_off = 2, .vnodes_unconfirmed = 3, .uncounted = 30},
+        {.over_tokens = 7,
+         .vnodes_unconfirmed = 1,
+         .uncounted = 3,
+         .forgotten = 2,
+         .quorum.vnodes_undecided = 9},
     };
     lag_add(&shards[0].lag, 1000000);
     lag_add(&shards[1].lag, 3000000);
     const struct mp_cursor map = say(&said, shards, 2);
     const struct mp_cursor one = tokens_field(tokens_field(map, "over_admission"), "one");
+    assert_int_equal(tokens_uint(one, "uncounted"), 33);
+    assert_int_equal(tokens_uint(one, "forgotten"), 2);
     assert_int_equal(tokens_uint(one, "tokens"), 12);
     assert_int_equal(tokens_uint(one, "vnodes_cut_off"), 2);
     assert_int_equal(tokens_uint(one, "vnodes_degraded"), 4);
