@@ -191,6 +191,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
         looked.operation = OPERATION_PEEK, looked.cost = memory.allowed ? 0 : forward->cost;
     if (!decide_rows_of(shard, &looked, rows)) {
         answer->status = ANSWER_BUSY;
+        answer->full = true;
         shard->stats.busy++;
         return;
     }

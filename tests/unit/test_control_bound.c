@@ -72,7 +72,8 @@ static void figures_of_all_shards_are_summed_and_explained(void **state)
         one, "why",
         "no other replica of 2 vnodes is in reach: if it is a split, each side may admit "
         "one limit more per key; no majority stands behind 2 vnodes; 12 tokens are not "
-        "yet acknowledged by a replica");
+        "yet acknowledged by a replica; 33 tokens were allowed by on_failure: open where "
+        "there was no room to count; 2 slots could not be read back from disk");
     const struct mp_cursor quorum = tokens_field(tokens_field(map, "over_admission"), "quorum");
     assert_int_equal(tokens_uint(quorum, "tokens"), 0);
     assert_int_equal(tokens_uint(quorum, "vnodes_cut_off"), 9);
