@@ -18,7 +18,9 @@
  * D7  There, what gives back is not done a second time when nothing is remembered of the first.
  * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
  * D9  What waited, what gives back, and all of the plane of quorum, is looked up even if it is a
- *     first copy: a repeated one may have been decided before it.
+ *     first copy: a repeated one may have been decided before it. So is everything for as long as
+ *     answers are kept after a repeated one that nobody knew was decided here, or after a term was
+ *     opened: a first copy may be late, in a node that stood still or had nobody to ask.
  * D10 An undo gives back what the memory of reservations says that its attempt alone was granted
  *     and still holds (reserve.h), and in the same breath that is so no more. So a repeated one
  *     does nothing, and nothing is given back of which nothing is known: nor of a state that this
@@ -190,7 +192,8 @@ static void run_before_repeated(struct shard *shard, const struct forward *forwa
     const struct batch *batch = &shard->batch;
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0;
     if ((repeated && batch->item_count > 0) ||
-        ((is_part || decide_gives_back(forward)) && batch->has_repeated) ||
+        ((is_part || decide_gives_back(forward) || decide_expects_late(shard)) &&
+         batch->has_repeated) ||
         (undoes(forward) && batch->has_several)) /* D12 */
         decide_run(shard, effects);
 }
@@ -241,8 +244,13 @@ bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode,
     const struct retry_key plain = plain_key(&item->retry, id, item->several);
     if (retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory))
         return true;
-    return item->again != 0 && firsts_recall(shard, vnode, &plain, &item->key, item->several) &&
-           retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory);
+    if (item->again == 0 && item->part == POOL_NONE && !decide_expects_late(shard))
+        return false;
+    if (firsts_recall(shard, vnode, &plain, &item->key, item->several))
+        return retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory);
+    if (item->again != 0)
+        shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* D9 */
+    return false;
 }
 
 /* Whether the group was decided before, and how (D9). */
@@ -252,7 +260,7 @@ static bool look_up(struct shard *shard, struct batch_item *item, const struct f
     if (forward->operation == OPERATION_PEEK || undoes(forward))
         return false;
     if (item->again == 0 && !waited && !decide_gives_back(forward) &&
-        !vnodes_quorum(shard, forward->vnode))
+        !vnodes_quorum(shard, forward->vnode) && !decide_expects_late(shard))
         return false;
     return decide_recall(shard, item, forward->vnode, forward->ids[0]);
 }

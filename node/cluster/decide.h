@@ -64,6 +64,12 @@ static inline bool decide_gives_back(const struct forward *forward)
     return forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET;
 }
 
+/* Whether first copies may come behind repeated ones (D9). */
+static inline bool decide_expects_late(const struct shard *shard)
+{
+    return __builtin_expect(shard->now_ns < shard->late_until_ns, 0);
+}
+
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
  * quorum: then it is not done if nothing is remembered of it (Q6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);

@@ -784,7 +784,8 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
                             uint32_t rows, struct effects *effects)
 {
     const struct forward *first = &resolved->parts[0];
-    const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first);
+    const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first) ||
+                          decide_expects_late(shard);
     struct retry_memory *memory = &shard->retries;
     uint64_t takes = SHARES_ALL;
     uint8_t withholds = 0;

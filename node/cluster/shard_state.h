@@ -597,6 +597,7 @@ struct shard {
     uint32_t frames; /* begun, of all channels */
     struct retry_memory retries;
     struct firsts firsts;    /* and what replicas know of them */
+    int64_t late_until_ns;   /* until then first copies are looked up, too: D9 of decide.c */
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
     struct usage_tally *usage; /* NULL: nobody wants totals */

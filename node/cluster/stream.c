@@ -625,7 +625,12 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
 void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
 {
     rename_link(shard, number, link, LINK_LIVE);
-    firsts_skip(shard, number, link);
+    /* One that has started since may hold the state, which is on its disk, and no answers. */
+    const struct peer *peer = shard->peers[shard->vnodes[number].links[link].peer];
+    if (shard->now_ns - peer->met_ns <= RETRY_KEEP_NS)
+        firsts_restart(shard, number, link);
+    else
+        firsts_skip(shard, number, link);
 }
 
 void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)

@@ -262,6 +262,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     for (uint16_t i = 0; i < shard->peer_count; i++)
         if (shard->peers[i]->in_view)
             peers_put_vnode(shard, i, PEER_OPENED, &entry, effects);
+    shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* D9 of decide.c */
     shard->stats.terms_opened++;
     shard->stats.takeovers += replaces;
 }
