@@ -22,8 +22,9 @@
  * U2  Nothing is taken of a lease after its end as this node must reckon it: from before it was
  *     asked for, less a 64th and a millisecond, for clocks are not alike (PROTOCOL.md).
  * U3  A lease is released once, and nothing is taken of it after that.
- * U4  A repeated check gets the answer that this shard gave it first (retry.h). One that is
- *     repeated through another node may be charged twice, and is then admitted by its own tokens.
+ * U4  A repeated check gets the answer that this shard gave it first (retry.h), or the decider
+ *     (firsts.h). What this shard admitted by tokens may, repeated through another node, be charged
+ *     twice, and is then admitted by the tokens of that one.
  * U5  PURSES_MAX keys; a key that finds no room, or is asked for less than PURSES_HOT times a
  *     second, is asked of its decider: to take tokens for one check would take them from others.
  * U6  A denial is believed until it can change by itself, PURSES_DENIAL_NS at most: others may give

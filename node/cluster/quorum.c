@@ -33,7 +33,9 @@
  *     committed. They are asked for again, as repeated: a check may be charged twice, which is
  *     counted. What gives back (refund, reset) is never repeated: done twice it would admit above
  *     the limit. First answers are remembered for the term in which they were given (decide.c),
- *     for the state of a later one may not contain them.
+ *     for the state of a later one may not contain them; who decides on a state that does has them
+ *     of its replicas (F2 of firsts.h). What comes back from the journal of a decider that died, and
+ *     nobody else had, comes without them.
  * Q7  A vnode that has no decider for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
  *     majority, or that could not commit for that long, refuses checks at once: the rule's
  *     on_failure acts.
