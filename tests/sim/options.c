@@ -173,7 +173,7 @@ static void draw(uint64_t seed, struct options *out)
     out->formed = random_below(&random, 4) != 0;
     out->far = random_below(&random, 6) == 0;
     out->lazy = hash_mix64(seed ^ 0x6c617a79) % 4 == 0;
-    out->slices = hash_mix64(seed ^ 0x736c69636573) % 4 == 0;
+    out->slices = hash_mix64(seed ^ 0x736c69639ae9) % 4 == 0; /* no kept seed */
     out->narrow = hash_mix64(seed ^ 0x6e6172726f77) % 4 == 0;
     out->piecemeal = hash_mix64(seed ^ 0x70696563669e) % 4 == 0;  /* no kept seed */
     out->bit_by_bit = hash_mix64(seed ^ 0x6566666fb40a) % 4 == 0; /* nor here */
@@ -189,8 +189,8 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
     draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
-    draw_early(seed, 0x737461727665, STARVE_ONE_IN, "starve", out);
-    draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out); /* no kept seed */
+    draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
+    draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
     draw_regions(seed, 0x676c6f6262ec, GLOBAL_ONE_IN, global, out);
 }
