@@ -43,7 +43,7 @@
 #include "node/cluster/control_state.h"
 #include "node/policy/policy.h"
 
-enum { NAMES_MAX = 3, GENERATION_MAX = (1 << 24) - 1 };
+enum { NAMES_MAX = 3, GENERATION_MAX = (1 << 24) - 1, GENERATIONS_MISSED = 1024 };
 enum { VALUE_VERSION = 1, VALUE_LEN_MAX = 16, VALUE_TOKENS = 8 };
 
 #define REGION_LOOK_NS (250 * CONTROL_MS) /* between looks at what is to be founded */
@@ -275,10 +275,12 @@ static uint64_t next_generation(const struct control *control, const struct sett
     uint64_t generation = settings_version_shown(record->version);
     size_t cursor = 0;
     const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (!control_abroad(control, member) &&
-            ring_config_generation(member->record.ring_epoch) >= generation)
-            generation = ring_config_generation(member->record.ring_epoch) + 1;
+    const uint64_t most = generation + GENERATIONS_MISSED; /* what is above was made up */
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        const uint64_t told = ring_config_generation(member->record.ring_epoch);
+        if (!control_abroad(control, member) && told >= generation && told <= most)
+            generation = told + 1;
+    }
     return generation < GENERATION_MAX ? generation : GENERATION_MAX;
 }
 
