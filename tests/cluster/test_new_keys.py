@@ -130,7 +130,7 @@ def check_told(node, flood, measured, name):
     assert charged and busy, collections.Counter(flood.outcomes.values())
     assert any(FULL in text for text in flood.messages), flood.messages
     told = shard(node)
-    assert told["turned_away"] >= len(busy) and told["refused"] >= told["turned_away"]
+    assert 0 < told["turned_away"] <= told["refused"]
     warnings = node.fresh_status()["warnings"]
     assert any("new keys found no room" in warning for warning in warnings), warnings
     outcomes = ask_again(node, CLOSED, charged)
@@ -141,10 +141,10 @@ def check_told(node, flood, measured, name):
     wait_for(lambda: "no room for new keys" in node.whole_log(), 30, "the log tells of keys that found no room")
 
 
-def check_open(node, start_at, measured):
+def check_open(node, count, measured):
     """A rule with `on_failure: open` lets all pass, and says how much of that it could not count."""
     before = over_admission(node)["uncounted"]
-    first = Flood(node, OPEN, range(start_at, start_at + 200_000), 201).run()
+    first = Flood(node, OPEN, range(count), 201).run()
     again = ask_again_once(node, OPEN, first.having("allow"))
     uncounted = over_admission(node)["uncounted"] - before
     measured("on_failure: open", f"{len(first.having('allow'))} allowed, {len(again)} again, {uncounted} tokens told")
@@ -166,7 +166,7 @@ def test_what_a_flood_of_new_keys_charged_is_not_admitted_again(tmp_path, measur
         flood, other = flood_beside_another_rule(node, count)
         others = len(other.having("allow"))
         measured("of another rule meanwhile", f"{others} of {len(other.outcomes)} new keys let in")
-        if flood.having("busy"):
+        if shard(node)["turned_away"] > 0:
             assert others >= len(other.outcomes) * 9 // 10
             check_told(node, flood, measured, f"{count} new keys, {memory}")
         else:
@@ -224,7 +224,7 @@ def test_on_a_full_disk_what_was_charged_is_not_admitted_again(full_disk, tmp_pa
         measured("of another rule meanwhile", f"{len(other.having('allow'))} of {len(other.outcomes)} let in")
         assert len(other.having("allow")) >= len(other.outcomes) // 2
         check_told(node, flood, measured, f"{count} new keys, {memory}, disk full")
-        check_open(node, 0, measured)
+        check_open(node, max(count // 6, 200_000), measured)
         assert set(ask_again(node, OTHER, other.having("allow"))) == {"deny"}
         (place / "ballast").unlink()
         wait_for(lambda: node.status()["storage"]["ok"] and node.status()["storage"]["flush_lag_ms"] < 5000, 60,
