@@ -947,6 +947,15 @@ bool resolve_gives_holds(const struct resolved *resolved);
 /* The same of part `part` alone. */
 bool resolve_part_holds(const struct resolved *resolved, uint32_t part);
 
+/* ---- reasons.c ------------------------------------------------------------------------------- */
+
+/* The text of the deciding limit's window, valid until the reply is made; one that no rule has the
+ * text of is written into the reply's scratch. */
+struct wire_text reasons_window(struct shard *shard, const struct row *row);
+/* What is said of a row that is not allowed: by whoever wrote the rule, or else why. Never empty.
+ */
+struct wire_text reasons_message(const struct row *row, uint8_t outcome);
+
 /* ---- requests.c ------------------------------------------------------------------------------ */
 
 void requests_checks(struct shard *shard, uint64_t connection, const void *frame, size_t len,

@@ -780,8 +780,7 @@ void disk_loaded(struct sim *sim, struct node *node, const struct event *event);
 void disk_listed(struct sim *sim, struct node *node, uint8_t shard, uint32_t vnode);
 /* Gives the new process of the node what was stored. */
 void disk_restore(struct sim *sim, struct node *node, uint8_t shard);
-/* All slots are lost, but not who the node is and what it promised: as when a store is set aside.
- */
+/* All slots are lost, but not who the node is and what it promised: as by a store set aside. */
 void disk_wipe(const struct sim *sim, struct disk *disk);
 /* Copies what is durable, to be restored later. */
 void disk_take_snapshot(struct disk *disk);
@@ -837,8 +836,7 @@ uint64_t node_unconfirmed(const struct node *node);
 uint64_t nodes_resent(const struct sim *sim);
 /* Undos that nodes gave up, and charges that deciders could not give back for want of memory. */
 uint64_t nodes_undo_lost(const struct sim *sim);
-/* Vnodes that were taken over. */
-uint64_t nodes_takeovers(const struct sim *sim);
+uint64_t nodes_takeovers(const struct sim *sim); /* vnodes that were taken over */
 /* Parts of requests that wait at the node: undos too. */
 uint32_t node_parts(const struct node *node);
 /* Checks that nodes asked for more than once, or decided without knowing what becomes of it. */
@@ -996,8 +994,7 @@ void check_several(struct sim *sim, struct key_set set, uint64_t lost, uint64_t 
  * and on the other one, a limit if a replica of the key is there; else a share of it (local),
  * nothing (closed), or anything, but marked as degraded (open). */
 void check_lent(struct sim *sim, struct key_set set, uint32_t side);
-/* After an audit: what was admitted was charged, but for `lost` changes; and no more than was asked
- * for. */
+/* After an audit: what was admitted was charged, but for `lost` changes, and no more than asked. */
 void check_charged(struct sim *sim, struct key_set set, uint64_t lost);
 
 #endif

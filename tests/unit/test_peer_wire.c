@@ -1,5 +1,4 @@
 /* test_peer_wire.c - records between shards read back as written, and hostile frames are refused.
- *
  * One function, put_record, writes a record of each type with distinct values in all fields; the
  * tests of truncation and mutation start from those bytes.
  */
