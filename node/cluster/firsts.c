@@ -302,7 +302,8 @@ size_t firsts_room(struct shard *shard, uint32_t number, uint32_t link)
            (count + FIRSTS_A_RECORD - 1) / FIRSTS_A_RECORD * FIRSTS_HEAD_LEN;
 }
 
-static void put(const struct shard *shard, const struct first *first, struct bytes_writer *outbox)
+static void put(const struct shard *shard, const struct first *first, uint8_t more,
+                struct bytes_writer *outbox)
 {
     const uint32_t age = age_ms(shard, first);
     const bool quorum = vnodes_quorum(shard, first->vnode);
@@ -312,7 +313,8 @@ static void put(const struct shard *shard, const struct first *first, struct byt
                                     .seq = quorum ? first->seq : 0,
                                     .attempt = first->attempt,
                                     .limit_index = first->limit_index,
-                                    .flags = (uint8_t)(first->flags | (quorum ? FIRST_SEQ : 0))};
+                                    .flags =
+                                        (uint8_t)(first->flags | more | (quorum ? FIRST_SEQ : 0))};
     peer_put_first(outbox, &what);
 }
 
@@ -328,7 +330,7 @@ void firsts_put(struct shard *shard, uint32_t number, uint32_t link, struct byte
     while (count < FIRSTS_PUT_MAX && (first = due_from(shard, state, &from)) != NULL) {
         if (count % FIRSTS_A_RECORD == 0)
             record = peer_put_firsts(outbox, number);
-        put(shard, first, outbox);
+        put(shard, first, 0, outbox);
         peer_end_firsts(outbox, record);
         from = after(state, from, first);
         count++;
@@ -350,13 +352,43 @@ void firsts_skip(struct shard *shard, uint32_t number, uint32_t link)
     state->firsts = (uint32_t)(shard->firsts.end - 1);
 }
 
-void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts *told)
+void firsts_report(struct shard *shard, uint16_t at, const struct peer_vnode *asked,
+                   struct effects *effects)
 {
-    const bool quorum = vnodes_quorum(shard, number);
-    const uint32_t term = quorum ? hash_of(&shard->vnodes[number].in_term) : 0;
+    const struct replica_link all = {.firsts_all = true};
+    const struct vnode *vnode = &shard->vnodes[asked->vnode];
+    const struct peer *peer = shard->peers[at];
+    if ((peer->reads & READS_FIRSTS) == 0 || shard->now_ns - peer->met_ns > RETRY_KEEP_NS ||
+        term_is_none(&asked->state) || term_compare(&asked->state, &vnode->state) != 0 ||
+        asked->seq != table_vnode_seq(shard->table, asked->vnode) || vnode->beyond)
+        return;
+    uint64_t from = head_of(shard, asked->vnode, &all);
+    uint32_t left = count_due(shard, &all, from);
+    if (left == 0)
+        return;
+    shard->firsts.lost += left > FIRSTS_A_RECORD;
+    left = left < FIRSTS_A_RECORD ? left : FIRSTS_A_RECORD;
+    const size_t room = FIRSTS_HEAD_LEN + left * len_of(shard, asked->vnode);
+    struct bytes_writer *outbox = peers_outbox(shard, at, room, effects);
+    const size_t record = peer_put_firsts(outbox, asked->vnode);
+    for (; left > 0; left--) {
+        const struct first *first = due_from(shard, &all, &from);
+        ASSERT(first != NULL);
+        put(shard, first, FIRST_REPORTED, outbox);
+        from = after(&all, from, first);
+    }
+    peer_end_firsts(outbox, record);
+}
+
+void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts *told,
+                 const struct term *written, bool reported)
+{
+    const uint32_t term = vnodes_quorum(shard, number) ? hash_of(written) : 0;
     struct bytes_reader bytes = told->bytes;
     struct peer_first what;
     while (peer_first_next(&bytes, &what)) {
+        if (((what.flags & FIRST_REPORTED) != 0) != reported)
+            continue;
         /* One that is told again is not noted again; of what has just been given none is. */
         struct first *first =
             what.age_ms >= AGED_MS ? find(&shard->firsts, number, what.tag) : NULL;

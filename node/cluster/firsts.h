@@ -18,7 +18,8 @@
  *
  * F1  Of each slot that a replica takes it has the answers to what the slot counts, for two
  *     seconds: they are in the frame that the slot is in, or in an earlier one. A complete copy
- *     brings all that its sender has.
+ *     brings all that its sender has, and who has just started and holds the same of its disk is
+ *     told them beside the report that says so.
  * F2  In the plane of quorum an answer is believed only by who decides on a state that counts it:
  *     what is of another term, or later than that state goes, is void (Q6 of quorum.c).
  * F3  All is bounded: so many are noted a millisecond (FIRSTS_A_MS, with a burst of FIRSTS_BURST),
@@ -40,8 +41,9 @@
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/term.h"
 
-struct shard;
+struct effects;
 struct retry_memory_entry;
+struct shard;
 
 enum {
     FIRSTS_A_MS = 20,      /* answers that are noted in the long run */
@@ -103,8 +105,13 @@ void firsts_put(struct shard *shard, uint32_t vnode, uint32_t link, struct bytes
 /* All that is known is to be told to the link again / nothing of what is known now. */
 void firsts_restart(struct shard *shard, uint32_t vnode, uint32_t link);
 void firsts_skip(struct shard *shard, uint32_t vnode, uint32_t link);
-/* What a decider says. */
-void firsts_take(struct shard *shard, uint32_t vnode, const struct peer_firsts *told);
+/* Beside a report: a process that has just started and holds the same state of its disk is told the
+ * answers to what that counts. */
+void firsts_report(struct shard *shard, uint16_t peer, const struct peer_vnode *asked,
+                   struct effects *effects);
+/* What another says, of what that term wrote; `reported`: that alone which goes with reports. */
+void firsts_take(struct shard *shard, uint32_t vnode, const struct peer_firsts *told,
+                 const struct term *written, bool reported);
 
 /* ---- F2 -------------------------------------------------------------------------------------- */
 

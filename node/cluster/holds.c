@@ -167,6 +167,10 @@ void holds_forget(struct shard *shard, uint32_t index)
 
 void holds_step(struct shard *shard, struct effects *effects)
 {
+    if (!shard->holds.due && shard->now_ns - shard->holds.looked_ns < MS)
+        return; /* each event comes here, and there may be many that wait */
+    shard->holds.due = false;
+    shard->holds.looked_ns = shard->now_ns;
     for (uint32_t at = shard->holds.count; at > 0; at--) {
         const struct hold hold = shard->holds.waiting[at - 1];
         struct part *part = parts_at(shard, hold.part);

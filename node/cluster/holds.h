@@ -29,6 +29,8 @@ struct hold {
 
 struct holds {
     uint32_t count;
+    bool due;          /* replicas have told something since they were looked at, */
+    int64_t looked_ns; /* then */
     struct hold waiting[HOLDS_MAX];
 };
 

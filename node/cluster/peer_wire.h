@@ -326,10 +326,11 @@ enum { PEER_FIRST_LEN = 18, PEER_FIRST_SEQ_LEN = 4 };
 
 enum peer_first_flag {
     FIRST_ALLOWED = 1,
-    FIRST_SEVERAL = 2, /* of one of several parts of a request */
-    FIRST_SEQ = 4,     /* on the wire: its seq is told, as in the plane of quorum */
-    FIRST_BACK = 8,    /* what it granted was given back: it is no answer any more */
-    FIRST_VOID = 128,  /* in memory: the state does not count it (firsts.h) */
+    FIRST_SEVERAL = 2,   /* of one of several parts of a request */
+    FIRST_SEQ = 4,       /* on the wire: its seq is told, as in the plane of quorum */
+    FIRST_BACK = 8,      /* what it granted was given back: it is no answer any more */
+    FIRST_REPORTED = 16, /* on the wire: ahead of a REPORT of the state that its receiver holds */
+    FIRST_VOID = 128,    /* in memory: the state does not count it (firsts.h) */
 };
 
 /* A first answer. */

@@ -33,18 +33,19 @@
  *     committed. They are asked for again, as repeated: a check may be charged twice, which is
  *     counted. What gives back (refund, reset) is never repeated: done twice it would admit above
  *     the limit. First answers are remembered for the term in which they were given (decide.c),
- *     for the state of a later one may not contain them; who decides on a state that does has them
- *     of its replicas (F2 of firsts.h). What comes back from the journal of a decider that died,
- * and nobody else had, comes without them. Q7  A vnode that has no decider for
- * SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their majority, or that could not commit
- * for that long, refuses checks at once: the rule's on_failure acts. Q8  A PASS makes its receiver
- * a candidate. The passer seals the vnode, waits until all it decided is committed, and only then
- * passes: a planned change leaves nothing in doubt. Q9  The sets of a ballot are those of the
- * configuration whose epoch it carries. Who knows a term of a later epoch than its view's does not
- * campaign, and no ballot of an epoch below one's own view is promised. A transition that changes
- * the sets of a vnode is over only when a ballot of its epoch was opened and a majority of the new
- * set holds the vnode: before the first decision without the old set, a majority of that has
- * promised a term that no stale view can outbid.
+ *     for the state of a later one may not contain them; who decides on a state that does has
+ *     them of its replicas (F2 of firsts.h).
+ * Q7  A vnode that has no decider for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
+ *     majority, or that could not commit for that long, refuses checks at once: the rule's
+ *     on_failure acts.
+ * Q8  A PASS makes its receiver a candidate. The passer seals the vnode, waits until all it
+ *     decided is committed, and only then passes: a planned change leaves nothing in doubt.
+ * Q9  The sets of a ballot are those of the configuration whose epoch it carries. Who knows a term
+ *     of a later epoch than its view's does not campaign, and no ballot of an epoch below one's
+ *     own view is promised. A transition that changes the sets of a vnode is over only when a
+ *     ballot of its epoch was opened and a majority of the new set holds the vnode: before the
+ *     first decision without the old set, a majority of that has promised a term that no stale
+ *     view can outbid.
  *
  *     epoch    e: F            e + 1: F and T             e + 2: T
  *     ballots  majority of F   majorities of F and of T   majority of T

@@ -281,6 +281,7 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     if (vnodes_adopt(shard, entry->vnode, &entry->term))
         count_try(quorum);
     quorum->heard_ns = shard->now_ns;
+    firsts_report(shard, at, entry, effects);
     if (term_compare(&quorum->promised, &vnode->term) == 0) {
         quorum_put_report(shard, at, entry->vnode, effects);
         return;

@@ -397,10 +397,8 @@ static void take_stream(struct shard *shard, uint16_t at, const struct peer_reco
         stream_in_term(shard, at, &record->term, effects);
     else if (record->type == PEER_SLOT)
         stream_in_slot(shard, at, &record->slot);
-    else if (record->type == PEER_CHANGE)
-        stream_in_change(shard, at, &record->change, effects);
     else
-        stream_in_firsts(shard, at, &record->firsts);
+        stream_in_change(shard, at, &record->change, effects);
 }
 
 static void take_record(struct shard *shard, uint16_t at, const struct peer_record *record,
@@ -434,9 +432,11 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_TERM:
     case PEER_SLOT:
     case PEER_CHANGE:
-    case PEER_FIRSTS:
         if (in->accept)
             take_stream(shard, at, record, effects);
+        break;
+    case PEER_FIRSTS:
+        stream_in_firsts(shard, at, in->accept, &record->firsts);
         break;
     case PEER_GUARD:
         diverge_in_guard(shard, at, record);

@@ -92,8 +92,9 @@ void stream_in_term(struct shard *shard, uint16_t peer, const struct peer_writte
 void stream_in_slot(struct shard *shard, uint16_t peer, const struct peer_slot *slot);
 void stream_in_change(struct shard *shard, uint16_t peer, const struct peer_change *change,
                       struct effects *effects);
-/* Answers to what its slots count (firsts.h). */
-void stream_in_firsts(struct shard *shard, uint16_t peer, const struct peer_firsts *told);
+/* Answers to what its slots count, or what is held already (firsts.h). */
+void stream_in_firsts(struct shard *shard, uint16_t peer, bool accept,
+                      const struct peer_firsts *told);
 void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                     struct effects *effects);
 /* The copy that is arriving, if there is one, does not go on. */

@@ -204,11 +204,13 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
     }
 }
 
-void stream_in_firsts(struct shard *shard, uint16_t at, const struct peer_firsts *told)
+void stream_in_firsts(struct shard *shard, uint16_t at, bool accept, const struct peer_firsts *told)
 {
     const struct vnode *vnode = &shard->vnodes[told->vnode];
-    if (!vnode->in_late && vnode->whole && follows(shard, at, told->vnode))
-        firsts_take(shard, told->vnode, told);
+    if (accept && !vnode->in_late && vnode->whole && follows(shard, at, told->vnode))
+        firsts_take(shard, told->vnode, told, &vnode->in_term, false);
+    else if (vnode->role == ROLE_RECOVERING && !vnode->pulling)
+        firsts_take(shard, told->vnode, told, &vnode->state, true);
 }
 
 static void put_sync(struct shard *shard, uint16_t at, enum peer_record_type type, uint32_t number,

@@ -398,6 +398,7 @@ void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     if (vnode->role == ROLE_REPLICA && leaderless && entry->role == ROLE_RECOVERING &&
         vnodes_first_alive(shard, entry->vnode))
         vnodes_recover(shard, entry->vnode, false, effects); /* V5 */
+    firsts_report(shard, at, entry, effects);
     merge_put_report(shard, at, entry->vnode, PEER_REPORT, effects);
 }
 

@@ -1,15 +1,13 @@
 """Kills of one node and of all, while clients ask and ask again through other nodes: what may be
 admitted above a limit, and what may be charged twice.
 
-Each client asks for keys of rules `one`, `any` and `quorum` and of an inline limit, batch by batch;
-who has no answer asks again through the next node. RETRIES_KILLS=n kills single nodes so often, and
+Each client asks for keys of rules `one`, `any` and `quorum`, batch by batch; who has no answer asks again through the next node. RETRIES_KILLS=n kills single nodes so often, and
 all of them at once a tenth as often (`make soak`: 200 and 20); SEED=s draws the same kills again.
 
     spent keys     asked for beyond their limit: `any` and `quorum` never above it, however one node
                    dies; `one` by what no replica had acknowledged
     counted keys   never exhausted: counted no more often than they were asked for, whoever asked
-                   again (not of `any`, of which tokens of the dead are spent, nor when all died;
-                   of `quorum` a decider that is back at once brings what it had not committed)
+                   again (not of `any`, of which tokens of the dead are spent, nor when all died)
 """
 
 import os
@@ -21,6 +19,7 @@ import pytest
 from harness import Cluster, History, Load, scaled, wait_for
 from harness.client import long_window_h
 from harness.history import LAST_MOMENTS_S
+from harness.waiting import halts
 
 KILLS = int(os.environ.get("RETRIES_KILLS") or 4)
 SEED = int(os.environ.get("SEED") or random.getrandbits(32))
@@ -28,7 +27,7 @@ KILLS_A_ROUND = 2
 LIMITS = (60, 150, 300, 500)  # of the spent keys: some are used up when a node dies, some are not
 KINDS = ("one", "any", "quorum")
 WRITE_BACK_S = 0.5 + 0.35
-FLYING = 8      # items of a key that a client has in flight
+HALT_S = 0.1
 KNOWN_S = 1.9  # a little less than for so long the first answer is known
 
 
@@ -90,11 +89,19 @@ class Tally:
         self.repeated = dict.fromkeys(KINDS, 0)
         self.twice = dict.fromkeys(KINDS, 0)
         self.slow = dict.fromkeys(KINDS, 0)  # answered when no first answer is known any more
+        self.disturbed = 0  # rounds that were judged by `any` and `quorum` alone
+        self.undecided = dict.fromkeys(KINDS, 0)
         self.twice_all = dict.fromkeys(KINDS, 0)
 
 
-def lost_answers(cluster):
-    return sum(node.counter("retry_lost") for node in cluster.live)
+def counted_by(cluster, name):
+    return sum(node.counter(name) for node in cluster.live)
+
+
+def was_disturbed(cluster, start, merges):
+    """Whether nodes stood still that nobody stopped, so that both sides of a key had charged it."""
+    return counted_by(cluster, "merges") > merges or \
+        max(halts.between(start, time.monotonic()), default=0) > HALT_S
 
 
 def kill_one(cluster, rng):
@@ -135,36 +142,26 @@ def judge(cluster, kind, deaths, all_died, tally):
             return None if answer.outcome in ("busy", "error") else answer
         for key in counted.keys.values():
             found = wait_for(lambda user=key.key: used(user[1]), 60, f"{key.key} is decided").used
-            twice = max(0, found - key.admitted - key.uncertain)
+            # An answer busy or error may have been charged: nobody could say when it was given.
+            twice = max(0, found - key.admitted - key.uncertain - key.undecided)
+            slow = sum(answer.items for answer in counted.answers if answer.key == key.key
+                       and answer.at - answer.sent > KNOWN_S)
             (tally.twice_all if all_died else tally.twice)[name] += twice
-            tally.repeated[name] += key.repeated
-            tally.admitted[name] += key.admitted
-            slow = sum(answer.items for answer in counted.answers if answer.key == key.key
-                       and answer.at - answer.sent > KNOWN_S)
             tally.slow[name] += slow
-            # What a decider of `quorum` had journaled when it died comes back with it, uncommitted.
-            doubt = len(deaths) * FLYING if name == "quorum" else 0
-            if twice > slow + doubt and name != "any" and not all_died:
-                complaints.append(f"{name}: {key.key} counts {found}, {key.admitted} were admitted "
-                                  f"and {key.uncertain} not answered, {slow} slow")
-            tally.repeated[name] += key.repeated
-            tally.admitted[name] += key.admitted
-            slow = sum(answer.items for answer in counted.answers if answer.key == key.key
-                       and answer.at - answer.sent > KNOWN_S)
-            tally.slow[name] += slow
+            tally.undecided[name] += key.undecided
             if twice > slow and name != "any" and not all_died:
-                complaints.append(f"{name}: {key.key} counts {found}, {key.admitted} were admitted "
-                                  f"and {key.uncertain} not answered; {slow} took longer than "
-                                  f"{KNOWN_S} s: " + ", ".join(
-                                      f"{(answer.at - answer.sent) * 1000:.0f} ms" for answer
-                                      in counted.answers if answer.key == key.key
-                                      and answer.tries > 1))
+                complaints.append(f"{name}: {key.key} counts {found}, {key.admitted} were admitted, "
+                                  f"{key.uncertain} not answered, {key.undecided} not decided, "
+                                  f"{slow} slow")
+            tally.repeated[name] += key.repeated
+            tally.admitted[name] += key.admitted
     return complaints
 
 
 def run_round(cluster, rng, number, everyone, tally):
     deaths, all_died = [], None
-    before = lost_answers(cluster)
+    lost, merges = counted_by(cluster, "retry_lost"), counted_by(cluster, "merges")
+    start = time.monotonic()
     kinds = [Kind(cluster, kind, number) for kind in KINDS]
     for kind in kinds:
         kind.__enter__()
@@ -184,7 +181,10 @@ def run_round(cluster, rng, number, everyone, tally):
     time.sleep(scaled(1.2))  # leases of `any` end: what is held is spent or given back
     complaints = [complaint for kind in kinds
                   for complaint in judge(cluster, kind, deaths, all_died, tally)]
-    lost = lost_answers(cluster) - before
+    if complaints and was_disturbed(cluster, start, merges):
+        tally.disturbed += 1
+        complaints = [complaint for complaint in complaints if not complaint.startswith("one: ")]
+    lost = counted_by(cluster, "retry_lost") - lost
     assert not complaints, "\n".join([*complaints, f"deaths {deaths}, all {all_died}, "
                                                    f"{lost} answers not told"])
 
@@ -213,10 +213,11 @@ def test_kills_break_no_limit_and_charge_no_repetition_twice(tmp_path, measured)
                                      f"and {alls} of all") from failure
             alls += everyone
             singles += 0 if everyone else KILLS_A_ROUND
-    measured("kills", f"{singles} of one node, {alls} of all")
+    measured("kills", f"{singles} of one node, {alls} of all, {tally.disturbed} rounds disturbed")
     for kind in KINDS:
         measured(kind, f"{tally.admitted[kind]} admitted of counted keys, "
                        f"{tally.repeated[kind]} asked again, {tally.slow[kind]} slow, "
+                       f"{tally.undecided[kind]} not decided, "
                        f"{tally.twice[kind]} counted beyond ({tally.twice_all[kind]} when all "
                        f"died); {tally.excess[kind]} above limits ({tally.excess_all[kind]} "
                        f"when all died)")

@@ -193,6 +193,32 @@ static void a_repeat_to_a_majority_is_charged_once(void **state)
     assert_int_equal(lab_answer(lab, lab_send(lab, OTHER, 1000), 0).used, 3);
 }
 
+/* A decider of a majority's state that is killed and back at once has that in its journal, and the
+ * answers of those who hold the same. */
+static void a_decider_that_is_back_at_once_is_told_the_answers(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    const char *const attributes[] = {user, NULL};
+    lab_rules(lab, "rules: [{name: kept, key: [user], consistency: quorum, "
+                   "limits: [{rate: 10/d, algorithm: fixed_window}]}]\n");
+    lab_attribute(lab, "kept", "user", DEAD, user);
+    lab_run(lab, 500 * LAB_MS);
+    lab_ask_attributes(lab, 3, attributes);
+    const uint64_t seq = lab_send(lab, ASKED, 1000);
+    assert_true(lab_answer(lab, seq, 0).allowed);
+    lab_run(lab, 5 * LAB_MS);
+    lab_stop(lab, DEAD);
+    lab_start(lab, DEAD);
+    lab_run(lab, 300 * LAB_MS);
+    lab_ask_attributes(lab, 3, attributes);
+    lab_send_again(lab, DEAD, seq, 1000);
+    lab_run(lab, 600 * LAB_MS);
+    assert_int_equal(lab_answers(lab, seq), 2);
+    lab_ask_attributes_as(lab, OPERATION_PEEK, 0, attributes);
+    assert_int_equal(lab_answer(lab, lab_send(lab, OTHER, 1000), 0).used, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +229,7 @@ int main(void)
         LAB_TEST_THREE(only_what_charged_something_is_told),
         LAB_TEST_THREE(what_is_not_told_is_counted),
         LAB_TEST_THREE(a_repeat_to_a_majority_is_charged_once),
+        LAB_TEST_THREE(a_decider_that_is_back_at_once_is_told_the_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
