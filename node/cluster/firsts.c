@@ -24,8 +24,9 @@ int firsts_init(struct shard *shard)
     firsts->own = alloc_array(shard->allocator, firsts->vnodes, sizeof *firsts->own);
     firsts->all = alloc_array(shard->allocator, firsts->vnodes, sizeof *firsts->all);
     firsts->buckets = alloc_array(shard->allocator, firsts->bucket_count, sizeof *firsts->buckets);
+    firsts->due = alloc_array(shard->allocator, FIRSTS_PUT_MAX + 1, sizeof *firsts->due);
     const bool failed = firsts->list == NULL || firsts->own == NULL || firsts->all == NULL ||
-                        firsts->buckets == NULL;
+                        firsts->buckets == NULL || firsts->due == NULL;
     return failed ? TG_ENOMEM : 0;
 }
 
@@ -42,6 +43,7 @@ void firsts_fini(struct shard *shard)
     put_back(shard, firsts->own, (size_t)firsts->vnodes * sizeof *firsts->own);
     put_back(shard, firsts->all, (size_t)firsts->vnodes * sizeof *firsts->all);
     put_back(shard, firsts->buckets, (size_t)firsts->bucket_count * sizeof *firsts->buckets);
+    put_back(shard, firsts->due, (FIRSTS_PUT_MAX + 1) * sizeof *firsts->due);
 }
 
 /* ---- the ring -------------------------------------------------------------------------------- */
@@ -229,7 +231,7 @@ static bool is_due(const struct replica_link *state, uint64_t number)
     return state->firsts_all || (int32_t)((uint32_t)number - state->firsts) > 0;
 }
 
-/* Where what is due to the link begins: its newest. */
+/* Where what is due to the link begins: its newest. It is told oldest first (F5). */
 static uint64_t head_of(struct shard *shard, uint32_t number, const struct replica_link *state)
 {
     struct firsts *firsts = &shard->firsts;
@@ -274,15 +276,19 @@ static bool may_tell(const struct shard *shard, uint32_t number, uint32_t link)
     return peer != PEER_NONE && (shard->peers[peer]->reads & READS_FIRSTS) != 0 && !branch;
 }
 
-static uint32_t count_due(const struct shard *shard, const struct replica_link *state,
-                          uint64_t from)
+/* Lists the newest that are due, `most` at most; how many they are. */
+static uint32_t list_due(const struct shard *shard, const struct replica_link *state, uint64_t from,
+                         uint32_t most)
 {
+    const struct firsts *firsts = &shard->firsts;
     uint32_t count = 0;
     const struct first *first;
-    while (count < FIRSTS_PUT_MAX && (first = due_from(shard, state, &from)) != NULL) {
+    while (count < most && (first = due_from(shard, state, &from)) != NULL) {
+        firsts->due[count++] = from;
         from = after(state, from, first);
-        count++;
     }
+    if (count == most && due_from(shard, state, &from) != NULL)
+        firsts->due[count++] = 0;
     return count;
 }
 
@@ -297,7 +303,7 @@ size_t firsts_room(struct shard *shard, uint32_t number, uint32_t link)
     const struct replica_link *state = &shard->vnodes[number].links[link];
     if (!may_tell(shard, number, link))
         return 0;
-    const size_t count = count_due(shard, state, head_of(shard, number, state));
+    const size_t count = list_due(shard, state, head_of(shard, number, state), FIRSTS_PUT_MAX);
     return count * len_of(shard, number) +
            (count + FIRSTS_A_RECORD - 1) / FIRSTS_A_RECORD * FIRSTS_HEAD_LEN;
 }
@@ -323,20 +329,16 @@ void firsts_put(struct shard *shard, uint32_t number, uint32_t link, struct byte
     struct replica_link *state = &shard->vnodes[number].links[link];
     if (!may_tell(shard, number, link))
         return;
-    uint64_t from = head_of(shard, number, state);
-    uint32_t count = 0;
+    uint32_t count = list_due(shard, state, head_of(shard, number, state), FIRSTS_PUT_MAX);
+    if (count > FIRSTS_PUT_MAX) /* F3: more than go with a slot */
+        shard->firsts.lost++, count--;
     size_t record = 0;
-    const struct first *first;
-    while (count < FIRSTS_PUT_MAX && (first = due_from(shard, state, &from)) != NULL) {
-        if (count % FIRSTS_A_RECORD == 0)
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % FIRSTS_A_RECORD == 0)
             record = peer_put_firsts(outbox, number);
-        put(shard, first, 0, outbox);
+        put(shard, at(&shard->firsts, shard->firsts.due[count - 1 - i]), 0, outbox);
         peer_end_firsts(outbox, record);
-        from = after(state, from, first);
-        count++;
     }
-    if (count == FIRSTS_PUT_MAX) /* F3: more than go with a slot */
-        shard->firsts.lost += due_from(shard, state, &from) != NULL;
     firsts_skip(shard, number, link);
 }
 
@@ -352,31 +354,26 @@ void firsts_skip(struct shard *shard, uint32_t number, uint32_t link)
     state->firsts = (uint32_t)(shard->firsts.end - 1);
 }
 
-void firsts_report(struct shard *shard, uint16_t at, const struct peer_vnode *asked,
+void firsts_report(struct shard *shard, uint16_t at_peer, const struct peer_vnode *asked,
                    struct effects *effects)
 {
     const struct replica_link all = {.firsts_all = true};
     const struct vnode *vnode = &shard->vnodes[asked->vnode];
-    const struct peer *peer = shard->peers[at];
+    const struct peer *peer = shard->peers[at_peer];
     if ((peer->reads & READS_FIRSTS) == 0 || shard->now_ns - peer->met_ns > RETRY_KEEP_NS ||
         term_is_none(&asked->state) || term_compare(&asked->state, &vnode->state) != 0 ||
         asked->seq != table_vnode_seq(shard->table, asked->vnode) || vnode->beyond)
         return;
-    uint64_t from = head_of(shard, asked->vnode, &all);
-    uint32_t left = count_due(shard, &all, from);
-    if (left == 0)
+    uint32_t count = list_due(shard, &all, head_of(shard, asked->vnode, &all), FIRSTS_A_RECORD);
+    if (count == 0)
         return;
-    shard->firsts.lost += left > FIRSTS_A_RECORD;
-    left = left < FIRSTS_A_RECORD ? left : FIRSTS_A_RECORD;
-    const size_t room = FIRSTS_HEAD_LEN + left * len_of(shard, asked->vnode);
-    struct bytes_writer *outbox = peers_outbox(shard, at, room, effects);
+    if (count > FIRSTS_A_RECORD)
+        shard->firsts.lost++, count--;
+    const size_t room = FIRSTS_HEAD_LEN + count * len_of(shard, asked->vnode);
+    struct bytes_writer *outbox = peers_outbox(shard, at_peer, room, effects);
     const size_t record = peer_put_firsts(outbox, asked->vnode);
-    for (; left > 0; left--) {
-        const struct first *first = due_from(shard, &all, &from);
-        ASSERT(first != NULL);
-        put(shard, first, FIRST_REPORTED, outbox);
-        from = after(&all, from, first);
-    }
+    for (uint32_t i = count; i > 0; i--)
+        put(shard, at(&shard->firsts, shard->firsts.due[i - 1]), FIRST_REPORTED, outbox);
     peer_end_firsts(outbox, record);
 }
 
@@ -390,8 +387,11 @@ void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts 
         if (((what.flags & FIRST_REPORTED) != 0) != reported)
             continue;
         /* One that is told again is not noted again; of what has just been given none is. */
-        struct first *first =
-            what.age_ms >= AGED_MS ? find(&shard->firsts, number, what.tag) : NULL;
+        const bool look = what.age_ms >= AGED_MS || (what.flags & FIRST_SEVERAL) != 0;
+        struct first *first = look ? find(&shard->firsts, number, what.tag) : NULL;
+        if (first != NULL && first->attempt == what.attempt && (first->flags & FIRST_BACK) != 0 &&
+            (what.flags & FIRST_BACK) == 0)
+            continue; /* F4 */
         if (first == NULL) {
             first = append(shard);
             first->older = 0;

@@ -26,7 +26,9 @@
  *     and the ring has a length. What was not noted, was overwritten while it was young, or is
  *     void is counted as lost: then a request that is asked again may be charged again.
  * F4  What was given back since, when another part of its request was denied, is no answer any
- *     more, and that is told in the same way, whatever else there is to be told.
+ *     more, and that is told in the same way, whatever else there is to be told. Once given back
+ *     it stays so, whoever still tells the answer.
+ * F5  Answers are told in the order in which they were noted: the newest of a request counts.
  *
  * What was denied, and charged nothing, is not told: asked again it is decided afresh.
  */
@@ -72,6 +74,7 @@ struct firsts {
     uint64_t *own;      /* [vnodes]: the newest that was given here, 0 = none */
     uint64_t *all;      /* [vnodes]: the newest of those before `strung` */
     uint64_t *buckets;  /* [bucket_count]: the same */
+    uint64_t *due;      /* [FIRSTS_PUT_MAX + 1], scratch: what is told now, the newest first */
     uint64_t strung;
     uint64_t end; /* the number of the next; the first is 1 */
     uint32_t max;
