@@ -359,7 +359,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 26);
+    mp_put_map(writer, 27);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
