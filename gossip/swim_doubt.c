@@ -18,6 +18,8 @@
  *     probes. A full table gives up others for those of the ring.
  * D5  Messages from addresses at which nobody is known are answered at a bounded rate, whatever
  *     address they name: nobody is flooded through this node.
+ * D6  Whoever is held for suspect and speaks as if nothing were is told of it again, until it has
+ *     refuted: a claim that was made to one member alone has not come round to it.
  */
 #include <string.h>
 
@@ -142,9 +144,14 @@ void swim_doubt(struct swim *swim, uint64_t id, const char *address)
 void swim_doubt_known(struct swim *swim, const struct swim_message *message)
 {
     const uint32_t at = swim_lookup(swim, message->sender);
-    if (at != SWIM_SLOT_NONE &&
-        swim_too_far(message->incarnation, swim->slots[at].member.incarnation))
+    if (at == SWIM_SLOT_NONE)
+        return;
+    const struct swim_member *member = &swim->slots[at].member;
+    if (swim_too_far(message->incarnation, member->incarnation))
         swim_doubt(swim, message->sender, message->address);
+    else if (member->state == SWIM_SUSPECT && message->incarnation <= member->incarnation &&
+             !swim->slots[at].rumour)
+        swim_rumour_start(swim, at, false, 0); /* D6 */
 }
 
 bool swim_doubt_answered(struct swim *swim, const struct swim_message *message)
