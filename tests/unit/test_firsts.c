@@ -219,6 +219,56 @@ static void a_decider_that_is_back_at_once_is_told_the_answers(void **state)
     assert_int_equal(lab_answer(lab, lab_send(lab, OTHER, 1000), 0).used, 3);
 }
 
+/* Tells the replica all answers of the vnode, as a complete copy does. */
+static void copy_answers(struct lab *lab, uint32_t vnode)
+{
+    static uint8_t bytes[4096];
+    struct shard *from = lab->shards[DEAD].shard;
+    struct bytes_writer writer;
+    struct bytes_reader reader;
+    struct peer_record record;
+    bytes_writer_init(&writer, bytes, sizeof bytes);
+    firsts_restart(from, vnode, 0);
+    firsts_put(from, vnode, 0, &writer);
+    bytes_reader_init(&reader, bytes, writer.len);
+    while (peer_next(&reader, 2 * LAB_VNODES, &record) > 0)
+        firsts_take(lab->shards[ASKED].shard, vnode, &record.firsts, &from->vnodes[vnode].term,
+                    false);
+}
+
+/* F4, F5: of several answers to one request the newest counts, and none that was given back; also
+ * for who is told them again. */
+static void the_newest_answer_counts_and_none_that_was_given_back(void **state)
+{
+    struct lab *lab = *state;
+    struct shard *from = lab->shards[DEAD].shard;
+    struct shard *to = lab->shards[ASKED].shard;
+    const uint32_t vnode = lab_vnode_owned(lab, DEAD);
+    const struct retry_key key = {.session = 5, .seq = 6};
+    const uint64_t tag = retry_tag(&from->reserves.answers, &key);
+    struct retry_memory_entry found;
+    lab_run(lab, 100 * LAB_MS);
+    firsts_note(from, vnode, tag, 1, 0, 3, FIRST_ALLOWED | FIRST_SEVERAL);
+    firsts_undone(from, vnode, tag, NULL);
+    for (uint32_t again = 0; again < 3; again++) {
+        copy_answers(lab, vnode);
+        assert_false(firsts_recall(to, vnode, &key, &key, true));
+        lab->now_ns += 50 * LAB_MS;
+        lab_tick(lab, ASKED);
+        lab_tick(lab, DEAD);
+    }
+    firsts_note(from, vnode, tag, 2, 0, 4, FIRST_ALLOWED | FIRST_SEVERAL);
+    for (uint32_t again = 0; again < 3; again++) {
+        copy_answers(lab, vnode);
+        assert_true(firsts_recall(to, vnode, &key, &key, true));
+        assert_true(retry_look(&to->reserves.answers, &key, lab->now_ns, &found));
+        assert_int_equal(found.granted, 4);
+        lab->now_ns += 50 * LAB_MS;
+        lab_tick(lab, ASKED);
+        lab_tick(lab, DEAD);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +278,7 @@ int main(void)
         LAB_TEST_THREE(an_answer_is_known_for_two_seconds),
         LAB_TEST_THREE(only_what_charged_something_is_told),
         LAB_TEST_THREE(what_is_not_told_is_counted),
+        LAB_TEST_THREE(the_newest_answer_counts_and_none_that_was_given_back),
         LAB_TEST_THREE(a_repeat_to_a_majority_is_charged_once),
         LAB_TEST_THREE(a_decider_that_is_back_at_once_is_told_the_answers),
     };

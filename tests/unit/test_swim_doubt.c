@@ -212,6 +212,29 @@ static void a_node_refutes_what_is_said_of_it_but_follows_no_wild_number(void **
     swim_free(&swim);
 }
 
+/* D6: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
+static void who_is_suspect_and_speaks_is_told_of_it_again(void **state)
+{
+    struct swim *swim = node_new(64);
+    struct swim_record other = record_of(2, 7);
+    uint8_t bytes[SWIM_MESSAGE_MAX];
+    (void)state;
+    claim(swim, 2, SWIM_ALIVE, 7);
+    claim(swim, 2, SWIM_SUSPECT, 8);
+    const uint32_t at = swim_lookup(swim, 2);
+    swim_rumour_stop(swim, at);
+    const struct swim_record third = record_of(3, 1);
+    for (uint64_t says = 7; says < 10; says++) {
+        other.incarnation = says;
+        const size_t len = rumour_put(bytes, &other, &third, SWIM_ALIVE, 1);
+        swim_effects_clear(&out);
+        assert_int_equal(swim_receive(swim, swim->now_ns, bytes, len, &out), 0);
+        assert_int_equal(swim->slots[at].rumour, says <= 8);
+        swim_rumour_stop(swim, at);
+    }
+    swim_free(&swim);
+}
+
 static void a_process_starts_though_its_incarnation_was_driven_up(void **state)
 {
     (void)state;
@@ -337,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_the_owner_answers_counts_up_and_down),
         cmocka_unit_test(nobody_leaves_by_a_rumour_whom_the_ring_has),
         cmocka_unit_test(a_node_refutes_what_is_said_of_it_but_follows_no_wild_number),
+        cmocka_unit_test(who_is_suspect_and_speaks_is_told_of_it_again),
         cmocka_unit_test(a_process_starts_though_its_incarnation_was_driven_up),
         cmocka_unit_test(members_that_only_gossip_knows_are_bounded_and_make_room_for_the_ring),
         cmocka_unit_test(messages_from_where_nobody_is_known_are_answered_at_a_bounded_rate),
