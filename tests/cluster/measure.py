@@ -459,7 +459,7 @@ def measure_saturated(report, options):
                     process.wait()
             cluster.wait_healthy(30)
             false = sum(node.counter("takeovers") for node in cluster) - before
-        report.add("R4 false take-overs, processors saturated",
+        report.add("R1a false take-overs, processors saturated",
                    f"{nodes} nodes, {options.seconds} s, {2 * os.cpu_count()} busy loops beside a "
                    f"load of {answers / options.seconds:,.0f} checks/s", "0 vnodes",
                    f"{false} vnodes", false == 0)
