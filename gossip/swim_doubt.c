@@ -15,7 +15,9 @@
  *     releases believe what they hear), and rises by one in all other cases. So it always has
  *     something higher to say, or need not, since nobody believes the others.
  * D4  Members of this region that the ring does not know are SWIM_STRANGERS_MAX at most: each costs
- *     probes. A full table gives up others for those of the ring.
+ *     probes. Until they have answered, every other probe passes over them, their silence says
+ *     nothing about this node, and nobody tells them news or asks them for help. A full table
+ *     gives up others for those of the ring.
  * D5  Messages from addresses at which nobody is known are answered at a bounded rate, whatever
  *     address they name: nobody is flooded through this node.
  * D6  Whoever is held for suspect and speaks as if nothing were is told of it again, until it has
@@ -62,6 +64,13 @@ void swim_ring(struct swim *swim, const uint64_t *ids, uint32_t count)
     for (uint32_t at = 0; at < swim->slots_len; at++)
         swim->slots[at].in_ring =
             swim->slots[at].used && swim_in_ring(swim, swim->slots[at].member.record.id);
+}
+
+bool swim_unheard(const struct swim *swim, uint32_t at)
+{
+    const struct swim_slot *slot = &swim->slots[at];
+    return swim->ring_len > 0 && !slot->in_ring && slot->region == SWIM_HOME &&
+           slot->member.rtt_ns == 0;
 }
 
 bool swim_stranger_fits(const struct swim *swim)

@@ -222,6 +222,7 @@ struct swim {
     uint32_t *order;
     uint32_t order_len;
     uint32_t order_at;
+    bool order_any; /* whose turn it is: of anybody, or of those that are no strangers (D4) */
     uint32_t *rumours;
     uint32_t rumours_len;
     uint32_t *index; /* slot + 1, 0 = empty */
@@ -297,6 +298,8 @@ bool swim_doubt_answered(struct swim *swim, const struct swim_message *message);
 /* Asks the sender of a message that is far below what is known of it. */
 void swim_doubt_known(struct swim *swim, const struct swim_message *message);
 bool swim_in_ring(const struct swim *swim, uint64_t id);
+/* Whether the member of this region is neither in the ring nor has ever answered this node. */
+bool swim_unheard(const struct swim *swim, uint32_t slot);
 /* Whether one more member of this region that the ring does not know may be taken in. */
 bool swim_stranger_fits(const struct swim *swim);
 /* Whether a message may be answered: it is from a known address, or there are not too many of

@@ -137,7 +137,8 @@ static void probe_fail(struct swim *swim, struct swim_probe *probe)
     const uint32_t missed = probe->helpers - probe->nacks;
     probe->used = false;
     swim->stats.probes_failed++;
-    swim_health_add(swim, probe->helpers > 0 ? (int)missed : 1);
+    if (!swim_unheard(swim, probe->slot))
+        swim_health_add(swim, probe->helpers > 0 ? (int)missed : 1);
     swim_accuse(swim, probe->slot);
 }
 
@@ -163,8 +164,8 @@ static void order_shuffle(struct swim *swim)
     }
 }
 
-/* The next living member of the round, or none. */
-static uint32_t order_next(struct swim *swim)
+/* The next living member of the round, or none; `any`: strangers, too. */
+static uint32_t order_next(struct swim *swim, bool any)
 {
     for (uint32_t tries = 0; tries <= swim->order_len; tries++) {
         if (swim->order_at >= swim->order_len) {
@@ -174,7 +175,8 @@ static uint32_t order_next(struct swim *swim)
         if (swim->order_len == 0)
             break;
         const uint32_t at = swim->order[swim->order_at++];
-        if (swim->slots[at].member.state <= SWIM_SUSPECT && swim->slots[at].region == SWIM_HOME)
+        if (swim->slots[at].member.state <= SWIM_SUSPECT && swim->slots[at].region == SWIM_HOME &&
+            (any || !swim_unheard(swim, at)))
             return at; /* P4 */
     }
     return SWIM_SLOT_NONE;
@@ -196,7 +198,10 @@ static void round_step(struct swim *swim)
 {
     if (swim->now_ns < swim->probe_ns)
         return;
-    const uint32_t at = order_next(swim);
+    swim->order_any = !swim->order_any;
+    uint32_t at = order_next(swim, swim->order_any);
+    if (at == SWIM_SLOT_NONE)
+        at = order_next(swim, true);
     if (at != SWIM_SLOT_NONE && !probe_start(swim, at))
         swim->stats.replies_dropped++;
     swim->probe_ns = sat_add(swim->now_ns, scaled(swim, swim->options.probe_interval_ns));

@@ -159,9 +159,19 @@ static uint32_t log2_fixed(uint32_t x)
     return whole << LOG2_BITS | fraction;
 }
 
+/* Those who could confirm a suspicion: who was never heard could not (D4 of swim_doubt.c). */
+static uint32_t witnesses(const struct swim *swim)
+{
+    uint32_t unheard = 0;
+    for (uint32_t at = 1; at < swim->slots_len && swim->ring_len > 0; at++)
+        unheard += swim->slots[at].used && swim->slots[at].member.state <= SWIM_SUSPECT &&
+                   swim_unheard(swim, at);
+    return swim_others(swim) - unheard;
+}
+
 int64_t swim_suspicion_min_ns(const struct swim *swim)
 {
-    const uint32_t log_n = log2_fixed(swim_others(swim) + 1);
+    const uint32_t log_n = log2_fixed(witnesses(swim) + 1);
     const int64_t unit_ns =
         (int64_t)swim->options.suspicion_factor * swim->options.probe_interval_ns;
     if (log_n <= LOG2_TEN)
@@ -172,7 +182,7 @@ int64_t swim_suspicion_min_ns(const struct swim *swim)
 int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t patience)
 {
     const int64_t min_ns = swim_suspicion_min_ns(swim);
-    const uint32_t others = swim_others(swim);
+    const uint32_t others = witnesses(swim);
     const uint32_t k = swim->options.confirmations;
     const bool alone = others < k + 1; /* not counting the suspect: nobody there to confirm */
     const uint32_t confirmed = accusers > 0 ? accusers - 1 : 0;
@@ -227,15 +237,15 @@ static void slot_forget(struct swim *swim, uint32_t slot)
     slot_free(swim, slot);
 }
 
-/* A full table makes room by giving up its oldest tombstone; for a member of the ring, also
- * somebody who is not in it. */
+/* A full table makes room by giving up its oldest tombstone, but none of the ring's; for a member
+ * of the ring, also somebody alive who is not in it. */
 static uint32_t slot_evict(struct swim *swim, bool for_ring)
 {
     uint32_t oldest = SWIM_SLOT_NONE;
     for (uint32_t slot = 1; slot < swim->slots_len; slot++) {
         const struct swim_slot *candidate = &swim->slots[slot];
-        if (candidate->events != 0 ||
-            (candidate->member.state < SWIM_DEAD && (!for_ring || candidate->in_ring)))
+        if (candidate->events != 0 || candidate->in_ring ||
+            (candidate->member.state < SWIM_DEAD && !for_ring))
             continue;
         if (oldest == SWIM_SLOT_NONE ||
             candidate->member.since_ns < swim->slots[oldest].member.since_ns)
@@ -641,7 +651,7 @@ uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t
     for (uint32_t i = 0; i < swim->order_len; i++) {
         const uint32_t at = swim->order[i];
         if (at == except || swim->slots[at].region != region ||
-            swim->slots[at].member.state > SWIM_SUSPECT)
+            swim->slots[at].member.state > SWIM_SUSPECT || swim_unheard(swim, at))
             continue;
         if (seen < wanted) {
             picked[seen] = at;

@@ -119,19 +119,25 @@ static void make_up(struct sim *sim)
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-/* Another configuration than the one in force: a member has gone, or weighs more. */
-static int another_config(struct sim *sim, uint64_t epoch, uint8_t *bytes, size_t capacity)
+/* Another configuration than the one in force; `legal`: that a single change may lead to. Negative
+ * if none can be made of it now. */
+static int another_config(struct sim *sim, bool legal, uint64_t epoch, uint8_t *bytes,
+                          size_t capacity)
 {
     static struct ring_config next;
-    ring_config_copy(&next, control_config(wild.to->control));
+    static struct ring_config then;
+    const struct ring_config *config = control_config(wild.to->control);
+    const uint64_t voter = config->to[pick(sim, config->to_count)].id;
+    int error = ring_config_set_voters(&next, config, &voter, 1);
+    if (pick(sim, 2) == 0)
+        error = ring_config_reweigh(&next, config, voter, 700);
+    if (error == 0 && !legal)
+        error = ring_config_set_voters(&then, &next, &voter, 1);
+    if (error == 0 && !legal)
+        error = ring_config_remove(&next, &then, then.to[then.to[0].id == voter].id);
+    if (error != 0)
+        return -1;
     next.epoch = epoch;
-    next.to[pick(sim, next.to_count)].weight = 1000;
-    if (next.to_count > 1 && next.voters_count == 1 && next.voters[0] != next.to[0].id) {
-        next.to_count--;
-        memmove(next.to, next.to + 1, next.to_count * sizeof *next.to);
-    }
-    next.voters_count = 1;
-    next.voters[0] = next.to[next.to_count - 1].id;
     return ring_config_encode(&next, bytes, capacity);
 }
 
@@ -150,7 +156,7 @@ static void config(struct sim *sim)
     struct join_message message = {.type = pick(sim, 4) == 0 ? JOIN_ADMIT : JOIN_CONFIG,
                                    .sender = wild.as->id,
                                    .config = bytes};
-    const int len = another_config(sim, epoch_above(sim), bytes, sizeof bytes);
+    const int len = another_config(sim, true, epoch_above(sim), bytes, sizeof bytes);
     if (len < 0)
         return;
     message.config_len = (size_t)len;
@@ -179,7 +185,7 @@ static void vote(struct sim *sim)
     message->ballot = (struct register_ballot){high, wild.as->id, number_above(sim, 1)};
     message->other = message->ballot;
     if (!frame.settings && pick(sim, 2) == 0) {
-        const int len = another_config(sim, message->epoch, bytes, sizeof bytes);
+        const int len = another_config(sim, false, message->epoch, bytes, sizeof bytes);
         message->value = len > 0 ? bytes : NULL;
         message->value_len = len > 0 ? (size_t)len : 0;
         message->ballot.number = len > 0 ? 1 + pick(sim, 1000) : high;

@@ -100,11 +100,13 @@ static void send_one(struct swarm *swarm, uint32_t from, const struct swim_send 
     const uint32_t to = (uint32_t)strtoul(colon + 1, NULL, 10) - 1;
     ASSERT(send->len <= SWIM_MESSAGE_MAX);
     swarm->nodes[from].sent_bytes += send->len;
+    if (to >= swarm->nodes_count)
+        return; /* of somebody who was made up */
     const uint32_t here = swarm_region(swarm, from);
     const uint32_t there = swarm_region(swarm, to);
     const int64_t wan_ns = here != there ? cross(swarm, from, send) : 0;
-    if (to >= swarm->nodes_count || !swarm->nodes[to].up ||
-        swarm->nodes[to].side != swarm->nodes[from].side || swarm->cut[here][there])
+    if (!swarm->nodes[to].up || swarm->nodes[to].side != swarm->nodes[from].side ||
+        swarm->cut[here][there])
         return;
     if (random_below(&swarm->random, SWARM_PPM) < swarm->loss_ppm)
         return;

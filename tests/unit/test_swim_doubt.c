@@ -300,19 +300,59 @@ static void messages_from_where_nobody_is_known_are_answered_at_a_bounded_rate(v
 
 /* ---- several --------------------------------------------------------------------------------- */
 
-static void tell(struct swarm *swarm, uint32_t at, uint32_t about, enum swim_state state,
-                 uint64_t incarnation)
+static void tell_of(struct swarm *swarm, uint32_t at, const struct swim_record *about,
+                    enum swim_state state, uint64_t incarnation)
 {
     uint8_t bytes[SWIM_MESSAGE_MAX];
     struct swarm_node *node = &swarm->nodes[at];
     const struct swim_record sender = swarm->nodes[(at + 1) % swarm->nodes_count].record;
     uint8_t id[SWIM_CLUSTER_ID_LEN];
     memcpy(id, node->swim->cluster_id, sizeof id);
-    const size_t len = rumour_put(bytes, &sender, &swarm->nodes[about].record, state, incarnation);
+    const size_t len = rumour_put(bytes, &sender, about, state, incarnation);
     memcpy(bytes + 4, id, sizeof id); /* behind the heads of array, number and bin */
     assert_int_equal(swim_receive(node->swim, swarm->now_ns, bytes, len, &swarm->effects), 0);
     swarm_do(swarm, at);
     swarm_schedule(swarm, at);
+}
+
+static void tell(struct swarm *swarm, uint32_t at, uint32_t about, enum swim_state state,
+                 uint64_t incarnation)
+{
+    tell_of(swarm, at, &swarm->nodes[about].record, state, incarnation);
+}
+
+/* However many are made up, those of the ring are probed as before, nearly. */
+static void a_death_is_noticed_though_many_are_made_up(void **state)
+{
+    (void)state;
+    struct swarm *swarm = swarm_new(3, 11);
+    const uint64_t ring[3] = {swarm_id(0), swarm_id(1), swarm_id(2)};
+    assert_in_range(swarm_settle(swarm, 60 * SWARM_SECOND), 0, 60 * SWARM_SECOND);
+    uint64_t sorted[3];
+    memcpy(sorted, ring, sizeof sorted);
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = i + 1; j < 3; j++)
+            if (sorted[j] < sorted[i]) {
+                const uint64_t id = sorted[i];
+                sorted[i] = sorted[j];
+                sorted[j] = id;
+            }
+    for (uint32_t i = 0; i < 3; i++)
+        swim_ring(swarm->nodes[i].swim, sorted, 3);
+    for (uint32_t i = 0; i < 3000; i++) {
+        struct swim_record fake = record_of(1 << 20 | i, 1);
+        (void)snprintf(fake.gossip, sizeof fake.gossip, "10.9.9.9:%u", 100 + i % 800);
+        tell_of(swarm, i % 2, &fake, SWIM_ALIVE, 1);
+    }
+    swarm_kill(swarm, 2);
+    swarm_run(swarm, 8 * SWARM_SECOND);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct swim_stats stats;
+        swim_stats(swarm->nodes[i].swim, &stats);
+        assert_int_equal(swim_find(swarm->nodes[i].swim, swarm_id(2))->state, SWIM_DEAD);
+        assert_true(stats.local_health <= 2);
+    }
+    swarm_free(swarm);
 }
 
 static void three_nodes_stay_one_cluster_whatever_is_said_of_them(void **state)
@@ -365,6 +405,7 @@ int main(void)
         cmocka_unit_test(members_that_only_gossip_knows_are_bounded_and_make_room_for_the_ring),
         cmocka_unit_test(messages_from_where_nobody_is_known_are_answered_at_a_bounded_rate),
         cmocka_unit_test(three_nodes_stay_one_cluster_whatever_is_said_of_them),
+        cmocka_unit_test(a_death_is_noticed_though_many_are_made_up),
         cmocka_unit_test(a_tombstone_told_first_does_not_lock_out_who_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
