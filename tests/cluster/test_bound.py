@@ -14,6 +14,7 @@ BUSY_US = 35000
 LOAD_S = 0.5
 CHECKS = 1500
 ATTEMPTS = 8
+NOTHING = {"tokens": 0, "vnodes_cut_off": 0, "vnodes_degraded": 0, "uncounted": 0, "forgotten": 0, "why": ""}
 
 
 def bound_of(node):
@@ -87,7 +88,7 @@ def test_a_lone_node_says_that_it_is(new_cluster):
     with node.client(attempt_s=2, deadline_s=10) as client:
         wait_for(lambda: not client.check(key, limit).degraded, 20, "answers are confirmed")
         wait_acknowledged(cluster)
-        wait_for(lambda: bound_of(node) == {"tokens": 0, "vnodes_cut_off": 0, "vnodes_degraded": 0, "why": ""}, 20,
+        wait_for(lambda: bound_of(node) == NOTHING, 20,
                  "nothing is open")
         signal_all(others, signal.SIGSTOP)
         wait_for(lambda: client.check(key, limit).degraded, 20, "answers are degraded")
