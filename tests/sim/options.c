@@ -192,7 +192,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
     draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
-    draw_regions(seed, 0x676c6f6262ec, GLOBAL_ONE_IN, global, out);
+    draw_regions(seed, 0x676c6f6262f2, GLOBAL_ONE_IN, global, out);
 }
 
 static void override(const struct overrides *given, struct options *out)
