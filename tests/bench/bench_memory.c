@@ -149,7 +149,7 @@ static bool fill(struct table *table, const struct kind *kind, uint64_t keys)
     used = 0;
     (void)ask_all(table, kind, keys, 0, OPERATION_PEEK, now_ns, &used);
     table_stats(table, &stats);
-    return stats.used == keys && stats.forgotten + stats.refused + stats.evicted == 0 &&
+    return stats.used == keys && stats.refused + stats.turned_away + stats.evicted == 0 &&
            used == keys * kind->rounds * kind->cost;
 }
 
