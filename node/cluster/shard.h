@@ -357,7 +357,7 @@ struct shard_stats {
     int64_t turned_away_ns;    /* when one was last, 0: never */
     uint64_t turned_away;      /* of these: new keys that were over the budget of their rule */
     uint64_t uncounted;        /* tokens that on_failure allowed for want of room, not counted */
-    uint64_t room;             /* slots that memory has place for now, beside what may not leave */
+    uint64_t room;             /* free places for slots, and those of slots that may leave memory */
     uint64_t loads;            /* slots fetched from disk */
     uint64_t loads_missed;     /* of which the disk held nothing */
     uint64_t disk_copies;      /* vnodes of which keys on disk were sent to replicas */

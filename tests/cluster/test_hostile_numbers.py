@@ -69,14 +69,21 @@ class Forger:
         return msgpack.packb([1, self.ids[sender.name], 0, boot, ping])
 
 
-def send_all(endpoint, frames):
+def send_all(endpoint, frames, malformed):
+    """Returns when all of them have been read: behind them come more frames of nonsense than they are themselves, and
+    `malformed` tells how many frames the node could not read so far."""
+    before = malformed()
     sock = dealer(endpoint)
     try:
-        for frame in frames:
+        for frame in [*frames, *[b"nonsense"] * (len(frames) + 1)]:
             sock.send(frame)
-        time.sleep(0)  # lingers until all is taken
+        wait_for(lambda: malformed() > before + len(frames), 60, "all frames are read")
     finally:
         sock.close()
+
+
+def gossip_to(node, frames):
+    send_all(node.gossip, frames, lambda: node.status()["gossip"]["malformed"])
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +120,8 @@ def test_no_rumour_splits_three_nodes(three):
     forger = Forger(three)
     epochs = ring(three)
     for to in three:
-        send_all(to.gossip, [forger.rumour(sender, forger.record(about, number), state, number)
-                             for sender in three for about in three for state in STATES.values()
-                             for number in NUMBERS])
+        gossip_to(to, [forger.rumour(sender, forger.record(about, number), state, number)
+                       for sender in three for about in three for state in STATES.values() for number in NUMBERS])
     assert_one_cluster(three, epochs)
     assert all(node.status()["gossip"]["doubts"] > 0 for node in three)
 
@@ -130,7 +136,7 @@ def test_no_frame_brings_a_configuration_that_nobody_voted_for(three):
         frames += [forger.ballot(kind, sender, epoch + 1, number) for sender in three for kind in (1, 5)
                    for number in (1 << 62, 1 << 40)]
         frames += [forger.settings(kind, sender, 1 << 62) for sender in three for kind in range(4)]
-        send_all(to.gossip, frames)
+        gossip_to(to, frames)
     assert_one_cluster(three, epochs)
     for node in three:
         node.kill()
@@ -144,8 +150,9 @@ def test_no_process_of_the_future_silences_the_true_one(three):
     epochs = ring(three)
     before = {node.name: node.counter("takeovers") for node in three}
     for to in three:
-        send_all(f"{to.host}:{to.port + 1}", [forger.process(sender, boot) for sender in three if sender is not to
-                                              for boot in ((1 << 64) - 1, 1 << 60, 5000 << 20)] * 10)
+        frames = [forger.process(sender, boot) for sender in three if sender is not to
+                  for boot in ((1 << 64) - 1, 1 << 60, 5000 << 20)] * 10
+        send_all(f"{to.host}:{to.port + 1}", frames, lambda to=to: to.counter("bad_frames"))
     wait_for(lambda: all(node.counter("forged_frames") > 0 for node in three), 20, "they are counted")
     assert_one_cluster(three, epochs)
     assert {node.name: node.counter("takeovers") for node in three} == before
@@ -156,7 +163,7 @@ def test_made_up_members_get_no_part_of_the_ring(three):
     epochs = ring(three)
     for to in three:
         sender = three[1] if to is three[0] else three[0]
-        send_all(to.gossip, [
+        gossip_to(to, [
             forger.rumour(sender, forger.record(None, 1, id=(1 << 40) + fake, name=f"f{fake}", weight=1000,
                                                 gossip=f"127.0.0.1:{1 + fake % 500}"), STATES["alive"], 1)
             for fake in range(3000)])
@@ -172,10 +179,10 @@ def test_a_victim_starts_again_whatever_was_said_of_it(three):
     frames = [forger.rumour(three[0], forger.record(victim, number), STATES["left"], number)
               for number in sorted(NUMBERS)]
     for to in three:
-        send_all(to.gossip, frames)
+        gossip_to(to, frames)
     victim.kill()
     for to in (three[0], three[2]):
-        send_all(to.gossip, frames)
+        gossip_to(to, frames)
     victim.start()
     assert_one_cluster(three, epochs)
     victim.kill()

@@ -170,11 +170,9 @@ static void what_is_not_told_is_counted(void **state)
     assert_true(lab_stats(lab, DEAD).retry_lost > 0);
 }
 
-/* What a majority holds is charged once, too: the answer goes with what is accepted. */
-static void a_repeat_to_a_majority_is_charged_once(void **state)
+/* Three of a limit that a majority keeps, whose decider is DEAD; names the user that asks. */
+static uint64_t ask_a_majority(struct lab *lab, char user[LAB_KEY_LEN])
 {
-    struct lab *lab = *state;
-    char user[LAB_KEY_LEN];
     const char *const attributes[] = {user, NULL};
     lab_rules(lab, "rules: [{name: kept, key: [user], consistency: quorum, "
                    "limits: [{rate: 10/d, algorithm: fixed_window}]}]\n");
@@ -183,6 +181,16 @@ static void a_repeat_to_a_majority_is_charged_once(void **state)
     lab_ask_attributes(lab, 3, attributes);
     const uint64_t seq = lab_send(lab, ASKED, 1000);
     assert_true(lab_answer(lab, seq, 0).allowed);
+    return seq;
+}
+
+/* What a majority holds is charged once, too: the answer goes with what is accepted. */
+static void a_repeat_to_a_majority_is_charged_once(void **state)
+{
+    struct lab *lab = *state;
+    char user[LAB_KEY_LEN];
+    const char *const attributes[] = {user, NULL};
+    const uint64_t seq = ask_a_majority(lab, user);
     lab_stop(lab, DEAD);
     lab_ask_attributes(lab, 3, attributes);
     lab_send_again(lab, OTHER, seq, 1000);
@@ -200,13 +208,7 @@ static void a_decider_that_is_back_at_once_is_told_the_answers(void **state)
     struct lab *lab = *state;
     char user[LAB_KEY_LEN];
     const char *const attributes[] = {user, NULL};
-    lab_rules(lab, "rules: [{name: kept, key: [user], consistency: quorum, "
-                   "limits: [{rate: 10/d, algorithm: fixed_window}]}]\n");
-    lab_attribute(lab, "kept", "user", DEAD, user);
-    lab_run(lab, 500 * LAB_MS);
-    lab_ask_attributes(lab, 3, attributes);
-    const uint64_t seq = lab_send(lab, ASKED, 1000);
-    assert_true(lab_answer(lab, seq, 0).allowed);
+    const uint64_t seq = ask_a_majority(lab, user);
     lab_run(lab, 5 * LAB_MS);
     lab_stop(lab, DEAD);
     lab_start(lab, DEAD);
