@@ -227,8 +227,8 @@ def test_on_a_full_disk_what_was_charged_is_not_admitted_again(full_disk, tmp_pa
         check_open(node, max(count // 6, 200_000), measured)
         assert set(ask_again(node, OTHER, other.having("allow"))) == {"deny"}
         (place / "ballast").unlink()
-        wait_for(lambda: node.status()["storage"]["ok"] and node.status()["storage"]["flush_lag_ms"] < 5000, 60,
-                 "the disk is written again")
+        wait_for(lambda: node.status()["storage"]["ok"] and node.status()["storage"]["flush_lag_ms"] < 1000 and
+                 shard(node)["slots_room"] > 50_000, 60, "what waited for the disk is written")
         later = Flood(node, CLOSED, range(10_000_000, 10_001_000), 301).run()
         assert len(later.having("allow")) == 1000
 
