@@ -365,11 +365,21 @@ static uint64_t polls_after_an_answer(enum beside beside)
     return polls;
 }
 
+/* How often a turn polls. A thread that is kept waiting meanwhile may find its turn too long to
+ * begin with it: it tries again. */
+static uint64_t polls_if_at_all(enum beside beside)
+{
+    uint64_t polls = 0;
+    for (int i = 0; i < 1000 && polls == 0; i++)
+        polls = polls_after_an_answer(beside);
+    return polls;
+}
+
 /* Who is about to ask again need not wake the thread. */
 static void a_turn_that_answered_somebody_polls(void **state)
 {
     (void)state;
-    assert_true(polls_after_an_answer(NOTHING) >= 1);
+    assert_true(polls_if_at_all(NOTHING) >= 1);
 }
 
 static void *ask_later(void *argument)
@@ -435,7 +445,7 @@ static void a_turn_that_leaves_does_not_poll(void **state)
 static void a_turn_polls_no_longer_than_until_there_is_other_work(void **state)
 {
     (void)state;
-    assert_int_equal(polls_after_an_answer(HAS_OTHER_WORK), 1);
+    assert_int_equal(polls_if_at_all(HAS_OTHER_WORK), 1);
 }
 
 /* Whether the turn after other work does not poll, unless this thread is kept waiting meanwhile. */
