@@ -226,20 +226,20 @@ static void send_on(struct sim *sim, uint8_t from, uint8_t to, const struct even
     }
 }
 
-/* Whether the frame says something about checks, and is lost for that. */
-static bool muted(struct sim *sim, enum event_kind kind, const uint8_t *bytes, size_t len)
+/* Whether the frame says something about checks. */
+static bool of_checks(struct sim *sim, enum event_kind kind, const uint8_t *bytes, size_t len)
 {
     struct peer_envelope envelope;
     struct peer_record record;
     struct bytes_reader reader;
-    if (sim->net.mute_ppm == 0 || kind != EVENT_PEER || peer_decode(bytes, len, &envelope) != 0)
+    if (kind != EVENT_PEER || peer_decode(bytes, len, &envelope) != 0)
         return false;
     bool speaks = false;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (!speaks && peer_next(&reader, 2 * sim->vnodes, &record) == 1)
         speaks = record.type == PEER_FORWARD || record.type == PEER_ANSWER ||
                  record.type == PEER_ABROAD_ASK || record.type == PEER_ABROAD_ANSWER;
-    return speaks && sim_chance(sim, STREAM_NETWORK, sim->net.mute_ppm);
+    return speaks;
 }
 
 void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enum event_kind kind,
@@ -251,10 +251,13 @@ void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enu
     if (!connection->up && !connection->connecting)
         connect_later(sim, from, to, lane);
     if (!connection->up && lane != NET_GOSSIP) { /* X1 */
+        if (sim->global.calm && of_checks(sim, kind, bytes, len))
+            sim->global.calm = false; /* an answer with tokens may be among it: they are spent */
         sim->coverage.unconnected++;
         return;
     }
-    if (muted(sim, kind, bytes, len)) {
+    if (sim->net.mute_ppm > 0 && of_checks(sim, kind, bytes, len) &&
+        sim_chance(sim, STREAM_NETWORK, sim->net.mute_ppm)) {
         sim->coverage.lost++;
         return;
     }
