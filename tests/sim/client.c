@@ -362,6 +362,7 @@ static bool turn(struct sim *sim, struct client *client)
     if (client->waiting || !wants(sim, client))
         return false;
     client->waiting = true;
+    client->echoes = false;
     client->tries = 0;
     client->replies = 0;
     client->asked_ns = sim->now_ns;
@@ -466,7 +467,7 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
                  result != 0 ? error : "another number of items");
         return;
     }
-    for (uint32_t item = 0; item < client->item_count; item++) {
+    for (uint32_t item = 0; item < client->item_count && !client->echoes; item++) {
         struct wire_decision decision;
         wire_decision_at(&decisions, item, &decision);
         take_item(sim, client, item, &decision);
@@ -474,6 +475,31 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
             not_told(sim, client, item);
     }
     done(sim, client);
+}
+
+/* Whether all that the client asked last can be asked again by one who has the answers, and changes
+ * nothing by that. A denial is decided afresh, so none of keys with a history. */
+static bool can_echo(const struct sim *sim, const struct client *client)
+{
+    if (client->waiting || client->frame == NULL || client->tries + 1 >= RETRY_ATTEMPTS_MAX ||
+        sim->now_ns - client->asked_ns > RETRY_KEEP_NS / 2)
+        return false;
+    for (uint32_t item = 0; item < client->item_count; item++)
+        if (client->histories[item] != HISTORY_NONE)
+            return false;
+    return true;
+}
+
+void client_echo(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->client_count; i++) {
+        struct client *client = &sim->clients[i];
+        if (!can_echo(sim, client))
+            continue;
+        client->waiting = client->echoes = true;
+        sim->coverage.echoes++;
+        send_again(sim, client);
+    }
 }
 
 int worker_of_reply(const struct event *event, uint64_t first, uint32_t count)

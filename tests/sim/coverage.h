@@ -20,6 +20,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(phases, "phases", true)                                                                      \
     X(joins, "joins", true)                                                                        \
     X(crashes, "crashes", true)                                                                    \
+    X(echoes, "messages asked again after a crash", true)                                          \
     X(mid_steps, "crashes within a step", true)                                                    \
     X(restarts, "restarts", true)                                                                  \
     X(stops, "orderly stops (drains)", true)                                                       \

@@ -48,6 +48,7 @@ static const struct phase phases[] = {
     {"press", 0, true, NULL, phase_press},
     {"global", 0, false, phase_abroad_fits, phase_global},
     {"wild", 0, true, NULL, phase_wild},
+    {"echo", 0, true, NULL, phase_echo},
 };
 
 const struct phase *phase_at(uint32_t index)

@@ -81,6 +81,7 @@ extern const struct phase_step phase_idle[];
 extern const struct phase_step phase_return[];
 extern const struct phase_step phase_crash[];
 extern const struct phase_step phase_bounce[];
+extern const struct phase_step phase_echo[];
 extern const struct phase_step phase_deaf[];
 extern const struct phase_step phase_rules[];
 extern const struct phase_step phase_roll[];
@@ -121,6 +122,8 @@ void borrow_reply(struct sim *sim, const struct event *event);
 /* What a worker asked; false: it is for somebody else. */
 bool lease_reply(struct sim *sim, const struct event *event);
 bool hold_reply(struct sim *sim, const struct event *event);
+/* Whether the node ends as soon as it has sent that answer, with all that it did not send yet. */
+bool hold_ends(struct sim *sim, struct node *node, const struct effect *effect);
 bool global_reply(struct sim *sim, const struct event *event);
 
 #endif

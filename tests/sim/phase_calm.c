@@ -7,6 +7,7 @@
  *                                                             charged twice
  *   crash   a node crashes under load                         what nobody had acknowledged
  *   bounce  a node crashes under load and is back at once     the same
+ *   echo    as idle, and what was answered is asked again      exactly the limits
  *   deaf    clients and nodes lose each other's messages      exactly the limits
  *   rules   rules are changed under load                      the higher limits, and the old counts
  *   end     everything is as it should be, load again         exactly the limits
@@ -95,6 +96,20 @@ const struct phase_step phase_bounce[] = {
     {"half", step_some},   {"bounce", bounce},      {"back", come_back},   {"bounce", bounce},
     {"back", come_back},   {"enough", step_enough}, {"drain", step_drain}, {"rest", step_rest},
     {"audit", step_audit}, {"judge", judge_crash},  {NULL, NULL},
+};
+
+/* Who was answered by the one that crashed, or did not hear it, asks once more: the replicas know
+ * the first answers as they know the counts (firsts.h), so nothing is charged twice. */
+static bool echo(struct sim *sim)
+{
+    client_echo(sim);
+    return true;
+}
+
+const struct phase_step phase_echo[] = {
+    {"half", step_some},   {"quiet", step_quiet},   {"crash", crash},      {"echo", echo},
+    {"heard", step_drain}, {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit},
+    {"judge", step_exact}, {"back", step_back},     {NULL, NULL},
 };
 
 /* ---- deaf ------------------------------------------------------------------------------------ */

@@ -221,15 +221,19 @@ static int64_t until_ns(const struct hold_worker *worker, uint32_t lease_ms)
     return worker->asked_ns + told_ns - told_ns / 64 - SIM_MS;
 }
 
+static bool is_of(const struct node *node, struct wire_text name)
+{
+    char text[SIM_TEXT_LEN];
+    const int len = snprintf(text, sizeof text, "n%u", node->index);
+    return name.len == (size_t)len && memcmp(name.data, text, name.len) == 0;
+}
+
 /* The moment at which a lease, or a check that is to be sure, has just been told is the worst one
  * for its decider to die. */
 static void die_of_it(struct sim *sim, const struct wire_decision *decision)
 {
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        char name[SIM_TEXT_LEN];
-        const int len = snprintf(name, sizeof name, "n%u", i);
-        const struct wire_text node = decision->source->node;
-        if (node.len != (size_t)len || memcmp(node.data, name, node.len) != 0 || !sim->nodes[i].up)
+        if (!is_of(&sim->nodes[i], decision->source->node) || !sim->nodes[i].up)
             continue;
         sim->tokens.deadly = false;
         sim->plan.bound += node_unconfirmed(&sim->nodes[i]);
@@ -237,6 +241,29 @@ static void die_of_it(struct sim *sim, const struct wire_decision *decision)
         sim->coverage.holds_deadly++;
         return;
     }
+}
+
+/* What is worse: to die before anything else is sent than the answer, if nobody knows yet what it
+ * admits. */
+bool hold_ends(struct sim *sim, struct node *node, const struct effect *effect)
+{
+    const struct event event = {.bytes = (uint8_t *)(uintptr_t)effect->bytes,
+                                .len = (uint32_t)effect->len};
+    struct wire_decision decision;
+    if (!sim->tokens.deadly || effect->target != SIM_CLIENTS_MAX)
+        return false;
+    const int at = worker_of_reply(&event, SESSION_FIRST, HOLD_WORKERS);
+    if (at < 0)
+        return false;
+    const struct hold_worker *worker = &sim->tokens.workers[at];
+    if (worker->state != CHECKING || !is_near(worker->key) ||
+        !worker_decision(sim, &event, worker->seq, &decision) || !decision.allowed ||
+        !is_of(node, decision.source->node) || !chance(sim, DEADLY_PPM))
+        return false;
+    sim->tokens.deadly = false;
+    sim->plan.bound += node_unconfirmed(node);
+    sim->coverage.holds_deadly++;
+    return true;
 }
 
 static void answered(struct sim *sim, struct hold_worker *worker,

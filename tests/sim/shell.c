@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "node/cluster/control_state.h"
 #include "tests/sim/global.h"
+#include "tests/sim/phase.h"
 
 #define BURST_NS (SIM_MS / 10)
 
@@ -194,12 +195,14 @@ static bool disk_refuses(struct sim *sim, struct node *node, const struct effect
 }
 
 /* Whether the process ends after this effect: more often after one that made something durable, and
- * not in the middle of a transaction. */
-static bool ends_after(struct sim *sim, const struct effect *effect)
+ * not in the middle of a transaction; and after an answer that a phase finds deadly. */
+static bool ends_after(struct sim *sim, struct node *node, const struct effect *effect)
 {
     const bool durable = effect->kind == EFFECT_META || effect->kind == EFFECT_INCARNATION;
-    return sim->mid_step && !effect->more &&
-           sim_chance(sim, STREAM_MID_STEP, durable ? DURABLE_END_PPM : EFFECT_END_PPM);
+    if (sim->mid_step && !effect->more &&
+        sim_chance(sim, STREAM_MID_STEP, durable ? DURABLE_END_PPM : EFFECT_END_PPM))
+        return true;
+    return effect->kind == EFFECT_SEND_CLIENT && hold_ends(sim, node, effect);
 }
 
 /* Carries out what a core wanted. Returns whether the node has got its cluster. */
@@ -212,7 +215,7 @@ static bool carry_out(struct sim *sim, struct node *node, uint8_t shard)
             break;
         carry_out_one(sim, node, shard, effect);
         joined = joined || effect->kind == EFFECT_JOINED;
-        sim->crash_due = ends_after(sim, effect);
+        sim->crash_due = ends_after(sim, node, effect);
     }
     effects_clear(&sim->effects);
     return joined;

@@ -304,7 +304,7 @@ struct client {
     uint8_t index;
     uint64_t session;
     uint64_t seq;
-    bool waiting;
+    bool waiting, echoes; /* a message is under way; it was answered before */
     bool turn_pending;
     uint32_t tries;
     uint32_t replies;
@@ -605,11 +605,10 @@ struct global_key {
 };
 
 struct global {
-    uint32_t name; /* of the phase's keys */
-    bool watching; /* the keys are followed */
-    bool asking;
-    bool eager; /* and as often as can be */
-    bool calm;  /* nothing has gone wrong, and no message was lost */
+    uint32_t name;      /* of the phase's keys */
+    bool watching;      /* the keys are followed */
+    bool asking, eager; /* and as often as can be */
+    bool calm;          /* nothing has gone wrong, and no message was lost */
     uint32_t ask_ppm;
     uint32_t changes;              /* of rules */
     int64_t rules_ns[SIM_ALL_MAX]; /* when the new ones reach each node */
@@ -920,6 +919,7 @@ void client_lend(struct sim *sim, struct key_set set);
 void client_crowd(struct sim *sim, struct key_set set);
 /* Lets one client look at every key of the set once, without charging any. */
 void client_audit(struct sim *sim, struct key_set set);
+void client_echo(struct sim *sim); /* lets all ask again what they were answered last */
 bool client_idle(const struct sim *sim);
 
 /* ---- faults.c -------------------------------------------------------------------------------- */

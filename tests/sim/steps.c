@@ -116,10 +116,22 @@ bool step_equal(struct sim *sim)
     return true;
 }
 
+/* A node that was told to stop, and came to it after faults had ended, starts again as well. */
+static void start_stopped(struct sim *sim)
+{
+    if (sim->now_ns - sim->plan.entered_ns < SIM_SEC)
+        return; /* those that faults_end has started may be under way */
+    for (uint8_t i = 0; i < sim->node_count; i++)
+        if (!sim->nodes[i].up && sim->nodes[i].member)
+            node_start_later(sim, i, 0);
+}
+
 bool step_back(struct sim *sim)
 {
     if (phase_first(sim))
         faults_end(sim);
+    else
+        start_stopped(sim);
     return step_rest(sim);
 }
 
