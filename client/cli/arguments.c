@@ -67,6 +67,7 @@ enum flag {
     FLAG_WAIT,
     FLAG_MEMBERS,
     FLAG_REGIONS,
+    FLAG_ALL,
     FLAG_KEY,
     FLAG_RATE,
     FLAG_BURST,
@@ -131,6 +132,7 @@ static const struct {
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_MEMBERS] = {"members", 0, true, BIT(CLI_STATUS)},
     [FLAG_REGIONS] = {"regions", 0, false, BIT(CLI_STATUS)},
+    [FLAG_ALL] = {"all", 0, false, BIT(CLI_MEMBERS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
     [FLAG_BURST] = {"burst", 0, true, KEYED | LIMITING},
@@ -848,6 +850,7 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
     out->regions = raw->values[FLAG_REGIONS] != NULL;
+    out->all = raw->values[FLAG_ALL] != NULL;
     out->wait_healthy = raw->values[FLAG_WAIT] != NULL;
     out->force = raw->values[FLAG_FORCE] != NULL;
     out->no_wait = raw->values[FLAG_NO_WAIT] != NULL;

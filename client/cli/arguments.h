@@ -102,6 +102,7 @@ struct cli_arguments {
     int timeout_ms; /* 0: not given */
     bool watch;
     bool regions; /* status: of each region */
+    bool all;     /* members: those that are gone, too */
     bool wait_healthy;
     uint64_t members; /* the same: so many at least; 0: not given */
     tg_attribute_t attributes[TG_ATTRIBUTES_MAX];

@@ -29,6 +29,7 @@ struct change {
     int64_t deadline_ms;
     int span_ms;
     bool started;       /* the node has taken the wish */
+    bool waited;        /* and was not done at once */
     tg_client_t *there; /* of another region; NULL: the node that was named is asked */
     char region[NAME_LEN];
     char node[NAME_LEN];
@@ -133,15 +134,16 @@ static void tell_progress(const struct cli *cli, struct change *change)
 {
     char said[CLI_SENTENCE_LEN];
     const struct cli_answer *answer = &change->answer;
+    char waits_for[CLI_SENTENCE_LEN / 2];
+    cli_answer_text(answer, "waits_for", waits_for, sizeof waits_for);
     if (removes(cli)) {
-        char waits_for[CLI_SENTENCE_LEN / 2];
-        cli_answer_text(answer, "waits_for", waits_for, sizeof waits_for);
         if (waits_for[0] == '\0')
             return;
         (void)snprintf(said, sizeof said, "%s: %s", change->node, waits_for);
     } else {
-        (void)snprintf(said, sizeof said, "%s: %llu vnodes left", change->node,
-                       (unsigned long long)cli_answer_uint(answer, "vnodes_left"));
+        (void)snprintf(said, sizeof said, "%s: %llu vnodes left%s%s", change->node,
+                       (unsigned long long)cli_answer_uint(answer, "vnodes_left"),
+                       waits_for[0] != '\0' ? ": " : "", waits_for);
     }
     if (strcmp(said, change->told) == 0 || cli_now_ms() - change->told_ms < PROGRESS_MS)
         return;
@@ -164,8 +166,15 @@ static void take_note(struct change *change)
 static int show(struct cli *cli, const struct change *change, bool done)
 {
     struct cli_text *text = &cli->text;
+    char message[CLI_SENTENCE_LEN];
     if (cli->arguments->output != CLI_TABLE)
         return cli_answer_show(cli, &change->answer);
+    cli_answer_text(&change->answer, "message", message, sizeof message);
+    if (done && message[0] != '\0' && !change->waited) { /* there was nothing to do */
+        cli_text_shown(text, message, strlen(message));
+        cli_text_str(text, "\n");
+        return cli_flush(cli);
+    }
     cli_text_shown(text, change->node, strlen(change->node));
     if (!done)
         cli_text_str(text, removes(cli) ? " is being removed\n" : " is on its way out\n");
@@ -218,6 +227,7 @@ static bool go_on(struct cli *cli, struct change *change, int *status)
             *status = show(cli, change, done);
             return true;
         }
+        change->waited = true;
         tell_progress(cli, change);
     } else if (!may_recover(change, code)) {
         *status = cli_answer_fail(cli, code, &change->answer);
@@ -228,8 +238,10 @@ static bool go_on(struct cli *cli, struct change *change, int *status)
     }
     if (cli_now_ms() < change->deadline_ms)
         return false;
-    cli_complain("%s is not done after %d ms; it goes on, ask again to wait on", change->command,
-                 change->span_ms);
+    char waits_for[CLI_SENTENCE_LEN / 2];
+    cli_answer_text(&change->answer, "waits_for", waits_for, sizeof waits_for);
+    cli_complain("%s is not done after %d ms%s%s; it goes on, ask again to wait on",
+                 change->command, change->span_ms, waits_for[0] != '\0' ? ": " : "", waits_for);
     *status = CLI_EXIT_DENIED;
     return true;
 }

@@ -137,7 +137,9 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "  tidegate status --wait healthy --members 3 --timeout 1m\n"
          "  tidegate status --regions\n"
          "  tidegate status --watch\n"},
-    [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them",
+    [CLI_MEMBERS] = {"[--all] [--watch]", "the nodes of the cluster and what is known of them",
+                     "Sorted by name. Members that have left or were removed are shown by --all,\n"
+                     "for a day.\n"
                      "RING tells where a node stands in the ring: member; draining, asked to go;\n"
                      "drained, gone and alive; outside, not in it yet or not any more; abroad,\n"
                      "of another region, which has a ring of its own.\n",

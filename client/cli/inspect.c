@@ -15,6 +15,7 @@ enum {
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     WAIT_MS_DEFAULT = 30000,
     WORDS_LEN = 48,
+    ALL_LEN = 16,
     PAUSE_MIN_MS = 50,
     PAUSE_MAX_MS = 200,
     WATCH_PAUSE_MS = 1000
@@ -36,10 +37,10 @@ static int ask_and_show(struct cli *cli, const char *command, const struct mp_wr
 }
 
 /* Goes on when a node does not answer: people watch to see it come back. */
-static int watch(struct cli *cli, const char *command)
+static int watch(struct cli *cli, const char *command, const struct mp_writer *question)
 {
     for (;;) {
-        const int status = ask_and_show(cli, command, NULL);
+        const int status = ask_and_show(cli, command, question);
         if (status != CLI_EXIT_OK && status != CLI_EXIT_UNREACHABLE)
             return status;
         cli_pause_ms(WATCH_PAUSE_MS);
@@ -209,6 +210,16 @@ static int owner(struct cli *cli)
 int cli_inspect(struct cli *cli)
 {
     const struct cli_arguments *arguments = cli->arguments;
+    uint8_t bytes[ALL_LEN];
+    struct mp_writer question;
+    const struct mp_writer *asked = NULL; /* about everything that there is by default */
+    if (arguments->all) {
+        mp_writer_init(&question, bytes, sizeof bytes);
+        mp_put_map(&question, 1);
+        mp_put_str(&question, "all");
+        mp_put_bool(&question, true);
+        asked = &question;
+    }
     switch (arguments->command) {
     case CLI_OWNER:
         return owner(cli);
@@ -220,5 +231,5 @@ int cli_inspect(struct cli *cli)
     if (arguments->wait_healthy)
         return wait_healthy(cli);
     const char *command = arguments->regions ? "regions" : cli_command_name(arguments->command);
-    return arguments->watch ? watch(cli, command) : ask_and_show(cli, command, NULL);
+    return arguments->watch ? watch(cli, command, asked) : ask_and_show(cli, command, asked);
 }

@@ -16,7 +16,8 @@ _tidegate_flags() {
     "pools set") echo "$common --rate --load-max --reserve --scope --home --dry-run --yes --note --author" ;;
     owner) echo "$common $target" ;;
     status) echo "$common --watch --wait --members --regions" ;;
-    members | ring) echo "$common --watch" ;;
+    members) echo "$common --watch --all" ;;
+    ring) echo "$common --watch" ;;
     drain | leave) echo "$common --no-wait" ;;
     remove) echo "$common --force --region --no-wait" ;;
     replay)

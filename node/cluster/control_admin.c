@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/natural.h"
 #include "node/cluster/control_answer.h"
 
 enum { ROWS_MAX = 1000 }; /* of a list */
@@ -150,17 +151,66 @@ static void put_member(const struct control *control, const struct view *view,
         control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
 }
 
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id)
+{
+    const bool ours = strcmp(region, control->options.region) == 0;
+    return state == VIEW_LEFT || (state == VIEW_DEAD && ours && control->config->epoch > 0 &&
+                                  ring_config_find(control->config, id) == NULL);
+}
+
+uint32_t control_count_removed(const struct control *control)
+{
+    uint32_t count = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        count += member->state == SWIM_DEAD &&
+                 control_gone(control, VIEW_DEAD, member->record.region, member->record.id);
+    return count;
+}
+
+/* Names first, so that people find them; whoever has the same name elsewhere is beside. */
+static int compare_members(const struct view_member *a, const struct view_member *b)
+{
+    const int names = natural_compare(a->name, b->name);
+    const int regions = names != 0 ? names : natural_compare(a->region, b->region);
+    return regions != 0 ? regions : (a->id > b->id) - (a->id < b->id);
+}
+
+/* Puts the places of the members that are to be listed into `order`, sorted; returns how many. */
+static uint32_t sort_members(const struct control *control, const struct view *view, bool all,
+                             uint16_t order[VIEW_MEMBERS_MAX * 2])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = &view->members[i];
+        uint32_t at = count;
+        if (!all && control_gone(control, member->state, member->region, member->id))
+            continue;
+        for (count++; at > 0 && compare_members(member, &view->members[order[at - 1]]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = (uint16_t)i;
+    }
+    return count;
+}
+
 static void answer_members(struct answer_context *context)
 {
+    uint16_t order[VIEW_MEMBERS_MAX * 2];
+    bool all;
+    if (!control_read_flag(context, "all", &all))
+        return;
     struct view *view = owners(context);
     if (view == NULL) {
         answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
         return;
     }
+    const uint32_t count = sort_members(context->control, view, all, order);
     answer_begin(context);
-    mp_put_array(context->writer, view->member_count);
-    for (uint32_t i = 0; i < view->member_count; i++)
-        put_member(context->control, view, &view->members[i], context->writer);
+    mp_put_array(context->writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        put_member(context->control, view, &view->members[order[i]], context->writer);
     view_free(&view);
 }
 

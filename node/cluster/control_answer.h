@@ -49,6 +49,14 @@ void answer_begin(struct answer_context *context);
 /* The whole answer is a TG_E* code and a sentence. */
 void answer_error(struct answer_context *context, int code, const char *text);
 
+/* Whether a member is nothing that anybody waits for any more: it has left, or it is dead and not
+ * in the ring of its region, which is known of the own one alone. */
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id);
+
+/* How many of the dead of the own region that is: they were removed, or never in the ring. */
+uint32_t control_count_removed(const struct control *control);
+
 /* Begins an array of so many rows, of which as many are to follow as it returns. */
 uint32_t answer_rows(struct answer_context *context, size_t count);
 /* Where the list of records of that kind goes on: behind the one of the argument "after". The place

@@ -128,13 +128,14 @@ static void look_at_health(const struct answer_context *context, struct health *
 static void put_members_count(const struct control *control, struct mp_writer *writer)
 {
     struct swim_stats stats;
+    const uint32_t removed = control_count_removed(control);
     swim_stats(control->swim, &stats);
     mp_put_str(writer, "members");
     mp_put_map(writer, 4);
     put_field_uint(writer, "alive", stats.alive);
     put_field_uint(writer, "suspect", stats.suspect);
-    put_field_uint(writer, "dead", stats.dead);
-    put_field_uint(writer, "left", stats.left);
+    put_field_uint(writer, "dead", stats.dead - removed);
+    put_field_uint(writer, "left", stats.left + removed);
     mp_put_str(writer, "gossip");
     mp_put_map(writer, 3);
     put_field_uint(writer, "malformed", stats.malformed);
