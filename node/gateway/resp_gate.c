@@ -576,6 +576,7 @@ void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
         if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
             continue;
         gate->stats.late++;
-        answer_all(gate, batch, finder, NULL);
+        answer_all(gate, batch, finder,
+                   "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
 }
