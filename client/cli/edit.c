@@ -121,6 +121,10 @@ static int show(struct cli *cli, const struct cli_edit *edit, const struct cli_a
         return status;
     if (cli->arguments->output != CLI_TABLE) {
         status = cli_answer_show(cli, answer);
+    } else if (done && message[0] != '\0') { /* there was nothing to do */
+        cli_text_shown(&cli->text, message, strlen(message));
+        cli_text_str(&cli->text, "\n");
+        status = cli_flush(cli);
     } else if (done) {
         cli_text_format(&cli->text,
                         cli_answer_true(answer, "changed") ? "done: version %llu\n"

@@ -537,6 +537,20 @@ void control_kind_missed(struct control *control, uint32_t kind)
     control->settings->kind_told[kind]--; /* whatever it is now, it is another */
 }
 
+void control_spread(struct control *control, uint64_t rules)
+{
+    static const uint32_t kinds[] = {SETTINGS_BLOCK, SETTINGS_API_KEY, SETTINGS_QUOTA};
+    const struct settings *settings = control->settings;
+    struct settings_entry newest;
+    control->spreads = true;
+    if (control_rules_known(control, &newest) && newest.version != rules)
+        return;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (settings->kind_told[kinds[i]] != settings->kind_since[kinds[i]])
+            return;
+    control->spread_version = settings->version;
+}
+
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
                                                   size_t *cursor)
 {

@@ -148,6 +148,9 @@ bool control_disk_full(const struct control *control);
 MUST_USE int control_restore_settings(struct control *control, const char *key, const void *bytes,
                                       size_t len);
 MUST_USE int control_settings_restored(struct control *control);
+/* All shards have what was told of kinds and of rules; `rules`: version of the rules that were put
+ * in force or refused last. An edit is told as done when it is among that. */
+void control_spread(struct control *control, uint64_t rules);
 /* The newest rules that are known here; false if there are none. Lives until the next event. */
 bool control_rules_known(const struct control *control, struct settings_entry *out);
 /* Whether this node has the cluster's settings, as far as it knows. */

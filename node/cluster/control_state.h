@@ -118,6 +118,8 @@ struct control {
     uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
     char rules_error[SETTINGS_SENTENCE_LEN]; /* why newer ones are not; "" if there is no reason */
     uint64_t settled_epoch;
+    uint64_t spread_version; /* of the settings, by which all shards decide */
+    bool spreads;            /* somebody tells that */
     int64_t now_ns;
     int64_t started_ns;
     int64_t joined_ns;

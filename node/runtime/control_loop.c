@@ -122,6 +122,7 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
             flush_lag_ns = stats[i].flush_lag_ns;
     }
     disk_stats(daemon->disk, &disk);
+    rules_note_spread(daemon);
     const int64_t now_ns = now_of(daemon);
     const struct control_report report = {
         .shards = stats,

@@ -77,14 +77,16 @@ struct daemon {
     struct policy *policy;     /* the same with blocks and quotas in force, or NULL */
     struct people *people;     /* the quota records in force, or NULL */
     struct api_keys *api_keys; /* the API keys in force, or NULL */
-    int64_t records_ns;        /* when some of these were collected last */
+    int64_t records_ns;        /* when some of these were collected last, */
+    int64_t records_pause_ns;  /* and how long it is left at that */
     struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
     char *rules_text;          /* what the rules file held when it was read last, as it is kept
                                   (packed.h), or NULL */
     size_t rules_len;
     uint64_t rules_judged; /* version of the rules that were put in force or refused last */
     struct rules_wish rules_wish;
-    uint32_t policies_owed;    /* bits of shards that are to be given the rules in force */
+    uint32_t policies_owed; /* bits of shards that are to be given the rules in force */
+    uint64_t policies_sent[CONFIG_SHARDS_MAX]; /* how often each was given some */
     uint32_t views_owed;       /* likewise the newest view; there may have been no memory for it */
     struct view *view_told;    /* what the log knows of members, or NULL */
     bool records_owed;         /* the newest API keys or quotas found no memory; records.c */
@@ -194,6 +196,8 @@ void rules_spread(struct daemon *daemon);
 bool rules_awaited(const struct daemon *daemon);
 /* After every event: puts new rules of the settings in force, seeds them, tells how edits ended. */
 void rules_look(struct daemon *daemon);
+/* Tells control by which settings all shards decide, for whoever waits for an edit. */
+void rules_note_spread(struct daemon *daemon);
 /* SIGHUP: has the rules file compiled, to be applied to the settings then. */
 void rules_reload(struct daemon *daemon);
 /* Takes what the compiler was asked for by this file: rules to be in force, or those of the file.

@@ -21,6 +21,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -75,6 +76,8 @@ struct shard_loop {
     struct resp_loop *redis;    /* NULL: it takes none */
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
+    uint64_t policies_got;      /* letters so far */
+    _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
@@ -342,6 +345,7 @@ static void take_policy(struct shard_loop *loop, struct policy *policy)
 {
     policy_free(&loop->policy_next);
     loop->policy_next = policy;
+    loop->policies_got++;
 }
 
 /* Takes back what no waiting request refers to any more, and gives the newest rules if the shard
@@ -357,6 +361,7 @@ static void exchange_policies(struct shard_loop *loop)
     if (loop->policy_next == NULL || loop->policies_held == POLICIES_HELD_MAX)
         return;
     shard_policy(loop->options.shard, loop->policy_next);
+    atomic_store(&loop->policies, loop->policies_got);
     loop->policy_next = NULL;
     loop->policies_held++;
 }
@@ -743,6 +748,11 @@ void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->redis_stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint64_t shard_loop_policies(const struct shard_loop *loop)
+{
+    return atomic_load(&loop->policies);
 }
 
 void shard_loop_join(struct shard_loop *loop)

@@ -1,0 +1,66 @@
+"""What operators are told: by the command line, by answers, and by the log of each node."""
+
+import os
+import time
+
+from harness import Command, wait_for
+
+
+def tidegate(node, *arguments, **options):
+    return Command(*arguments, endpoints=[node.endpoint], **options)
+
+
+def edit_id():
+    return os.urandom(16).hex()
+
+
+def make(client, command, arguments):
+    """Asks for an edit until it is decided, as the command line does; the last answer."""
+    question = {"id": edit_id(), "author": "ada", "note": "", **arguments}
+    answer = client.admin(command, question)
+    until = time.monotonic() + 10
+    while answer["state"] == "waiting":
+        assert time.monotonic() < until, answer
+        answer = client.admin("edit.state", {"id": question["id"]})
+    assert answer["state"] == "done", answer
+    return answer
+
+
+# Whoever has created, blocked or set something at a node can rely on it there at once.
+def test_what_was_changed_at_a_node_is_in_force_there_at_once(new_cluster):
+    node = new_cluster(1, shards=2).start()[0]
+    made = tidegate(node, "apikey", "create", "--name", "first", "-o", "json").rows[0]["key"]
+    with node.client() as client:
+        assert client.rules({"api_key": made}).outcome == "no_rule"
+        for number in range(20):
+            user = f"user-{number}"
+            make(client, "block", {"what": f"user={user}", "reason": "abuse"})
+            for endpoint in node.endpoints:
+                with node.client() as other:
+                    answer = other.rules({"user": user})
+                    assert answer.outcome == "blocked", (number, endpoint, answer)
+            make(client, "quota.set", {"user": f"other-{number}", "block": "unpaid"})
+            assert client.rules({"user": f"other-{number}"}).outcome == "blocked", number
+            make(client, "unblock", {"what": f"user={user}"})
+            assert client.rules({"user": user}).outcome == "no_rule", number
+    lifted = tidegate(node, "unblock", "user=nobody")
+    assert lifted.code == 0 and lifted.output == \
+        "nothing was blocked by that name: `tidegate blocks` lists what is\n", lifted
+
+
+# Members are sorted by name, and who was removed is neither there nor in the totals.
+def test_who_was_removed_vanishes_and_removing_it_again_says_so(new_cluster):
+    cluster = new_cluster(3).start()
+    cluster[2].kill()
+    wait_for(lambda: cluster[0].members()["n3"]["state"] == "dead", 40, "n3 is known to be dead")
+    assert cluster[0].status()["members"]["dead"] == 1
+    removed = tidegate(cluster[0], "remove", "n3")
+    assert removed.code == 0 and removed.output == "n3 is out of the ring\n", removed
+    for node in cluster.nodes[:2]:
+        wait_for(lambda: [row["name"] for row in node.admin("members")] == ["n1", "n2"], 10, "it vanishes", 0.02)
+        assert node.status()["members"] == {**node.status()["members"], "alive": 2, "dead": 0, "left": 1}
+        assert [row["name"] for row in tidegate(node, "members", "--all", "-o", "json").rows[0]] == ["n1", "n2", "n3"]
+    again = tidegate(cluster[1], "remove", "n3")
+    assert again.code == 0 and again.output == "n3 is not in the ring; in it are n1, n2\n", again
+    unknown = tidegate(cluster[0], "remove", "n7")
+    assert unknown.code == 3 and "no member is called 'n7': it is not in the ring; in it are n1, n2" in unknown.error
