@@ -149,7 +149,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                   "  tidegate ring\n"
                   "  tidegate -e tcp://10.0.0.2:7600 ring -o yaml\n"},
     [CLI_OWNER] = {"attr=value... | --key K", "which node decides for a key, one row a limit",
-                   "With -o json one object a limit, one a line.\n",
+                   "DEAD: those of the replicas that do not answer. With -o json one object a\n"
+                   "limit, one a line.\n",
                    "  tidegate owner --key ada\n"
                    "  tidegate owner api=/signup phone=+15550100 -o json\n"},
     [CLI_RULES_LIST] = {"", "the rules in force", "",

@@ -1,6 +1,7 @@
 """What operators are told: by the command line, by answers, and by the log of each node."""
 
 import os
+import re
 import time
 
 from harness import Command, wait_for
@@ -54,6 +55,9 @@ def test_who_was_removed_vanishes_and_removing_it_again_says_so(new_cluster):
     cluster[2].kill()
     wait_for(lambda: cluster[0].members()["n3"]["state"] == "dead", 40, "n3 is known to be dead")
     assert cluster[0].status()["members"]["dead"] == 1
+    owner = tidegate(cluster[0], "owner", "--key", "ada", "-o", "json").rows[0]
+    assert sorted(owner["replicas"]) == ["n1", "n2", "n3"] and owner["dead"] == ["n3"], owner
+    assert re.search(r"^RULE .* REPLICAS +DEAD", tidegate(cluster[0], "owner", "--key", "ada").output, re.MULTILINE)
     removed = tidegate(cluster[0], "remove", "n3")
     assert removed.code == 0 and removed.output == "n3 is out of the ring\n", removed
     for node in cluster.nodes[:2]:
