@@ -65,4 +65,8 @@ void cli_put_token(struct mp_writer *writer, const struct mp_token *token);
 int64_t cli_now_ms(void);
 void cli_pause_ms(int64_t span_ms);
 
+/* Says all that a node, or this program, has against a text of rules, a line an error. Returns the
+ * exit status. judge.c. */
+int cli_refuse_answer(const char *path, const struct cli_answer *answer);
+
 #endif

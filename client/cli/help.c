@@ -158,7 +158,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                         "  tidegate rules list -o yaml\n"},
     [CLI_RULES_VALIDATE] =
         {"FILE", "whether a rules file is good; nothing is changed",
-         "FILE may be - for standard input. What is wrong is said as\n"
+         "FILE may be - for standard input. All that is wrong is said, a line each, as\n"
          "FILE:LINE:COLUMN: message, with exit status 3. No node is asked, unless one is named\n"
          "by --endpoint: a node of another version may judge otherwise.\n"
          "Of a good file it is told, as a warning, what it probably does not mean: more than\n"

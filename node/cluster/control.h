@@ -258,6 +258,7 @@ struct control_compiled {
     int error; /* 0, or that of policy_compile_zoned; TG_EBUSY: nobody had the time */
     struct policy *policy;
     struct policy_error place;
+    const struct policy_errors *errors;    /* all places; NULL: they are not known */
     const struct policy_warning *warnings; /* what the policy probably does not mean */
     size_t warning_count;
 };

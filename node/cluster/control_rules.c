@@ -8,6 +8,7 @@
 #include "node/policy/api_keys.h"
 #include "node/policy/packed.h"
 #include "node/policy/people.h"
+#include "node/policy/policy_errors.h"
 #include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
 #include "node/policy/policy_warnings.h"
@@ -60,6 +61,23 @@ static int compile(const struct answer_context *context, const struct settings_t
     return compiled->error;
 }
 
+/* All that is wrong with a text that was refused, found here or where it was compiled. */
+static void put_errors(struct answer_context *context, const struct settings_text *text)
+{
+    const struct control_compiled *compiled = context->report->compiled;
+    const struct allocator *allocator = context->control->allocator;
+    if (compiled != NULL) {
+        policy_errors_put(context->writer, compiled->errors);
+        return;
+    }
+    struct policy_errors *found = alloc_get(allocator, sizeof *found);
+    if (found != NULL)
+        packed_errors_find(text->data, text->len, allocator, context->control->options.zones,
+                           found);
+    policy_errors_put(context->writer, found);
+    alloc_put(allocator, found, sizeof *found);
+}
+
 struct policy *control_compile_argument(struct answer_context *context, const char *command,
                                         struct settings_text *text)
 {
@@ -82,11 +100,12 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
         return NULL;
     }
     answer_begin(context);
-    mp_put_map(context->writer, 4);
+    mp_put_map(context->writer, 6);
     put_field_bool(context->writer, "ok", false);
     put_field_uint(context->writer, "line", error.line);
     put_field_uint(context->writer, "column", error.column);
     put_field_str(context->writer, "message", error.message);
+    put_errors(context, text);
     return NULL;
 }
 

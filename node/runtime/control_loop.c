@@ -184,6 +184,7 @@ static void read_compiled(struct daemon *daemon)
         const struct control_compiled compiled = {.error = job->error,
                                                   .policy = job->policy,
                                                   .place = job->place,
+                                                  .errors = job->errors,
                                                   .warnings = job->warnings,
                                                   .warning_count = job->warning_count};
         if (job->purpose == COMPILER_QUESTION)

@@ -108,8 +108,12 @@ static int take_file(struct daemon *daemon, struct compiler_job *job, char *erro
         return job->error;
     }
     if (job->error != 0) {
-        (void)snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules, job->place.line,
-                       job->place.column, job->place.message);
+        const int len = snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules,
+                                 job->place.line, job->place.column, job->place.message);
+        const uint32_t all = job->errors != NULL ? job->errors->count + job->errors->more : 1;
+        if (all > 1 && len > 0 && (size_t)len < capacity)
+            (void)snprintf(error + len, capacity - (size_t)len,
+                           "; and %u errors more: `tidegate rules validate` lists them", all - 1);
         return job->error;
     }
     free(daemon->rules_text);

@@ -68,3 +68,22 @@ def test_who_was_removed_vanishes_and_removing_it_again_says_so(new_cluster):
     assert again.code == 0 and again.output == "n3 is not in the ring; in it are n1, n2\n", again
     unknown = tidegate(cluster[0], "remove", "n7")
     assert unknown.code == 3 and "no member is called 'n7': it is not in the ring; in it are n1, n2" in unknown.error
+
+
+# Whoever mends a file of rules is told of all that is wrong with it, also by a node, and before it is applied.
+def test_all_that_is_wrong_with_rules_is_told_at_once(new_cluster, tmp_path):
+    node = new_cluster(1).start()[0]
+    path = tmp_path / "rules.yaml"
+    path.write_text("rules:\n  - {name: a, kee: [user], limits: [{rate: 5/h}]}\n"
+                    "  - {name: b, key: [user], limits: [{rate: often}]}\n"
+                    "  - {key: [user], limits: [{rate: 5/h}]}\n")
+    found = [line.split(": ")[0].rsplit("/", 1)[-1] for line in
+             Command("rules", "validate", str(path)).error.splitlines()]
+    assert found == ["rules.yaml:2:15", "rules.yaml:3:44", "rules.yaml:4:5"]
+    for words in (["rules", "validate"], ["rules", "apply", "--yes"], ["rules", "diff"]):
+        done = tidegate(node, *words, str(path))
+        assert done.code == 3, done
+        assert [line.split(": ")[0].rsplit("/", 1)[-1] for line in done.error.splitlines()] == found, done
+    path.write_text("rules:\n" + "  - {name: a, kee: [user]}\n" * 30)
+    many = Command("rules", "validate", str(path)).error.splitlines()
+    assert len(many) == 21 and re.search(r"rules.yaml: and \d+ errors more$", many[-1]), many[-3:]
