@@ -93,7 +93,7 @@ static void describe(const struct control *control, struct swim_record *record)
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
-                    CONTROL_FLAG_PROVES;
+                    CONTROL_FLAG_PROVES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -386,6 +386,7 @@ static void settle(struct control *control, struct effects *effects)
     else
         control_look_foreign(control);
     swim_effects_clear(&control->gossip);
+    control_move_health(control);
     if (!control->joined || control->leaving)
         return;
     retell(control);

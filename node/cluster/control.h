@@ -227,6 +227,9 @@ void control_rules(struct control *control, uint64_t version, uint64_t digest);
 void control_rules_refused(struct control *control, uint64_t version, const char *why);
 /* A connection to `node` was closed: it is probed at once. */
 void control_suspect(struct control *control, uint64_t node);
+/* What is wrong with this node that others see, as HEALTH_BITs of health.h; from time to time. The
+ * core adds what it knows itself, and tells the others (control_health.c). */
+void control_trouble(struct control *control, int64_t now_ns, uint32_t troubles);
 
 /* Whether this node is on its way out of the ring, because an operator wants it so. */
 enum control_departure {
@@ -275,6 +278,8 @@ struct control_report {
     const struct policy *policy;
     const char *storage;            /* "lmdb", "ephemeral" */
     bool storage_ok;                /* false after a failed write, until one succeeds */
+    bool storage_full;              /* which failed for want of room */
+    bool stopping;                  /* it was told to stop */
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     uint64_t storage_used;          /* bytes that the store holds, */
     uint64_t storage_most;    /* and may hold: a bound, or what there is room for; 0: unknown */
@@ -289,6 +294,10 @@ struct control_report {
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
 };
+
+/* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True
+ * if something is, so that newer figures are wanted. */
+bool control_look(struct control *control, int64_t now_ns, const struct control_report *report);
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where
  * there are many: the text, in the frame. The caller may then compile it, in a thread of its own,

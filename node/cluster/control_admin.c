@@ -127,11 +127,26 @@ static int64_t lost_since(const struct control *control, uint64_t id)
     return control_region_find(control, member->record.region)->heard_ns;
 }
 
-static void put_member(const struct control *control, const struct view *view,
-                       const struct view_member *member, struct mp_writer *writer)
+void control_put_health(const struct answer_context *context, uint64_t id)
 {
+    const struct swim_member *member = swim_find(context->control->swim, id);
+    const bool alive = member != NULL && member->state <= SWIM_SUSPECT;
+    const uint32_t troubles =
+        alive ? control_health_of(context->control, member, context->report) : 0;
+    mp_put_str(context->writer, "health");
+    mp_put_array(context->writer, (size_t)__builtin_popcount(troubles));
+    for (int i = 0; i < HEALTH_TROUBLES; i++)
+        if ((troubles & HEALTH_BIT(i)) != 0)
+            mp_put_str(context->writer, health_kind((enum health_trouble)i)->code);
+}
+
+static void put_member(const struct answer_context *context, const struct view *view,
+                       const struct view_member *member)
+{
+    const struct control *control = context->control;
+    struct mp_writer *writer = context->writer;
     const int64_t lost_ns = lost_since(control, member->id);
-    mp_put_map(writer, lost_ns != 0 ? 16 : 15);
+    mp_put_map(writer, lost_ns != 0 ? 17 : 16);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
@@ -147,6 +162,7 @@ static void put_member(const struct control *control, const struct view *view,
     put_field_hex(writer, "rules_digest", member->rules_digest);
     put_field_uint(writer, "settings_version", settings_version_of(control, member->id));
     put_field_str(writer, "version", member->version);
+    control_put_health(context, member->id);
     if (lost_ns != 0)
         control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
 }
@@ -210,7 +226,7 @@ static void answer_members(struct answer_context *context)
     answer_begin(context);
     mp_put_array(context->writer, count);
     for (uint32_t i = 0; i < count; i++)
-        put_member(context->control, view, &view->members[order[i]], context->writer);
+        put_member(context, view, &view->members[order[i]]);
     view_free(&view);
 }
 

@@ -39,7 +39,11 @@ struct answer_context {
 void put_field_str(struct mp_writer *writer, const char *name, const char *value);
 /* What over-admission is possible now (control_bound.c). */
 void control_put_bound(const struct control_report *report, struct mp_writer *writer);
-void control_put_warnings(const struct answer_context *context, struct mp_writer *writer);
+struct conditions;
+/* What this node should be looked at for though nothing is wrong yet, or any more, and what others
+ * tell of themselves. */
+void control_put_warnings(const struct answer_context *context, const struct conditions *conditions,
+                          struct mp_writer *writer);
 void put_field_uint(struct mp_writer *writer, const char *name, uint64_t value);
 void put_field_bool(struct mp_writer *writer, const char *name, bool value);
 void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);
@@ -56,6 +60,9 @@ bool control_gone(const struct control *control, enum view_state state, const ch
 
 /* How many of the dead of the own region that is: they were removed, or never in the ring. */
 uint32_t control_count_removed(const struct control *control);
+
+/* A field `health`: what is wrong with that member, as an array of codes. */
+void control_put_health(const struct answer_context *context, uint64_t id);
 
 /* Begins an array of so many rows, of which as many are to follow as it returns. */
 uint32_t answer_rows(struct answer_context *context, size_t count);

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "node/cluster/control.h"
+#include "node/cluster/health.h"
 #include "node/cluster/join.h"
 #include "node/cluster/register.h"
 #include "node/cluster/register_wire.h"
@@ -113,6 +114,9 @@ struct control {
     bool peers_due; /* members came: their addresses are to be kept */
     bool disk_full; /* nothing is kept that is new (control_disk.c) */
     bool leaving;
+    struct health health; /* what is wrong with this node, as others are told */
+    uint32_t troubles;    /* of these, what the core was told last */
+    int64_t health_ns;    /* when that was looked at last */
     uint64_t view_version;
     uint64_t rules_digest;
     uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
@@ -146,7 +150,7 @@ struct control {
     struct view *known; /* of the newest configuration that a view was made of, or NULL */
 };
 
-/* Flags of a member record. */
+/* Flags of a member record; from HEALTH_SHIFT on those of health.h. */
 enum {
     CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
     CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
@@ -191,6 +195,15 @@ void control_send_register(struct control *control, const struct register_send *
                            const char *address, struct effects *effects);
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_config(struct control *control, struct effects *effects);
+
+/* ---- control_health.c ---- */
+/* After every event: tells the others if this node's health has changed. */
+void control_move_health(struct control *control);
+/* What is wrong with the member as HEALTH_BITs: as it tells, and of this node as `report` says. */
+uint32_t control_health_of(const struct control *control, const struct swim_member *member,
+                           const struct control_report *report);
+/* What the report says is wrong with this node. */
+uint32_t control_troubles_of(const struct control_report *report, int64_t now_ns);
 
 /* ---- control_proof.c ---- */
 /* Whether what is asked for may be sent to that address. */

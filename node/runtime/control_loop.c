@@ -21,6 +21,7 @@
 #include "node/runtime/member_log.h"
 
 enum { BURST_FRAMES = 256, WAITING_MS = 5000, TIMER_REPEAT_MS = 1 };
+#define HEALTH_LOOK_NS INT64_C(250000000)
 
 static int64_t now_of(const struct daemon *daemon)
 {
@@ -101,6 +102,34 @@ static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIG
     }
 }
 
+/* What the node is as a whole, but for `compiled`. `stats` has a place for each shard. */
+static struct control_report report_of(struct daemon *daemon, struct shard_stats *stats)
+{
+    struct disk_stats disk;
+    int64_t flush_lag_ns = 0;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        if (stats[i].flush_lag_ns > flush_lag_ns)
+            flush_lag_ns = stats[i].flush_lag_ns;
+    disk_stats(daemon->disk, &disk);
+    return (struct control_report){
+        .shards = stats,
+        .shard_count = daemon->shard_count,
+        .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
+        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
+        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
+        .storage_full = disk.full || disk.journal_full || control_disk_full(daemon->control),
+        .storage_failed_writes = disk.write_fails + disk.journal_fails,
+        .storage_used = daemon->room.used,
+        .storage_most = daemon->room.most,
+        .storage_percent = room_percent(&daemon->room),
+        .storage_closed = daemon->room.level == ROOM_FULL,
+        .flush_lag_ns = flush_lag_ns,
+        .started_ns = daemon->started_ns,
+        .usage = daemon->usage.book,
+        .stopping = daemon->stopping,
+    };
+}
+
 static void answer_admin(struct daemon *daemon, const struct letter *letter,
                          const struct control_compiled *compiled)
 {
@@ -113,39 +142,18 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         {"pauses", daemon->files.pauses},
         {"dropped", files_refused(&daemon->files)},
     };
-    struct disk_stats disk;
-    int64_t flush_lag_ns = 0;
     sum_redis(daemon, redis);
-    for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        shard_loop_stats(daemon->shards[i], &stats[i]);
-        if (stats[i].flush_lag_ns > flush_lag_ns)
-            flush_lag_ns = stats[i].flush_lag_ns;
-    }
-    disk_stats(daemon->disk, &disk);
     rules_note_spread(daemon);
-    const int64_t now_ns = now_of(daemon);
-    const struct control_report report = {
-        .shards = stats,
-        .shard_count = daemon->shard_count,
-        .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
-        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
-        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
-        .storage_failed_writes = disk.write_fails + disk.journal_fails,
-        .storage_used = daemon->room.used,
-        .storage_most = daemon->room.most,
-        .storage_percent = room_percent(&daemon->room),
-        .storage_closed = daemon->room.level == ROOM_FULL,
-        .flush_lag_ns = flush_lag_ns,
-        .started_ns = daemon->started_ns,
-        .usage = daemon->usage.book,
-        .compiled = compiled,
-        .resp = redis,
-        .resp_count = REDIS_FIGURES,
-        .files = files,
-        .files_count = sizeof files / sizeof *files,
-    };
-    const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
-                                     daemon->reply, sizeof daemon->reply);
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], true, &stats[i]);
+    struct control_report report = report_of(daemon, stats);
+    report.compiled = compiled;
+    report.resp = redis;
+    report.resp_count = REDIS_FIGURES;
+    report.files = files;
+    report.files_count = sizeof files / sizeof *files;
+    const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
+                                     &report, daemon->reply, sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
                            letter->shard, letter->number, daemon->reply, len);
 }
@@ -252,6 +260,20 @@ static uint32_t read_gossip(struct daemon *daemon)
 
 /* ---- consequences ---------------------------------------------------------------------------- */
 
+/* Has the core look at the node as a whole, as an operator would. */
+static void look_at_health(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->shard_count == 0 || daemon->done || now_ns - daemon->health_ns < HEALTH_LOOK_NS)
+        return;
+    daemon->health_ns = now_ns;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], daemon->troubled, &stats[i]);
+    const struct control_report report = report_of(daemon, stats);
+    daemon->troubled = control_look(daemon->control, now_ns, &report);
+}
+
 /* Out of memory the next change is told along with this one. */
 static void tell_members(struct daemon *daemon)
 {
@@ -353,6 +375,7 @@ static void begin_stop(struct daemon *daemon)
     }
     daemon->stopping = true;
     daemon->stop_ns = now_of(daemon);
+    daemon->health_ns = 0; /* the others are to hear of it at once */
     log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
     (void)sd_notify(0, "STOPPING=1");
     const struct letter letter = {.kind = LETTER_RESIGN};
@@ -454,6 +477,7 @@ static void turn(struct daemon *daemon)
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
     carry_out(daemon);
     disk_look(daemon);
+    look_at_health(daemon);
     start_if_joined(daemon);
     rules_look(daemon);
     usage_look(daemon);

@@ -734,12 +734,13 @@ void shard_loop_wake(struct shard_loop *loop)
     (void)uv_async_send(&loop->wake);
 }
 
-void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out)
+void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out)
 {
     const int64_t now_ns = now_of(loop);
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->stats;
-    loop->stats_asked_ns = now_ns;
+    if (asked)
+        loop->stats_asked_ns = now_ns;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
