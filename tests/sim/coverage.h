@@ -53,6 +53,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(settings_copies, "settings: complete copies", true)                                          \
     X(settings_lineages, "settings: lineages forced", true)                                        \
     X(settings_apart, "settings: one version, two histories", false)                               \
+    X(troubles, "troubles that members told of themselves", true)                                  \
     X(wild, "frames of a faulty member", true)                                                     \
     X(rule_changes, "rule changes", true)                                                          \
     X(terms, "terms opened", true)                                                                 \
