@@ -93,7 +93,7 @@ static void describe(const struct control *control, struct swim_record *record)
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
-                    CONTROL_FLAG_PROVES | health_flags(control->health.told);
+                    CONTROL_FLAG_PROVES | CONTROL_FLAG_FIGURES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -193,6 +193,7 @@ static void receive_join(struct control *control, const void *frame, size_t len,
     struct join_message message;
     if (control_receive_register(control, frame, len, effects) ||
         control_receive_settings(control, frame, len, effects) ||
+        control_receive_figures(control, frame, len, effects) ||
         join_decode(frame, len, &message) != 0)
         return;
     const bool ours = control->joined && memcmp(message.cluster_id, control->identity.cluster_id,
@@ -390,6 +391,7 @@ static void settle(struct control *control, struct effects *effects)
     if (!control->joined || control->leaving)
         return;
     retell(control);
+    control_move_gather(control, effects);
     control_move_settings(control, effects);
     control_move_region(control, effects);
     control_move_config(control, effects);

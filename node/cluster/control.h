@@ -280,6 +280,7 @@ struct control_report {
     bool storage_ok;                /* false after a failed write, until one succeeds */
     bool storage_full;              /* which failed for want of room */
     bool stopping;                  /* it was told to stop */
+    uint64_t memory_max;            /* bytes, for keys */
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     uint64_t storage_used;          /* bytes that the store holds, */
     uint64_t storage_most;    /* and may hold: a bound, or what there is room for; 0: unknown */
@@ -296,7 +297,7 @@ struct control_report {
 };
 
 /* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True
- * if something is, so that newer figures are wanted. */
+ * if newer figures are wanted than are left for nobody: something is wrong, or somebody looks. */
 bool control_look(struct control *control, int64_t now_ns, const struct control_report *report);
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where

@@ -96,15 +96,13 @@ static struct view *owners(struct answer_context *context)
     return control_view(context->control);
 }
 
-/* Where the member stands in this node's ring: who has drained still lives, but nothing is its own.
- */
-static const char *place_in_ring(const struct control *control, const struct view_member *member)
+const char *control_place_in_ring(const struct control *control, const char *region, uint64_t id)
 {
-    if (strcmp(member->region, control->options.region) != 0)
+    if (strcmp(region, control->options.region) != 0)
         return "abroad";
-    const bool inside = ring_config_find(control->config, member->id) != NULL;
-    const bool goes = control_alive(control, member->id) &&
-                      (control_flags(control, member->id) & CONTROL_FLAG_DRAINING) != 0;
+    const bool inside = ring_config_find(control->config, id) != NULL;
+    const bool goes =
+        control_alive(control, id) && (control_flags(control, id) & CONTROL_FLAG_DRAINING) != 0;
     if (inside)
         return goes ? "draining" : "member";
     return goes ? "drained" : "outside";
@@ -117,8 +115,7 @@ static uint32_t settings_version_of(const struct control *control, uint64_t id)
     return member != NULL ? settings_version_shown(member->record.settings_version) : 0;
 }
 
-/* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
-static int64_t lost_since(const struct control *control, uint64_t id)
+int64_t control_lost_since(const struct control *control, uint64_t id)
 {
     const struct swim_member *member = swim_find(control->swim, id);
     if (member == NULL || member->state > SWIM_SUSPECT ||
@@ -145,14 +142,14 @@ static void put_member(const struct answer_context *context, const struct view *
 {
     const struct control *control = context->control;
     struct mp_writer *writer = context->writer;
-    const int64_t lost_ns = lost_since(control, member->id);
+    const int64_t lost_ns = control_lost_since(control, member->id);
     mp_put_map(writer, lost_ns != 0 ? 17 : 16);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
     put_field_str(writer, "zone", member->zone);
     put_field_str(writer, "state", view_state_name(member->state));
-    put_field_str(writer, "ring", place_in_ring(control, member));
+    put_field_str(writer, "ring", control_place_in_ring(control, member->region, member->id));
     put_field_str(writer, "client", member->client);
     put_field_str(writer, "peer", member->peer);
     put_field_str(writer, "gossip", member->gossip);

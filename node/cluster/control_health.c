@@ -10,8 +10,9 @@
 
 #include "node/cluster/control_state.h"
 
-#define LOOK_NS (100 * CONTROL_MS)
-#define AWAY_NS (1000 * CONTROL_MS) /* "lately", of a key that was turned away */
+#define LOOK_NS  (100 * CONTROL_MS)
+#define ASKED_NS (3000 * CONTROL_MS)
+#define AWAY_NS  (1000 * CONTROL_MS) /* "lately", of a key that was turned away */
 
 enum { NEAR_PERCENT = 80, TIGHT_PERCENT = 95 };
 
@@ -95,7 +96,10 @@ void control_trouble(struct control *control, int64_t now_ns, uint32_t troubles)
 bool control_look(struct control *control, int64_t now_ns, const struct control_report *report)
 {
     control_trouble(control, now_ns, control_troubles_of(report, now_ns));
-    return control->troubles != 0;
+    figures_take(&control->meter, report, now_ns);
+    const bool asked =
+        control->figures_asked_ns != 0 && now_ns - control->figures_asked_ns < ASKED_NS;
+    return control->troubles != 0 || asked;
 }
 
 uint32_t control_health_of(const struct control *control, const struct swim_member *member,

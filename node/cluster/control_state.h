@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "node/cluster/control.h"
+#include "node/cluster/gather.h"
 #include "node/cluster/health.h"
 #include "node/cluster/join.h"
 #include "node/cluster/register.h"
@@ -114,9 +115,12 @@ struct control {
     bool peers_due; /* members came: their addresses are to be kept */
     bool disk_full; /* nothing is kept that is new (control_disk.c) */
     bool leaving;
-    struct health health; /* what is wrong with this node, as others are told */
-    uint32_t troubles;    /* of these, what the core was told last */
-    int64_t health_ns;    /* when that was looked at last */
+    struct health health;       /* what is wrong with this node, as others are told */
+    uint32_t troubles;          /* of these, what the core was told last */
+    int64_t health_ns;          /* when that was looked at last */
+    struct figures_meter meter; /* of this node */
+    int64_t figures_asked_ns;   /* when another node, or an operator, asked for them last */
+    struct gather gather;       /* and what others told */
     uint64_t view_version;
     uint64_t rules_digest;
     uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
@@ -157,6 +161,7 @@ enum {
     CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
     CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
     CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
+    CONTROL_FLAG_FIGURES = 64,  /* answers who asks for its figures (gather.h) */
     CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH, of either kind, in its answer */
 };
 
@@ -204,6 +209,19 @@ uint32_t control_health_of(const struct control *control, const struct swim_memb
                            const struct control_report *report);
 /* What the report says is wrong with this node. */
 uint32_t control_troubles_of(const struct control_report *report, int64_t now_ns);
+
+/* ---- control_gather.c ---- */
+/* Somebody looks: figures of all members are wanted for a while. */
+void control_gather_look(struct control *control);
+/* After every event of a joined node: asks. */
+void control_move_gather(struct control *control, struct effects *effects);
+/* Takes a frame of figures.h; false if it is none. */
+bool control_receive_figures(struct control *control, const void *bytes, size_t len,
+                             struct effects *effects);
+/* What the node told lately; NULL: nothing. Of this node, what was taken last. */
+const struct figures *control_figures_of(const struct control *control, uint64_t id);
+/* How many members have yet to tell theirs. */
+uint32_t control_figures_awaited(const struct control *control);
 
 /* ---- control_proof.c ---- */
 /* Whether what is asked for may be sent to that address. */

@@ -282,9 +282,14 @@ void answer_status(struct answer_context *context)
     const struct control_report *report = context->report;
     struct mp_writer *writer = context->writer;
     struct conditions conditions;
+    bool figures;
+    if (!control_read_flag(context, "figures", &figures))
+        return;
+    if (figures)
+        control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 28);
+    mp_put_map(writer, 32);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -293,6 +298,8 @@ void answer_status(struct answer_context *context)
     put_reasons(&conditions, writer);
     control_put_warnings(context, &conditions, writer);
     put_conditions(context, &conditions);
+    control_put_nodes(context);
+    control_put_changes(context);
     put_field_uint(writer, "epoch", control->config->epoch);
     put_field_bool(writer, "stable", ring_config_is_stable(control->config));
     put_field_uint(writer, "vnodes_total", control->identity.vnodes);

@@ -127,6 +127,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
         .stopping = daemon->stopping,
+        .memory_max = daemon->config->memory_bytes,
     };
 }
 
