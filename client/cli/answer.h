@@ -39,6 +39,8 @@ MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer 
 /* Prints it as the command and --output want it. Returns the exit status. */
 MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
 
+/* The same for an answer to `status` (status.c), whose exit status says whether all is well. */
+MUST_USE int cli_status_show(struct cli *cli, const struct cli_answer *answer);
 /* The same for an answer to `regions` (regions.c). Returns the exit status. */
 MUST_USE int cli_regions_show(struct cli *cli, const struct cli_answer *answer);
 

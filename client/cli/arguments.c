@@ -68,6 +68,7 @@ enum flag {
     FLAG_MEMBERS,
     FLAG_REGIONS,
     FLAG_ALL,
+    FLAG_NODE,
     FLAG_KEY,
     FLAG_RATE,
     FLAG_BURST,
@@ -132,7 +133,8 @@ static const struct {
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_MEMBERS] = {"members", 0, true, BIT(CLI_STATUS)},
     [FLAG_REGIONS] = {"regions", 0, false, BIT(CLI_STATUS)},
-    [FLAG_ALL] = {"all", 0, false, BIT(CLI_MEMBERS)},
+    [FLAG_ALL] = {"all", 0, false, BIT(CLI_MEMBERS) | BIT(CLI_STATUS)},
+    [FLAG_NODE] = {"node", 0, true, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
     [FLAG_BURST] = {"burst", 0, true, KEYED | LIMITING},
@@ -303,6 +305,12 @@ static int split(struct raw *raw, int argc, const char *const *argv)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
+/* --members all: of a status, a line for each of them. */
+static bool wants_all_members(const struct raw *raw)
+{
+    return raw->values[FLAG_MEMBERS] != NULL && strcmp(raw->values[FLAG_MEMBERS], "all") == 0;
+}
+
 static int check_flags(const struct raw *raw, enum cli_command command)
 {
     for (enum flag i = 0; i < FLAG_COUNT; i++)
@@ -313,8 +321,14 @@ static int check_flags(const struct raw *raw, enum cli_command command)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --watch exclude each other");
     if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_REGIONS] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --regions exclude each other");
-    if (raw->values[FLAG_MEMBERS] != NULL && raw->values[FLAG_WAIT] == NULL)
-        return refuse(raw, CLI_EXIT_USAGE, "--members needs --wait healthy");
+    if (raw->values[FLAG_MEMBERS] != NULL && !wants_all_members(raw) &&
+        raw->values[FLAG_WAIT] == NULL)
+        return refuse(raw, CLI_EXIT_USAGE,
+                      "--members N needs --wait healthy; expected a number "
+                      "with it, or --members all");
+    if (raw->values[FLAG_NODE] != NULL &&
+        (raw->values[FLAG_WAIT] != NULL || raw->values[FLAG_REGIONS] != NULL))
+        return refuse(raw, CLI_EXIT_USAGE, "--node excludes --wait and --regions");
     return CLI_EXIT_OK;
 }
 
@@ -845,8 +859,10 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
         strcmp(raw->values[FLAG_WAIT], "healthy") != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--wait is '%.64s'; expected healthy",
                       raw->values[FLAG_WAIT]);
-    if (status == CLI_EXIT_OK)
+    out->all_members = wants_all_members(raw);
+    if (status == CLI_EXIT_OK && !out->all_members)
         status = take_number(raw, FLAG_MEMBERS, 1, UINT16_MAX, &out->members);
+    out->node = raw->values[FLAG_NODE];
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
     out->regions = raw->values[FLAG_REGIONS] != NULL;

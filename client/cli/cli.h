@@ -55,6 +55,11 @@ struct mp_writer;
 /* One field of a question's map: `attributes`. */
 void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *arguments);
 
+/* ---- status.c ---- */
+
+/* status, but for --wait and --regions. Returns the exit status. */
+MUST_USE int cli_status(struct cli *cli);
+
 /* ---- judge.c ---- */
 
 /* Whether the command needs no node. Pure. */

@@ -123,8 +123,16 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "Denied, with exit status 1, when the lease is over.\n",
                    "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
-        {"[--wait healthy [--members N] [--timeout DURATION] | --regions] [--watch]",
-         "how the node that is asked, and its cluster, are doing",
+        {"[--node NAME | --all | --members all | --wait healthy [--members N]\n"
+         "    [--timeout DURATION] | --regions] [--watch]",
+         "how the cluster is doing, as the node that is asked sees it",
+         "Says first whether all is well, and if not, why, what it leads to and what to do.\n"
+         "Then a line a node: decisions a second, how many of them denied, how soon replicas\n"
+         "acknowledge them, keys in memory, how far the disk is behind, the clock against that\n"
+         "of the node that is asked. Of many nodes those that are well stand in one line,\n"
+         "unless with --members all. Exit status 0 healthy, 1 not healthy, 2 no answer.\n"
+         "--node NAME tells all that is known of one node (REGION/NAME, where two regions have\n"
+         "the name), --all every counter of the node that is asked, --watch asks each second.\n"
          "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
          "default). Exit status 1 if it is not by then, 2 if no node answered. A first node\n"
          "is a healthy cluster of one until the others have joined it: a script that starts\n"
@@ -134,6 +142,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
          "of reach; and, added up over the members in reach, the tokens of its keys that\n"
          "this region HELD on lease just now, and those of this one that were LENT to it.\n",
          "  tidegate status\n"
+         "  tidegate status --node n2\n"
          "  tidegate status --wait healthy --members 3 --timeout 1m\n"
          "  tidegate status --regions\n"
          "  tidegate status --watch\n"},

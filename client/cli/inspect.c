@@ -1,7 +1,7 @@
-/* inspect.c - status, members, ring, owner, rules list: asks a node and prints what it says.
+/* inspect.c - members, ring, owner, rules list, status --wait: asks a node and prints what it says.
  *
- * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy`,
- * `reasons` and the living of `members` of a status.
+ * A node's answer is printed as it is (answer.h), but for a status (status.c); what this file knows
+ * of that is only `healthy`, `reasons` and the living of `members`.
  */
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +148,7 @@ static int end_waiting(struct cli *cli, const struct waiting *waiting, int code)
             complain_in_vain(cli, NULL, waiting->span_ms);
         return failed;
     }
-    const int status = cli_answer_show(cli, last);
+    const int status = cli_status_show(cli, last);
     if (is_awaited(cli, last))
         return status;
     complain_in_vain(cli, last, waiting->span_ms);
@@ -230,6 +230,8 @@ int cli_inspect(struct cli *cli)
     }
     if (arguments->wait_healthy)
         return wait_healthy(cli);
+    if (arguments->command == CLI_STATUS && !arguments->regions)
+        return cli_status(cli);
     const char *command = arguments->regions ? "regions" : cli_command_name(arguments->command);
     return arguments->watch ? watch(cli, command, asked) : ask_and_show(cli, command, asked);
 }
