@@ -123,21 +123,21 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "Denied, with exit status 1, when the lease is over.\n",
                    "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
-        {"[--node NAME | --all | --members all | --wait healthy [--members N]\n"
-         "    [--timeout DURATION] | --regions] [--watch]",
+        {"[--node NAME | --all | --regions | --wait healthy] [--members N|all] [--watch]",
          "how the cluster is doing, as the node that is asked sees it",
-         "Says first whether all is well, and if not, why, what it leads to and what to do.\n"
-         "Then a line a node: decisions a second, how many of them denied, how soon replicas\n"
-         "acknowledge them, keys in memory, how far the disk is behind, the clock against that\n"
-         "of the node that is asked. Of many nodes those that are well stand in one line,\n"
-         "unless with --members all. Exit status 0 healthy, 1 not healthy, 2 no answer.\n"
-         "--node NAME tells all that is known of one node (REGION/NAME, where two regions have\n"
-         "the name), --all every counter of the node that is asked, --watch asks each second.\n"
-         "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
+         "Says first whether all is well, and if not why, what it leads to and what to do. Then\n"
+         "a line a node: decisions a second, the share of them that denied, how soon replicas\n"
+         "acknowledge them (99 of 100), keys in memory, how far the disk is behind, and its clock\n"
+         "against that of the node that is asked. Exit status 0 healthy, 1 not, 2 no answer.\n"
+         "  --node NAME     all that is known of one node; REGION/NAME where two are called so\n"
+         "  --all           and every counter of the node that is asked\n"
+         "  --members all   a line for each node; else those that are well stand in one of many\n"
+         "  --watch         again each second, until Ctrl-C\n"
+         "  --wait healthy  waits until the cluster is healthy, at most --timeout (here 30s by\n"
          "default). Exit status 1 if it is not by then, 2 if no node answered. A first node\n"
          "is a healthy cluster of one until the others have joined it: a script that starts\n"
          "several says how many. With --members N, at least so many live, of all regions.\n"
-         "--regions tells what the node knows of each region: its members, how old that is,\n"
+         "  --regions tells what the node knows of each region: its members, how old that is,\n"
          "when one of them last spoke to it, and the round trip there; since when it is out\n"
          "of reach; and, added up over the members in reach, the tokens of its keys that\n"
          "this region HELD on lease just now, and those of this one that were LENT to it.\n",

@@ -185,14 +185,18 @@ static void say_cluster(struct cli_text *out, const struct screen *screen,
                         const struct screen_options *options)
 {
     char rules[LINE_LEN / 4];
+    char id[sizeof screen->cluster];
     const size_t len = strlen(screen->cluster);
-    const char *end = len > SHORT_ID ? screen->cluster + len - SHORT_ID : "";
     if (len == 0)
         return;
+    if (len > 3 * SHORT_ID)
+        (void)snprintf(id, sizeof id, "%.*s..%s", SHORT_ID, screen->cluster,
+                       screen->cluster + len - SHORT_ID);
+    else
+        (void)snprintf(id, sizeof id, "%s", screen->cluster);
     say_rules(screen, rules, sizeof rules);
-    say(out, "cluster", options->width, "%.*s..%s as %s sees it; ring %" PRIu64 " %s; %s", SHORT_ID,
-        screen->cluster, end, screen->node, screen->epoch & UINT32_MAX,
-        screen->stable ? "settled" : "changing", rules);
+    say(out, "cluster", options->width, "%s as %s sees it; ring %" PRIu64 " %s; %s", id,
+        screen->node, screen->epoch & UINT32_MAX, screen->stable ? "settled" : "changing", rules);
 }
 
 struct sums {
@@ -241,18 +245,14 @@ __attribute__((format(printf, 3, 4))) static void join(char *line, size_t capaci
     va_end(arguments);
 }
 
-static void say_voters(const struct sums *sums, char *line, size_t capacity)
+static void say_voters(struct cli_text *out, const struct sums *sums, size_t width)
 {
     const uint32_t needed = sums->voters / 2 + 1;
-    if (sums->voters < 2 || sums->voting == sums->voters)
-        return;
-    if (sums->voting < needed)
-        join(line, capacity, "voters %u of %u: nothing can be changed", sums->voting, sums->voters);
-    else if (sums->voting == needed)
-        join(line, capacity, "voters %u of %u: lose one more and edits stop", sums->voting,
-             sums->voters);
-    else
-        join(line, capacity, "voters %u of %u", sums->voting, sums->voters);
+    const char *means = sums->voting < needed    ? ": nothing can be changed"
+                        : sums->voting == needed ? ": lose one more and nothing can be changed"
+                                                 : "";
+    if (sums->voters > 1 && sums->voting < sums->voters)
+        say(out, "voters", width, "%u of %u answer%s", sums->voting, sums->voters, means);
 }
 
 static void say_keys(struct cli_text *out, const struct screen *screen,
@@ -279,9 +279,9 @@ static void say_keys(struct cli_text *out, const struct screen *screen,
              screen_count(screen->vnodes, all));
     if (sums.over > 0)
         join(line, sizeof line, "over-admission now <= %s", screen_count(sums.over, number));
-    say_voters(&sums, line, sizeof line);
     if (line[0] != '\0')
         say(out, "keys", options->width, "%s", line);
+    say_voters(out, &sums, options->width);
 }
 
 /* "eu 3 of 3 alive, us 2 of 3", where there are several. */
@@ -330,6 +330,17 @@ static void say_changes(struct cli_text *out, const struct screen *screen,
     }
 }
 
+/* Where the node lists none: it is of an older release, or has not joined. */
+static void say_counts(struct cli_text *out, const struct screen *screen,
+                       const struct screen_options *options)
+{
+    if (screen->dead > 0)
+        say(out, "nodes", options->width, "%" PRIu64 " alive, %" PRIu64 " dead", screen->alive,
+            screen->dead);
+    else
+        say(out, "nodes", options->width, "%" PRIu64 " alive", screen->alive);
+}
+
 void screen_write(struct cli_text *out, const struct screen *screen,
                   const struct screen_options *options)
 {
@@ -349,8 +360,7 @@ void screen_write(struct cli_text *out, const struct screen *screen,
         screen_write_table(out, screen, options);
         cli_text_str(out, "\n");
     } else {
-        say(out, "nodes", options->width, "%" PRIu64 " alive, %" PRIu64 " dead", screen->alive,
-            screen->dead);
+        say_counts(out, screen, options);
     }
     say_changes(out, screen, options);
     say(out, "more", options->width, "--node NAME, --all, --watch, -o json; tidegate members");
@@ -407,7 +417,8 @@ static void say_figures(struct cli_text *out, const struct screen_node *node, si
         say(out, "", width, "%s without another replica in reach, %s that not every replica holds",
             screen_count(node->cut_off, a), screen_count(node->incomplete, b));
     if (node->over_tokens > 0)
-        say(out, "over", width, "admission now <= %s tokens", screen_count(node->over_tokens, a));
+        say(out, "above", width, "limits up to %s tokens could be admitted now",
+            screen_count(node->over_tokens, a));
 }
 
 void screen_write_node(struct cli_text *out, const struct screen *screen,

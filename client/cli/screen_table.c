@@ -88,6 +88,7 @@ static void note_cell(const struct table *table, const struct screen_node *node,
     for (uint32_t i = 0; i < screen->condition_count && !is_dead(node); i++) {
         const struct screen_condition *condition = &screen->conditions[i];
         if (strcmp(condition->node, node->name) != 0 || condition->short_form[0] == '\0' ||
+            strncmp(condition->code, "disk_", strlen("disk_")) == 0 ||
             strcmp(condition->region, node->region) != 0)
             continue;
         len = strlen(out);
