@@ -170,6 +170,7 @@ struct swim_met {
     char seed[SWIM_ADDRESS_LEN]; /* "" in the first case */
     int64_t time_ns;             /* its cluster time when it spoke */
     bool timeless;               /* it has none yet: that is its wall clock */
+    bool answers;                /* it was greeted */
     struct swim_record record;
 };
 

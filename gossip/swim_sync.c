@@ -650,6 +650,7 @@ static void meet(struct swim *swim, const struct swim_message *message)
     out->met[place].record = message->record;
     out->met[place].time_ns = message->time_ns;
     out->met[place].timeless = message->timeless;
+    out->met[place].answers = message->kind == SWIM_WELCOME;
     memset(out->met[place].seed, 0, sizeof out->met[place].seed);
     if (seed != NULL)
         memcpy(out->met[place].seed, seed->address, sizeof seed->address);

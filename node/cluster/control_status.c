@@ -74,6 +74,14 @@ static void look_for_newcomers(const struct control *control, struct health *hea
                      member->record.name);
 }
 
+static void look_at_clocks(const struct control *control, struct health *health)
+{
+    char sentence[REASON_LEN];
+    uint32_t cursor = 0;
+    while (control_clock_say(control, &cursor, sentence, sizeof sentence))
+        complain(health, "%s", sentence);
+}
+
 static void look_at_health(const struct answer_context *context, struct health *health)
 {
     const struct control *control = context->control;
@@ -101,6 +109,7 @@ static void look_at_health(const struct answer_context *context, struct health *
     for (uint32_t i = 0; i < control->config->to_count; i++)
         look_at_member(control, &control->config->to[i], health);
     look_for_newcomers(control, health);
+    look_at_clocks(control, health);
     for (uint32_t i = 0; i < context->report->shard_count; i++)
         if (context->report->shards[i].vnodes_recovering > 0)
             complain(health, "vnodes of %s are recovering", control->options.name);
@@ -246,6 +255,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
         {"forged_frames", stats->forged_frames},
+        {"clock_refused", stats->clock_refused},
         {"frames_dropped", stats->frames_dropped},
         {"stand_ins", stats->stand_ins},
         {"explains_dropped", stats->explains_dropped},
@@ -359,7 +369,7 @@ void answer_status(struct answer_context *context)
     struct health health;
     look_at_health(context, &health);
     answer_begin(context);
-    mp_put_map(writer, 27);
+    mp_put_map(writer, 28);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -377,6 +387,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_field_uint(writer, "figures_age_ms", figures_age_ms(context));
     put_members_count(control, writer);
+    control_put_clock(control, writer);
     control_put_register(control, context->now_ns, writer);
     control_put_bound(report, writer);
     put_handoff(report, writer);
