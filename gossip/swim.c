@@ -377,6 +377,12 @@ int64_t swim_next_deadline(const struct swim *swim)
 
 /* ---- what this node does of its own accord ---- */
 
+void swim_wall(struct swim *swim, int64_t wall_ns, bool timeless)
+{
+    swim->wall_ns = wall_ns;
+    swim->timeless = timeless;
+}
+
 /* Two records say the same if their bytes are the same. */
 static bool record_same(const struct swim_record *a, const struct swim_record *b)
 {

@@ -105,6 +105,16 @@ static uint32_t told_once(const struct looking *looking, const struct swim_membe
     return troubles;
 }
 
+/* How far the clock is off, if this node has measured that; else its owner said so. */
+static void say_clock(const struct control *control, const struct swim_member *member,
+                      struct condition *condition)
+{
+    const struct view_clock clock = control_clock_of(control, member->record.id);
+    char sentence[CONDITION_LEN];
+    if (clock_say(member->record.name, &clock, sentence, sizeof sentence))
+        memcpy(condition->says, sentence, sizeof sentence);
+}
+
 static void look_at_troubles(struct looking *looking, const struct swim_member *member)
 {
     const struct control *control = looking->control;
@@ -126,6 +136,8 @@ static void look_at_troubles(struct looking *looking, const struct swim_member *
                        kind->says);
         if (own)
             say_own(looking, (enum health_trouble)i, &condition);
+        if (i == HEALTH_CLOCK)
+            say_clock(control, member, &condition);
         add(looking->out, &condition);
     }
 }
@@ -248,6 +260,10 @@ void conditions_look(const struct control *control, const struct control_report 
     }
     if (!ring_config_is_stable(control->config))
         say(&looking, RANK_WAITS, "ring_changing", "", "the ring configuration is changing");
+    if (cluster_time_divided(control->time))
+        say(&looking, RANK_TROUBLE + HEALTH_CLOCK, "clocks_divided", "",
+            "no majority of the ring agrees on the time within 2 s: nobody stops deciding, set the "
+            "clocks");
     for (uint32_t i = 0; i < control->config->to_count; i++)
         look_at_listed(&looking, &control->config->to[i]);
     while ((member = swim_next(control->swim, &cursor)) != NULL) {

@@ -337,6 +337,8 @@ int control_new(const struct allocator *allocator, const struct control_options 
         error = control_recall(control, &stored);
     if (error == 0)
         error = start_gossip(control);
+    if (error == 0)
+        error = cluster_time_new(allocator, options->node_id, &control->time);
     if (error != 0) {
         control_free(&control);
         return error;
@@ -359,6 +361,7 @@ void control_free(struct control **pointer)
     register_free(&control->ballots);
     settings_free(&control->settings);
     view_free(&control->known);
+    cluster_time_free(&control->time);
     alloc_put(allocator, control->config, sizeof *control->config);
     alloc_put(allocator, control->next, sizeof *control->next);
     alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);
@@ -390,6 +393,7 @@ static void settle(struct control *control, struct effects *effects)
     control_move_health(control);
     if (!control->joined || control->leaving)
         return;
+    control_clock_judge(control);
     retell(control);
     control_move_gather(control, effects);
     control_move_settings(control, effects);

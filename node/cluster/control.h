@@ -120,6 +120,22 @@ bool control_view_due(struct control *control);
 /* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
 struct view *control_view(struct control *control);
 
+/* ---- clocks (control_clock.c) ---- */
+
+/* This node's wall clock minus its cluster time: call it ten times a second. */
+void control_wall(struct control *control, int64_t wall_ns);
+/* What the shards saw of peers' clocks. */
+void control_clock_heard(struct control *control, int64_t now_ns, const struct shard_clock *clocks,
+                         uint32_t count);
+/* By how much the cluster time of this node is to be slewed. */
+int64_t control_clock_target_ns(const struct control *control);
+/* Of this node itself. CLOCK_PASSES: it is to pass its vnodes on, stop, and start again with
+ * another offset; CLOCK_REFUSED: to stop at once, for nobody listens, and to start again. */
+enum clock_verdict control_clock_verdict(const struct control *control);
+/* One sentence on a clock that is off; false: it is not. */
+enum { CLOCK_SENTENCE_LEN = 240 };
+bool clock_say(const char *name, const struct view_clock *clock, char *out, size_t capacity);
+
 /* ---- a disk without room (control_disk.c) ---- */
 
 /* What is stored of the ring, under CONTROL_CONFIG_KEY and CONTROL_BALLOTS_KEY; NULL: nothing. */

@@ -3,8 +3,10 @@
  *   report of the runtime --> control_look ---+
  *   what gossip and the ring say -------------+--> health_step --> flags of the own record
  *
- * Each node judges itself, at once for its own operator and by health.h for all others: so that
- * whoever is asked tells the same of every node. Nothing else is decided by it.
+ * A clock is judged by who measures it as well (control_clock.c): whoever has the wrong one may be
+ * the last to know. All else each node judges itself, at once for its own operator and by health.h
+ * for all others: so that whoever is asked tells the same of every node. Nothing else is decided by
+ * it.
  */
 #include <string.h>
 
@@ -59,6 +61,13 @@ static bool name_is_taken(const struct control *control)
     return false;
 }
 
+/* What this node has measured of the clock of a member of its region. */
+static bool clock_is_off(const struct control *control, uint64_t id)
+{
+    const struct view_clock clock = control_clock_of(control, id);
+    return clock.held || clock.verdict >= CLOCK_ALARM;
+}
+
 /* What the core sees itself. */
 static uint32_t own_troubles(const struct control *control)
 {
@@ -67,6 +76,7 @@ static uint32_t own_troubles(const struct control *control)
     return bit_if(control->disk_full, HEALTH_DISK_FULL) |
            bit_if(control->rules_error[0] != '\0', HEALTH_RULES) |
            bit_if(voters_frozen(control), HEALTH_FROZEN) |
+           bit_if(clock_is_off(control, control->options.node_id), HEALTH_CLOCK) |
            bit_if(name_is_taken(control), HEALTH_NAME);
 }
 
@@ -107,6 +117,6 @@ uint32_t control_health_of(const struct control *control, const struct swim_memb
 {
     const uint32_t told = health_of_flags(member->record.flags);
     if (member->record.id != control->options.node_id)
-        return told;
+        return told | bit_if(clock_is_off(control, member->record.id), HEALTH_CLOCK);
     return told | own_troubles(control) | control_troubles_of(report, control->now_ns);
 }

@@ -4,6 +4,7 @@
  * and name. Figures are there while somebody looks (gather.h), of this node itself always.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/natural.h"
@@ -63,16 +64,17 @@ static void collect(const struct answer_context *context, bool ill, struct nodes
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
+/* How far its clock is off the cluster's, or its time is, whichever is more. */
 static void put_skew(const struct control *control, const struct swim_member *member,
                      struct mp_writer *writer)
 {
+    const struct view_clock clock = control_clock_of(control, member->record.id);
+    const bool wall = llabs(clock.wall_skew_ns) > llabs(clock.skew_ns);
     mp_put_str(writer, "skew_us");
-    if (member->record.id == control->options.node_id)
-        mp_put_int(writer, 0);
-    else if (member->rtt_ns == 0)
+    if (clock.verdict == CLOCK_UNKNOWN && !clock.held)
         mp_put_nil(writer);
     else
-        mp_put_int(writer, member->skew_ns / 1000);
+        mp_put_int(writer, (wall ? clock.wall_skew_ns : clock.skew_ns) / 1000);
 }
 
 static void put_age(const struct control *control, const struct swim_member *member,

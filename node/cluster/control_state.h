@@ -88,6 +88,9 @@ struct control {
     struct control_identity identity;
     struct swim *swim;
     struct swim_effects gossip;
+    struct cluster_time *time;
+    int64_t clocks_ns; /* when clocks were judged last */
+    int64_t wall_ns;   /* own wall clock minus own cluster time */
     struct random random;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
@@ -236,6 +239,14 @@ void control_proof_testify(const struct control *control, struct join_message *m
 void control_proof_ask(struct control *control, struct effects *effects);
 /* Another configuration is in force: what was said is of no use any more. */
 void control_proof_end(struct control *control);
+
+/* ---- control_clock.c ---- */
+enum { CLOCKS_SHOWN_MAX = 256 };
+/* After every event: judges the members' clocks, ten times a second. */
+void control_clock_judge(struct control *control);
+struct view_clock control_clock_of(const struct control *control, uint64_t id);
+/* A field of `status`. */
+void control_put_clock(const struct control *control, struct mp_writer *writer);
 
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */

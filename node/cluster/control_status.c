@@ -132,6 +132,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
         {"forged_frames", stats->forged_frames},
+        {"clock_refused", stats->clock_refused},
         {"frames_dropped", stats->frames_dropped},
         {"stand_ins", stats->stand_ins},
         {"explains_dropped", stats->explains_dropped},
@@ -289,7 +290,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 32);
+    mp_put_map(writer, 33);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -307,6 +308,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_field_uint(writer, "figures_age_ms", figures_age_ms(context));
     put_members_count(control, writer);
+    control_put_clock(control, writer);
     control_put_register(control, context->now_ns, writer);
     control_put_bound(report, writer);
     put_handoff(report, writer);

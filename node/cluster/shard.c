@@ -220,6 +220,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
     shard->floor_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
+    clock_watch_gap(shard, gap_ns);
 }
 
 void shard_settle(struct shard *shard, struct effects *effects)
@@ -504,6 +505,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
     shard->peers[at]->reads = envelope.reads;
+    shard->peers[at]->clock.wall_ns = envelope.wall_ns;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
@@ -513,8 +515,10 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && peers_deaf(shard, at))
+        if (record.type != PEER_PING && peers_deaf(shard, at)) {
+            shard->stats.clock_refused += shard->peers[at]->clock.off;
             continue;
+        }
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
@@ -567,6 +571,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
+    clock_watch_view(shard);
     abroad_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
@@ -700,6 +705,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
+    clock_watch_tick(shard);
     unfinished_tick(shard, effects);
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);

@@ -139,6 +139,19 @@ void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const str
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects);
 /* Frames of peers have arrived that this shard was not given yet: nobody is silent meanwhile. */
 void shard_unread(struct shard *shard, int64_t now_ns);
+
+/* This node's wall clock minus its cluster time, to be told to others. */
+void shard_wall(struct shard *shard, int64_t wall_ns);
+/* What a peer's keep-alives say of its clock: bounds of its cluster time minus ours, and its wall
+ * clock minus its cluster time. */
+struct shard_clock {
+    uint64_t node;
+    int64_t low_ns;
+    int64_t high_ns;
+    int64_t wall_ns;
+};
+/* What was heard since the last look, at most `capacity`; returns how many. */
+uint32_t shard_clocks(struct shard *shard, struct shard_clock *out, uint32_t capacity);
 /* When shard_tick is due next. */
 int64_t shard_next_deadline(const struct shard *shard);
 
@@ -301,6 +314,7 @@ struct shard_stats {
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
     uint32_t parts_waiting;
     uint64_t bad_frames;
+    uint64_t clock_refused;  /* records of peers whose clock has no say */
     uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c), and records
                               * whose numbers cannot be what they say (credible.c) */
     uint64_t frames_dropped; /* did not fit in what one step may send */

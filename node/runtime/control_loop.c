@@ -378,7 +378,8 @@ static void begin_stop(struct daemon *daemon)
     daemon->stop_ns = now_of(daemon);
     daemon->health_ns = 0; /* the others are to hear of it at once */
     log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
-    (void)sd_notify(0, "STOPPING=1");
+    if (!daemon->again)
+        (void)sd_notify(0, "STOPPING=1");
     const struct letter letter = {.kind = LETTER_RESIGN};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
@@ -445,9 +446,48 @@ static void read_signals(struct daemon *daemon)
     while ((number = signals_take(daemon->signals)) != 0) {
         if (number == SIGHUP)
             rules_reload(daemon);
-        else
+        else {
+            daemon->again = false;
             begin_stop(daemon);
+        }
     }
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* A node whose own time is off starts again: in order while the others still listen to it, or at
+ * once. Its state is with them, and on its disk. */
+static void look_at_own_clock(struct daemon *daemon)
+{
+    const enum clock_verdict verdict = control_clock_verdict(daemon->control);
+    if (verdict < CLOCK_PASSES || daemon->stopping)
+        return;
+    daemon->again = true;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the time of this node has left that of the cluster: %s",
+               verdict == CLOCK_PASSES ? "passing deciding on, to start again"
+                                       : "nobody listens to it any more, it starts again");
+    if (verdict == CLOCK_PASSES)
+        begin_stop(daemon);
+    else
+        daemon->done = true;
+}
+
+static void look_at_clocks(struct daemon *daemon, int64_t now_ns)
+{
+    struct shard_clock clocks[SHARD_LOOP_CLOCKS_MAX];
+    daemon->clocks_ns = now_ns;
+    clock_look(&daemon->clock);
+    control_wall(daemon->control, clock_wall_ns(&daemon->clock));
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        control_clock_heard(daemon->control, now_ns, clocks,
+                            shard_loop_clocks(daemon->shards[i], clocks));
+    look_at_own_clock(daemon);
+    if (now_ns - daemon->adjusted_ns < CLOCK_ADJUST_EVERY_NS)
+        return;
+    daemon->adjusted_ns = now_ns;
+    clock_adjust(&daemon->clock, control_clock_target_ns(daemon->control));
+    gossip_out_tidy(&daemon->gossip_out, now_ns);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -488,11 +528,8 @@ static void turn(struct daemon *daemon)
     look_at_foreign(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
-    if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {
-        daemon->adjusted_ns = now_ns;
-        clock_adjust(&daemon->clock, daemon->log);
-        gossip_out_tidy(&daemon->gossip_out, now_ns);
-    }
+    if (now_ns - daemon->clocks_ns >= CLOCK_WALL_EVERY_NS)
+        look_at_clocks(daemon, now_ns);
     if (daemon->shard_count > 0 && !daemon->stopping)
         files_look(&daemon->files, now_ns, daemon->log);
     if (daemon->shard_count > 0 &&

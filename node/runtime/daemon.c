@@ -4,6 +4,7 @@
  * started before it.
  */
 #include "node/runtime/daemon.h"
+#include "node/runtime/clock_first.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -274,6 +275,22 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
 }
 
+/* From here on time does not jump any more. */
+static int find_time(struct daemon *daemon, const struct control_options *options)
+{
+    const struct clock_first first = {.clock = &daemon->clock,
+                                      .gossip = daemon->gossip,
+                                      .out = &daemon->gossip_out,
+                                      .options = options,
+                                      .log = daemon->log};
+    if (clock_first(&first) != 0)
+        return complain(daemon, DAEMON_DATA, "out of memory");
+    daemon->started_ns = clock_now_ns(&daemon->clock);
+    daemon->waited_ns = daemon->started_ns;
+    gossip_out_fini(&daemon->gossip_out); /* when its lines were used is told by the earlier time */
+    return 0;
+}
+
 static int start_control(struct daemon *daemon)
 {
     struct control_options *options = calloc(1, sizeof *options);
@@ -293,6 +310,8 @@ static int start_control(struct daemon *daemon)
     options->ballots_len = ring.ballots_len;
     if (code == 0 && error != 0)
         code = complain_corrupt(daemon, "the stored ring configuration cannot be read");
+    if (code == 0)
+        code = find_time(daemon, options);
     if (code == 0 &&
         control_new(alloc_heap(), options, clock_now_ns(&daemon->clock), &daemon->control) != 0)
         code = complain(daemon, DAEMON_DATA,
@@ -702,9 +721,10 @@ int daemon_check(const struct config *config)
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;
 }
 
-int daemon_run(const struct config *config)
+/* *again: the process is to begin once more, with another offset of its clock. */
+static int run(const struct config *config, bool *again)
 {
-    signals_hold();
+    *again = false;
     struct daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return DAEMON_DATA;
@@ -723,11 +743,25 @@ int daemon_run(const struct config *config)
     if (code == 0) {
         control_loop_run(daemon);
         code = daemon->exit_code;
+        *again = code == 0 && daemon->again;
     }
     stop(daemon);
-    if (code == 0)
+    if (*again)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "starting again, by the cluster's time");
+    else if (code == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO, "stopped");
     log_output_fini(&daemon->output);
     free(daemon);
+    return code;
+}
+
+int daemon_run(const struct config *config)
+{
+    int code;
+    bool again;
+    signals_hold();
+    do
+        code = run(config, &again);
+    while (again);
     return code;
 }

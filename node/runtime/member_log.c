@@ -8,6 +8,8 @@
 
 #include <inttypes.h>
 
+#include "node/cluster/control.h"
+
 struct teller {
     const struct log *log;
     uint32_t lines;
@@ -47,11 +49,27 @@ static void tell_member(struct teller *teller, const struct view_member *before,
         tell(teller, LOG_LEVEL_DEBUG, now, "is suspected: it does not answer");
 }
 
+/* A clock that is off, or right again; also of this node itself. */
+static void tell_clock(const struct log *log, const struct view_member *before,
+                       const struct view_member *now)
+{
+    char sentence[CLOCK_SENTENCE_LEN];
+    const bool was = before != NULL && (before->clock.verdict >= CLOCK_ALARM || before->clock.held);
+    const bool is = clock_say(now->name, &now->clock, sentence, sizeof sentence);
+    const bool changed = before == NULL || before->clock.verdict != now->clock.verdict ||
+                         before->clock.held != now->clock.held;
+    if (is && changed)
+        log_printf(log, LOG_LEVEL_WARN, "%s", sentence);
+    else if (was && now->clock.verdict == CLOCK_FINE)
+        log_printf(log, LOG_LEVEL_INFO, "the clock of %s is right again", now->name);
+}
+
 void member_log_tell(const struct log *log, const struct view *before, const struct view *now)
 {
     struct teller teller = {.log = log};
     for (uint32_t i = 0; i < now->member_count; i++) {
         const struct view_member *member = &now->members[i];
+        tell_clock(log, before != NULL ? view_find(before, member->id) : NULL, member);
         if (i != now->self)
             tell_member(&teller, before != NULL ? view_find(before, member->id) : NULL, member);
     }

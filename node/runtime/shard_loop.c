@@ -110,10 +110,13 @@ struct shard_loop {
     struct shard_stats told;    /* as the log told last of keys without room, */
     int64_t told_ns;            /* and when; 0: never */
     int64_t rest_ns;            /* how long the last turn took, beside reading */
-    pthread_mutex_t stats_lock; /* of the three below */
+    pthread_mutex_t stats_lock; /* of what is below */
     struct shard_stats stats;
     struct resp_stats redis_stats;
     int64_t stats_asked_ns;
+    struct shard_clock clocks[SHARD_LOOP_CLOCKS_MAX];
+    uint32_t clocks_count;
+    int64_t clocks_ns; /* when they were left there; the loop's own */
 };
 
 static int64_t now_of(const struct shard_loop *loop)
@@ -452,6 +455,30 @@ static bool stats_due(struct shard_loop *loop)
            now_ns - loop->stats_ns >= (int64_t)STATS_EVERY_MS * 1000000;
 }
 
+/* Leaves what peers' keep-alives say of their clocks where control finds it. */
+static void tell_clocks(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    shard_wall(loop->options.shard, clock_wall_ns(loop->options.clock));
+    if (now_ns - loop->clocks_ns < CLOCK_WALL_EVERY_NS / 2)
+        return;
+    loop->clocks_ns = now_ns;
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
+                                       (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint32_t shard_loop_clocks(struct shard_loop *loop, struct shard_clock out[SHARD_LOOP_CLOCKS_MAX])
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    const uint32_t count = loop->clocks_count;
+    memcpy(out, loop->clocks, count * sizeof *out);
+    loop->clocks_count = 0;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+    return count;
+}
+
 static void tell_control(struct shard_loop *loop)
 {
     const uint64_t settled = shard_settled_epoch(loop->options.shard);
@@ -579,6 +606,7 @@ static void turn(struct shard_loop *loop)
     journal(loop);
     write_back(loop, began_ns - before_ns);
     tell_control(loop);
+    tell_clocks(loop);
     loop->rest_ns = now_of(loop) - began_ns;
     if (!loop->closed && loop->clients_due &&
         !clients_waiting(loop->clients)) /* replies were sent */

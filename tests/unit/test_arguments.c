@@ -362,7 +362,7 @@ static void members_are_waited_for(void **state)
     assert_true(out.wait_healthy && out.members == 3);
     accepts(&out, "status --wait healthy");
     assert_int_equal(out.members, 0);
-    refuses("status --members 3", CLI_EXIT_USAGE, "--members needs --wait");
+    refuses("status --members 3", CLI_EXIT_USAGE, "--members N needs --wait");
     refuses("members --members 3", CLI_EXIT_USAGE, "'members' does not take --members");
     refuses("status --wait healthy --members 0", CLI_EXIT_INVALID, "--members is 0; expected 1");
     refuses("status --wait healthy --members all", CLI_EXIT_INVALID, "--members");

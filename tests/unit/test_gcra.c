@@ -60,6 +60,15 @@ static void bucket_tidy(void *state, int64_t now_ns, uint64_t most)
                   (__int128)most * (__int128)bucket->limit->window_ns;
 }
 
+/* It never owes more than twice its burst. */
+static int64_t bucket_begins(void *state)
+{
+    const struct bucket *bucket = state;
+    const __int128 most = (__int128)(2 * limit_capacity(bucket->limit));
+    return (int64_t)((bucket->tat - most * (__int128)bucket->limit->window_ns) /
+                     (__int128)bucket->limit->count);
+}
+
 static struct bucket metered;
 
 static const struct limit_model model = {.clear = bucket_clear,
@@ -67,7 +76,9 @@ static const struct limit_model model = {.clear = bucket_clear,
                                          .add = bucket_add,
                                          .sub = bucket_sub,
                                          .tidy = bucket_tidy,
-                                         .state = &metered};
+                                         .begins = bucket_begins,
+                                         .state = &metered,
+                                         .state_len = sizeof metered};
 
 static struct limit bucket_limit(uint64_t count, uint64_t window_ns, uint64_t burst)
 {

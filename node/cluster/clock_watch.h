@@ -1,0 +1,45 @@
+/* clock_watch.h - what a shard sees of clocks: those of its peers in their keep-alives, and jumps
+ * of its own.
+ *
+ * W1  A keep-alive bounds its sender's cluster time: it was written after ours that it echoes, and
+ *     before it came. The narrowest bounds since the last look go to control, which judges.
+ * W2  A peer whose clock has no say (cluster_time.h) is silent, and nothing is taken of it but its
+ *     keep-alives.
+ * W3  After a jump of its time by 2 s or more a shard decides nothing until a peer's keep-alive, of
+ *     after that, shows that both agree within 2 s. A pause ends so with the first one. Is the jump
+ *     that of a clock alone, control finds so before a second has passed, or there is no majority
+ *     to say which clock is right, and nobody stops.
+ */
+#ifndef NODE_CLUSTER_CLOCK_WATCH_H
+#define NODE_CLUSTER_CLOCK_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct shard;
+struct peer_ping;
+
+/* Of a peer. */
+struct peer_clock {
+    int64_t low_ns; /* bounds of its cluster time minus ours */
+    int64_t high_ns;
+    int64_t wall_ns; /* its wall clock minus its cluster time */
+    bool told;       /* since the last look */
+    bool off;        /* W2 */
+};
+
+/* Of the shard. */
+struct clock_watch {
+    int64_t wall_ns;  /* this node's wall clock minus its cluster time */
+    int64_t doubt_ns; /* since when it is in doubt (W3); 0: it is not */
+    uint16_t next;    /* the peer that is looked at next */
+    bool refused;     /* its own clock has no say */
+};
+
+void clock_watch_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping);
+/* The shard's time went on by `gap_ns` at once. */
+void clock_watch_gap(struct shard *shard, int64_t gap_ns);
+void clock_watch_tick(struct shard *shard);
+void clock_watch_view(struct shard *shard);
+
+#endif
