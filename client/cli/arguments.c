@@ -308,7 +308,8 @@ static int split(struct raw *raw, int argc, const char *const *argv)
 /* --members all: of a status, a line for each of them. */
 static bool wants_all_members(const struct raw *raw)
 {
-    return raw->values[FLAG_MEMBERS] != NULL && strcmp(raw->values[FLAG_MEMBERS], "all") == 0;
+    return raw->values[FLAG_MEMBERS] != NULL && raw->values[FLAG_WAIT] == NULL &&
+           strcmp(raw->values[FLAG_MEMBERS], "all") == 0;
 }
 
 static int check_flags(const struct raw *raw, enum cli_command command)

@@ -363,6 +363,12 @@ static void members_are_waited_for(void **state)
     accepts(&out, "status --wait healthy");
     assert_int_equal(out.members, 0);
     refuses("status --members 3", CLI_EXIT_USAGE, "--members N needs --wait");
+    refuses("status --members all --wait healthy --node n1", CLI_EXIT_USAGE, "--node excludes");
+    accepts(&out, "status --members all --node n2");
+    assert_true(out.all_members && out.members == 0);
+    assert_string_equal(out.node, "n2");
+    accepts(&out, "status --all --watch");
+    assert_true(out.all && out.watch && out.node == NULL && !out.all_members);
     refuses("members --members 3", CLI_EXIT_USAGE, "'members' does not take --members");
     refuses("status --wait healthy --members 0", CLI_EXIT_INVALID, "--members is 0; expected 1");
     refuses("status --wait healthy --members all", CLI_EXIT_INVALID, "--members");

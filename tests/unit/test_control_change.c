@@ -13,7 +13,7 @@
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { TOKENS_MAX = 512, FRAME_LEN = 8192, TEXT_LEN = 512 };
+enum { TOKENS_MAX = 4096, FRAME_LEN = 65536, TEXT_LEN = 512 };
 
 struct answer {
     uint8_t frame[FRAME_LEN];
