@@ -284,6 +284,20 @@ static void say_keys(struct cli_text *out, const struct screen *screen,
     say_voters(out, &sums, options->width);
 }
 
+static void say_moving(struct cli_text *out, const struct screen *screen,
+                       const struct screen_options *options)
+{
+    char give[SCREEN_WORD_LEN];
+    char receive[SCREEN_WORD_LEN];
+    char left[SCREEN_WORD_LEN];
+    if (screen->give + screen->receive == 0)
+        return;
+    (void)screen_span(screen->left_ms, left);
+    say(out, "moving", options->width, "%s gives %s vnodes and receives %s%s%s", screen->node,
+        screen_count(screen->give, give), screen_count(screen->receive, receive),
+        screen->left_ms > 0 ? ", done in " : "", screen->left_ms > 0 ? left : "");
+}
+
 /* "eu 3 of 3 alive, us 2 of 3", where there are several. */
 static void say_regions(struct cli_text *out, const struct screen *screen,
                         const struct screen_options *options)
@@ -354,6 +368,7 @@ void screen_write(struct cli_text *out, const struct screen *screen,
         say(out, i == 0 ? "warning" : "", options->width, "%s", screen->warnings[i]);
     say_cluster(out, screen, options);
     say_keys(out, screen, options);
+    say_moving(out, screen, options);
     say_regions(out, screen, options);
     if (screen->node_count > 0) {
         cli_text_str(out, "\n");

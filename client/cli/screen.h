@@ -112,7 +112,10 @@ struct screen {
     uint64_t replicas;
     uint64_t rules_version;
     uint64_t rules_count;
-    uint64_t alive; /* as the node counts, also where it lists none */
+    uint64_t give; /* vnodes on their way from and to the node that is asked */
+    uint64_t receive;
+    uint64_t left_ms; /* until they are there; 0: not known */
+    uint64_t alive;   /* as the node counts, also where it lists none */
     uint64_t dead;
     struct screen_condition conditions[SCREEN_CONDITIONS_MAX];
     uint32_t condition_count;

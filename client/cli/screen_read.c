@@ -230,6 +230,11 @@ int screen_read(const struct cli_answer *answer, struct screen *screen)
         screen->rules_version = number(&row, "version");
         screen->rules_count = number(&row, "count");
     }
+    if (inner(&all, "handoff", &row)) {
+        screen->give = number(&row, "vnodes_to_give");
+        screen->receive = number(&row, "vnodes_to_receive");
+        screen->left_ms = number(&row, "left_ms");
+    }
     if (inner(&all, "members", &row)) {
         screen->alive = number(&row, "alive");
         screen->dead = number(&row, "dead");

@@ -238,6 +238,8 @@ static void regions_are_told_apart(void **state)
     (void)add_node("eu", "n1");
     (void)add_node("eu", "n2");
     nodes[0].decides = nodes[1].decides = 2048;
+    screen.give = 1200;
+    screen.left_ms = 80000;
     for (int i = 0; i < 2; i++) {
         struct screen_node *node = add_node("us", i == 0 ? "n1" : "n2");
         (void)strcpy(node->ring, "abroad");
@@ -249,6 +251,7 @@ static void regions_are_told_apart(void **state)
         "HEALTHY:  4 nodes, all answer, nothing to do\n"
         "cluster   f9d3..4bc0 as n1 sees it; ring 14 settled; rules version 6\n"
         "keys      every key is answered, and kept by 2 nodes\n"
+        "moving    n1 gives 1,200 vnodes and receives 0, done in 1m20s\n"
         "regions   eu 2 of 2 alive, us 2 of 2 alive\n"
         "\n"
         "REGION  NODE  STATE  UP     CHECKS/S  DENIED  ACK P99  MEMORY    DISK         CLOCK  "
