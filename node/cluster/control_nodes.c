@@ -38,8 +38,10 @@ static int compare(const struct control *control, const struct swim_member *a,
     return regions != 0 ? regions : natural_compare(a->record.name, b->record.name);
 }
 
-/* Inserts the members that are, or are not, ill behind the first `from`, in their order. */
-static void collect(const struct answer_context *context, bool ill, struct nodes *nodes)
+enum which { ALL, ILL, WELL };
+
+/* Inserts these members behind those that are there, in their order. */
+static void collect(const struct answer_context *context, enum which which, struct nodes *nodes)
 {
     const struct control *control = context->control;
     const uint32_t from = nodes->count;
@@ -48,7 +50,7 @@ static void collect(const struct answer_context *context, bool ill, struct nodes
     while ((member = swim_next(control->swim, &cursor)) != NULL) {
         const struct swim_record *record = &member->record;
         static const enum view_state states[] = {VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT};
-        if (is_ill(context, member) != ill ||
+        if ((which != ALL && is_ill(context, member) != (which == ILL)) ||
             control_gone(control, states[member->state], record->region, record->id))
             continue;
         if (nodes->count == NODES_MAX) {
@@ -126,9 +128,12 @@ void control_put_nodes(const struct answer_context *context)
 {
     struct mp_writer *writer = context->writer;
     struct nodes nodes = {.count = 0};
-    if (context->control->joined) {
-        collect(context, true, &nodes);
-        collect(context, false, &nodes);
+    if (context->control->joined)
+        collect(context, ALL, &nodes);
+    if (nodes.more > 0) {
+        nodes.count = nodes.more = 0;
+        collect(context, ILL, &nodes);
+        collect(context, WELL, &nodes);
     }
     mp_put_str(writer, "nodes");
     mp_put_array(writer, nodes.count);
