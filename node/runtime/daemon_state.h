@@ -123,8 +123,8 @@ struct daemon {
     bool done;
     int64_t waited_ns; /* when it was last told that no cluster was found */
     int64_t stop_ns;
-    int64_t health_ns; /* when what is wrong with the node was looked at last, */
-    bool troubled;     /* and whether something was */
+    int64_t health_ns;   /* when what is wrong with the node was looked at last, */
+    bool troubled;       /* and whether something was */
     int64_t adjusted_ns; /* when the clock's rate was set last, */
     int64_t clocks_ns;   /* and when clocks were looked at */
     bool again;          /* stops to start again, with another offset of its clock */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -64,7 +65,7 @@ static struct figures_frame frame_of(enum figures_type type)
 {
     struct figures_frame frame = {.type = type, .sender = 7, .number = 99};
     memset(frame.cluster_id, 0xa0, sizeof frame.cluster_id);
-    (void)strcpy(frame.address, "10.0.0.7:7602");
+    (void)snprintf(frame.address, sizeof frame.address, "10.0.0.7:7602");
     for (int i = 0; type == FIGURES_TELL && i < FIGURES; i++)
         frame.figures.values[i] = UINT64_MAX - (uint64_t)i;
     return frame;

@@ -27,9 +27,9 @@ static struct screen_node *add_node(const char *region, const char *name)
     memset(node, 0, sizeof *node);
     name_it(node->name, name);
     name_it(node->region, region);
-    (void)strcpy(node->state, "alive");
-    (void)strcpy(node->ring, "member");
-    (void)strcpy(node->version, "0.1.0");
+    (void)snprintf(node->state, sizeof node->state, "alive");
+    (void)snprintf(node->ring, sizeof node->ring, "member");
+    (void)snprintf(node->version, sizeof node->version, "0.1.0");
     node->voter = screen.node_count <= 3;
     node->told = true;
     node->skewed = true;
@@ -69,8 +69,8 @@ static void begin(void)
     screen.stable = true;
     screen.rules_agree = true;
     name_it(screen.node, "n1");
-    (void)strcpy(screen.cluster, "f9d31111222233334444555566664bc0");
-    (void)strcpy(screen.version, "0.1.0");
+    (void)snprintf(screen.cluster, sizeof screen.cluster, "f9d31111222233334444555566664bc0");
+    (void)snprintf(screen.version, sizeof screen.version, "0.1.0");
     screen.epoch = 14;
     screen.vnodes = 4096;
     screen.replicas = 3;
@@ -142,17 +142,17 @@ static void bad_day(void)
         add_condition("disk_full", "n3", "n3 has no room on its disk, or has reached --store-max",
                       "keys that exist are counted; new ones are refused there",
                       "make room in its data directory, or raise --store-max");
-    (void)strcpy(full->short_form, "disk full");
+    (void)snprintf(full->short_form, sizeof full->short_form, "disk full");
     struct screen_condition *clock =
         add_condition("clock_off", "n1", "n1 has a clock that differs from the cluster's",
                       "its windows would begin and end at other times",
                       "mend its time service (chronyc tracking)");
-    (void)strcpy(clock->short_form, "clock off");
-    (void)strcpy(nodes[0].troubles, "clock_off");
-    (void)strcpy(nodes[1].state, "dead");
+    (void)snprintf(clock->short_form, sizeof clock->short_form, "clock off");
+    (void)snprintf(nodes[0].troubles, sizeof nodes[0].troubles, "clock_off");
+    (void)snprintf(nodes[1].state, sizeof nodes[1].state, "dead");
     nodes[1].state_for_ms = 192000;
     nodes[1].told = false;
-    (void)strcpy(nodes[2].troubles, "memory_full,disk_full");
+    (void)snprintf(nodes[2].troubles, sizeof nodes[2].troubles, "memory_full,disk_full");
     nodes[2].incomplete = 2047;
     nodes[2].over_tokens = 41;
     nodes[0].decides = 2049;
@@ -205,7 +205,7 @@ static void of_fifty_nodes_those_that_are_well_are_summed_up(void **state)
         (void)snprintf(name, sizeof name, "n%d", i);
         (void)add_condition("disk_failing", name, "cannot write", "its replicas keep it",
                             "look at its disk");
-        (void)strcpy(nodes[i - 1].troubles, "disk_failing");
+        (void)snprintf(nodes[i - 1].troubles, sizeof nodes[i - 1].troubles, "disk_failing");
     }
     assert_true(
         expect(&plain,
@@ -242,7 +242,7 @@ static void regions_are_told_apart(void **state)
     screen.left_ms = 80000;
     for (int i = 0; i < 2; i++) {
         struct screen_node *node = add_node("us", i == 0 ? "n1" : "n2");
-        (void)strcpy(node->ring, "abroad");
+        (void)snprintf(node->ring, sizeof node->ring, "abroad");
         node->voter = false;
         node->skew_us = 40000;
     }
@@ -273,7 +273,7 @@ static void long_and_wild_names_fit(void **state)
     (void)state;
     trio();
     (void)snprintf(nodes[1].name, sizeof nodes[1].name, "%063d", 7);
-    (void)strcpy(nodes[2].name, "\033[2Jn\303\266rd");
+    (void)snprintf(nodes[2].name, sizeof nodes[2].name, "\033[2Jn\303\266rd");
     (void)add_condition("not_alive", nodes[1].name, nodes[1].name, "", "");
     (void)expect(&plain, NULL);
     struct screen_options narrow = {.width = 60};
@@ -325,8 +325,8 @@ static void one_node_is_told_in_detail(void **state)
     (void)state;
     bad_day();
     cli_text_init(&text);
-    (void)strcpy(nodes[2].client, "10.0.0.3:7600");
-    (void)strcpy(nodes[2].id, "00000000000000a3");
+    (void)snprintf(nodes[2].client, sizeof nodes[2].client, "10.0.0.3:7600");
+    (void)snprintf(nodes[2].id, sizeof nodes[2].id, "00000000000000a3");
     nodes[2].state_for_ms = 9000000;
     nodes[2].store_used = 5 << 20;
     nodes[2].store_most = UINT64_C(10) << 30;
